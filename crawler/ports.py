@@ -1,0 +1,205 @@
+"""What crosses the floors: values, errors, and the protocols of the outside world.
+
+The deciding part of an agent knows the outside only through these; `crawler.net`, `crawler.mpi` and
+`crawler.session` implement the protocols for real, `tests/fakes.py` for tests.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+from enum import StrEnum
+from typing import Final, NamedTuple, Protocol
+
+import msgspec
+
+# Flags of a link, as stored in the column `flags` of the table `links`.
+NOFOLLOW: Final = 1
+REDIRECT: Final = 2  # the target of a Location header
+CANONICAL: Final = 4
+NEXT: Final = 8
+PREV: Final = 16
+ALTERNATE: Final = 32
+FRAME: Final = 64
+OUT_OF_SCOPE: Final = 128  # recorded, never followed
+
+
+class Link(NamedTuple):
+    """A link that has been normalised, keyed and held against the scope."""
+
+    key: int  # URL key of the target
+    url: str
+    site: str
+    flags: int
+
+
+class Found(NamedTuple):
+    """A URL on its way into a frontier: own, or in a batch to its owner."""
+
+    key: int
+    url: str
+    site: str
+    hops: int  # links followed from a seed; a redirect isn't one
+    chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first
+
+
+class Failure(StrEnum):
+    """Error classes: why a URL gave no page, or not a whole one."""
+
+    BAD_URL = "bad-url"
+    DNS_NOT_FOUND = "dns-not-found"
+    DNS_FAILED = "dns-failed"
+    PRIVATE_ADDRESS = "private-address"
+    UNREACHABLE = "unreachable"
+    REFUSED = "connection-refused"
+    CONNECT_TIMEOUT = "connect-timeout"
+    DISCONNECTED = "disconnected"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    BAD_HTTP = "bad-http"
+    BAD_ENCODING = "bad-encoding"
+    TOO_LARGE = "too-large"
+    BAD_REDIRECT = "bad-redirect"
+    REDIRECT_LOOP = "redirect-loop"
+    TOO_MANY_REDIRECTS = "too-many-redirects"
+    ROBOTS_DENIED = "robots-denied"
+    ROBOTS_UNREACHABLE = "robots-unreachable"
+
+
+class FetchError(Exception):
+    """A fetch, or the resolution before it, that gave no response."""
+
+    def __init__(self, failure: Failure, detail: str = "", *, address: str | None = None) -> None:
+        super().__init__(f"{failure}: {detail}" if detail else str(failure))
+        self.failure = failure
+        self.detail = detail
+        self.address = address
+
+
+class UserError(Exception):
+    """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
+
+
+@dataclass(frozen=True, slots=True)
+class Response:
+    """One HTTP exchange as it was on the wire, transfer coding removed.
+
+    `failure` is set, and `truncated` says how (`length`, `time` or `disconnect`, the words of
+    WARC-Truncated), when the body is only the part that came.
+    """
+
+    url: str
+    started: float  # seconds since the epoch
+    seconds: float
+    address: str | None  # that the connection went to
+    request_head: bytes  # request line and headers as sent, with the empty line
+    version: str  # "1.1" or "1.0"
+    status: int
+    reason: str
+    headers: Sequence[tuple[bytes, bytes]]
+    payload: bytes  # still content-coded
+    body: bytes  # content coding undone
+    truncated: str | None = None
+    failure: Failure | None = None
+
+    def header(self, name: bytes) -> str | None:
+        """The first value of a header, given by its lower-case name."""
+        for field_name, value in self.headers:
+            if field_name.lower() == name:
+                return value.decode("latin-1").strip()
+        return None
+
+
+class PageRow(msgspec.Struct, array_like=True, frozen=True):
+    """One row of the table `pages`: a URL that was fetched, or wasn't and why."""
+
+    url: str
+    key: int
+    site: str
+    part: int
+    rank: int
+    hops: int
+    time: float  # start of the fetch, seconds since the epoch
+    seconds: float
+    address: str | None = None
+    status: int | None = None
+    error: str | None = None  # a Failure
+    truncated: str | None = None
+    bytes: int = 0  # of the payload, as received
+    content_type: str | None = None
+    digest: str | None = None  # of the payload: "sha1:" and base 32
+    duplicate: bool = False  # this rank stored the same digest before; its record is a revisit
+    warc_file: str | None = None
+    warc_offset: int | None = None
+
+
+@dataclass(slots=True)
+class Fetched:
+    """What a visit brought, on its way from the fetch stage to the repository."""
+
+    found: Found
+    time: float
+    response: Response | None = None
+    failure: Failure | None = None
+    address: str | None = None
+    links: list[Link] = field(default_factory=list)
+
+
+class Clock(Protocol):
+    def now(self) -> float:
+        """Seconds on a clock that never goes back."""
+        ...
+
+
+class Resolver(Protocol):
+    async def resolve(self, host: str) -> Sequence[tuple[str, int | None]]:
+        """Addresses of a host, each with the port to use instead of the URL's own, if any.
+
+        Raises FetchError (DNS_NOT_FOUND, DNS_FAILED, PRIVATE_ADDRESS).
+        """
+        ...
+
+
+class Fetcher(Protocol):
+    async def fetch(self, url: str) -> Response:
+        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError."""
+        ...
+
+
+class Repository(Protocol):
+    def append(self, fetched: Fetched, part: int) -> PageRow:
+        """Store a fetch: WARC records first, then its row with its links, in one piece."""
+        ...
+
+    def claim(self, site: str, part: int) -> None:
+        """Record that this rank, registrar of an unlisted site, gave the site to a part."""
+        ...
+
+
+class Transport(Protocol):
+    """Messages between ranks. Nothing here blocks; `wait` is the only coroutine."""
+
+    rank: int
+    size: int
+
+    def send(self, rank: int, message: bytes) -> None:
+        """Queue a message; it leaves as soon as the window of that rank has room."""
+        ...
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """The messages that have come since the last call, with their senders."""
+        ...
+
+    def backlog(self, rank: int) -> int:
+        """Bytes queued or in flight to a rank."""
+        ...
+
+    def remote(self, rank: int) -> bool:
+        """Whether the rank lives on another host, so that compression pays."""
+        ...
+
+    async def wait(self, timeout: float) -> None:
+        """Return when something may have come or gone, or after `timeout` seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Deliver what is queued, and leave together with all other ranks."""
+        ...
