@@ -1,7 +1,7 @@
 """The configuration: every key, its default, what it means, and what it refuses.
 
-Frozen once loaded. Each room gets only its own table: `Workbench(config.politeness)`. A mistake ends
-in one UserError that names the key, the value and what is allowed.
+Frozen once loaded. Each room gets only its own table: `Workbench(config.politeness)`. A mistake
+ends in one UserError that names the key, the value and what is allowed.
 """
 
 import re
@@ -157,6 +157,10 @@ class Fetch(Table):
     )
     contact: str = Field("", description="a URL or e-mail address, added to User-Agent")
 
+    @property
+    def user_agent_header(self) -> str:
+        return self.user_agent + (f" (+{self.contact})" if self.contact else "")
+
 
 class Extract(Table):
     elements: tuple[Literal["a", "area", "frame", "iframe", "link"], ...] = Field(
@@ -255,7 +259,8 @@ def _explain(error: PydanticValidationError) -> str:
         known = Config.model_fields
         if len(location) > 1:
             table = Config.model_fields[location[0]].annotation
-            assert table is not None and issubclass(table, Table)
+            assert isinstance(table, type)
+            assert issubclass(table, Table)
             known = table.model_fields
         message = f"{name}: unknown; known here: {', '.join(known)}"
     else:
@@ -296,7 +301,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, str):
         return _toml_string(value)
     if isinstance(value, int | float):
-        return str(int(value)) if float(value).is_integer() and isinstance(value, int) else repr(value)
+        return str(int(value)) if isinstance(value, int) else repr(value)  # ByteSize is an int
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_string(k)} = {toml_value(v)}" for k, v in value.items())
         return f"{{{inner}}}"

@@ -100,12 +100,17 @@ class Response:
     truncated: str | None = None
     failure: Failure | None = None
 
-    def header(self, name: bytes) -> str | None:
+    def header(self, name: bytes) -> bytes | None:
         """The first value of a header, given by its lower-case name."""
         for field_name, value in self.headers:
             if field_name.lower() == name:
-                return value.decode("latin-1").strip()
+                return value.strip()
         return None
+
+    @property
+    def content_type(self) -> str | None:
+        value = self.header(b"content-type")
+        return None if value is None else value.decode("latin-1")
 
 
 class PageRow(msgspec.Struct, array_like=True, frozen=True):
@@ -148,6 +153,10 @@ class Clock(Protocol):
         """Seconds on a clock that never goes back."""
         ...
 
+    def time(self) -> float:
+        """Seconds since the epoch."""
+        ...
+
 
 class Resolver(Protocol):
     async def resolve(self, host: str) -> Sequence[tuple[str, int | None]]:
@@ -167,10 +176,6 @@ class Fetcher(Protocol):
 class Repository(Protocol):
     def append(self, fetched: Fetched, part: int) -> PageRow:
         """Store a fetch: WARC records first, then its row with its links, in one piece."""
-        ...
-
-    def claim(self, site: str, part: int) -> None:
-        """Record that this rank, registrar of an unlisted site, gave the site to a part."""
         ...
 
 

@@ -46,7 +46,9 @@ def _tidy(url: str) -> str:
     authority, slash, path = rest.partition("/")
     authority = authority.rpartition("@")[2]
     path = _ESCAPE.sub(lambda escape: escape[0].upper(), path)
-    return f"{scheme}://{authority}{slash}{path.removesuffix('?') if path.count('?') == 1 else path}"
+    if path.count("?") == 1:
+        path = path.removesuffix("?")
+    return f"{scheme}://{authority}{slash}{path}"
 
 
 def key(url: str) -> int:
