@@ -1,0 +1,132 @@
+"""The log of a rank: page rows with their links. All else is derived from it.
+
+A file is a header and then frames, each checked by a sum of its own and written by a single write:
+
+    header   8 bytes "ABC-LOG\\n", u32 format version
+    frame    u32 length of the body, u32 CRC-32 of the body, body
+    body     a byte for its kind, "P" for a LoggedPage; then that as MessagePack, an array
+
+All integers are little-endian. The first frame that is incomplete or fails its sum ends a file.
+"""
+
+import os
+import struct
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+import numpy as np
+import numpy.typing as npt
+import zstandard
+from isal import isal_zlib
+
+from crawler.ports import Link, PageRow, UserError
+from crawler.session.files import AppendFile
+
+_MAGIC: Final = b"ABC-LOG\n"
+_VERSION: Final = 1
+_HEADER = struct.Struct("<8sI")
+_FRAME = struct.Struct("<II")
+_PAGE: Final = b"P"
+_WORTH_COMPRESSING = 256  # bytes of URL text; below, zstd gains less than its own header and call
+
+_unzip = zstandard.ZstdDecompressor().decompress  # for one thread, as all of an agent
+
+
+class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
+    """A page row with its n links, kept packed: most readers need few of the URL texts."""
+
+    row: PageRow
+    packed_keys: bytes  # of the targets, n little-endian u64
+    flags: bytes  # n bytes, bits as in crawler.ports
+    packed_urls: bytes  # of the targets, each followed by a newline (none holds one)
+    compressed: bool  # whether packed_urls is a zstd frame
+
+    @property
+    def keys(self) -> npt.NDArray[np.uint64]:
+        return np.frombuffer(self.packed_keys, "<u8")
+
+    @property
+    def url_text(self) -> bytes:
+        if not self.compressed:
+            return self.packed_urls
+        return _unzip(self.packed_urls)
+
+    @property
+    def urls(self) -> list[str]:
+        return self.url_text.decode().split("\n")[:-1]
+
+
+class Torn(NamedTuple):
+    """The last thing read from a file whose tail can't be used."""
+
+    path: Path
+    offset: int  # everything before it was used
+    lost_bytes: int
+
+
+def log_files(session: Path) -> list[Path]:
+    """The log files of all ranks, by rank, then oldest first."""
+    return sorted(session.glob("rank-*/log/*.log"))
+
+
+class LogWriter:
+    """Writes one new log file; earlier ones of the rank stay as they are."""
+
+    def __init__(self, directory: Path) -> None:
+        numbers = [int(path.stem) for path in directory.glob("*.log")]
+        number = max(numbers, default=-1) + 1
+        self._file = AppendFile(directory / f"{number:05}.log")
+        self._file.append(_HEADER.pack(_MAGIC, _VERSION))
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._compress = zstandard.ZstdCompressor(level=1, write_checksum=False).compress
+
+    def page(self, row: PageRow, links: Sequence[Link]) -> None:
+        keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
+        flags = bytes([link.flags for link in links])
+        urls = "".join([f"{link.url}\n" for link in links]).encode()
+        compressed = len(urls) >= _WORTH_COMPRESSING
+        if compressed:
+            urls = self._compress(urls)
+        body = _PAGE + self._encode(LoggedPage(row, keys, flags, urls, compressed))
+        self._file.append(_FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> None:
+        self._file.close()
+
+
+def read_log(path: Path) -> Iterator[LoggedPage | Torn]:
+    """What a log file holds, in the order of writing; a torn or damaged tail ends it with a Torn.
+
+    Raises UserError for a format version that this program doesn't know.
+    """
+    decode = msgspec.msgpack.Decoder(LoggedPage).decode
+    with path.open("rb", buffering=1 << 20) as file:
+        size = os.fstat(file.fileno()).st_size
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+            if size:
+                yield Torn(path, 0, size)
+            return
+        _, version = _HEADER.unpack(header)
+        if version != _VERSION:
+            raise UserError(f"{path}: log format {version}; this program reads {_VERSION}")
+        offset = _HEADER.size
+        while offset < size:
+            head = file.read(_FRAME.size)
+            body = b""
+            if len(head) == _FRAME.size:
+                length, checksum = _FRAME.unpack(head)
+                if 0 < length <= size - offset - _FRAME.size:  # 0: zeros that a crash left behind
+                    body = file.read(length)
+            if not body or isal_zlib.crc32(body) != checksum:
+                yield Torn(path, offset, size - offset)
+                return
+            if body[:1] != _PAGE:
+                raise ValueError(f"{path}: frame of unknown kind {body[:1]!r} at {offset}")
+            yield decode(memoryview(body)[1:])
+            offset += _FRAME.size + len(body)

@@ -1,0 +1,159 @@
+"""What a rank writes during a crawl: the WARC records of a fetch, then its row with its links."""
+
+import time
+from pathlib import Path
+
+from xxhash import xxh3_64_intdigest
+
+from crawler.config import Storage
+from crawler.ports import Fetched, PageRow, Response
+from crawler.session.log import LogWriter
+from crawler.session.warc import (
+    Original,
+    WarcWriter,
+    cut_torn_tail,
+    digest,
+    read_original,
+    warc_files,
+)
+
+_SYNC_INTERVAL_S = 5.0
+_OFFSETS = 1 << 48  # more than a WARC file has bytes
+
+
+class ContentSeen:
+    """Where this rank has stored which payload. What else a revisit must say is read from there.
+
+    Fed with the rows of what is stored, or with those of earlier runs. About 150 bytes a payload.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is the rank's, where its WARC files are."""
+        self._directory = directory
+        self._files: list[str] = []
+        self._places: dict[int, int] = {}  # hash of the digest -> file number * _OFFSETS + offset
+
+    def remember(self, row: PageRow) -> None:
+        """Take note of a row, if it is one of a whole payload that came with status 200."""
+        if row.status != 200 or not row.bytes or row.truncated or row.duplicate:
+            return
+        assert row.digest is not None
+        assert row.warc_file is not None
+        assert row.warc_offset is not None
+        if not self._files or self._files[-1] != row.warc_file:
+            self._files.append(row.warc_file)
+        place = (len(self._files) - 1) * _OFFSETS + row.warc_offset
+        self._places[xxh3_64_intdigest(row.digest.encode())] = place
+
+    def find(self, payload_digest: str) -> Original | None:
+        """The record that holds this payload, if any."""
+        place = self._places.get(xxh3_64_intdigest(payload_digest.encode()))
+        if place is None:
+            return None
+        number, offset = divmod(place, _OFFSETS)
+        try:
+            return read_original(self._directory / self._files[number], offset, payload_digest)
+        except FileNotFoundError:  # its user moved it away, so the payload is stored again
+            return None
+
+
+class RankStore:
+    """The repository of one rank (`ports.Repository`), sole writer of its WARC files and log.
+
+    An OSError of a write surfaces; at most it leaves WARC records without a row that points there.
+    """
+
+    def __init__(
+        self, session: Path, rank: int, storage: Storage, *, user_agent: str, obeys_robots: bool
+    ) -> None:
+        """Start new files, beside those of earlier runs; of these, cut off what a kill tore."""
+        self.directory = session / f"rank-{rank:05}"
+        log = self.directory / "log"
+        log.mkdir(parents=True, exist_ok=True)
+        for path in warc_files(self.directory)[-1:]:  # the older ones were closed in good order
+            cut_torn_tail(path)
+        self.seen = ContentSeen(self.directory)
+        self._rank = rank
+        self._warc = WarcWriter(
+            self.directory,
+            rank,
+            storage,
+            {
+                "http-header-user-agent": user_agent,
+                "robots": "obey" if obeys_robots else "ignore",
+                "isPartOf": session.resolve().name,
+            },
+        )
+        self._log = LogWriter(log)
+        self._policy = storage.sync
+        self._synced_at = time.monotonic()
+
+    def append(self, fetched: Fetched, part: int) -> PageRow:
+        """Store a fetch: WARC records first, then its row with its links, in one piece."""
+        row = self._store(fetched, part, fetched.response)
+        self._log.page(row, fetched.links)
+        self.seen.remember(row)
+        self._sync_log()
+        return row
+
+    def sync(self) -> None:
+        """Force everything to disk, whatever the policy."""
+        self._warc.sync()
+        self._log.sync()
+        self._synced_at = time.monotonic()
+
+    def close(self) -> None:
+        """Sync and close the files."""
+        self._warc.close()
+        self._log.close()
+
+    def _store(self, fetched: Fetched, part: int, response: Response | None) -> PageRow:
+        """Write the WARC records, if there was a response; the row that belongs to them."""
+        found, failure = fetched.found, fetched.failure
+        if response is None:
+            return PageRow(
+                url=found.url,
+                key=found.key,
+                site=found.site,
+                part=part,
+                rank=self._rank,
+                hops=found.hops,
+                time=fetched.time,
+                seconds=0.0,
+                address=fetched.address,
+                error=failure and failure.value,
+            )
+        failure = failure or response.failure
+        payload_digest = digest(response.payload)
+        repeatable = response.status == 200 and response.payload and response.truncated is None
+        original = self.seen.find(payload_digest) if repeatable else None
+        place = self._warc.write(found.url, response, payload_digest, original)
+        if self._policy == "record":  # before the row that points there is written
+            self._warc.sync()
+        content_type = response.content_type
+        return PageRow(
+            url=found.url,
+            key=found.key,
+            site=found.site,
+            part=part,
+            rank=self._rank,
+            hops=found.hops,
+            time=response.started,
+            seconds=response.seconds,
+            address=response.address,
+            status=response.status,
+            error=failure and failure.value,
+            truncated=response.truncated,
+            bytes=len(response.payload),
+            content_type=content_type and content_type.partition(";")[0].strip().lower(),
+            digest=payload_digest,
+            duplicate=original is not None,
+            warc_file=place.file,
+            warc_offset=place.offset,
+        )
+
+    def _sync_log(self) -> None:
+        if self._policy == "record":
+            self._log.sync()
+        elif self._policy == "interval" and time.monotonic() - self._synced_at > _SYNC_INTERVAL_S:
+            self.sync()

@@ -1,0 +1,286 @@
+"""The logs of all ranks as three Parquet tables, streamed: a session is larger than memory.
+
+What grows with the session is 8 bytes a page and one small object a site. Columns and their meaning
+are in docs/session.md.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crawler.ports import PageRow
+from crawler.session.log import LoggedPage, Torn, log_files, read_log
+
+_PAGE_ROWS: Final = 64 << 10  # of a row group of pages, and of sites
+_LINK_ROWS: Final = 256 << 10  # of a row group of links
+_LINK_TEXT: Final = 32 << 20  # bytes of target URLs that also fill a row group of links
+
+_TIME = pa.timestamp("us", "UTC")
+PAGES: Final = pa.schema(
+    [
+        ("url", pa.string()),
+        ("key", pa.uint64()),
+        ("site", pa.string()),
+        ("part", pa.int32()),
+        ("rank", pa.int32()),
+        ("hops", pa.int32()),
+        ("time", _TIME),
+        ("seconds", pa.float64()),
+        ("address", pa.string()),
+        ("status", pa.int16()),
+        ("error", pa.string()),
+        ("truncated", pa.string()),
+        ("bytes", pa.int64()),
+        ("content_type", pa.string()),
+        ("digest", pa.string()),
+        ("duplicate", pa.bool_()),
+        ("warc_file", pa.string()),
+        ("warc_offset", pa.int64()),
+    ]
+)
+LINKS: Final = pa.schema(
+    [
+        ("source_key", pa.uint64()),
+        ("target_key", pa.uint64()),
+        ("target_url", pa.string()),
+        ("flags", pa.uint8()),
+    ]
+)
+SITES: Final = pa.schema(
+    [
+        ("site", pa.string()),
+        ("part", pa.int32()),
+        ("pages", pa.int64()),
+        ("errors", pa.int64()),
+        ("bytes", pa.int64()),
+        ("address", pa.string()),
+        ("first_time", _TIME),
+        ("last_time", _TIME),
+    ]
+)
+# Columns whose values recur; in the others a dictionary is made only to be thrown away.
+_RECURRING: Final = [
+    "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
+    "duplicate", "warc_file", "source_key", "flags",
+]  # fmt: skip
+
+
+@dataclass(frozen=True, slots=True)
+class Totals:
+    """Sums over the table `pages`, or over the rows of one rank."""
+
+    pages: int  # fetches that gave a response
+    unique_pages: int  # distinct URLs among them
+    stored_pages: int  # response records; the others are revisits
+    duplicate_content: int  # revisit records
+    bytes: int  # of payloads, as received
+    by_status: dict[int, int]
+    by_error: dict[str, int]
+    torn: tuple[Torn, ...]  # log files that ended in a cut tail
+
+
+def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
+    """Write tables/*.parquet from the logs; those of an earlier run go once all three are whole.
+
+    The totals of the session, and those of each rank.
+    """
+    directory = session / "tables"
+    directory.mkdir(exist_ok=True)
+    paths = [directory / f"{name}.parquet" for name in ("pages", "links", "sites")]
+    news = [path.with_suffix(".new") for path in paths]
+    ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
+    sites: dict[str, _Site] = {}
+    try:
+        with _writer(news[0], PAGES) as page_writer, _writer(news[1], LINKS) as link_writer:
+            rows: list[PageRow] = []
+            links = _Links()
+            for page in _pages(session, ranks):
+                _count_site(sites, page.row)
+                rows.append(page.row)
+                links.add(page)
+                if len(rows) == _PAGE_ROWS:
+                    page_writer.write_table(_page_table(rows))
+                    rows = []
+                if links.full:
+                    link_writer.write_table(links.table())
+                    links = _Links()
+            page_writer.write_table(_page_table(rows))
+            link_writer.write_table(links.table())
+        with _writer(news[2], SITES) as site_writer:
+            site_writer.write_table(_site_table(sites), row_group_size=_PAGE_ROWS)
+        for new, path in zip(news, paths, strict=True):
+            new.replace(path)
+    finally:
+        for new in news:
+            new.unlink(missing_ok=True)
+    return _totals(ranks.values()), [_totals([counts]) for counts in ranks.values()]
+
+
+def _pages(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[LoggedPage]:
+    """All pages, by rank and then in the order of storing, counted on the way."""
+    for path in log_files(session):
+        counts = ranks[path.parent.parent]
+        for entry in read_log(path):
+            if isinstance(entry, LoggedPage):
+                counts.add(entry.row)
+                yield entry
+            elif isinstance(entry, Torn):
+                counts.torn.append(entry)
+
+
+def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
+    recurring = [name for name in schema.names if name in _RECURRING]
+    return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=recurring)
+
+
+def _times(epoch_s: Sequence[float]) -> pa.Array:
+    microseconds = np.rint(np.array(epoch_s, np.float64) * 1e6).astype(np.int64)
+    return pa.array(microseconds.view("datetime64[us]"), _TIME)
+
+
+def _page_table(rows: list[PageRow]) -> pa.Table:
+    columns = list(zip(*map(msgspec.structs.astuple, rows), strict=True)) or [()] * len(PAGES)
+    return pa.Table.from_arrays(
+        [
+            _times(values) if field.type == _TIME else pa.array(values, field.type)
+            for field, values in zip(PAGES, columns, strict=True)
+        ],
+        schema=PAGES,
+    )
+
+
+class _Links:
+    """Links on their way into one row group; nothing here costs Python a step per link."""
+
+    def __init__(self) -> None:
+        self._sources = array("Q")
+        self._counts = array("q")
+        self._keys = bytearray()
+        self._flags = bytearray()
+        self._text = bytearray()
+
+    @property
+    def full(self) -> bool:
+        return len(self._flags) >= _LINK_ROWS or len(self._text) >= _LINK_TEXT
+
+    def add(self, page: LoggedPage) -> None:
+        self._sources.append(page.row.key)
+        self._counts.append(len(page.flags))
+        self._keys += page.packed_keys
+        self._flags += page.flags
+        self._text += page.url_text
+
+    def table(self) -> pa.Table:
+        count = len(self._flags)
+        text = np.frombuffer(self._text, np.uint8)
+        newline = text == ord("\n")
+        # The texts without their newlines, and where each begins and the last one ends.
+        offsets = np.zeros(count + 1, np.int32)
+        offsets[1:] = np.flatnonzero(newline) - np.arange(count)
+        urls = pa.StringArray.from_buffers(
+            count, pa.py_buffer(offsets), pa.py_buffer(text[~newline])
+        )
+        sources = np.repeat(
+            np.frombuffer(self._sources, np.uint64), np.frombuffer(self._counts, np.int64)
+        )
+        return pa.Table.from_arrays(
+            [
+                pa.array(sources),
+                pa.array(np.frombuffer(self._keys, "<u8")),
+                urls,
+                pa.array(np.frombuffer(self._flags, np.uint8)),
+            ],
+            schema=LINKS,
+        )
+
+
+@dataclass(slots=True)
+class _Site:
+    part: int | None  # None: of several
+    first_time: float
+    last_time: float
+    pages: int = 0
+    errors: int = 0
+    bytes: int = 0
+    address: str | None = None
+    address_time: float = 0.0
+
+
+def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
+    site = sites.get(row.site)
+    if site is None:
+        site = sites[row.site] = _Site(row.part, row.time, row.time)
+    if site.part != row.part:
+        site.part = None
+    if row.address is not None and row.time >= site.address_time:
+        site.address, site.address_time = row.address, row.time
+    site.first_time = min(site.first_time, row.time)
+    site.last_time = max(site.last_time, row.time)
+    site.pages += row.status is not None
+    site.errors += row.error is not None
+    site.bytes += row.bytes
+
+
+def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
+    names = sorted(by_name)
+    sites = [by_name[name] for name in names]
+    return pa.Table.from_arrays(
+        [
+            pa.array(names, pa.string()),
+            pa.array([site.part for site in sites], pa.int32()),
+            pa.array([site.pages for site in sites], pa.int64()),
+            pa.array([site.errors for site in sites], pa.int64()),
+            pa.array([site.bytes for site in sites], pa.int64()),
+            pa.array([site.address for site in sites], pa.string()),
+            _times([site.first_time for site in sites]),
+            _times([site.last_time for site in sites]),
+        ],
+        schema=SITES,
+    )
+
+
+@dataclass(slots=True)
+class _Counts:
+    """What is counted over the page rows of a rank."""
+
+    keys: "array[int]" = field(default_factory=lambda: array("Q"))  # of pages with a response
+    duplicates: int = 0
+    bytes: int = 0
+    by_status: Counter[int] = field(default_factory=Counter)
+    by_error: Counter[str] = field(default_factory=Counter)
+    torn: list[Torn] = field(default_factory=list)
+
+    def add(self, row: PageRow) -> None:
+        self.bytes += row.bytes
+        if row.status is not None:
+            self.keys.append(row.key)
+            self.duplicates += row.duplicate
+            self.by_status[row.status] += 1
+        if row.error is not None:
+            self.by_error[row.error] += 1
+
+
+def _totals(ranks: Collection[_Counts]) -> Totals:
+    keys = [np.frombuffer(counts.keys, np.uint64) for counts in ranks]
+    pages = sum(map(len, keys))
+    duplicates = sum(counts.duplicates for counts in ranks)
+    by_status: Counter[int] = sum((counts.by_status for counts in ranks), Counter())
+    by_error: Counter[str] = sum((counts.by_error for counts in ranks), Counter())
+    return Totals(
+        pages=pages,
+        unique_pages=np.unique(np.concatenate(keys)).size if keys else 0,
+        stored_pages=pages - duplicates,
+        duplicate_content=duplicates,
+        bytes=sum(counts.bytes for counts in ranks),
+        by_status=dict(sorted(by_status.items())),
+        by_error=dict(sorted(by_error.items())),
+        torn=tuple(torn for counts in ranks for torn in counts.torn),
+    )

@@ -1,0 +1,485 @@
+"""The session directory: rows in, the same rows out, whatever happened in between."""
+
+import errno
+import os
+import resource
+import signal
+import struct
+import subprocess
+import sys
+import tomllib
+from collections.abc import Iterator
+from contextlib import contextmanager
+from pathlib import Path
+
+import numpy as np
+import pyarrow.parquet as pq
+import pytest
+from fetches import failed, fetched, link, response
+from hypothesis import given
+from hypothesis import strategies as st
+from pydantic import ByteSize
+from warcio.archiveiterator import ArchiveIterator
+
+from crawler import config, session
+from crawler import url as urls
+from crawler.config import Storage
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Link, PageRow, UserError
+from crawler.session import LoggedPage, RankStore, Torn, read_log
+from crawler.session.log import LogWriter
+
+A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
+ELSEWHERE = "https://b.example/?q=%C3%BC"
+
+
+def open_store(directory: Path, rank: int = 0, storage: Storage | None = None) -> RankStore:
+    return RankStore(
+        directory, rank, storage or Storage(), user_agent="tester/1", obeys_robots=True
+    )
+
+
+def page_row(n: int) -> PageRow:
+    return PageRow(f"{A}{n}", n, "http://a.example", 0, 0, 0, 1.8e9 + n, 0.5)
+
+
+def write_log(directory: Path, *pages: tuple[PageRow, list[Link]]) -> Path:
+    directory.mkdir(parents=True, exist_ok=True)
+    log = LogWriter(directory)
+    for row, links in pages:
+        log.page(row, links)
+    log.close()
+    return max(directory.iterdir())
+
+
+# --- the log
+
+
+rows = st.builds(
+    PageRow,
+    url=st.text(),
+    key=st.integers(0, 2**64 - 1),
+    site=st.text(),
+    part=st.integers(0, 2**31 - 1),
+    rank=st.integers(0, 2**31 - 1),
+    hops=st.integers(0, 2**31 - 1),
+    time=st.floats(0, 4e9),
+    seconds=st.floats(0, 1e4),
+    status=st.none() | st.integers(0, 999),
+    error=st.none() | st.sampled_from([failure.value for failure in Failure]),
+    duplicate=st.booleans(),
+    warc_offset=st.none() | st.integers(0, 2**63 - 1),
+)
+link_lists = st.lists(
+    st.builds(
+        Link,
+        key=st.integers(0, 2**64 - 1),
+        url=st.text(st.characters(min_codepoint=33, max_codepoint=126), min_size=1, max_size=60),
+        site=st.just(""),
+        flags=st.integers(0, 255),
+    ),
+    max_size=40,
+)
+
+
+@given(st.lists(st.tuples(rows, link_lists), max_size=5))
+def test_the_log_gives_back_what_was_written(
+    tmp_path_factory: pytest.TempPathFactory, pages: list[tuple[PageRow, list[Link]]]
+) -> None:
+    path = write_log(tmp_path_factory.mktemp("log"), *pages)
+    logged = list(read_log(path))
+    assert len(logged) == len(pages)
+    for entry, (row, links) in zip(logged, pages, strict=True):
+        assert isinstance(entry, LoggedPage)
+        assert entry.row == row
+        assert entry.keys.dtype == np.uint64
+        assert entry.keys.tolist() == [link.key for link in links]
+        assert entry.urls == [link.url for link in links]
+        assert list(entry.flags) == [link.flags for link in links]
+
+
+def test_the_bytes_of_a_log_are_the_documented_ones(tmp_path: Path) -> None:
+    path = write_log(tmp_path, (page_row(1), [link(A, NOFOLLOW)]))
+    raw = path.read_bytes()
+    assert path.name == "00000.log"
+    assert raw[:12] == b"ABC-LOG\n\1\0\0\0"
+    length, _ = struct.unpack_from("<II", raw, 12)
+    assert len(raw) == 12 + 8 + length
+    assert raw[20:21] == b"P"
+    assert struct.pack("<Q", urls.key(A)) + b"\xc4\1\1" in raw  # key, then bin 8 of one flag byte
+
+
+def frames_of(path: Path) -> list[int]:
+    """Where each frame ends."""
+    raw, ends = path.read_bytes(), [12]
+    while ends[-1] < len(raw):
+        ends.append(ends[-1] + 8 + struct.unpack_from("<I", raw, ends[-1])[0])
+    return ends
+
+
+def numbers(path: Path) -> tuple[list[int], Torn | None]:
+    """The keys of the rows in a log of `page_row`s, and how it ends."""
+    entries = list(read_log(path))
+    keys = [entry.row.key for entry in entries if isinstance(entry, LoggedPage)]
+    torn = entries[-1] if len(entries) > len(keys) else None
+    assert torn is None or isinstance(torn, Torn)
+    return keys, torn
+
+
+def test_a_torn_tail_is_cut_and_all_before_it_is_used(tmp_path: Path) -> None:
+    path = write_log(tmp_path, *((page_row(n), [link(A), link(B)]) for n in range(4)))
+    whole, ends = path.read_bytes(), frames_of(path)
+    assert len(ends) == 5
+    for size in range(len(whole) + 1):
+        path.write_bytes(whole[:size])
+        good = max((end for end in ends if end <= size), default=0)
+        torn = None if size in {0, *ends} else Torn(path, good, size - good)
+        expected = list(range(ends.index(good))) if good else []
+        assert numbers(path) == (expected, torn)
+
+
+def test_a_damaged_frame_ends_a_log_and_nothing_is_invented(tmp_path: Path) -> None:
+    path = write_log(tmp_path, *((page_row(n), [link(A)]) for n in range(3)))
+    whole, ends = path.read_bytes(), frames_of(path)
+    for at in range(ends[1], len(whole)):
+        for flip in (0x01, 0xFF):
+            path.write_bytes(whole[:at] + bytes([whole[at] ^ flip]) + whole[at + 1 :])
+            good = 1 if at < ends[2] else 2
+            assert numbers(path) == (
+                list(range(good)),
+                Torn(path, ends[good], len(whole) - ends[good]),
+            )
+
+
+def test_zeros_that_a_crash_of_the_machine_left_are_no_frames(tmp_path: Path) -> None:
+    path = write_log(tmp_path, (page_row(0), []))
+    size = path.stat().st_size
+    path.write_bytes(path.read_bytes() + bytes(4096))
+    assert numbers(path) == ([0], Torn(path, size, 4096))
+
+
+def test_a_file_that_is_no_log(tmp_path: Path) -> None:
+    path = tmp_path / "00000.log"
+    path.write_bytes(b"something else entirely")
+    assert list(read_log(path)) == [Torn(path, 0, 23)]
+    path.write_bytes(b"ABC-LOG\n\7\0\0\0")
+    with pytest.raises(UserError, match="log format 7; this program reads 1"):
+        list(read_log(path))
+
+
+# --- the store
+
+
+def test_a_store_writes_rows_and_links_in_order(tmp_path: Path) -> None:
+    store = open_store(tmp_path, 2)
+    links = [link(B), link(ELSEWHERE, NOFOLLOW | OUT_OF_SCOPE)]
+    first = store.append(fetched(response(A), links, hops=4), part=5)
+    second = store.append(failed(B, Failure.TIMEOUT), part=6)
+    store.close()
+    assert (first.rank, first.part, first.hops, first.status) == (2, 5, 4, 200)
+    assert (first.time, first.seconds, first.bytes) == (1_800_000_000.25, 0.5, 12)
+    assert (first.content_type, first.address) == ("text/html", "127.0.0.1")
+    assert (second.error, second.status, second.warc_file) == ("timeout", None, None)
+    page, failure = read_log(tmp_path / "rank-00002" / "log" / "00000.log")
+    assert isinstance(page, LoggedPage)
+    assert page.row == first
+    assert page.urls == [B, ELSEWHERE]
+    assert isinstance(failure, LoggedPage)
+    assert failure.row == second
+
+
+def test_a_resumed_rank_starts_a_new_log(tmp_path: Path) -> None:
+    for url in (A, B):
+        store = open_store(tmp_path)
+        store.append(failed(url, Failure.REFUSED), 0)
+        store.close()
+    assert [path.name for path in session.log_files(tmp_path)] == ["00000.log", "00001.log"]
+
+
+@pytest.mark.parametrize(("policy", "syncs"), [("record", 5), ("interval", 0), ("close", 0)])
+def test_files_are_forced_to_disk_as_configured(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, policy: str, syncs: int
+) -> None:
+    synced: list[int] = []
+    monkeypatch.setattr(os, "fsync", synced.append)
+    store = open_store(tmp_path, storage=Storage.model_validate({"sync": policy}))
+    store.append(fetched(response(A)), 0)  # WARC and log
+    store.append(fetched(response(B)), 0)
+    store.append(failed(C, Failure.TIMEOUT), 0)  # log
+    assert len(synced) == syncs
+    store.close()
+    assert len(synced) == syncs + 2
+
+
+def test_interval_syncs_once_five_seconds_are_over(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    now, synced = [100.0], []
+    monkeypatch.setattr("time.monotonic", lambda: now[0])
+    monkeypatch.setattr(os, "fsync", synced.append)
+    store = open_store(tmp_path, storage=Storage(sync="interval"))
+    for now[0] in (104.0, 106.0, 107.0, 110.0, 112.0):
+        store.append(failed(A, Failure.TIMEOUT), 0)
+    store.close()
+    assert len(synced) == 2 + 1  # at 106 and 112, and the log (there is no WARC file) at the end
+
+
+@contextmanager
+def disk_full_at(size: int) -> Iterator[None]:
+    """No file grows beyond this: a write stops short there, and the next one fails."""
+    soft, hard = resource.getrlimit(resource.RLIMIT_FSIZE)
+    resource.setrlimit(resource.RLIMIT_FSIZE, (size, hard))
+    try:
+        yield
+    finally:
+        resource.setrlimit(resource.RLIMIT_FSIZE, (soft, hard))
+
+
+@pytest.mark.parametrize("links", [[], [link(f"{A}{n}") for n in range(2000)]])
+def test_a_full_disk_surfaces_and_leaves_no_half_record(tmp_path: Path, links: list[Link]) -> None:
+    """Without links it is the WARC file that has no room; with many, the log."""
+    store = open_store(tmp_path)
+    before = store.append(fetched(response(A, os.urandom(3000))), 0)
+    with disk_full_at(4000), pytest.raises(OSError) as failure:  # noqa: PT011
+        store.append(fetched(response(B, b"x" if links else os.urandom(3000)), links), 0)
+    assert failure.value.errno == errno.EFBIG
+    after = store.append(fetched(response(C, b"third")), 0)
+    store.close()
+    [log] = session.log_files(tmp_path)
+    assert [entry.row for entry in read_log(log) if isinstance(entry, LoggedPage)] == [
+        before,
+        after,
+    ]
+    [warc] = store.directory.glob("*.warc.gz")
+    assert after.warc_offset in record_offsets(warc)
+
+
+def record_offsets(warc: Path) -> dict[int, str]:
+    with warc.open("rb") as file:
+        records = ArchiveIterator(file, check_digests="raise")
+        found = {}
+        for record in records:
+            record.raw_stream.read()
+            found[records.get_record_offset()] = record.rec_headers["WARC-Target-URI"]
+        return found
+
+
+_ENDLESS = """
+import sys
+from itertools import count
+from pathlib import Path
+from crawler.config import Storage
+from crawler.session import RankStore
+sys.path.insert(0, sys.argv[2])
+from fetches import fetched, link, response
+store = RankStore(Path(sys.argv[1]), 0, Storage(), user_agent="t", obeys_robots=True)
+for n in count():
+    url = f"http://a.example/{n}"
+    store.append(fetched(response(url, url.encode() * 500), [link(url + "/x")] * 20), 0)
+    if n == 200:
+        print("under way", flush=True)
+"""
+
+
+def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
+    command = [sys.executable, "-c", _ENDLESS, str(tmp_path), str(Path(__file__).parent)]
+    with subprocess.Popen(command, stdout=subprocess.PIPE) as process:
+        assert process.stdout is not None
+        process.stdout.readline()
+        process.send_signal(signal.SIGKILL)
+    open_store(tmp_path).close()  # a second run cuts off what is torn
+    [log, _] = session.log_files(tmp_path)
+    rows = [entry.row for entry in read_log(log) if isinstance(entry, LoggedPage)]
+    assert len(rows) > 200
+    assert [row.url for row in rows] == [f"http://a.example/{n}" for n in range(len(rows))]
+    [warc] = (tmp_path / "rank-00000").glob("*.warc.gz")
+    stored = record_offsets(warc)
+    for row in rows:
+        assert row.warc_offset is not None
+        assert stored[row.warc_offset] == row.url
+
+
+# --- the tables
+
+
+def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
+    first, second = open_store(tmp_path, 0), open_store(tmp_path, 1)
+    links = [link(B), link(ELSEWHERE, NOFOLLOW | OUT_OF_SCOPE)]
+    rows = [
+        first.append(fetched(response(A, b"four"), links), 0),
+        first.append(fetched(response(B, b"four", started=1_800_000_009.0), [link(A)]), 0),
+        first.append(failed(ELSEWHERE, Failure.DNS_NOT_FOUND), 1),
+        second.append(
+            fetched(response(C, b"", status=301, started=1_700_000_000.0), [link(D, REDIRECT)]), 1
+        ),
+        second.append(fetched(response(A, b"cut", truncated="time", failure=Failure.TIMEOUT)), 1),
+    ]
+    first.close()
+    second.close()
+    with (tmp_path / "rank-00001" / "log" / "00000.log").open("ab") as log:
+        log.write(b"torn")
+
+    totals, ranks = session.write_tables(tmp_path)
+    assert (totals.pages, totals.unique_pages, totals.stored_pages) == (4, 3, 3)
+    assert (totals.duplicate_content, totals.bytes) == (1, 4 + 4 + 3)
+    assert totals.by_status == {200: 3, 301: 1}
+    assert totals.by_error == {"dns-not-found": 1, "timeout": 1}
+    assert [(one.pages, one.unique_pages, one.bytes) for one in ranks] == [(2, 2, 8), (2, 2, 3)]
+    assert [one.by_status for one in ranks] == [{200: 2}, {200: 1, 301: 1}]
+    assert totals.torn == ranks[1].torn
+    [torn] = totals.torn
+    assert (torn.path.parent.parent.name, torn.lost_bytes) == ("rank-00001", 4)
+
+    pages = pq.read_table(tmp_path / "tables" / "pages.parquet")
+    assert pages.column_names == list(PageRow.__struct_fields__)
+    for got, row in zip(pages.to_pylist(), rows, strict=True):
+        assert got.pop("time").timestamp() == row.time
+        assert got == {name: getattr(row, name) for name in got}
+    assert pq.read_table(tmp_path / "tables" / "links.parquet").to_pylist() == [
+        {
+            "source_key": urls.key(source),
+            "target_key": urls.key(target),
+            "target_url": target,
+            "flags": flags,
+        }
+        for source, target, flags in [
+            (A, B, 0),
+            (A, ELSEWHERE, 129),
+            (B, A, 0),
+            (C, D, 2),
+        ]
+    ]
+    sites = pq.read_table(tmp_path / "tables" / "sites.parquet").to_pylist()
+    for site in sites:
+        site["first_time"] = site["first_time"].timestamp()
+        site["last_time"] = site["last_time"].timestamp()
+    assert sites == [
+        {
+            "site": "http://a.example",
+            "part": None,  # of two
+            "pages": 4,
+            "errors": 1,
+            "bytes": 11,
+            "address": "127.0.0.1",
+            "first_time": 1_700_000_000.0,
+            "last_time": 1_800_000_009.0,
+        },
+        {
+            "site": "https://b.example",
+            "part": 1,
+            "pages": 0,
+            "errors": 1,
+            "bytes": 0,
+            "address": None,
+            "first_time": 1_800_000_000.0,
+            "last_time": 1_800_000_000.0,
+        },
+    ]
+    assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
+        "links.parquet", "pages.parquet", "sites.parquet",
+    ]  # fmt: skip
+
+
+def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
+    totals, ranks = session.write_tables(tmp_path)
+    assert ranks == []
+    assert (totals.pages, totals.unique_pages, totals.by_status, totals.torn) == (0, 0, {}, ())
+    for name in ("pages", "links", "sites"):
+        assert pq.read_table(tmp_path / "tables" / f"{name}.parquet").num_rows == 0
+
+
+def test_tables_are_the_same_in_small_row_groups(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    write_log(
+        tmp_path / "rank-00000" / "log",
+        *((page_row(n), [link(f"{A}{m}", m) for m in range(n % 5)]) for n in range(50)),
+    )
+    session.write_tables(tmp_path)
+    names = [tmp_path / "tables" / f"{name}.parquet" for name in ("pages", "links", "sites")]
+    large = [pq.read_table(name) for name in names]
+    monkeypatch.setattr("crawler.session.tables._PAGE_ROWS", 7)
+    monkeypatch.setattr("crawler.session.tables._LINK_ROWS", 9)
+    session.write_tables(tmp_path)
+    assert [pq.read_table(name) for name in names] == large
+    assert pq.ParquetFile(names[0]).num_row_groups == 8
+    assert pq.ParquetFile(names[1]).num_row_groups > 5
+
+
+def test_tables_that_fail_leave_the_earlier_ones(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    path = write_log(tmp_path / "rank-00000" / "log", (page_row(0), []))
+    session.write_tables(tmp_path)
+    path.write_bytes(b"ABC-LOG\n\7\0\0\0")
+    with pytest.raises(UserError):
+        session.write_tables(tmp_path)
+    tables = sorted((tmp_path / "tables").iterdir())
+    assert [path.suffix for path in tables] == [".parquet"] * 3
+    assert pq.read_table(tmp_path / "tables" / "pages.parquet").num_rows == 1
+
+
+# --- session.toml
+
+
+def test_session_toml_is_a_configuration_with_a_table_more(tmp_path: Path) -> None:
+    directory = tmp_path / "deep" / "crawl"
+    settings = config.load(
+        values={
+            "session": {"seeds": (A,)},
+            "assignment": {"suffixes": {"ac.uk": 1}},
+            "storage": {"warc_size": "1 MB"},
+        }
+    )
+    session.create(directory, settings, ranks=4, parts=16)
+    info = session.load(directory)
+    assert info.config == settings
+    assert (info.program.ranks, info.program.parts) == (4, 16)
+    assert (info.program.ended, info.program.complete, info.program.reason) == (None, None, None)
+    session.finish(directory, complete=False, reason='max_pages "100"\nreached')
+    info = session.load(directory)
+    assert info.config == settings
+    assert info.config.storage.warc_size == ByteSize(1_000_000)
+    assert info.program.complete is False
+    assert info.program.reason == 'max_pages "100"\nreached'
+    assert info.program.ended is not None
+    assert info.program.started <= info.program.ended
+    raw = tomllib.loads((directory / "session.toml").read_text())
+    assert set(raw) == {"program", *config.Config.model_fields}
+    assert [path.name for path in directory.iterdir()] == ["session.toml"]
+
+
+def test_a_session_is_never_overwritten(tmp_path: Path) -> None:
+    session.create(tmp_path, config.Config(), 1, 1)
+    with pytest.raises(UserError, match="holds a session already; name another directory"):
+        session.create(tmp_path, config.Config(), 1, 1)
+    (tmp_path / "session.toml").rename(tmp_path / "away")
+    open_store(tmp_path).close()
+    with pytest.raises(UserError, match="holds a session already"):
+        session.create(tmp_path, config.Config(), 1, 1)
+
+
+def test_a_directory_that_can_not_be_made(tmp_path: Path) -> None:
+    (tmp_path / "file").write_text("")
+    with pytest.raises(UserError, match=r"file/session: Not a directory; a directory that can be"):
+        session.create(tmp_path / "file" / "session", config.Config(), 1, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        (None, "No such file or directory; the directory of a session has one"),
+        ("[program", "not the description of a session"),
+        ("", "not the description of a session"),
+        ('[program]\nversion = "1"\nranks = 1', "not the description of a session: .*parts"),
+        (
+            '[program]\nversion = "1"\nranks = 1\nparts = 1\nstarted = 2027-01-15T08:00:00Z\n'
+            "[storage]\nwarc_sice = 1",
+            "storage.warc_sice: unknown",
+        ),
+    ],
+)
+def test_what_is_no_session(tmp_path: Path, text: str | None, message: str) -> None:
+    if text is not None:
+        (tmp_path / "session.toml").write_text(text)
+    with pytest.raises(UserError, match=f"session.toml: .*{message}|session.toml: {message}"):
+        session.load(tmp_path)
