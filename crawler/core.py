@@ -1,0 +1,323 @@
+"""The core: the part of an agent that decides. Events in, actions out; no socket, no clock, no MPI.
+
+Two shells drive it, the agent (`crawler.pipeline`) and the simulator (`crawler.simulate`), and
+neither decides anything about URLs by itself:
+
+* `start`, `discovered`, `received` bring URLs to the one door, `_admit`: there each is taken in to
+  be fetched, sent to its owner, held until its owner is known, or dropped as seen;
+* `acquire` hands out a visit; `finish` or `retry` ends it;
+* `tick` gives the messages that must leave now, and notices when this rank is passive.
+"""
+
+from collections import defaultdict
+from collections.abc import Iterable, Iterator, Sequence
+from dataclasses import dataclass, field
+from math import inf
+
+from crawler import config, url
+from crawler.exchange import Batch, Message, Note, Outboxes, Quota, Report, Termination
+from crawler.ownership import Ownership, Registrar
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.scope import Sites
+from crawler.seen import UrlSeen, sent_memory
+from crawler.workbench import Visit, Workbench
+
+MAX_REDIRECTS = 5
+
+
+@dataclass(slots=True)
+class Traffic:
+    """What this rank has sent, by the words of DESIGN: the models' messages aren't MPI's."""
+
+    inter_part_links: int = 0  # links found whose page belongs to another rank
+    inter_part_urls: int = 0  # URLs sent
+    messages_page_part: int = 0  # (page, other rank) pairs with a link
+    site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
+    claims: int = 0
+    grants: int = 0
+    batches_sent: int = 0
+    batches_received: int = 0
+
+
+@dataclass(slots=True)
+class _Page:
+    """A page whose links are being admitted: its site, and the ranks that it has sent links to."""
+
+    site: str
+    others: set[int] = field(default_factory=set)
+
+
+class Core:
+    """The decisions of one rank. `ended` becomes true on all ranks by the same wave."""
+
+    def __init__(
+        self,
+        settings: config.Config,
+        ranks: int,
+        ownership: Ownership,
+        sites: Sites,
+        seen: UrlSeen,
+    ) -> None:
+        self.rank = ownership.rank
+        self.ownership = ownership
+        self.bench = Workbench(settings.politeness)
+        self.traffic = Traffic()
+        self.pages = 0  # responses
+        self.stopping = False  # a limit or a signal ends the crawl early
+        self._ranks = ranks
+        self._max_hops = settings.scope.max_hops or inf
+        self._sites = sites
+        self._seen = seen
+        self._sent = sent_memory(settings.exchange, seen)
+        self._outboxes = Outboxes(ranks, settings.exchange)
+        self._registrar = Registrar(ranks)
+        self._held: defaultdict[str, list[tuple[Found, _Page | None]]] = defaultdict(list)
+        self._open = 0  # visits acquired whose links haven't been admitted
+        limited = settings.session.max_pages > 0
+        self._allowance = 0.0 if limited else inf
+        self._asked = False
+        self._quota = Quota(settings.session.max_pages if self.rank == 0 else 0, ranks)
+        self._termination = Termination(ranks)
+        self._control: list[tuple[int, Message]] = []  # uncounted messages to send
+
+    # --- URLs come in -------------------------------------------------------------------------
+
+    def start(self, seeds: Iterable[Link], now: float) -> None:
+        """Admit those of the seeds that begin at this rank. Every rank is given all of them."""
+        for seed in seeds:
+            if not seed.flags & OUT_OF_SCOPE and self.ownership.starts(seed.key, seed.site):
+                self._admit(Found(seed.key, seed.url, seed.site, 0), None, now)
+
+    def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
+        """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
+
+        The chain of a redirect is that of its source with the source added.
+        """
+        page = _Page(source.site)
+        for link in links:
+            if link.flags & OUT_OF_SCOPE:
+                continue
+            if link.flags & REDIRECT:
+                found = Found(
+                    link.key, link.url, link.site, source.hops, (*source.chain, source.key)
+                )
+            elif source.hops >= self._max_hops:
+                continue
+            else:
+                found = Found(link.key, link.url, link.site, source.hops + 1)
+            self._admit(found, page, now)
+
+    def received(self, sender: int, message: Message, now: float) -> None:
+        """Take a message of another rank. Notes aren't the core's."""
+        assert not isinstance(message, Note)
+        if isinstance(message, Batch):
+            self.traffic.batches_received += 1
+            self._open_batch(sender, message, now)
+        elif isinstance(message, Report):
+            self._collect(sender, message)
+        else:
+            self._termination.conclude(message)
+
+    def _admit(self, found: Found, page: _Page | None, now: float) -> None:
+        """The door. `page` is where the URL was found; None for a seed."""
+        owner = self.ownership.owner(found.key, found.site)
+        if owner is None:
+            owner = self._claim(found, page, now)
+            if owner is None:
+                return
+        if owner == self.rank:
+            if self._seen.add(found.key):
+                self.bench.enqueue(found)
+        else:
+            self._send(owner, found, page, now)
+
+    def _send(self, owner: int, found: Found, page: _Page | None, now: float) -> None:
+        traffic = self.traffic
+        traffic.inter_part_links += 1
+        if page is not None and owner not in page.others:
+            page.others.add(owner)
+            traffic.messages_page_part += 1
+            traffic.site_part.add((page.site, owner))
+        if self._sent.add(found.key):
+            outbox = self._outboxes.open(owner, now, self.pages)
+            traffic.inter_part_urls += outbox.add(found)
+
+    # --- sites that no table knows ------------------------------------------------------------
+
+    def _claim(self, found: Found, page: _Page | None, now: float) -> int | None:
+        """The owner of an unlisted site if this rank may decide it, else the URL is held."""
+        site = found.site
+        registrar = self.ownership.registrar(site)
+        if registrar == self.rank:
+            self._grant(site, self.rank)
+            return self.ownership.owner(found.key, site)
+        if site not in self._held:
+            self._outboxes.open(registrar, now, self.pages).claims.append(site)
+            self.traffic.claims += 1
+        self._held[site].append((found, page))
+        return None
+
+    def _grant(self, site: str, claimant: int) -> int:
+        self._registrar.loads[self.rank] = self.bench.enqueued
+        owner = self._registrar.grant(site, claimant)
+        part = self.ownership.rank_of_part.index(owner)
+        self.ownership.learn(site, part)
+        return part
+
+    def _learn(self, site: str, part: int, now: float) -> None:
+        self.ownership.learn(site, part)
+        for found, page in self._held.pop(site, ()):
+            self._admit(found, page, now)
+
+    # --- batches ------------------------------------------------------------------------------
+
+    def _open_batch(self, sender: int, batch: Batch, now: float) -> None:
+        self._registrar.loads[sender] = batch.load
+        for site in batch.claims:
+            part = self._grant(site, sender)
+            self._outboxes.open(sender, now, self.pages).grants[site] = part
+            self.traffic.grants += 1
+        for site, part in batch.grants.items():
+            self._learn(site, part, now)
+        for index, address in enumerate(batch.urls):
+            found = Found(
+                url.key(address),
+                address,
+                self._sites.of(address),
+                batch.hops[index],
+                batch.chains.get(index, ()),
+            )
+            if self.ownership.part(found.key, found.site) is None:
+                # The sender knows that we own this site before the registrar's word reached us.
+                self._learn(found.site, self.ownership.home, now)
+            if self._seen.add(found.key):
+                self.bench.enqueue(found)
+        if batch.stop:
+            self.stopping = True
+        if batch.ask:
+            self._quota.ask(sender)
+        self._quota.give_back(batch.returned)
+        self._allowance += batch.allow
+        if batch.allow:
+            self._asked = False
+        self._share_quota(now)
+
+    def tick(self, now: float) -> Iterator[tuple[int, Message]]:
+        """The messages that must leave now, each with its destination."""
+        self._return_quota(now)
+        dry = not self._open and (not self.bench.waiting or self.stopping or self._starved)
+        for rank, outbox in self._outboxes.due(now, self.pages, everything=dry):
+            self.traffic.batches_sent += 1
+            yield rank, outbox.batch(self.bench.enqueued)
+        if dry and (not self._held or self.stopping):
+            self._report()
+        control, self._control = self._control, []
+        yield from control
+
+    def next_time(self) -> float | None:
+        """When `tick` will have something to do, unless something happens before."""
+        return self._outboxes.next_time()
+
+    # --- visits -------------------------------------------------------------------------------
+
+    def acquire(self, now: float) -> Visit | None:
+        """A visit that may begin now, within the page quota."""
+        if self.stopping:
+            return None
+        if self._allowance < 1:
+            if self.bench.waiting and not self._asked:
+                self._asked = True
+                if self.rank == 0:
+                    self._quota.ask(0)
+                    self._share_quota(now)
+                else:
+                    self._outboxes.open(0, now, self.pages).ask = True
+            if self._allowance < 1:
+                return None
+        visit = self.bench.acquire(now)
+        if visit is not None:
+            self._open += 1
+            self._allowance -= 1
+        return visit
+
+    def retry(self, visit: Visit, now: float, *, requested: bool) -> None:
+        """Give back a visit whose URL wasn't asked for yet."""
+        self.bench.put_back(visit, now, requested=requested)
+        self._open -= 1
+        self._allowance += 1
+
+    def finish(self, *, response: bool) -> None:
+        """A visit has been released, its row stored, its links admitted."""
+        self._open -= 1
+        if response:
+            self.pages += 1
+        else:
+            self._allowance += 1
+
+    def stop(self, now: float) -> None:
+        """End the crawl early, on all ranks: fetches under way are finished, nothing new begins."""
+        if not self.stopping:
+            self.stopping = True
+            for rank in range(self._ranks):
+                if rank != self.rank:
+                    self._outboxes.open(rank, now, self.pages).stop = True
+
+    @property
+    def complete(self) -> bool:
+        """Whether this rank has dealt with every URL it knows of."""
+        return not (self.bench.waiting or self._open or self._held or len(self._outboxes))
+
+    # --- page quota ---------------------------------------------------------------------------
+
+    @property
+    def _starved(self) -> bool:
+        """No quota, and rank 0 knows: only a message can change that."""
+        return self._allowance < 1 and self._asked
+
+    def _share_quota(self, now: float) -> None:
+        for rank, pages in self._quota.grants():
+            if rank == self.rank:
+                self._allowance += pages
+                self._asked = False
+            else:
+                self._outboxes.open(rank, now, self.pages).allow += pages
+
+    def _return_quota(self, now: float) -> None:
+        if self._open or self.bench.waiting or not 1 <= self._allowance < inf:
+            return
+        pages, self._allowance = int(self._allowance), 0
+        if self.rank == 0:
+            self._quota.give_back(pages)
+            self._share_quota(now)
+        else:
+            self._outboxes.open(0, now, self.pages).returned += pages
+
+    # --- the end ------------------------------------------------------------------------------
+
+    @property
+    def ended(self) -> bool:
+        return self._termination.ended
+
+    def _report(self) -> None:
+        """Join the open wave: this rank is passive."""
+        traffic = self.traffic
+        while report := self._termination.join(traffic.batches_sent, traffic.batches_received):
+            if self.rank == 0:
+                self._collect(0, report)  # may close the wave and open the next
+            else:
+                self._control.append((0, report))
+
+    def _collect(self, sender: int, report: Report) -> None:
+        sums = self._termination.collect(sender, report)
+        if sums is not None:
+            self._control += [(rank, sums) for rank in range(1, self._ranks)]
+            self._termination.conclude(sums)
+
+
+def redirect_failure(source: Found, target: int) -> Failure | None:
+    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so."""
+    if target == source.key or target in source.chain:
+        return Failure.REDIRECT_LOOP
+    if len(source.chain) >= MAX_REDIRECTS:
+        return Failure.TOO_MANY_REDIRECTS
+    return None

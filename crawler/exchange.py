@@ -1,0 +1,264 @@
+"""What ranks say to each other: messages, outboxes, the page quota, the end of the crawl.
+
+All pure. A *batch* carries URLs to their owner, with everything small that has the same way:
+claims of sites, answers to claims, page quota. Batches are counted, because the end of the crawl
+depends on their arrival; the other messages aren't.
+"""
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+
+import msgspec
+import zstandard
+
+from crawler import config
+from crawler.ports import Found
+
+# --- messages ---------------------------------------------------------------------------------
+
+
+class Batch(msgspec.Struct, tag="b", array_like=True):
+    """URLs, each once and with the number of links to it (Cho: [URL, back-link count])."""
+
+    urls: list[str] = []
+    counts: list[int] = []
+    hops: list[int] = []
+    chains: dict[int, tuple[int, ...]] = {}  # by index: keys of the redirects that led to a URL
+    claims: list[str] = []  # sites that the sender wants to own
+    grants: dict[str, int] = {}  # sites and the parts they were given to
+    load: int = 0  # URLs that the sender has had to fetch so far
+    ask: bool = False  # for page quota, to rank 0
+    allow: int = 0  # page quota, from rank 0
+    returned: int = 0  # page quota not needed, to rank 0
+    stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
+
+
+class Report(msgspec.Struct, tag="r", array_like=True):
+    """A passive rank's batch counts, to rank 0 (see Termination)."""
+
+    wave: int
+    sent: int
+    received: int
+
+
+class Sums(msgspec.Struct, tag="s", array_like=True):
+    """The counts of all ranks in a wave, from rank 0."""
+
+    wave: int
+    sent: int
+    received: int
+
+
+class Note(msgspec.Struct, tag="n", array_like=True):
+    """Progress and warnings for rank 0 to show; nothing depends on it."""
+
+    pages: int
+    bytes: int
+    waiting: int
+    errors: int
+    warnings: list[str] = []
+
+
+Message = Batch | Report | Sums | Note
+
+_encoder = msgspec.msgpack.Encoder()
+_decoder = msgspec.msgpack.Decoder(Message)
+_compressor = zstandard.ZstdCompressor(level=1)
+_decompressor = zstandard.ZstdDecompressor()
+_RAW, _ZSTD = b"\x00", b"\x01"
+_WORTH_COMPRESSING = 512  # bytes
+
+
+def encode(message: Message, *, compress: bool) -> bytes:
+    """A message as bytes; compression pays between hosts only."""
+    raw = _encoder.encode(message)
+    if compress and len(raw) >= _WORTH_COMPRESSING:
+        return _ZSTD + _compressor.compress(raw)
+    return _RAW + raw
+
+
+def decode(data: bytes) -> Message:
+    body: bytes | memoryview = memoryview(data)[1:]
+    if data[:1] == _ZSTD:
+        body = _decompressor.decompress(body)
+    message: Message = _decoder.decode(body)
+    return message
+
+
+# --- outboxes ---------------------------------------------------------------------------------
+
+
+@dataclass(slots=True)
+class Outbox:
+    """What waits to go to one rank."""
+
+    found: dict[int, tuple[Found, int]] = field(default_factory=dict)  # with back-link counts
+    size: int = 0  # bytes of the URLs
+    claims: list[str] = field(default_factory=list)
+    grants: dict[str, int] = field(default_factory=dict)
+    ask: bool = False
+    allow: int = 0
+    returned: int = 0
+    stop: bool = False
+    born: float | None = None  # when the first thing was put
+    born_page: int = 0  # pages fetched by then
+
+    def add(self, found: Found) -> bool:
+        """Add a URL; False if this batch holds it already, and only its count went up."""
+        old = self.found.get(found.key)
+        if old is not None:
+            self.found[found.key] = (old[0], old[1] + 1)
+            return False
+        self.found[found.key] = (found, 1)
+        self.size += len(found.url) + 1
+        return True
+
+    @property
+    def urgent(self) -> bool:
+        """A rank may stand still for want of this."""
+        return self.ask or self.stop or bool(self.allow or self.returned)
+
+    def batch(self, load: int) -> Batch:
+        entries = list(self.found.values())
+        return Batch(
+            urls=[found.url for found, _ in entries],
+            counts=[count for _, count in entries],
+            hops=[found.hops for found, _ in entries],
+            chains={i: found.chain for i, (found, _) in enumerate(entries) if found.chain},
+            claims=self.claims,
+            grants=self.grants,
+            load=load,
+            ask=self.ask,
+            allow=self.allow,
+            returned=self.returned,
+            stop=self.stop,
+        )
+
+
+class Outboxes:
+    """One outbox for each rank, and when each is due (config.Exchange)."""
+
+    def __init__(self, ranks: int, exchange: config.Exchange) -> None:
+        self._exchange = exchange
+        self._boxes = [Outbox() for _ in range(ranks)]
+        self._filled: set[int] = set()
+
+    def open(self, rank: int, now: float, pages: int) -> Outbox:
+        """The outbox of a rank, to put something in. `pages`: fetched so far by the sender."""
+        box = self._boxes[rank]
+        if box.born is None:
+            box.born, box.born_page = now, pages
+            self._filled.add(rank)
+        return box
+
+    def __len__(self) -> int:
+        return len(self._filled)
+
+    def due(self, now: float, pages: int, *, everything: bool) -> Iterator[tuple[int, Outbox]]:
+        """Take out the boxes whose batch must leave now."""
+        for rank in sorted(self._filled):
+            box = self._boxes[rank]
+            assert box.born is not None
+            if (
+                everything
+                or box.urgent
+                or box.size >= self._exchange.batch_bytes
+                or pages - box.born_page >= self._exchange.batch_pages
+                or now - box.born >= self._exchange.max_delay_s
+            ):
+                self._filled.discard(rank)
+                self._boxes[rank] = Outbox()
+                yield rank, box
+
+    def next_time(self) -> float | None:
+        """When the oldest batch gets too old."""
+        if not self._filled:
+            return None
+        oldest = min(self._boxes[rank].born or 0.0 for rank in self._filled)
+        return oldest + self._exchange.max_delay_s
+
+
+# --- page quota -------------------------------------------------------------------------------
+
+
+class Quota:
+    """Shares `session.max_pages` out among the ranks; kept by rank 0.
+
+    Ranks ask for some when they have none, and return what they can't use, so that the crawl
+    fetches exactly the limit while any rank has URLs.
+    """
+
+    def __init__(self, pages: int, ranks: int) -> None:
+        self._left = pages
+        self._ranks = ranks
+        self._waiting: dict[int, None] = {}  # in order of asking
+
+    def ask(self, rank: int) -> None:
+        self._waiting[rank] = None
+
+    def give_back(self, pages: int) -> None:
+        self._left += pages
+
+    def grants(self) -> Iterator[tuple[int, int]]:
+        """(rank, pages) for those whose turn it is: small shares, so that none lies idle long."""
+        while self._left and self._waiting:
+            rank = next(iter(self._waiting))
+            del self._waiting[rank]
+            pages = max(1, self._left // (4 * self._ranks))
+            self._left -= pages
+            yield rank, pages
+
+
+# --- the end of the crawl ---------------------------------------------------------------------
+
+
+class Termination:
+    """Detects exactly that nothing is queued and nothing in flight, anywhere.
+
+    Mattern's four-counter method (Distributed Computing 2, 1987) with lazy waves: a rank reports
+    its batch counts in wave k only while it is passive, so a slow fetch just leaves the wave open.
+    The crawl is over when the batches received by the end of wave k-1 equal those sent by the end
+    of wave k: then none was under way in between, and no rank has become active since. All ranks
+    see the same sums, so all decide the same.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.ended = False
+        self.wave = 0  # the wave that is open
+        self._joined = False
+        self._received_before: int | None = None
+        self._ranks = ranks
+        self._reports: dict[int, Report] = {}  # at rank 0, of the open wave
+
+    def join(self, sent: int, received: int) -> Report | None:
+        """The report to send to rank 0, unless this rank has joined the open wave already.
+
+        Only for a rank that is passive: a report made earlier would be a lie.
+        """
+        if self._joined or self.ended:
+            return None
+        self._joined = True
+        return Report(self.wave, sent, received)
+
+    def collect(self, rank: int, report: Report) -> Sums | None:
+        """At rank 0: take a report; the sums for everybody once all have come."""
+        assert report.wave == self.wave, (report, self.wave)
+        assert rank not in self._reports, report
+        self._reports[rank] = report
+        if len(self._reports) < self._ranks:
+            return None
+        sums = Sums(
+            self.wave,
+            sum(report.sent for report in self._reports.values()),
+            sum(report.received for report in self._reports.values()),
+        )
+        self._reports.clear()
+        return sums
+
+    def conclude(self, sums: Sums) -> None:
+        """Close the open wave."""
+        assert sums.wave == self.wave, (sums, self.wave)
+        self.ended = self._received_before == sums.sent
+        self._received_before = sums.received
+        self._joined = False
+        self.wave += 1

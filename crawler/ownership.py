@@ -1,0 +1,181 @@
+"""Ownership: which part a URL belongs to, and which rank holds the part.
+
+A scheme is a pure look-up. `Ownership` adds what a rank learns during a session: sites that the
+part vector lacks and that a registrar has given away (`unlisted = "claim"`).
+"""
+
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Protocol
+
+from xxhash import xxh3_64_intdigest
+
+from crawler import config, url
+from crawler.ports import UserError
+from partition.partvector import PartVector, PartVectorError, jump_hash
+
+
+class Scheme(Protocol):
+    parts: int
+
+    def part(self, key: int, site: str) -> int | None:
+        """The part of a URL, or None if the scheme doesn't know its site."""
+        ...
+
+
+class UrlHash:
+    """URL key modulo the number of parts."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+
+    def part(self, key: int, site: str) -> int:
+        return key % self.parts
+
+
+class SiteHash:
+    """Jump consistent hash of the site: one more part moves only 1/parts of the sites."""
+
+    def __init__(self, parts: int) -> None:
+        self.parts = parts
+        self._known: dict[str, int] = {}
+
+    def part(self, key: int, site: str) -> int:
+        part = self._known.get(site)
+        if part is None:
+            part = jump_hash(xxh3_64_intdigest(site.encode()), self.parts)
+            self._known[site] = part
+        return part
+
+
+class Hierarchical:
+    """The longest suffix of the host that the table names; other hosts by site hash."""
+
+    def __init__(self, suffixes: Mapping[str, int], parts: int) -> None:
+        for suffix, part in suffixes.items():
+            if part >= parts:
+                raise UserError(
+                    f"assignment.suffixes.{suffix} = {part}: there are parts 0 to {parts - 1}"
+                )
+        self.parts = parts
+        self._suffixes = {suffix.lower().strip("."): part for suffix, part in suffixes.items()}
+        self._others = SiteHash(parts)
+        self._known: dict[str, int] = {}
+
+    def part(self, key: int, site: str) -> int:
+        part = self._known.get(site)
+        if part is None:
+            part = self._known[site] = self._look_up(key, site)
+        return part
+
+    def _look_up(self, key: int, site: str) -> int:
+        suffix = url.host(site) if "//" in site else site
+        while suffix:
+            if suffix in self._suffixes:
+                return self._suffixes[suffix]
+            suffix = suffix.partition(".")[2]
+        return self._others.part(key, site)
+
+
+def make_scheme(assignment: config.Assignment, ranks: int) -> Scheme:
+    """The configured scheme. The hash schemes have as many parts as there are ranks.
+
+    Raises UserError for a part vector that can't be read or has fewer parts than there are ranks.
+    """
+    if assignment.scheme == "url-hash":
+        return UrlHash(ranks)
+    if assignment.scheme == "site-hash":
+        return SiteHash(ranks)
+    if assignment.scheme == "hierarchical":
+        return Hierarchical(assignment.suffixes, ranks)
+    try:
+        vector = PartVector.open(Path(assignment.part_vector))
+    except (PartVectorError, OSError) as error:
+        raise UserError(f"assignment.part_vector = {assignment.part_vector!r}: {error}") from None
+    if vector.parts < ranks:
+        raise UserError(
+            f"assignment.part_vector = {assignment.part_vector!r}: has {vector.parts} parts for"
+            f" {ranks} ranks; start at most {vector.parts} ranks, or build one with -k {ranks}"
+        )
+    return vector
+
+
+class Ownership:
+    """Part and rank of every URL, as one rank knows them."""
+
+    def __init__(
+        self,
+        rank: int,
+        scheme: Scheme,
+        rank_of_part: Sequence[int],
+        unlisted: str = "claim",
+    ) -> None:
+        if len(rank_of_part) != scheme.parts:
+            raise ValueError(f"{len(rank_of_part)} ranks given for {scheme.parts} parts")
+        self.rank = rank
+        self.rank_of_part = tuple(rank_of_part)
+        self.home = self.rank_of_part.index(rank)  # the part that takes sites found in no table
+        self._scheme = scheme
+        self._unlisted = unlisted
+        self._registrars = SiteHash(scheme.parts)
+        self._learned: dict[str, int] = {}
+
+    def part(self, key: int, site: str) -> int | None:
+        """The part of a URL; None while the site has to be claimed first."""
+        part = self._scheme.part(key, site)
+        if part is not None:
+            return part
+        part = self._learned.get(site)
+        if part is not None or self._unlisted == "claim":
+            return part
+        if self._unlisted == "discoverer":
+            return self.home  # the thesis's rule: who finds a new page keeps it
+        return self._registrars.part(key, site)
+
+    def owner(self, key: int, site: str) -> int | None:
+        """The rank that owns a URL; None while the site has to be claimed first."""
+        part = self.part(key, site)
+        return None if part is None else self.rank_of_part[part]
+
+    def learn(self, site: str, part: int) -> None:
+        """Note whom the registrar gave an unlisted site. What is known doesn't change."""
+        if self._learned.setdefault(site, part) != part:
+            raise ValueError(f"{site} is in part {self._learned[site]} and now in {part}")
+
+    def registrar(self, site: str) -> int:
+        """The rank that decides about an unlisted site, and that starts with its seeds."""
+        return self.rank_of_part[self._registrars.part(0, site)]
+
+    def starts(self, key: int, site: str) -> bool:
+        """Whether a seed is this rank's to begin with: nobody has discovered it."""
+        if self._scheme.part(key, site) is None:
+            return self.registrar(site) == self.rank
+        return self.owner(key, site) == self.rank
+
+
+class Registrar:
+    """Gives unlisted sites away: the first to claim a site gets it, unless it has had its share.
+
+    One rank alone decides about a site, so its answers never contradict each other.
+    """
+
+    SLACK = 1.1  # a rank is over its share with more than this times the mean load
+    HEADROOM = 100  # URLs above that: at the start of a crawl every load is small
+
+    def __init__(self, ranks: int) -> None:
+        self.loads = [0] * ranks  # URLs that each rank has had to fetch, as last heard
+        self._given: dict[str, int] = {}
+
+    def __contains__(self, site: str) -> bool:
+        return site in self._given
+
+    def grant(self, site: str, claimant: int) -> int:
+        """The rank that owns the site from now on."""
+        owner = self._given.get(site)
+        if owner is None:
+            share = sum(self.loads) / len(self.loads)
+            owner = claimant
+            if self.loads[claimant] > self.SLACK * share + self.HEADROOM:
+                owner = self.loads.index(min(self.loads))
+            self._given[site] = owner
+        return owner

@@ -1,0 +1,100 @@
+"""The scope: which URLs belong to the crawl, and what their site is.
+
+Pure, and asked for every distinct link of every page, so the verdict on an authority is cached;
+only regular expressions are tried URL by URL.
+"""
+
+import re
+from collections.abc import Iterable
+from functools import lru_cache
+from typing import NamedTuple
+
+from publicsuffixlist import PublicSuffixList
+
+from crawler import config, url
+from crawler.ports import OUT_OF_SCOPE, Link
+
+_CACHED_AUTHORITIES = 1 << 18
+
+
+class Verdict(NamedTuple):
+    allowed: bool
+    rule: str  # the rule that decided, in words of the configuration
+
+
+class Sites:
+    """Maps URLs to sites: the authority, or the registrable domain by the Public Suffix List."""
+
+    def __init__(self, kind: str) -> None:
+        self._domain = kind == "domain"
+        self._suffixes = PublicSuffixList() if self._domain else None
+        self._registrable = lru_cache(_CACHED_AUTHORITIES)(self._registrable_uncached)
+
+    def of(self, address: str) -> str:
+        """The site of a normalised URL."""
+        authority = url.authority(address)
+        return self._registrable(authority) if self._domain else authority
+
+    def _registrable_uncached(self, authority: str) -> str:
+        host = url.host(authority)
+        assert self._suffixes is not None
+        if host.replace(".", "").isdigit() or ":" in host:
+            return host  # an address has no domain
+        return self._suffixes.privatesuffix(host) or host
+
+
+class Scope:
+    """Says yes or no to a URL; see config.Scope for the rules."""
+
+    def __init__(self, rules: config.Scope, sites: Sites, seeds: Iterable[str]) -> None:
+        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts."""
+        self.sites = sites
+        self._hosts = frozenset(host.lower() for host in rules.hosts)
+        self._domains = tuple(domain.lower().strip(".") for domain in rules.domains)
+        self._suffixes = tuple("." + suffix.lower().strip(".") for suffix in rules.suffixes)
+        self._seed_sites: frozenset[str] = frozenset()
+        if not (self._hosts or self._domains or self._suffixes):
+            self._seed_sites = frozenset(map(sites.of, seeds))
+        self._include = [re.compile(pattern) for pattern in rules.include]
+        self._exclude = [re.compile(pattern) for pattern in rules.exclude]
+        self._authority_verdict = lru_cache(_CACHED_AUTHORITIES)(self._judge_authority)
+
+    def judge(self, address: str) -> Verdict:
+        """The verdict on a normalised URL and the rule behind it."""
+        verdict = self._authority_verdict(url.authority(address))
+        if not verdict.allowed:
+            return verdict
+        if self._include:
+            for pattern in self._include:
+                if pattern.search(address):
+                    verdict = Verdict(True, f"scope.include: {pattern.pattern}")
+                    break
+            else:
+                return Verdict(False, "scope.include: no pattern matches")
+        for pattern in self._exclude:
+            if pattern.search(address):
+                return Verdict(False, f"scope.exclude: {pattern.pattern}")
+        return verdict
+
+    def link(self, address: str, flags: int = 0) -> Link:
+        """The link to a normalised URL, with its key, its site and its place in the scope."""
+        if not self.judge(address).allowed:
+            flags |= OUT_OF_SCOPE
+        return Link(url.key(address), address, self.sites.of(address), flags)
+
+    def _judge_authority(self, authority: str) -> Verdict:
+        host = url.host(authority)
+        if host in self._hosts:
+            return Verdict(True, f"scope.hosts: {host}")
+        for domain in self._domains:
+            if domain in ("*", host) or host.endswith("." + domain):
+                return Verdict(True, f"scope.domains: {domain}")
+        for suffix in self._suffixes:
+            if host.endswith(suffix):
+                return Verdict(True, f"scope.suffixes: {suffix[1:]}")
+        site = self.sites.of(authority + "/")
+        if site in self._seed_sites:
+            return Verdict(True, f"site of a seed: {site}")
+        if self._seed_sites:
+            return Verdict(False, "not the site of a seed")
+        return Verdict(False, "no host, domain or suffix of the scope fits")
