@@ -1,0 +1,95 @@
+"""What an assignment of pages to parts means: counted from the links alone, never an engine's word.
+
+The connectivity of a net is the number of parts that its pins touch. Summed over all nets,
+connectivity - 1 is `messages_page_part` with a net for every source page (pins: the page and those
+it links to), and `transmissions_target_part` with a net for every target page (pins: the page and
+those that link to it).
+"""
+
+from collections.abc import Iterable
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+from partition.graph import Ids, Ints, WebGraph
+from partition.partvector import jump_hashes
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Evaluation:
+    """The counts of one assignment; the fields up to `imbalance_requests` are those of the JSON."""
+
+    messages_page_part: int  # (source page, other part) pairs
+    messages_site_part: int  # (source site, receiving part) pairs over inter-part links
+    transmissions_target_part: int  # (target URL, sending part) pairs
+    transmission_bytes: int  # lengths of the URLs of these
+    volume_bytes: int  # lengths of the URLs of all inter-part links
+    inter_part_links: int
+    imbalance_bytes: float
+    imbalance_requests: float
+    loads: Ints  # parts x 2: bytes, requests
+
+    @property
+    def imbalances(self) -> tuple[float, float]:
+        return self.imbalance_bytes, self.imbalance_requests
+
+
+def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
+    """Count what the links cost if page i belongs to `part[i]`, from 0 to `parts` - 1."""
+    assert len(part) == web.pages
+    assert not len(part) or (part.min() >= 0 and part.max() < parts)
+    source = web.sources()
+    crossing = np.flatnonzero(part[source] != part[web.adj])
+    source, target = source[crossing], web.adj[crossing]
+
+    def pairs(end: Ids, other: Ids) -> Ints:
+        """The distinct pairs of an end of a link and a part, as end * parts + part."""
+        both = end.astype(np.int64) * parts + other
+        both.sort()  # np.unique goes by hashes, many times slower for millions of pairs
+        first = np.ones(len(both), bool)
+        first[1:] = both[1:] != both[:-1]
+        return both[first]
+
+    transmissions = pairs(target, part[source])
+    loads = np.stack(
+        [np.bincount(part, web.bytes, parts), np.bincount(part, minlength=parts)], axis=1
+    ).astype(np.int64)
+    imbalance_bytes, imbalance_requests = imbalance(loads)
+    return Evaluation(
+        messages_page_part=len(pairs(source, part[target])),
+        messages_site_part=len(pairs(web.site[source], part[target])),
+        transmissions_target_part=len(transmissions),
+        transmission_bytes=int(web.url_bytes[transmissions // parts].sum(dtype=np.int64)),
+        volume_bytes=int(web.url_bytes[target].sum(dtype=np.int64)),
+        inter_part_links=len(crossing),
+        imbalance_bytes=imbalance_bytes,
+        imbalance_requests=imbalance_requests,
+        loads=loads,
+    )
+
+
+def imbalance(loads: npt.NDArray[np.int64]) -> list[float]:
+    """W_max / W_avg - 1 of each column, W_avg being the exact mean; 0 where there is no load."""
+    heaviest, total = loads.max(axis=0), loads.sum(axis=0)
+    return [
+        (int(most) * len(loads) - int(whole)) / int(whole) if whole else 0.0
+        for most, whole in zip(heaviest, total, strict=True)
+    ]
+
+
+def url_hash(web: WebGraph, parts: int) -> Ids:
+    """The baseline `url-hash`: URL key modulo the number of parts."""
+    return (web.key % np.uint64(parts)).astype(np.int32)
+
+
+def site_hash(web: WebGraph, parts: int) -> Ids:
+    """The baseline `site-hash`: jump hash of the XXH3-64 of the site's name."""
+    return site_hashes(web.sites, parts)[web.site]
+
+
+def site_hashes(sites: Iterable[str], parts: int) -> Ids:
+    """The part of each site under `site-hash`."""
+    keys = np.fromiter((xxh3_64_intdigest(site.encode()) for site in sites), np.uint64)
+    return jump_hashes(keys, parts)

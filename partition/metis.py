@@ -1,0 +1,140 @@
+"""METIS with several weights a vertex, for a process of its own that `partition.engines` starts.
+
+pymetis passes one weight a vertex to METIS, but its extension module exports METIS's own functions,
+which take several; they are called here by ctypes. A call can't be interrupted, and a crash in it
+would end the process, hence the child: `serve` reads one pickled `Task` from standard input and
+writes one pickled `Answer` to standard output. The open standard input is the child's lifeline:
+once that closes, because the parent has died or given up, the child ends at once.
+
+Where the extension module exports no such function, `pymetis.part_graph` balances the sum of the
+weights instead, and the answer says so.
+"""
+
+import contextlib
+import ctypes
+import os
+import pickle
+import resource
+import sys
+import threading
+from pathlib import Path
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+import pymetis
+import pymetis._internal
+
+Array = npt.NDArray[Any]
+
+CUTS: Final = 10  # METIS keeps the best of so many; ten took 18 % off the volume of a single one
+ROUNDS: Final = 30  # of refinement on each level
+
+_OPTIONS: Final = 40  # METIS_NOPTIONS
+_OK: Final = 1  # METIS_OK
+_SLACK: Final = 5e-5  # METIS adds this to each tolerance; taken off beforehand
+
+
+class Task(NamedTuple):
+    xadj: Array  # vertices + 1
+    adj: Array
+    costs: Array  # of the edges in `adj`, 1 or more
+    weights: Array  # vertices x weights, 1 or more
+    parts: int  # fewer than vertices, 2 or more
+    tolerances: tuple[float, ...]  # the imbalance allowed for each weight
+    seed: int
+
+
+class Answer(NamedTuple):
+    part: Array  # of each vertex, int32
+    constraints: int  # how many weights were balanced
+    peak_bytes: int  # of this process's memory
+
+
+def partition(task: Task, library: ctypes.CDLL) -> Array:
+    """All weights balanced, by METIS_PartGraphKway. Raises RuntimeError with METIS's code."""
+    index = _index_type(library)
+    options = np.full(_OPTIONS, -1, index)
+    place = pymetis._internal.options_indices  # type: ignore[attr-defined]  # not in its stub
+    options[[place.NITER, place.NCUTS, place.SEED, place.NUMBERING]] = ROUNDS, CUTS, task.seed, 0
+    bounds = np.array([1 + max(bound - _SLACK, 0) for bound in task.tolerances], np.float32)
+    part = np.zeros(len(task.weights), index)
+    arrays: list[Array | None] = [
+        *(np.array([number], index) for number in task.weights.shape),
+        *(np.ascontiguousarray(a, index) for a in (task.xadj, task.adj, task.weights)),
+        None,  # sizes of vertices, for another objective
+        np.ascontiguousarray(task.costs, index),
+        np.array([task.parts], index),
+        None,  # all parts alike
+        bounds,
+        options,
+        np.zeros(1, index),  # METIS's word on the cut, not used
+        part,
+    ]
+    code = library.METIS_PartGraphKway(
+        *(None if a is None else a.ctypes.data_as(ctypes.c_void_p) for a in arrays)
+    )
+    if code != _OK:
+        raise RuntimeError(f"METIS returned {code}")
+    return part.astype(np.int32)
+
+
+def partition_by_sum(task: Task) -> Array:
+    """One weight balanced, the sum of all, by pymetis's own function."""
+    options = pymetis.Options(
+        seed=task.seed,
+        ncuts=CUTS,
+        niter=ROUNDS,
+        ufactor=max(1, round(1000 * (min(task.tolerances) - _SLACK))),
+    )
+    _, part = pymetis.part_graph(
+        task.parts,
+        pymetis.CSRAdjacency(task.xadj, task.adj),
+        vweights=task.weights.sum(axis=1),
+        eweights=task.costs,
+        recursive=False,
+        options=options,
+    )
+    return np.array(part, np.int32)
+
+
+def find_library() -> ctypes.CDLL | None:
+    """The METIS inside pymetis, if it can be called with several weights."""
+    library = ctypes.CDLL(pymetis._internal.__file__)
+    return library if hasattr(library, "METIS_PartGraphKway") else None
+
+
+def _index_type(library: ctypes.CDLL) -> type[np.int32] | type[np.int64]:
+    """METIS fills its options with -1; the number of bytes it wrote shows the width of an index."""
+    options = np.zeros(_OPTIONS, np.int64)
+    library.METIS_SetDefaultOptions(options.ctypes.data_as(ctypes.c_void_p))
+    return np.int64 if options[-1] == -1 else np.int32
+
+
+def serve() -> None:
+    """The child's whole life: one task in, one answer out."""
+    # METIS prints its complaints to standard output: keep that for the answer, and give it errors.
+    answers = os.fdopen(os.dup(1), "wb")
+    os.dup2(2, 1)
+    task: Task = pickle.load(sys.stdin.buffer)  # noqa: S301 - comes from our own parent
+    threading.Thread(target=_end_with_parent, daemon=True).start()
+    library = find_library()
+    part = partition(task, library) if library else partition_by_sum(task)
+    constraints = task.weights.shape[1] if library else 1
+    with answers:
+        pickle.dump(Answer(part, constraints, peak_memory()), answers)
+
+
+def peak_memory() -> int:
+    """The most memory that this process has had resident, in bytes."""
+    with contextlib.suppress(OSError), Path("/proc/self/status").open() as status:
+        for line in status:
+            if line.startswith("VmHWM:"):
+                return int(line.split()[1]) * 1024
+    # Elsewhere than on Linux, and there it would count what the parent had before the fork.
+    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
+
+
+def _end_with_parent() -> None:
+    os.read(0, 1)  # returns when the parent closes its end, and no sooner
+    os._exit(1)

@@ -1,0 +1,236 @@
+"""The part vector: the file, its writer and its reader. The crawler imports this and nothing else.
+
+One read-only file that all ranks of a node map into memory and therefore share. All of it stays
+mapped: marisa-trie takes a trie out of any buffer (`Trie.map`), so the trie of the site names needs
+no file of its own. Layout, little-endian, each section at a multiple of 8 bytes:
+
+    head      8s magic, u32 format version, u32 length of the header,
+              u64 length of the file, u64 XXH3-64 of every other byte of the file
+    header    JSON: parts, model, sessions, metadata, and `sections`: name -> [offset, length]
+    sections  sites       a marisa trie of the site names, UTF-8
+              site_parts  the part of each site, by the trie's number for it
+              url_keys    u64, ascending; page-level models only
+              url_parts   the part of each key
+
+Parts are u16, or u32 where there are more than 65,536. Equal input gives equal bytes.
+
+Measured (Python 3.11, one core, 75 k sites and 1 M URLs, a file of 10.5 MB, 0.4 MB of it the trie):
+opening 1 ms, 10.3 MB resident, none of it private; `site_part` 1.1 us, `url_part` 1.2 us.
+"""
+
+import json
+import mmap
+import os
+import struct
+from bisect import bisect_left
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+from marisa_trie import Trie
+from xxhash import xxh3_64
+
+FORMAT: Final = 1
+
+_MAGIC: Final = b"ABCPV\r\n\x1a"  # the line end shows a file that went through a text filter
+_HEAD: Final = struct.Struct("<8sIIQ")
+_CHECKSUM: Final = struct.Struct("<Q")
+_START: Final = _HEAD.size + _CHECKSUM.size
+_ALIGNMENT: Final = 8
+
+Keys = npt.NDArray[np.uint64]
+Parts = npt.NDArray[np.integer[Any]]
+
+
+class PartVectorError(ValueError):
+    """A file that is no intact part vector of this format."""
+
+
+def jump_hash(key: int, buckets: int) -> int:
+    """The bucket of a 64-bit key, by the jump consistent hash of Lamping and Veach (2014).
+
+    Going from n to n + 1 buckets moves 1 key in n + 1, all of them to the new bucket.
+    """
+    bucket, jump = -1, 0
+    while jump < buckets:
+        bucket = jump
+        key = (key * 2862933555777941757 + 1) & 0xFFFF_FFFF_FFFF_FFFF
+        jump = int((bucket + 1) * (float(1 << 31) / float((key >> 33) + 1)))
+    return bucket
+
+
+def jump_hashes(keys: Keys, buckets: int) -> npt.NDArray[np.int32]:
+    """`jump_hash` of many keys."""
+    result = np.empty(len(keys), np.int32)
+    moving = np.arange(len(keys))  # those whose next jump stays below `buckets`
+    state = keys.astype(np.uint64)
+    jump = np.zeros(len(keys), np.int64)
+    while len(moving):
+        result[moving] = jump
+        state = state * np.uint64(2862933555777941757) + np.uint64(1)
+        steps = float(1 << 31) / ((state >> np.uint64(33)) + np.uint64(1)).astype(np.float64)
+        jump = ((jump + 1) * steps).astype(np.int64)
+        inside = jump < buckets
+        moving, state, jump = moving[inside], state[inside], jump[inside]
+    return result
+
+
+def write(
+    path: Path,
+    *,
+    parts: int,
+    sites: Mapping[str, int],
+    model: str,
+    urls: tuple[Keys, Parts] | None = None,
+    sessions: Sequence[str] = (),
+    metadata: Mapping[str, Any] | None = None,
+) -> None:
+    """Write a part vector: a reader sees the old file or the whole new one, never a piece.
+
+    `urls` are URL keys, each once and in any order, and their parts. `metadata` is anything small
+    that JSON holds. Raises ValueError for a part out of range, a repeated key, or a site with a NUL
+    in its name, which a trie can't hold; OSError.
+    """
+    kind = np.dtype("<u2" if parts <= 1 << 16 else "<u4")
+    names = sorted(sites)
+    if any("\0" in name for name in names):
+        raise ValueError("sites: a name with NUL belongs to no part")
+    trie = Trie(names)
+    ids = np.fromiter((trie.key_id(name) for name in names), np.int64, len(names))
+    site_parts = np.empty(len(names), kind)
+    site_parts[ids] = _checked([sites[name] for name in names], parts)
+    sections = {"sites": trie.tobytes(), "site_parts": site_parts.tobytes()}
+    if urls is not None:
+        keys, url_parts = urls
+        order = np.argsort(keys)
+        ascending = keys[order]
+        if len(keys) != len(url_parts) or (ascending[1:] == ascending[:-1]).any():
+            raise ValueError("urls: each key must have one part")
+        sections["url_keys"] = ascending.astype("<u8").tobytes()
+        sections["url_parts"] = _checked(url_parts, parts)[order].astype(kind).tobytes()
+
+    # Offsets count from the end of the header, whose length they would otherwise change.
+    table, offset = {}, 0
+    for name, content in sections.items():
+        table[name] = [offset, len(content)]
+        offset += _padded(len(content))
+    header = json.dumps(
+        {
+            "parts": parts,
+            "model": model,
+            "sessions": list(sessions),
+            "metadata": dict(metadata or {}),
+            "sections": table,
+        },
+        sort_keys=True,
+    ).encode()
+    header = header.ljust(_padded(len(header)))
+    head = _HEAD.pack(_MAGIC, FORMAT, len(header), _START + len(header) + offset)
+    body = [header, *(content.ljust(_padded(len(content)), b"\0") for content in sections.values())]
+    checksum = xxh3_64(head)
+    for piece in body:
+        checksum.update(piece)
+
+    temporary = path.with_name(f".{path.name}.{os.getpid()}.tmp")
+    try:
+        with temporary.open("wb") as file:
+            file.writelines([head, _CHECKSUM.pack(checksum.intdigest()), *body])
+            file.flush()
+            os.fsync(file.fileno())
+        temporary.replace(path)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _padded(length: int) -> int:
+    return -(-length // _ALIGNMENT) * _ALIGNMENT
+
+
+def _checked(numbers: Parts | Sequence[int], parts: int) -> npt.NDArray[np.int64]:
+    array = np.asarray(numbers, np.int64)
+    if len(array) and not (array.min() >= 0 and array.max() < parts):
+        raise ValueError(f"parts: must be from 0 to {parts - 1}")
+    return array
+
+
+class PartVector:
+    """A part vector mapped into memory. Get one by `PartVector.open`."""
+
+    def __init__(self, view: memoryview, header: dict[str, Any], start: int) -> None:
+        """`view` is a whole, verified file; its sections begin at `start`."""
+        self.parts: int = header["parts"]
+        self.model: str = header["model"]
+        self.sessions: tuple[str, ...] = tuple(header["sessions"])
+        self.metadata: dict[str, Any] = header["metadata"]
+        kind = np.dtype("<u2" if self.parts <= 1 << 16 else "<u4")
+
+        def section(name: str) -> memoryview:
+            offset, length = header["sections"].get(name, (0, 0))
+            return view[start + offset : start + offset + length]
+
+        def numbers(name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
+            return np.frombuffer(section(name), dtype)
+
+        self._view = view  # the trie doesn't hold its buffer: without the mapping it would crash
+        self._trie = Trie()
+        self._trie.map(section("sites"))
+        self.sites = len(self._trie)
+        self.url_keys: Keys = numbers("url_keys", np.dtype("<u8"))
+        self.url_parts: Parts = numbers("url_parts", kind)
+        # For single look-ups: memoryviews give plain integers, and faster than arrays.
+        self._site_parts = numbers("site_parts", kind).data
+        self._url_keys, self._url_parts = self.url_keys.data, self.url_parts.data
+
+    @classmethod
+    def open(cls, path: Path) -> "PartVector":
+        """Map a file, after reading it once to verify its checksum.
+
+        Raises PartVectorError if it isn't an intact part vector of this format, OSError.
+        """
+        with path.open("rb") as file:
+            size = os.fstat(file.fileno()).st_size
+            if size < _START:
+                raise PartVectorError(_refusal(path, f"only {size} bytes, shorter than any"))
+            view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
+        magic, version, header_length, length = _HEAD.unpack_from(view)
+        if magic != _MAGIC:
+            raise PartVectorError(_refusal(path, "not a part vector"))
+        if version != FORMAT:
+            raise PartVectorError(_refusal(path, f"format {version}"))
+        if length != size:
+            raise PartVectorError(_refusal(path, f"damaged, {size} of {length} bytes"))
+        checksum = xxh3_64(view[: _HEAD.size])
+        checksum.update(view[_START:])
+        if checksum.intdigest() != _CHECKSUM.unpack_from(view, _HEAD.size)[0]:
+            raise PartVectorError(_refusal(path, "damaged, its checksum is wrong"))
+        start = _START + header_length
+        return cls(view, json.loads(bytes(view[_START:start])), start)
+
+    def site_part(self, site: str) -> int | None:
+        """The part of a site, or None if the vector lacks it."""
+        number = self._trie.get(site)
+        return None if number is None else self._site_parts[number]
+
+    def url_part(self, key: int) -> int | None:
+        """The part of a page by its URL key, or None if it isn't listed by itself."""
+        at = bisect_left(self._url_keys, key)
+        if at < len(self._url_keys) and self._url_keys[at] == key:
+            return self._url_parts[at]
+        return None
+
+    def part(self, key: int, site: str) -> int | None:
+        """The part of a page: its own if it is listed by itself, or else that of its site."""
+        part = self.url_part(key)
+        return self.site_part(site) if part is None else part
+
+    def __repr__(self) -> str:
+        return (
+            f"<PartVector {self.model}: {self.parts} parts,"
+            f" {self.sites} sites, {len(self.url_keys)} URLs>"
+        )
+
+
+def _refusal(path: Path, what: str) -> str:
+    return f"{path}: {what}; needed is a part vector of format {FORMAT}, as partition build writes"
