@@ -45,7 +45,7 @@ Count = Annotated[int, Field(ge=1)]
 
 
 class Table(BaseModel):
-    model_config = ConfigDict(frozen=True, extra="forbid", strict=False)
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Session(Table):
@@ -264,8 +264,17 @@ def _explain(error: PydanticValidationError) -> str:
             known = table.model_fields
         message = f"{name}: unknown; known here: {', '.join(known)}"
     else:
-        message = f"{name} = {first['input']!r}: {_plain(first['msg'])}"
+        allowed = _ALLOWED.get(first["type"]) or _plain(first["msg"])
+        message = f"{name} = {first['input']!r}: {allowed}"
     return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
+
+
+_ALLOWED = {  # where pydantic's words don't say it
+    "byte_size": "must be a size, like 64KiB or 1GB",
+    "byte_size_unit": "must be a size, like 64KiB or 1GB",
+    "tuple_type": 'must be a list, like ["a", "b"]',
+    "dict_type": "must be a table, like { a = 1 }",
+}
 
 
 def _plain(message: str) -> str:

@@ -28,7 +28,6 @@ def normalise(reference: str, base: str | None = None) -> str:
 
     Raises BadUrlError if the result isn't an http or https URL with a host.
     """
-    reference = reference.partition("#")[0]
     try:
         if base is None:
             url: str = ada_url.normalize_url(reference)

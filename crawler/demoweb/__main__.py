@@ -1,0 +1,3 @@
+from crawler.demoweb.server import main
+
+main()

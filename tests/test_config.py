@@ -1,0 +1,188 @@
+"""The configuration: what it reads, and how it refuses."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler.config import Config, as_toml, load
+from crawler.ports import UserError
+
+CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
+
+
+def refusal(*overrides: str, path: Path | None = None) -> str:
+    with pytest.raises(UserError) as caught:
+        load(path, overrides)
+    return str(caught.value)
+
+
+@pytest.fixture
+def written(tmp_path: Path) -> Path:
+    return tmp_path / "crawl.toml"
+
+
+def test_all_defaults() -> None:
+    assert load() == Config()
+    assert Config().politeness.delay_s == 1.0
+    assert Config().robots.obey
+    assert not Config().fetch.allow_private_addresses
+
+
+@pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
+def test_examples_load(path: Path, written: Path) -> None:
+    config = load(path)
+    assert config != Config()
+    written.write_text(as_toml(config, commented=True))
+    assert load(written) == config
+
+
+def test_there_are_examples() -> None:
+    names = {path.stem for path in CONFIGS}
+    assert names == {"quick", "polite", "cluster", "benchmark"}
+
+
+@pytest.mark.parametrize("commented", [False, True])
+def test_as_toml_comes_back(commented: bool, written: Path) -> None:
+    written.write_text(as_toml(Config(), commented=commented))
+    assert load(written) == Config()
+
+
+@given(
+    seeds=st.lists(st.text(st.characters(codec="utf-8")), max_size=3),
+    hosts=st.dictionaries(st.text(st.characters(codec="utf-8")), st.text("ab.:\\\"'#=")),
+    delay=st.floats(0, 1e9),
+)
+def test_any_values_come_back(
+    tmp_path_factory: pytest.TempPathFactory,
+    seeds: list[str],
+    hosts: dict[str, str],
+    delay: float,
+) -> None:
+    written = tmp_path_factory.getbasetemp() / "any.toml"
+    values = {
+        "session": {"seeds": seeds},
+        "dns": {"hosts": hosts},
+        "politeness": {"delay_s": delay},
+    }
+    config = load(values=values)
+    written.write_text(as_toml(config), "utf-8")
+    assert load(written) == config
+
+
+def test_later_words_win(written: Path) -> None:
+    written.write_text('[session]\nmax_pages = 1\nseeds = ["http://a.example/"]\n')
+    config = load(
+        written,
+        ["session.max_pages=2", "fetch.concurrency=7"],
+        {"session": {"max_pages": 3}},
+    )
+    assert config.session.max_pages == 3
+    assert config.session.seeds == ("http://a.example/",)
+    assert config.fetch.concurrency == 7
+
+
+@pytest.mark.parametrize(
+    ("override", "table", "key", "value"),
+    [
+        ("session.max_pages=10", "session", "max_pages", 10),
+        (" session.max_pages = 10 ", "session", "max_pages", 10),
+        ("session.directory=/tmp/a=b", "session", "directory", "/tmp/a=b"),
+        ('session.directory="with space"', "session", "directory", "with space"),
+        ('scope.hosts=["a.example", "b.example"]', "scope", "hosts", ("a.example", "b.example")),
+        ('dns.hosts={"a.example" = "::1"}', "dns", "hosts", {"a.example": "::1"}),
+        ("robots.obey=false", "robots", "obey", False),
+        # durations
+        ("session.max_time=3h55m", "session", "max_time", 14_100),
+        ("session.max_time=1d", "session", "max_time", 86_400),
+        ("session.max_time=90s", "session", "max_time", 90),
+        ('session.max_time="1m0.5s"', "session", "max_time", 60.5),
+        ("session.max_time=45", "session", "max_time", 45),
+        # sizes
+        ("fetch.max_bytes=2MiB", "fetch", "max_bytes", 2 << 20),
+        ("storage.warc_size=1GB", "storage", "warc_size", 1_000_000_000),
+        ("exchange.batch_bytes=512", "exchange", "batch_bytes", 512),
+    ],
+)
+def test_overrides(override: str, table: str, key: str, value: object) -> None:
+    assert getattr(getattr(load(overrides=[override]), table), key) == value
+
+
+@pytest.mark.parametrize(
+    ("override", "words"),
+    [
+        # unknown names: what is known
+        ("fetches.concurrency=1", ["fetches", "unknown", "session", "fetch", "storage"]),
+        ("fetch.concurency=1", ["fetch.concurency", "unknown", "concurrency", "timeout_s"]),
+        # wrong types
+        ("fetch.concurrency=many", ["fetch.concurrency = 'many'", "integer"]),
+        ("fetch.concurrency=1.5", ["fetch.concurrency = 1.5", "integer"]),
+        ("robots.obey=perhaps", ["robots.obey = 'perhaps'", "boolean"]),
+        ("session.seeds=[1]", ["session.seeds.0 = 1", "string"]),
+        ("dns.hosts={a = 1}", ["dns.hosts.a = 1", "string"]),
+        ("scope.hosts=a.example", ["scope.hosts = 'a.example'"]),
+        # impossible values
+        ("fetch.concurrency=0", ["fetch.concurrency = 0", "greater than or equal to 1"]),
+        ("politeness.delay_s=-1", ["politeness.delay_s = -1", "greater than or equal to 0"]),
+        ("politeness.delay_s=nan", ["politeness.delay_s = nan"]),
+        ("dns.timeout_s=0", ["dns.timeout_s = 0", "greater than 0"]),
+        ("storage.warc_size=0", ["storage.warc_size = 0", "greater than 0"]),
+        ("storage.warc_size=big", ["storage.warc_size = 'big'"]),
+        ("storage.compression=4", ["storage.compression = 4", "less than or equal to 3"]),
+        ("session.max_time=soon", ["session.max_time = 'soon'", "3h55m", "90s"]),
+        ("session.max_time=-5s", ["session.max_time = '-5s'", "3h55m"]),
+        ("robots.agent=", ["robots.agent = ''", "at least 1 character"]),
+        ('scope.include=["ok", "("]', ["scope.include.1 = '('", "regular expression"]),
+        # a choice: all of it
+        ("storage.sync=often", ["storage.sync = 'often'", "'record', 'interval' or 'close'"]),
+        ("extract.elements=[img]", ["extract.elements = '[img]'"]),
+        ('extract.elements=["img"]', ["extract.elements.0 = 'img'", "'a'", "'iframe'", "'link'"]),
+        # one key needs another
+        ("assignment.scheme=part-vector", ["assignment.part_vector = ''", "path of a file"]),
+        # no override at all
+        ("fetch", ["--set fetch", "table.key=value"]),
+        ("fetch=1", ["--set fetch=1", "table.key=value"]),
+        ("fetch.=1", ["--set fetch.=1", "table.key=value"]),
+    ],
+)
+def test_refusals_name_key_value_and_what_is_allowed(override: str, words: list[str]) -> None:
+    message = refusal(override)
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_refusals_name_the_file_and_count_the_rest(written: Path) -> None:
+    written.write_text("[fetch]\nconcurrency = 0\ntimeout_s = 0\n[storage]\nsink = true\n")
+    message = refusal(path=written)
+    assert message.startswith(f"{written}: fetch.concurrency = 0: ")
+    assert message.endswith("(and 2 more)")
+
+
+@pytest.mark.parametrize(
+    ("content", "words"),
+    [
+        (b"fetch = 1", ["fetch = 1", "must be a table, [fetch]"]),
+        (b"[fetch\n", ["not TOML", "line 1"]),
+        (b"[fetch]\nconcurrency = 1\nconcurrency = 2\n", ["not TOML", "line 3"]),
+        (b"[session]\ndirectory = '\xff'", ["not TOML"]),
+    ],
+)
+def test_files_that_are_no_configuration(written: Path, content: bytes, words: list[str]) -> None:
+    written.write_bytes(content)
+    message = refusal("fetch.concurrency=3", path=written)
+    assert message.startswith(f"{written}: ")
+    assert "\n" not in message
+    for word in words:
+        assert word in message
+
+
+def test_files_that_cannot_be_read(tmp_path: Path) -> None:
+    assert "No such file" in refusal(path=tmp_path / "none.toml")
+    assert "directory" in refusal(path=tmp_path)
+
+
+def test_loaded_means_frozen() -> None:
+    with pytest.raises(ValueError, match="frozen"):
+        load().fetch.concurrency = 3  # type: ignore[misc]
