@@ -184,7 +184,7 @@ def _http_head(response: Response) -> bytes:
 
     A header that isn't true of it keeps its value under a name that begins with X-Crawler-.
     """
-    reason = response.reason.encode("utf-8", "replace").translate(_ONE_LINE)
+    reason = response.reason.encode("latin-1", "replace").translate(_ONE_LINE)
     lines = [b"HTTP/%b %d %b" % (response.version.encode(), response.status, reason)]
     true_length = b"%d" % len(response.payload)
     has_length = False

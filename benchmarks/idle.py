@@ -1,0 +1,39 @@
+"""CPU that ranks use while they wait: `mpirun -n 4 python benchmarks/idle.py`.
+
+Prints for each rank the share of one core over 5 s each of an idle crawl (a transport that waits
+for messages) and of waiting for rank 0 (in `mpi.bcast`).
+"""
+
+import asyncio
+import sys
+import time
+
+from crawler import mpi
+
+SECONDS = 5.0
+
+
+def cpu_percent(since: float) -> float:
+    return 100 * (time.process_time() - since) / SECONDS
+
+
+async def main() -> int:
+    transport = await mpi.start()
+    since, end = time.process_time(), time.monotonic() + SECONDS
+    while (left := end - time.monotonic()) > 0:
+        await transport.wait(min(left, 0.5))
+    crawl = cpu_percent(since)
+    await transport.close()
+
+    since = time.process_time()
+    if mpi.RANK == 0:
+        await asyncio.sleep(SECONDS)
+    await mpi.bcast(None)
+    rows = await mpi.gather((crawl, cpu_percent(since)))
+    for rank, (idle, waiting) in enumerate(rows):
+        print(f"rank {rank}: idle crawl {idle:.2f} %, waiting for rank 0 {waiting:.2f} %")
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(mpi.run(main))

@@ -1,0 +1,304 @@
+"""The command line; nothing but arguments."""
+
+import argparse
+import json
+import os
+import sys
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
+from dataclasses import asdict
+from functools import partial
+from pathlib import Path
+from typing import Any, NoReturn
+
+import uvloop
+
+from crawler import __version__, config, inspect, report, simulate
+from crawler.ports import UserError
+
+EXIT_USAGE = 2
+EXIT_STOPPED = 75  # EX_TEMPFAIL: resume with the same command
+
+_RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def _parser() -> argparse.ArgumentParser:
+    parser = _Parser(
+        prog="python -m crawler",
+        description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
+        " Without a command: the demonstration, offline.",
+        epilog="Exit codes: 0 done; 1 failed; 2 wrong usage or configuration;"
+        " 75 stopped before its end.",
+    )
+    parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+
+    def command(name: str, description: str, *, sets: bool = True) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=description, description=description)
+        if sets:
+            one.add_argument(
+                "--set",
+                action="append",
+                default=[],
+                metavar="TABLE.KEY=VALUE",
+                help="override the configuration; may be given often",
+            )
+        return one
+
+    crawl = command("crawl", "Crawl from seeds, on all ranks that mpirun starts.")
+    crawl.add_argument(
+        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration, or seeds"
+    )
+    crawl.add_argument("--session", metavar="DIR", help="directory of the new session")
+    crawl.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
+    crawl.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
+    crawl.add_argument("--json", action="store_true", help="print metrics.json at the end")
+
+    measures = command("report", "Print the measures of a session; write report/.", sets=False)
+    measures.add_argument("session", type=Path, metavar="SESSION")
+    measures.add_argument("--json", action="store_true", help="print metrics.json")
+
+    settings = command("config", "Print the configuration as commented TOML.")
+    settings.add_argument(
+        "file", nargs="?", type=Path, metavar="CONFIG.toml", help="default: defaults"
+    )
+
+    fetch = command("fetch", "Fetch URLs as the agent would; robots.txt isn't asked.")
+    fetch.add_argument("urls", nargs="+", metavar="URL")
+    fetch.add_argument("--config", type=Path, metavar="CONFIG.toml")
+    fetch.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    explain = command("explain", "Say what a crawl does with a URL, and why.")
+    explain.add_argument("url", metavar="URL")
+    explain.add_argument("--config", type=Path, metavar="CONFIG.toml")
+    explain.add_argument("--ranks", type=_count, default=1, metavar="K", help="of the crawl")
+    explain.add_argument("--robots-file", type=Path, metavar="F", help="instead of the site's")
+    explain.add_argument("--offline", action="store_true", help="ask no server")
+    explain.add_argument("--json", action="store_true", help="print a JSON object")
+
+    virtual = command("simulate", "Crawl a link graph in virtual time and measure.")
+    virtual.add_argument("graph", type=Path, metavar="GRAPH", help="a session or a graph's folder")
+    virtual.add_argument("--modes", default="exchange", metavar="M,...")
+    virtual.add_argument("--procs", default=[1, 2, 4, 8], type=_counts, metavar="N,...")
+    virtual.add_argument("--seeds", default=5, type=_count, metavar="S", help="for each process")
+    virtual.add_argument("--repeat", default=1, type=_count, metavar="R")
+    virtual.add_argument("--out", type=Path, metavar="DIR", help="write simulate.json there")
+    virtual.add_argument("--json", action="store_true", help="print a list of objects")
+    return parser
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = [int(number) for number in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers from 1, like 1,2,4")
+    return counts
+
+
+def _count(text: str) -> int:
+    return _counts(text)[0]
+
+
+# --- commands on all ranks --------------------------------------------------------------------
+
+
+def _demo(_: argparse.Namespace) -> int:
+    from crawler import demo, mpi  # noqa: PLC0415  importing mpi starts MPI
+
+    return mpi.run(demo.run)
+
+
+def _crawl(arguments: argparse.Namespace) -> int:
+    from crawler import mpi  # noqa: PLC0415
+
+    return mpi.run(partial(_crawl_together, arguments))
+
+
+async def _crawl_together(arguments: argparse.Namespace) -> int:
+    from crawler import agent, mpi  # noqa: PLC0415
+
+    plan: agent.Plan | UserError | None = None
+    if mpi.RANK == 0:
+        try:
+            plan = agent.prepare(_crawl_settings(arguments), mpi.SIZE)
+        except UserError as error:
+            plan = error
+    plan = await mpi.bcast(plan)
+    if isinstance(plan, UserError):  # on all ranks alike, so that none has to be aborted
+        raise plan
+    assert plan is not None
+    ending = await agent.crawl(plan)
+    if mpi.RANK == 0:
+        _print_report(plan.directory, as_json=arguments.json)
+    return EXIT_STOPPED if ending.stopped and not ending.complete else 0
+
+
+def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
+    what: list[str] = arguments.what
+    file = Path(what[0]) if len(what) == 1 and what[0].endswith(".toml") else None
+    session: dict[str, object] = {
+        "directory": arguments.session,
+        "max_pages": arguments.max_pages,
+        "max_time": arguments.max_time,
+        "seeds": None if file else what,
+    }
+    given = {key: value for key, value in session.items() if value is not None}
+    return config.load(file, arguments.set, {"session": given})
+
+
+# --- commands of one process ------------------------------------------------------------------
+
+
+def _report(arguments: argparse.Namespace) -> int:
+    report.write_metrics(arguments.session)
+    _print_report(arguments.session, as_json=arguments.json)
+    return 0
+
+
+def _print_report(directory: Path, *, as_json: bool) -> None:
+    metrics = json.loads((directory / "report" / "metrics.json").read_text())
+    _print(json.dumps(metrics) if as_json else report.summary(directory, metrics))
+
+
+def _config(arguments: argparse.Namespace) -> int:
+    _print(config.as_toml(config.load(arguments.file, arguments.set), commented=True), end="")
+    return 0
+
+
+def _fetch(arguments: argparse.Namespace) -> int:
+    settings = config.load(arguments.config, arguments.set)
+
+    async def fetch_all() -> None:
+        async for result in inspect.fetch(settings, arguments.urls):
+            _print(json.dumps(result) if arguments.json else _readable(result))
+
+    uvloop.run(fetch_all())
+    return 0
+
+
+def _explain(arguments: argparse.Namespace) -> int:
+    result = uvloop.run(
+        inspect.explain(
+            config.load(arguments.config, arguments.set),
+            arguments.url,
+            arguments.ranks,
+            robots_file=arguments.robots_file,
+            offline=arguments.offline,
+        )
+    )
+    _print(json.dumps(result) if arguments.json else _readable(result))
+    return 0
+
+
+def _simulate(arguments: argparse.Namespace) -> int:
+    web = simulate.load_web(arguments.graph)
+    outcomes = [
+        asdict(outcome)
+        for mode in arguments.modes.split(",")
+        for outcome in simulate.experiments(
+            web,
+            config.load(
+                None,
+                arguments.set,
+                {"session": {"mode": mode}, "politeness": {"delay_s": 0}},
+            ),
+            procs=arguments.procs,
+            seeds=arguments.seeds,
+            repeat=arguments.repeat,
+        )
+    ]
+    if arguments.out is not None:
+        arguments.out.mkdir(parents=True, exist_ok=True)
+        (arguments.out / "simulate.json").write_text(json.dumps(outcomes, indent=1) + "\n")
+    _print(json.dumps(outcomes) if arguments.json else _table(outcomes))
+    return 0
+
+
+# --- words for people -------------------------------------------------------------------------
+
+
+def _readable(result: dict[str, Any]) -> str:
+    lines = []
+    for name, value in result.items():
+        if name == "links":
+            lines.append(f"links       {len(value)}")
+            lines += [f"            {link['url']}" for link in value]
+        elif name in {"headers", "redirects"}:
+            lines.append(f"{name:11} {len(value)}")
+            lines += [f"            {_one_line(item)}" for item in value]
+        else:
+            lines.append(f"{name:11} {_one_line(value)}")
+    return "\n".join(lines) + "\n"
+
+
+def _one_line(value: object) -> str:
+    if isinstance(value, list):
+        return ": ".join(map(_one_line, value))
+    if isinstance(value, dict):
+        return ", ".join(f"{name} {_one_line(item)}" for name, item in value.items())
+    # What the web sent must not steer the terminal.
+    return "".join(c if c.isprintable() else "?" for c in str(value))
+
+
+def _table(outcomes: list[dict[str, Any]]) -> str:
+    names = ["mode", "scheme", "procs", "pages", "coverage", "overlap", "quality"]
+    names += ["communication_overhead", "messages"]
+    lines = ["  ".join(f"{name:>{max(9, len(name))}}" for name in names)]
+    for outcome in outcomes:
+        cells = [
+            f"{outcome[name]:.4f}" if isinstance(outcome[name], float) else str(outcome[name])
+            for name in names
+        ]
+        lines.append(
+            "  ".join(
+                f"{cell:>{max(9, len(name))}}" for cell, name in zip(cells, names, strict=True)
+            )
+        )
+    return "\n".join(lines)
+
+
+def _print(text: str, end: str = "\n") -> None:
+    sys.stdout.write(text + end)
+    sys.stdout.flush()
+
+
+_COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
+    None: _demo,
+    "crawl": _crawl,
+    "report": _report,
+    "config": _config,
+    "fetch": _fetch,
+    "explain": _explain,
+    "simulate": _simulate,
+}
+
+
+def main(words: Sequence[str] | None = None) -> int:
+    """Run a command; its exit code."""
+    # What is wrong with the command line is wrong for all ranks, so only the first one says it.
+    first = all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
+    try:
+        with nullcontext() if first else _silence():
+            arguments = _parser().parse_args(words)
+        return _COMMANDS[arguments.command](arguments)
+    except UserError as error:
+        if first:
+            sys.stderr.write(f"error: {error}\n")
+        return EXIT_USAGE
+
+
+@contextmanager
+def _silence() -> Iterator[None]:
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,144 @@
+"""What the crawler does with one URL, and why: the commands `fetch` and `explain`."""
+
+from collections.abc import AsyncIterator, Sequence
+from contextlib import AsyncExitStack
+from pathlib import Path
+from typing import Any
+
+from crawler import config, url
+from crawler.core import MAX_REDIRECTS
+from crawler.net import DnsResolver, HttpFetcher, fetch_robots
+from crawler.ownership import Ownership, make_scheme
+from crawler.pipeline import REDIRECTS, SystemClock, page_links, redirect_target
+from crawler.ports import Failure, FetchError, UserError
+from crawler.robots import Rules
+from crawler.scope import Scope, Sites
+from crawler.session import digest
+
+
+async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
+    """One object for each URL, in order: what the agent gets from it.
+
+    Redirects are followed, and robots.txt isn't asked: a person wants this page, now. Fields: url,
+    status or error, redirects (each with url, status and location), headers, encoding, bytes,
+    truncated, digest, links (each with url and flags, see ports).
+    """
+    async with AsyncExitStack() as stack:
+        fetcher = await _fetcher(settings, stack)
+        for address in urls:
+            yield await _fetch_one(settings, fetcher, address)
+
+
+async def _fetcher(settings: config.Config, stack: AsyncExitStack) -> HttpFetcher:
+    private = settings.fetch.allow_private_addresses
+    resolver = await stack.enter_async_context(DnsResolver(settings.dns, private, SystemClock()))
+    return await stack.enter_async_context(HttpFetcher(settings.fetch, resolver))
+
+
+async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str) -> dict[str, Any]:
+    redirects: list[dict[str, Any]] = []
+    result: dict[str, Any] = {"url": address, "redirects": redirects}
+    try:
+        target = url.normalise(address)
+    except url.BadUrlError:
+        return {**result, "error": Failure.BAD_URL.value}
+    try:
+        response = await fetcher.fetch(target)
+        while response.status in REDIRECTS and len(redirects) < MAX_REDIRECTS:
+            target = redirect_target(response)
+            redirects.append({"url": response.url, "status": response.status, "location": target})
+            if any(target == hop["url"] for hop in redirects):
+                return {**result, "error": Failure.REDIRECT_LOOP.value}
+            response = await fetcher.fetch(target)
+        if response.status in REDIRECTS:
+            return {**result, "error": Failure.TOO_MANY_REDIRECTS.value}
+    except url.BadUrlError:
+        return {**result, "error": Failure.BAD_REDIRECT.value}
+    except FetchError as error:
+        return {**result, "error": error.failure.value}
+    encoding, links = page_links(response, frozenset(settings.extract.elements))
+    if response.failure is not None:
+        result["error"] = response.failure.value
+    return {
+        **result,
+        "status": response.status,
+        "headers": [
+            [name.decode("latin-1"), value.decode("latin-1")] for name, value in response.headers
+        ],
+        "encoding": encoding,
+        "bytes": len(response.payload),
+        "truncated": response.truncated,
+        "digest": digest(response.payload),
+        "links": [{"url": target, "flags": flags} for target, flags in links],
+    }
+
+
+async def explain(
+    settings: config.Config,
+    address: str,
+    ranks: int,
+    *,
+    robots_file: Path | None = None,
+    offline: bool = False,
+) -> dict[str, Any]:
+    """What a crawl with this configuration and so many ranks does with a URL.
+
+    Fields: url, normalised, scope {allowed, rule}, robots {allowed, line}, site, key (16 hex
+    digits), part, rank, why. The seeds are the configuration's; without any, the URL itself.
+    `offline`: robots.txt isn't asked for; unless there is a `robots_file`, robots is null then.
+    """
+    try:
+        normalised = url.normalise(address)
+    except url.BadUrlError:
+        return {"url": address, "normalised": None, "why": "not an http or https URL"}
+    sites = Sites(settings.assignment.site)
+    seeds = [url.normalise(seed) for seed in settings.session.seeds] or [normalised]
+    verdict = Scope(settings.scope, sites, seeds).judge(normalised)
+    rules = await _rules(settings, normalised, robots_file, offline=offline)
+    scheme = make_scheme(settings.assignment, ranks)
+    ownership = Ownership(0, scheme, [part % ranks for part in range(scheme.parts)], "claim")
+    site, key = sites.of(normalised), url.key(normalised)
+    part = ownership.part(key, site)
+    if not verdict.allowed:
+        why = f"not fetched: {verdict.rule}"
+    elif rules is not None and not rules.allows(normalised):
+        why = "not fetched: robots.txt forbids it"
+    elif part is None:
+        why = (
+            f"unlisted in the part vector: goes by assignment.unlisted ="
+            f" {settings.assignment.unlisted!r}, registrar is rank {ownership.registrar(site)}"
+        )
+    else:
+        why = f"fetched by rank {ownership.rank_of_part[part]}, by {settings.assignment.scheme}"
+    robots = None
+    if rules is not None:
+        allowed, line = rules.decide(normalised)
+        robots = {"allowed": allowed, "line": line}
+    return {
+        "url": address,
+        "normalised": normalised,
+        "scope": {"allowed": verdict.allowed, "rule": verdict.rule},
+        "robots": robots,
+        "site": site,
+        "key": f"{key:016x}",
+        "part": part,
+        "rank": None if part is None else ownership.rank_of_part[part],
+        "why": why,
+    }
+
+
+async def _rules(
+    settings: config.Config, address: str, robots_file: Path | None, *, offline: bool
+) -> Rules | None:
+    if robots_file is not None:
+        try:
+            return Rules.parse(robots_file.read_bytes(), settings.robots.agent)
+        except OSError as error:
+            raise UserError(
+                f"--robots-file {robots_file}: {error.strerror}; a readable file is needed"
+            ) from None
+    if offline or not settings.robots.obey:
+        return None
+    async with AsyncExitStack() as stack:
+        fetcher = await _fetcher(settings, stack)
+        return await fetch_robots(fetcher, url.authority(address), settings.robots.agent)

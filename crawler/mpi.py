@@ -1,0 +1,329 @@
+"""MPI: messages between ranks, and how ranks start, meet and end. The only import of mpi4py.
+
+All MPI calls are made from the event loop's thread, and none of them blocks while a crawl runs: a
+blocked call busy-waits in every MPI library, and stops the loop. Importing this module initialises
+MPI; `python -m crawler` does it only for the commands that run on several ranks.
+
+How a message travels: `send` queues it behind the window of its destination. From there it goes by
+Issend, whose request completes only when the receiver has taken the message; so the window bounds
+what a receiver has to hold, which Isend with its buffers would not. The receiver finds it by
+Improbe. To spare an idle rank from looking all the time, the sender rings: it sends a datagram to
+a socket on the receiver's event loop. A datagram carries nothing and proves nothing: a lost one
+costs at most `_IDLE_POLL_S` of latency, a forged one a look in vain.
+"""
+
+import asyncio
+import contextlib
+import os
+import socket
+import sys
+import traceback
+from collections import deque
+from collections.abc import Callable, Coroutine
+from dataclasses import dataclass, field
+from typing import Any, Final, NoReturn, TypeVar
+
+import mpi4py
+import uvloop
+
+from crawler.ports import UserError
+
+mpi4py.rc.thread_level = "funneled"
+try:
+    from mpi4py import MPI
+except (ImportError, RuntimeError) as _error:
+    raise UserError(
+        f"MPI: {str(_error).splitlines()[0]}; install one beside this Python"
+        " (pip install '.[mpich]') or load the cluster's MPI module"
+    ) from None
+
+T = TypeVar("T")
+
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # number of ranks, by the mpirun of MPICH, Open MPI
+RANK: Final = MPI.COMM_WORLD.rank
+SIZE: Final = MPI.COMM_WORLD.size
+
+if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
+    # Going on, each process would crawl everything.
+    raise UserError(
+        "MPI: mpirun started several processes, but each finds itself alone; use the mpirun of"
+        f" this Python's MPI library, {MPI.Get_library_version().splitlines()[0]}"
+    )
+
+_MESSAGE, _BCAST, _GATHER = range(3)  # tags
+
+_WINDOW = 4  # messages in flight to one rank
+_CELLS = 64  # MPICH's shared memory starves when more than this many messages wait for one rank
+_QUICK_LOOKS = 3  # without a pause, once something moves: a message takes MPI a few calls
+_BURST = 32  # messages taken in one go, between two turns of the event loop
+
+# Seconds between two looks. They double from the shortest; under half a millisecond uvloop spins.
+_SHORTEST_S = 0.001
+_BUSY_POLL_S = 0.008  # longest while requests are in flight: MPI moves them only when called
+_IDLE_POLL_S = 0.1  # longest otherwise: the bell wakes us
+_MEETING_POLL_S = 0.02  # longest while ranks wait for each other outside of a crawl
+
+
+@dataclass(slots=True)
+class _Peer:
+    """The traffic with one rank. A buffer stays with its request until that has completed."""
+
+    remote: bool
+    bell: tuple[str, int]
+    window: int
+    queue: deque[bytes] = field(default_factory=deque)
+    leaving: deque[tuple[MPI.Request, bytes]] = field(default_factory=deque)
+    arriving: deque[tuple[MPI.Request, bytearray]] = field(default_factory=deque)
+    backlog: int = 0  # bytes in `queue` and `leaving`
+
+
+class MpiTransport:
+    """`ports.Transport` over a communicator of its own. From one rank to another, order is kept.
+
+    Made in a running event loop by all ranks of `comm` at a time, best by `start`; blocks until
+    they are all there. One task at a time may wait.
+    """
+
+    def __init__(self, comm: MPI.Intracomm) -> None:
+        self._comm = comm.Dup()
+        self.rank: int = comm.rank
+        self.size: int = comm.size
+        self._inbox: list[tuple[int, bytes]] = []
+        self._active: set[int] = set()  # ranks with something leaving or arriving
+        self._status = MPI.Status()
+        self._awake = asyncio.Event()
+        self._pause = _SHORTEST_S
+        self._looks = _QUICK_LOOKS
+
+        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        host, neighbours = node.bcast(self.rank), node.size  # a host goes by its lowest rank
+        node.Free()
+        alone = neighbours == self.size
+        self._bell = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
+        self._bell.setblocking(False)
+        self._bell.bind(("127.0.0.1" if alone else "", 0))
+        lan_address = "127.0.0.1" if alone else _lan_address()
+        cards = self._comm.allgather((host, lan_address, self._bell.getsockname()[1]))
+        self._peers = [
+            _Peer(
+                remote=its_host != host,
+                bell=(address if its_host != host else "127.0.0.1", port),
+                window=_WINDOW if its_host != host else max(1, min(_WINDOW, _CELLS // neighbours)),
+            )
+            for its_host, address, port in cards
+        ]
+        self._loop = asyncio.get_running_loop()
+        self._loop.add_reader(self._bell.fileno(), self._rung)
+
+    def __repr__(self) -> str:
+        traffic = ", ".join(
+            f"{rank}: {len(peer.queue)} queued {len(peer.leaving)} leaving"
+            f" {len(peer.arriving)} arriving {peer.backlog} B"
+            for rank, peer in enumerate(self._peers)
+            if rank in self._active
+        )
+        return f"<MpiTransport rank {self.rank} of {self.size}; {traffic or 'quiet'}>"
+
+    def send(self, rank: int, message: bytes) -> None:
+        assert rank != self.rank, "a rank has no messages for itself"
+        peer = self._peers[rank]
+        peer.queue.append(message)
+        peer.backlog += len(message)
+        if self._fill_window(rank):
+            self._wake()  # a waiting task slept without requests in flight; now there is one
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        self._progress()
+        received, self._inbox = self._inbox, []
+        return received
+
+    def backlog(self, rank: int) -> int:
+        return self._peers[rank].backlog
+
+    def remote(self, rank: int) -> bool:
+        return self._peers[rank].remote
+
+    async def wait(self, timeout: float) -> None:
+        """Return when a message has come or one of ours was taken, or after `timeout` seconds."""
+        deadline = self._loop.time() + timeout
+        await asyncio.sleep(0)  # other tasks have their turn in a flood, too
+        while not self._progress():
+            left = deadline - self._loop.time()
+            if left <= 0:
+                return
+            if self._looks > 0:
+                self._looks -= 1
+                await asyncio.sleep(0)
+            else:
+                await self._doze(max(_SHORTEST_S, min(left, self._pause)))
+                self._pause = min(2 * self._pause, _BUSY_POLL_S if self._active else _IDLE_POLL_S)
+        self._quicken()
+
+    async def close(self) -> None:
+        """Deliver what is queued, and leave together with all other ranks.
+
+        Messages that still come are taken and dropped. The end of a crawl is declared only when
+        every message that counts has been received, so these are notes that no one needs.
+        """
+        while self._active:
+            await self.wait(_IDLE_POLL_S)
+            self._inbox.clear()
+        # No one may stop taking messages, still less enter Finalize, while another rank waits
+        # for its own to be taken.
+        barrier = self._comm.Ibarrier()
+        while not barrier.Test() or self._active:
+            await self.wait(_BUSY_POLL_S)
+            self._inbox.clear()
+        self._loop.remove_reader(self._bell.fileno())
+        self._bell.close()
+        self._comm.Free()
+
+    def _progress(self) -> bool:
+        """Take in what has come, let go what was taken; whether there is anything of either."""
+        for _ in range(_BURST):
+            message = self._comm.Improbe(MPI.ANY_SOURCE, _MESSAGE, self._status)
+            if message is None:
+                break
+            source, buffer = self._status.source, bytearray(self._status.Get_count(MPI.BYTE))
+            request = message.Irecv([buffer, MPI.BYTE])
+            self._peers[source].arriving.append((request, buffer))
+            self._active.add(source)
+        taken = False
+        for rank in tuple(self._active):
+            peer = self._peers[rank]
+            # Only the oldest is asked for, so that a long message isn't overtaken by a short one.
+            while peer.arriving and peer.arriving[0][0].Test():
+                self._inbox.append((rank, bytes(peer.arriving.popleft()[1])))
+            while peer.leaving and peer.leaving[0][0].Test():
+                peer.backlog -= len(peer.leaving.popleft()[1])
+                taken = True
+            self._fill_window(rank)
+            if not (peer.leaving or peer.arriving):
+                self._active.discard(rank)
+        return taken or bool(self._inbox)
+
+    def _fill_window(self, rank: int) -> bool:
+        """Start to send what the window has room for, and ring; whether there was any."""
+        peer = self._peers[rank]
+        if not peer.queue or len(peer.leaving) >= peer.window:
+            return False
+        while peer.queue and len(peer.leaving) < peer.window:
+            message = peer.queue.popleft()
+            request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
+            peer.leaving.append((request, message))
+        self._active.add(rank)
+        with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks by itself
+            self._bell.sendto(b"", peer.bell)
+        return True
+
+    def _rung(self) -> None:
+        """Someone rang. What a burst leaves in the socket calls again in the loop's next turn."""
+        with contextlib.suppress(OSError):
+            for _ in range(_BURST):
+                self._bell.recv(1)
+        self._wake()
+
+    def _wake(self) -> None:
+        self._quicken()  # the datagram may be faster than the message
+        self._awake.set()
+
+    def _quicken(self) -> None:
+        self._pause = _SHORTEST_S
+        self._looks = _QUICK_LOOKS
+
+    async def _doze(self, seconds: float) -> None:
+        alarm = self._loop.call_later(seconds, self._awake.set)
+        try:
+            await self._awake.wait()
+        finally:
+            alarm.cancel()
+        self._awake.clear()
+
+
+def _lan_address() -> str:
+    """The address by which other hosts most likely reach this one; a wrong guess costs latency."""
+    with contextlib.suppress(OSError):
+        address = socket.gethostbyname(MPI.Get_processor_name())
+        if not address.startswith("127."):
+            return address
+    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
+        probe.connect(("198.51.100.1", 9))  # sends nothing; the routing table picks our side
+        return str(probe.getsockname()[0])
+    return "127.0.0.1"
+
+
+# Set-up and end. Every rank calls these in the same order. While one rank works for minutes before
+# it comes, the others wait at a percent of a core or less.
+
+
+async def start() -> MpiTransport:
+    """A transport between all ranks, for one crawl."""
+    await _until(MPI.COMM_WORLD.Ibarrier().Test)  # so that the constructor blocks only shortly
+    return MpiTransport(MPI.COMM_WORLD)
+
+
+async def bcast(value: T) -> T:
+    """Rank 0's value, on every rank. It is pickled."""
+    if RANK != 0:
+        value = await _take(0, _BCAST)
+        return value
+    requests = [MPI.COMM_WORLD.isend(value, rank, _BCAST) for rank in range(1, SIZE)]
+    await _until(lambda: MPI.Request.Testall(requests))
+    return value
+
+
+async def gather(value: T) -> list[T]:
+    """On rank 0 the values of all ranks, in their order; elsewhere an empty list. Pickled."""
+    if RANK == 0:
+        return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
+    await _until(MPI.COMM_WORLD.isend(value, 0, _GATHER).Test)
+    return []
+
+
+def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
+    """Run `main()` in an event loop on every rank; return its result when all ranks are done.
+
+    An exception that leaves it on one of several ranks ends them all (exit code 2 for a UserError,
+    1 for any other), since they would wait for this one for ever. A lone rank just raises.
+    """
+
+    async def together() -> int:
+        code = await main()
+        await _until(MPI.COMM_WORLD.Ibarrier().Test)
+        return code
+
+    try:
+        return uvloop.run(together())
+    except UserError as error:
+        if SIZE == 1:
+            raise
+        abort(2, f"error: {error}\n")
+    except BaseException:  # also KeyboardInterrupt and SystemExit: none may leave the others alone
+        if SIZE == 1:
+            raise
+        abort(1, f"rank {RANK} on {MPI.Get_processor_name()}:\n{traceback.format_exc()}")
+
+
+def abort(code: int, message: str) -> NoReturn:
+    """End all ranks at once with this exit code, and say why on standard error."""
+    sys.stdout.flush()
+    sys.stderr.write(message)
+    sys.stderr.flush()
+    MPI.COMM_WORLD.Abort(code)
+
+
+async def _take(source: int, tag: int) -> Any:
+    message = await _until(lambda: MPI.COMM_WORLD.improbe(source, tag))
+    assert message is not None
+    request = message.irecv()
+    await _until(request.get_status)
+    return request.wait()  # has completed: returns at once
+
+
+async def _until(look: Callable[[], T]) -> T:
+    """The first true thing that `look` returns, asked for at growing intervals."""
+    pause = _SHORTEST_S
+    while not (found := look()):
+        await asyncio.sleep(pause)
+        pause = min(2 * pause, _MEETING_POLL_S)
+    return found

@@ -1,0 +1,48 @@
+"""The way out: names to addresses, URLs to responses. The only HTTP and DNS client code.
+
+Whatever a server does ends in a Response or a FetchError; aiohttp and aiodns stay in this room.
+Private addresses are refused twice: as answers of the resolver, and when a socket is made, which
+also covers URLs that hold an address.
+"""
+
+from typing import Final
+
+from crawler.net.dns import DnsResolver
+from crawler.net.http import HttpFetcher
+from crawler.ports import Failure, Fetcher, FetchError
+from crawler.robots import MAX_BYTES, Rules
+from crawler.url import BadUrlError, normalise
+
+__all__ = ["DnsResolver", "HttpFetcher", "fetch_robots"]
+
+_MAX_ROBOTS_REDIRECTS: Final = 5
+
+
+async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
+    """Ask an authority (`scheme://host[:port]`) for its robots.txt, by RFC 9309.
+
+    Redirects are followed five times, anywhere. No file (4xx, more redirects): everything is
+    allowed. Trouble (5xx, no answer, part of an answer): the rules are `unreachable`.
+    """
+    url = f"{authority}/robots.txt"
+    for _ in range(_MAX_ROBOTS_REDIRECTS + 1):
+        try:
+            response = await fetcher.fetch(url)
+        except FetchError as error:
+            return Rules.deny_all(error.failure)
+        location = response.header(b"location")
+        if response.status not in {301, 302, 303, 307, 308} or location is None:
+            break
+        try:
+            url = normalise(location.decode("utf-8", "replace"), url)
+        except BadUrlError:
+            break
+    if response.status >= 500:
+        return Rules.deny_all()
+    if response.status >= 300:
+        return Rules.allow_all()
+    if response.failure in {Failure.TIMEOUT, Failure.DISCONNECTED} and (
+        len(response.body) < MAX_BYTES
+    ):
+        return Rules.deny_all(response.failure)
+    return Rules.parse(response.body, agent)

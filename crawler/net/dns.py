@@ -1,0 +1,154 @@
+"""Host names to addresses."""
+
+import asyncio
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
+from socket import SOCK_STREAM
+from typing import Final, NamedTuple, Self
+
+import aiodns
+import pycares
+
+from crawler import config
+from crawler.ports import Clock, Failure, FetchError, Resolver, UserError
+
+_Address = tuple[str, int | None]  # with the port to use instead of the URL's own
+
+_MIN_TTL_S: Final = 30.0
+_FAILED_TTL_S: Final = 30.0  # a server that fails is asked again after this
+_MAX_NAMES: Final = 50_000  # in cache, about 400 bytes each
+_NO_SUCH_NAME: Final = frozenset(
+    (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
+)
+_ADDRESS_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>.+)\]|(?P<v4>[^:]+)):(?P<port>[0-9]{1,5})")
+_NAT64: Final = IPv6Network("64:ff9b::/96")
+
+
+def is_public(address: str) -> bool:
+    """Whether anybody on the Internet could connect to this address."""
+    ip = ip_address(address)
+    if isinstance(ip, IPv6Address):
+        inner = ip.ipv4_mapped or ip.sixtofour
+        if ip in _NAT64:
+            inner = IPv4Address(ip.packed[12:])
+        if inner:
+            return is_public(str(inner))
+        if ip.is_site_local:
+            return False
+    return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+class _Answer(NamedTuple):
+    addresses: Sequence[_Address]
+    failure: Failure | None
+    detail: str
+    expires: float
+
+
+class DnsResolver(Resolver):
+    """Addresses of host names, from the configuration's table, the cache, or name servers.
+
+    An async context manager. Raises UserError for a malformed table or name server.
+    """
+
+    def __init__(self, dns: config.Dns, allow_private: bool, clock: Clock) -> None:
+        self._dns = dns
+        self._allow_private = allow_private
+        self._clock = clock
+        self._fixed = {
+            host.lower(): self._answer([_parse_address(host, value)], float("inf"))
+            for host, value in dns.hosts.items()
+        }
+        self._cache: OrderedDict[str, _Answer] = OrderedDict()
+        self._asking: dict[str, asyncio.Task[_Answer]] = {}
+        self._channel: aiodns.DNSResolver | None = None
+
+    async def __aenter__(self) -> Self:
+        # Without the search domains of resolv.conf: our names are complete.
+        flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
+        try:
+            self._channel = aiodns.DNSResolver(
+                self._dns.nameservers,
+                timeout=self._dns.timeout_s,
+                tries=self._dns.tries,
+                flags=flags,
+            )
+        except (pycares.AresError, UnicodeError):
+            raise UserError(
+                f"dns.nameservers = {list(self._dns.nameservers)}:"
+                " addresses like 10.0.0.1, 10.0.0.1:53 or [::1]:53 are needed"
+            ) from None
+        return self
+
+    async def __aexit__(self, *_: object) -> None:
+        asking = list(self._asking.values())
+        for task in asking:
+            task.cancel()
+        await asyncio.gather(*asking, return_exceptions=True)
+        if self._channel:
+            await self._channel.close()
+
+    async def resolve(self, host: str) -> Sequence[_Address]:
+        answer = self._fixed.get(host) or self._cache.get(host)
+        if answer is None or answer.expires <= self._clock.now():
+            answer = await self._ask(host)
+        if answer.failure:
+            raise FetchError(answer.failure, answer.detail)
+        return answer.addresses
+
+    async def _ask(self, host: str) -> _Answer:
+        """All who want the same name wait for one query, which goes on if one of them leaves."""
+        task = self._asking.get(host)
+        if task is None:
+            task = self._asking[host] = asyncio.create_task(self._look_up(host))
+        return await asyncio.shield(task)
+
+    async def _look_up(self, host: str) -> _Answer:
+        try:
+            answer = await self._query(host)
+        finally:
+            del self._asking[host]
+        self._cache[host] = answer
+        self._cache.move_to_end(host)
+        if len(self._cache) > _MAX_NAMES:
+            self._cache.popitem(last=False)
+        return answer
+
+    async def _query(self, host: str) -> _Answer:
+        """Ask the hosts file and the name servers (A and AAAA); c-ares answers literals itself."""
+        assert self._channel, "enter the resolver first"
+        now = self._clock.now
+        try:
+            found = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
+        except aiodns.error.DNSError as error:
+            code, text = error.args
+            if code in _NO_SUCH_NAME:
+                ttl_s = self._dns.negative_ttl_s
+                return _Answer((), Failure.DNS_NOT_FOUND, f"{host}: {text}", now() + ttl_s)
+            return _Answer((), Failure.DNS_FAILED, f"{host}: {text}", now() + _FAILED_TTL_S)
+        ttl_s = min((node.ttl for node in found.nodes), default=0)
+        ttl_s = min(max(ttl_s, _MIN_TTL_S), self._dns.max_ttl_s)
+        return self._answer([(node.addr[0].decode(), None) for node in found.nodes], now() + ttl_s)
+
+    def _answer(self, addresses: list[_Address], expires: float) -> _Answer:
+        usable = [each for each in addresses if self._allow_private or is_public(each[0])]
+        if usable:
+            return _Answer(usable, None, "", expires)
+        detail = ", ".join(address for address, _ in addresses)
+        return _Answer((), Failure.PRIVATE_ADDRESS, detail, expires)
+
+
+def _parse_address(host: str, value: str) -> _Address:
+    """`"10.0.0.1"`, `"10.0.0.1:8080"`, `"::1"` or `"[::1]:8080"`."""
+    match = _ADDRESS_AND_PORT.fullmatch(value)
+    port = int(match["port"]) if match and match["port"] else None
+    try:
+        if match and port in range(1, 65536):
+            return str(ip_address(match["v4"] or match["v6"])), port
+        return str(ip_address(value.removeprefix("[").removesuffix("]"))), None
+    except ValueError:
+        raise UserError(
+            f'dns.hosts: "{host}" = "{value}": an address, or address:port, is needed'
+        ) from None

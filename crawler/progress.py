@@ -1,0 +1,115 @@
+"""What is said while a crawl runs: each rank's log, and rank 0's words to the user.
+
+The log is one JSON object a line, so nothing that the web sends can forge a line of it. Warnings of
+all ranks also reach the user, through notes to rank 0.
+"""
+
+import json
+import logging
+import sys
+import time
+from pathlib import Path
+
+from crawler.exchange import Note
+
+_LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
+_LOGGERS = ("crawler", "asyncio")
+
+
+class RankLog(logging.Handler):
+    """Writes what the program logs on this rank to `agent.log`; keeps warnings for the notes."""
+
+    def __init__(self, path: Path, rank: int) -> None:
+        super().__init__(logging.INFO)
+        self._file = path.open("a", encoding="utf-8", buffering=1)
+        self._rank = rank
+        self._warnings: list[str] = []
+        for name in _LOGGERS:
+            logger = logging.getLogger(name)
+            logger.addHandler(self)
+            logger.setLevel(logging.INFO)
+            logger.propagate = False
+
+    def emit(self, record: logging.LogRecord) -> None:
+        line: dict[str, object] = {
+            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "level": record.levelname,
+            "rank": self._rank,
+            "event": record.getMessage(),
+        }
+        line.update(getattr(record, "about", {}))
+        if record.exc_info:
+            line["traceback"] = logging.Formatter().formatException(record.exc_info)
+        self._file.write(json.dumps(line) + "\n")
+        if record.levelno >= logging.WARNING:
+            self._warnings.append(f"rank {self._rank}: {record.getMessage()}")
+
+    def take_warnings(self) -> list[str]:
+        """The warnings since the last call."""
+        warnings, self._warnings = self._warnings, []
+        return warnings
+
+    def close(self) -> None:
+        for name in _LOGGERS:
+            logging.getLogger(name).removeHandler(self)
+        self._file.close()
+        super().close()
+
+
+class Board:
+    """Rank 0's view of all ranks, shown on standard error.
+
+    On a terminal one line that is written over; elsewhere (under mpirun, in a job's output) a plain
+    line now and then.
+    """
+
+    def __init__(self, max_pages: int) -> None:
+        self._max_pages = max_pages
+        self._latest: dict[int, Note] = {}
+        self._terminal = sys.stderr.isatty()
+        self._started = self._shown = time.monotonic()
+
+    def update(self, rank: int, note: Note) -> None:
+        """Take a rank's note; pass its warnings on."""
+        self._latest[rank] = note
+        for warning in note.warnings:
+            self._say(warning)
+
+    def show(self) -> None:
+        """To be called every second or so."""
+        now = time.monotonic()
+        if not self._terminal and now - self._shown < _LINE_INTERVAL_S:
+            return
+        self._shown = now
+        notes = self._latest.values()
+        pages = sum(note.pages for note in notes)
+        seconds = now - self._started
+        limit = f" of {self._max_pages:,}" if self._max_pages else ""
+        line = (
+            f"{_clock(seconds)}  {pages:,}{limit} pages  {pages / max(seconds, 0.1):,.0f}/s"
+            f"  {sum(note.bytes for note in notes) / 1e6:,.1f} MB"
+            f"  {sum(note.waiting for note in notes):,} waiting"
+            f"  {sum(note.errors for note in notes):,} errors"
+        )
+        if self._terminal:
+            sys.stderr.write(f"\r\x1b[K{line}")
+            sys.stderr.flush()
+        else:
+            self._say(line)
+
+    def close(self) -> None:
+        """Leave the terminal's line to what comes next."""
+        if self._terminal:
+            sys.stderr.write("\r\x1b[K")
+            sys.stderr.flush()
+
+    def _say(self, line: str) -> None:
+        text = "".join(c if c.isprintable() else "?" for c in line)  # no escape of the web's making
+        sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
+        sys.stderr.flush()
+
+
+def _clock(seconds: float) -> str:
+    minutes, second = divmod(int(seconds), 60)
+    hours, minute = divmod(minutes, 60)
+    return f"{hours}:{minute:02}:{second:02}"

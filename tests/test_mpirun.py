@@ -1,0 +1,66 @@
+"""Programs on several ranks, started by mpirun: the tests in mpi/, and how a run ends."""
+
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+from conftest import MpiRun
+
+ENDING = """
+import asyncio, sys
+from crawler import mpi
+from crawler.ports import UserError
+
+async def main():
+    if mpi.RANK == 1:
+        {rank_1}
+    await asyncio.sleep({others_s})
+    return 75
+
+sys.exit(mpi.run(main))
+"""
+
+
+@pytest.mark.parametrize("ranks", [2, 4])
+def test_on_several_ranks(mpirun: MpiRun, ranks: int) -> None:
+    tests = Path(__file__).parent / "mpi"
+    options = ["--with-mpi", "--capture=no", "-p", "no:cacheprovider", "--timeout", "90"]
+    done = mpirun(ranks, "-m", "pytest", *options, str(tests))
+    assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
+    assert " passed" in done.stdout
+
+
+@pytest.mark.parametrize(
+    ("rank_1", "others_s", "code", "said"),
+    [
+        ("raise RuntimeError('lost')", 1000, 1, "RuntimeError: lost"),
+        ("raise UserError('disk: full')", 1000, 2, "error: disk: full"),
+        ("sys.exit(3)", 1000, 1, "SystemExit: 3"),
+        ("await asyncio.sleep(0.05)", 0, 75, ""),
+    ],
+)
+def test_exit(mpirun: MpiRun, rank_1: str, others_s: int, code: int, said: str) -> None:
+    done = mpirun(4, "-c", ENDING.format(rank_1=rank_1, others_s=others_s), timeout=60)
+    assert done.returncode == code, done.stderr
+    assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("variable", "value", "said"),
+    [
+        ("MPI4PY_LIBMPI", "/nowhere/libmpi.so", "cannot load MPI library; install one"),
+        ("PMI_SIZE", "2", "mpirun started several processes, but each finds itself alone"),
+        ("OMPI_COMM_WORLD_SIZE", "2", "mpirun started several processes, but each finds itself"),
+    ],
+)
+def test_the_wrong_mpi_is_the_user_s_mistake(variable: str, value: str, said: str) -> None:
+    done = subprocess.run(
+        [sys.executable, "-c", "import crawler.mpi"],
+        env=os.environ | {variable: value},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.stderr.splitlines()[-1].startswith(f"crawler.ports.UserError: MPI: {said}")
