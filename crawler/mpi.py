@@ -47,7 +47,7 @@ if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
     # Going on, each process would crawl everything.
     raise UserError(
         "MPI: mpirun started several processes, but each finds itself alone; use the mpirun of"
-        f" this Python's MPI library, {MPI.Get_library_version().splitlines()[0]}"
+        f" this Python's MPI library, {MPI.get_vendor()[0]}"
     )
 
 _MESSAGE, _BCAST, _GATHER = range(3)  # tags
@@ -205,16 +205,17 @@ class MpiTransport:
     def _fill_window(self, rank: int) -> bool:
         """Start to send what the window has room for, and ring; whether there was any."""
         peer = self._peers[rank]
-        if not peer.queue or len(peer.leaving) >= peer.window:
-            return False
+        started = False
         while peer.queue and len(peer.leaving) < peer.window:
             message = peer.queue.popleft()
             request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
             peer.leaving.append((request, message))
-        self._active.add(rank)
-        with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks by itself
-            self._bell.sendto(b"", peer.bell)
-        return True
+            started = True
+        if started:
+            self._active.add(rank)
+            with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks itself
+                self._bell.sendto(b"", peer.bell)
+        return started
 
     def _rung(self) -> None:
         """Someone rang. What a burst leaves in the socket calls again in the loop's next turn."""

@@ -100,6 +100,7 @@ async def test_a_message_counts_as_backlog_until_it_is_taken() -> None:
             for _ in range(10):
                 await transport.wait(0.005)
             assert transport.backlog(0) == 1_000
+            assert "0: 96 queued 4 leaving 0 arriving 1000 B" in repr(transport)  # a window of 4
         MPI.COMM_WORLD.Barrier()  # rank 0 has taken nothing until here
         if transport.rank == 0:
             messages = await take(transport, 100)
@@ -127,6 +128,21 @@ async def test_all_close_while_messages_fly(seed: int) -> None:
                 transport.send(destination, crawl + message)
             await asyncio.sleep(random.Random(f"{seed}/{transport.rank}").choice([0, 0.002, 0.01]))
             assert all(message.startswith(crawl) for _, message in transport.receive())
+
+
+async def test_no_one_leaves_before_all_close() -> None:
+    world, left = MPI.COMM_WORLD, 99
+    transport = await mpi.start()
+    if transport.rank == 0:
+        for _ in range(10):  # one probe may only start to fetch what it should see
+            await asyncio.sleep(0.01)
+            assert not world.iprobe(tag=left)
+    await transport.close()
+    if transport.rank == 0:
+        for rank in range(1, transport.size):
+            world.recv(source=rank, tag=left)
+    else:
+        world.send(None, 0, left)
 
 
 async def test_the_bell_alone_wakes_a_sleeper() -> None:
