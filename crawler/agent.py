@@ -235,18 +235,19 @@ class _Agent:
                     settings.exchange.max_backlog_bytes,
                     clock,
                 ),
+                exchange_stage(
+                    core,
+                    self._wire,
+                    self._board.update,
+                    self._alarm,
+                    settings.exchange.max_delay_s,
+                    clock,
+                ),
                 self._note_stage(),
             ]
             core.start(self._seeds, clock.now())
             tasks = [group.create_task(stage) for stage in stages]
-            await exchange_stage(
-                core,
-                self._wire,
-                self._board.update,
-                self._alarm,
-                settings.exchange.max_delay_s,
-                clock,
-            )
+            await self._wire.over.wait()
             for task in tasks:
                 task.cancel()
 

@@ -55,7 +55,7 @@ class Session(Table):
     mode: Literal["exchange"] = Field("exchange", description="what becomes of inter-part links")
     max_pages: int = Field(0, ge=0, description="stop after so many pages, all ranks; 0: no limit")
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
-        0, description='stop after this time, like "3h55m" (then resumable); 0: no limit'
+        0.0, description='stop after this time, like "3h55m" (then resumable); 0: no limit'
     )
 
 

@@ -75,6 +75,7 @@ class Wire:
     """The transport with messages instead of bytes, and a count of what went over it."""
 
     def __init__(self, transport: Transport) -> None:
+        self.over = asyncio.Event()  # the crawl has ended, and all ranks have been told
         self._transport = transport
         self.messages = 0
         self.bytes = 0
@@ -90,6 +91,8 @@ class Wire:
         """Send what the core wants sent now; to be called after whatever happened to it."""
         for rank, message in core.tick(now):
             self.send(rank, message)
+        if core.ended:
+            self.over.set()
 
     def receive(self) -> list[tuple[int, Message]]:
         return [(sender, decode(data)) for sender, data in self._transport.receive()]
@@ -307,8 +310,8 @@ async def exchange_stage(
     max_delay_s: float,
     clock: Clock,
 ) -> None:
-    """Batches of other ranks enter the core, ours leave in time. Ends with the crawl."""
-    while not core.ended:
+    """Batches of other ranks enter the core, and ours leave in time."""
+    while True:
         now = clock.now()
         for sender, message in wire.receive():
             if isinstance(message, Note):

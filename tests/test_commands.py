@@ -1,0 +1,222 @@
+"""The commands of one process: config, fetch, explain, simulate, report."""
+
+import json
+import subprocess
+import sys
+import tomllib
+from pathlib import Path
+from typing import Any
+
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from servers import Page, PageServer, RawServer, forever
+from xxhash import xxh3_64_intdigest
+
+from crawler import __version__, url
+from crawler.__main__ import main
+from crawler.config import Config
+from partition import partvector
+
+HTML = {"Content-Type": "text/html; charset=utf-8"}
+LOCAL = ["--set", "fetch.allow_private_addresses=true"]
+
+
+@pytest.fixture
+def said(capsys: pytest.CaptureFixture[str]) -> Any:
+    """`said(*words)`: what a command prints, which must succeed."""
+
+    def run(*words: str) -> str:
+        assert main(words) == 0
+        return capsys.readouterr().out
+
+    return run
+
+
+# --- config
+
+
+def test_config_prints_all_keys_with_their_meaning(said: Any, tmp_path: Path) -> None:
+    text = said("config", "--set", "fetch.concurrency=7")
+    printed = Config.model_validate(tomllib.loads(text))
+    assert printed.fetch.concurrency == 7
+    assert printed.model_copy(update={"fetch": Config().fetch}) == Config()
+    assert "# who owns a URL (url-hash | site-hash | hierarchical | part-vector)\n" in text
+    file = tmp_path / "a.toml"
+    file.write_text(text)
+    assert said("config", str(file)) == text
+
+
+# --- fetch
+
+
+def test_fetch_says_what_the_agent_gets(said: Any) -> None:
+    page = Page("<title>é</title><a href=/b rel=nofollow>b</a>".encode(), headers=HTML)
+    pages = {"/a": page, "/old": Page(b"", 301, {"Location": "/a"}), "/loop": Page(b"", 302)}
+    with PageServer(pages) as server, RawServer(forever(b"HTTP/1.1 200 OK\r\n\r\n", b"x")) as flood:
+        urls = [f"{server.url}/old", f"{server.url}/none", "nonsense", f"{server.url}/loop"]
+        words = [*LOCAL, "--set", "fetch.max_bytes=1000", "--json", *urls, flood.url]
+        lines = said("fetch", *words).splitlines()
+    moved, missing, nonsense, nowhere, cut = map(json.loads, lines)
+    assert moved["url"] == f"{server.url}/old"
+    assert moved["status"] == 200
+    assert moved["redirects"] == [
+        {"url": f"{server.url}/old", "status": 301, "location": f"{server.url}/a"}
+    ]
+    assert moved["encoding"] == "utf-8"
+    assert moved["bytes"] == len(page.body)
+    assert moved["truncated"] is None
+    assert moved["digest"].startswith("sha1:")
+    assert moved["links"] == [{"url": f"{server.url}/b", "flags": 1}]
+    assert ["Content-Type", HTML["Content-Type"]] in moved["headers"]
+    assert missing["status"] == 404
+    assert nonsense["error"] == "bad-url"
+    assert nowhere["error"] == "bad-redirect"
+    assert (cut["error"], cut["truncated"], cut["bytes"]) == ("too-large", "length", 1000)
+
+
+def test_fetch_ends_loops_and_long_chains(said: Any) -> None:
+    pages = {f"/{n}": Page(b"", 302, {"Location": f"/{n + 1}"}) for n in range(9)}
+    pages |= {"/ping": Page(b"", 302, {"Location": "/pong"})}
+    pages |= {"/pong": Page(b"", 302, {"Location": "/ping"})}
+    with PageServer(pages) as server:
+        urls = [f"{server.url}/{name}" for name in ("0", "ping")]
+        chain, loop = map(json.loads, said("fetch", *LOCAL, "--json", *urls).splitlines())
+    assert chain["error"] == "too-many-redirects"
+    assert len(chain["redirects"]) == 5
+    assert loop["error"] == "redirect-loop"
+
+
+def test_fetch_for_people_lets_the_web_steer_no_terminal(said: Any) -> None:
+    page = Page(b"x", headers={"X-Evil": "\x1b[2J"})
+    with PageServer({"/": page}) as server:
+        text = said("fetch", *LOCAL, f"{server.url}/")
+    assert "status      200" in text
+    assert "\x1b" not in text
+
+
+# --- explain
+
+
+def test_explain_names_the_rule_the_line_and_the_rank(said: Any, tmp_path: Path) -> None:
+    robots = tmp_path / "robots.txt"
+    robots.write_text("User-agent: *\nDisallow: /private\nAllow: /private/open\n")
+    words = ["explain", "--robots-file", str(robots), "--ranks", "4", "--json"]
+
+    allowed = json.loads(said(*words, "HTTP://A.example:80/private/open/./x#y"))
+    assert allowed["normalised"] == "http://a.example/private/open/x"
+    assert allowed["scope"] == {"allowed": True, "rule": "site of a seed: http://a.example"}
+    assert allowed["robots"] == {"allowed": True, "line": "Allow: /private/open"}
+    assert allowed["site"] == "http://a.example"
+    assert allowed["key"] == f"{url.key('http://a.example/private/open/x'):016x}"
+    part = partvector.jump_hash(xxh3_64_intdigest(b"http://a.example"), 4)
+    assert allowed["part"] == allowed["rank"] == part
+
+    denied = json.loads(said(*words, "http://a.example/private/x"))
+    assert denied["robots"] == {"allowed": False, "line": "Disallow: /private"}
+    assert denied["why"] == "not fetched: robots.txt forbids it"
+
+    outside = json.loads(said(*words, "--set", 'scope.domains=["b.example"]', "http://a.example/"))
+    assert outside["scope"]["allowed"] is False
+    assert outside["why"].startswith("not fetched: no host, domain or suffix")
+
+
+def test_explain_of_a_site_that_the_part_vector_lacks(said: Any, tmp_path: Path) -> None:
+    vector = tmp_path / "v"
+    partvector.write(vector, parts=2, sites={"http://a.example": 1}, model="site-graph")
+    sets = ["--set", "assignment.scheme=part-vector", "--set", f"assignment.part_vector={vector}"]
+    words = ["explain", "--offline", "--ranks", "2", "--json", *sets]
+    known = json.loads(said(*words, "http://a.example/x"))
+    assert (known["part"], known["rank"], known["robots"]) == (1, 1, None)
+    unknown = json.loads(said(*words, "http://b.example/x"))
+    assert unknown["part"] is None
+    assert "registrar is rank" in unknown["why"]
+
+
+def test_explain_asks_the_site_unless_offline(said: Any) -> None:
+    with PageServer({"/robots.txt": b"User-agent: *\nDisallow: /x\n"}) as server:
+        words = ["explain", *LOCAL, "--json", f"{server.url}/x"]
+        assert json.loads(said(*words))["robots"] == {"allowed": False, "line": "Disallow: /x"}
+        assert json.loads(said(*words, "--offline"))["robots"] is None
+        assert server.paths == ["/robots.txt"]
+
+
+# --- simulate
+
+
+def test_simulate_crawls_a_graph(said: Any, tmp_path: Path) -> None:
+    graph = tmp_path / "graph"
+    graph.mkdir()
+    ring = 40
+    pages = pa.table({"id": range(ring), "site": [f"s{page % 5}.example" for page in range(ring)]})
+    links = pa.table({"src": range(ring), "dst": [(page + 1) % ring for page in range(ring)]})
+    pq.write_table(pages, graph / "pages.parquet")
+    pq.write_table(links, graph / "links.parquet")
+    words = ["simulate", str(graph), "--procs", "1,3", "--seeds", "1", "--repeat", "2"]
+    outcomes = json.loads(said(*words, "--out", str(tmp_path / "out"), "--json"))
+    assert [(one["procs"], one["repeat"]) for one in outcomes] == [(1, 0), (1, 1), (3, 0), (3, 1)]
+    for one in outcomes:
+        assert (one["mode"], one["scheme"]) == ("exchange", "site-hash")
+        assert (one["coverage"], one["overlap"], one["pages"]) == (1.0, 0.0, ring)
+        assert (one["messages"] > 0) == (one["procs"] > 1)
+    assert json.loads((tmp_path / "out" / "simulate.json").read_text()) == outcomes
+    assert "coverage" in said(*words)
+
+
+# --- mistakes and help
+
+
+@pytest.mark.parametrize(
+    ("words", "said_in_error"),
+    [
+        (["report", "nowhere"], "nowhere/session.toml: No such file"),
+        (["simulate", "nowhere"], "holds pages.parquet and links.parquet"),
+        (["simulate", "x", "--procs", "1,0"], "whole numbers from 1"),
+        (["simulate", "{graph}", "--modes", "telepathy"], "session.mode = 'telepathy'"),
+        (["config", "--set", "fetch=1"], "--set fetch=1: has the form table.key=value"),
+        (["explain", "http://a.example/", "--robots-file", "nowhere"], "--robots-file nowhere"),
+        (["juggle"], "invalid choice: 'juggle'"),
+    ],
+)
+def test_a_mistake_is_one_line(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], words: list[str], said_in_error: str
+) -> None:
+    pq.write_table(pa.table({"id": [0]}), tmp_path / "pages.parquet")
+    pq.write_table(
+        pa.table({"src": pa.array([], pa.int32()), "dst": pa.array([], pa.int32())}),
+        tmp_path / "links.parquet",
+    )
+    assert main([word.format(graph=tmp_path) for word in words]) == 2
+    error = capsys.readouterr().err
+    assert error.startswith("error: ")
+    assert error.count("\n") == 1
+    assert said_in_error in error
+
+
+@pytest.mark.parametrize(
+    "command", [[], ["crawl"], ["report"], ["config"], ["fetch"], ["simulate"]]
+)
+def test_help_everywhere(command: list[str]) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "crawler", *command, "--help"],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert done.stdout.startswith("usage: python -m crawler")
+
+
+def test_only_the_first_rank_speaks(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:
+    assert main(["juggle"]) == 2
+    assert "juggle" in capfd.readouterr().err
+    monkeypatch.setenv("PMI_RANK", "3")
+    assert main(["juggle"]) == 2
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capfd.readouterr() == ("", "")
+
+
+def test_version(capsys: pytest.CaptureFixture[str]) -> None:
+    with pytest.raises(SystemExit):
+        main(["--version"])
+    assert capsys.readouterr().out == f"abc-crawler {__version__}\n"
