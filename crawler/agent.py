@@ -111,7 +111,10 @@ class Ending:
 
 
 async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
-    """Run one session on all ranks; how it ended, on all. `reachable`: see report.write_metrics."""
+    """Run one session on all ranks; how it ended, on all.
+
+    `reachable`: see report.write_counters; rank 0's counts.
+    """
     transport = await mpi.start()
     agent = _Agent(plan, transport)
     everybody = await mpi.gather(await agent.run())
@@ -123,8 +126,8 @@ async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
             next((one.stopped for one in endings if one.stopped), ""),
         )
         session.finish(plan.directory, ending.complete, ending.reason)
-        write_counters(plan.directory, [counters for counters, _ in everybody])
-        write_metrics(plan.directory, reachable)
+        write_counters(plan.directory, [counters for counters, _ in everybody], reachable)
+        write_metrics(plan.directory)
     return await mpi.bcast(ending)
 
 

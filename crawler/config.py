@@ -69,7 +69,11 @@ class Scope(Table):
         (), description="if any: a URL must hold a match of one of these regular expressions"
     )
     exclude: tuple[Regex, ...] = Field((), description="a URL must hold a match of none of these")
-    max_hops: int = Field(0, ge=0, description="links to follow from a seed; 0: no limit")
+    max_hops: int = Field(
+        0,
+        ge=0,
+        description="links to follow from a seed, on the way a URL is first met; 0: no limit",
+    )
 
 
 class Assignment(Table):
@@ -103,7 +107,7 @@ class Exchange(Table):
     remember: Literal["all", "cache", "batch"] = Field(
         "all", description="which URLs sent before aren't sent again: all, the latest, this batch's"
     )
-    cache_urls: Count = Field(100_000, description="remember = cache: how many, for each rank")
+    cache_urls: Count = Field(100_000, description="remember = cache: how many a rank remembers")
 
 
 class Frontier(Table):

@@ -10,7 +10,7 @@ neither decides anything about URLs by itself:
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
@@ -34,17 +34,18 @@ class Traffic:
     messages_page_part: int = 0  # (page, other rank) pairs with a link
     site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
     claims: int = 0
-    grants: int = 0
     batches_sent: int = 0
     batches_received: int = 0
 
 
 @dataclass(slots=True)
 class _Page:
-    """A page whose links are being admitted: its site, and the ranks that it has sent links to."""
+    """Where links were found."""
 
-    site: str
-    others: set[int] = field(default_factory=set)
+    site: str | None  # None: they are seeds
+    hops: int  # of the links
+    chain: tuple[int, ...] = ()  # of the links
+    others: set[int] = field(default_factory=set)  # the ranks that own some of them
 
 
 class Core:
@@ -71,7 +72,7 @@ class Core:
         self._sent = sent_memory(settings.exchange, seen)
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._registrar = Registrar(ranks)
-        self._held: defaultdict[str, list[tuple[Found, _Page | None]]] = defaultdict(list)
+        self._held: defaultdict[str, list[tuple[Link, _Page]]] = defaultdict(list)
         self._open = 0  # visits acquired whose links haven't been admitted
         limited = settings.session.max_pages > 0
         self._allowance = 0.0 if limited else inf
@@ -84,28 +85,25 @@ class Core:
 
     def start(self, seeds: Iterable[Link], now: float) -> None:
         """Admit those of the seeds that begin at this rank. Every rank is given all of them."""
+        nowhere = _Page(None, 0)
         for seed in seeds:
             if not seed.flags & OUT_OF_SCOPE and self.ownership.starts(seed.key, seed.site):
-                self._admit(Found(seed.key, seed.url, seed.site, 0), None, now)
+                self._admit(seed, nowhere, now)
 
     def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
         """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
 
-        The chain of a redirect is that of its source with the source added.
+        A redirect is no hop. Its chain is that of its source with the source added.
         """
-        page = _Page(source.site)
+        if links and links[0].flags & REDIRECT:
+            page = _Page(source.site, source.hops, (*source.chain, source.key))
+        elif source.hops < self._max_hops:
+            page = _Page(source.site, source.hops + 1)
+        else:
+            return
         for link in links:
-            if link.flags & OUT_OF_SCOPE:
-                continue
-            if link.flags & REDIRECT:
-                found = Found(
-                    link.key, link.url, link.site, source.hops, (*source.chain, source.key)
-                )
-            elif source.hops >= self._max_hops:
-                continue
-            else:
-                found = Found(link.key, link.url, link.site, source.hops + 1)
-            self._admit(found, page, now)
+            if not link.flags & OUT_OF_SCOPE:
+                self._admit(link, page, now)
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Take a message of another rank. Notes aren't the core's."""
@@ -118,43 +116,46 @@ class Core:
         else:
             self._termination.conclude(message)
 
-    def _admit(self, found: Found, page: _Page | None, now: float) -> None:
-        """The door. `page` is where the URL was found; None for a seed."""
-        owner = self.ownership.owner(found.key, found.site)
+    def _admit(self, link: Link, page: _Page, now: float) -> None:
+        """The door."""
+        owner = self.ownership.owner(link.key, link.site)
         if owner is None:
-            owner = self._claim(found, page, now)
+            owner = self._claim(link, page, now)
             if owner is None:
                 return
         if owner == self.rank:
-            if self._seen.add(found.key):
-                self.bench.enqueue(found)
+            if self._seen.add(link.key):
+                self.bench.enqueue(Found(link.key, link.url, link.site, page.hops, page.chain))
         else:
-            self._send(owner, found, page, now)
+            self._send(owner, link, page, now)
 
-    def _send(self, owner: int, found: Found, page: _Page | None, now: float) -> None:
+    def _send(self, owner: int, link: Link, page: _Page, now: float) -> None:
         traffic = self.traffic
         traffic.inter_part_links += 1
-        if page is not None and owner not in page.others:
+        if page.site is not None and owner not in page.others:
             page.others.add(owner)
             traffic.messages_page_part += 1
             traffic.site_part.add((page.site, owner))
-        if self._sent.add(found.key):
-            outbox = self._outboxes.open(owner, now, self.pages)
-            traffic.inter_part_urls += outbox.add(found)
+        if self._outboxes.count_again(owner, link.key):
+            return
+        if self._sent.add(link.key):
+            found = Found(link.key, link.url, link.site, page.hops, page.chain)
+            self._outboxes.open(owner, now, self.pages).add(found)
+            traffic.inter_part_urls += 1
 
     # --- sites that no table knows ------------------------------------------------------------
 
-    def _claim(self, found: Found, page: _Page | None, now: float) -> int | None:
+    def _claim(self, link: Link, page: _Page, now: float) -> int | None:
         """The owner of an unlisted site if this rank may decide it, else the URL is held."""
-        site = found.site
+        site = link.site
         registrar = self.ownership.registrar(site)
         if registrar == self.rank:
             self._grant(site, self.rank)
-            return self.ownership.owner(found.key, site)
+            return self.ownership.owner(link.key, site)
         if site not in self._held:
             self._outboxes.open(registrar, now, self.pages).claims.append(site)
             self.traffic.claims += 1
-        self._held[site].append((found, page))
+        self._held[site].append((link, page))
         return None
 
     def _grant(self, site: str, claimant: int) -> int:
@@ -166,32 +167,29 @@ class Core:
 
     def _learn(self, site: str, part: int, now: float) -> None:
         self.ownership.learn(site, part)
-        for found, page in self._held.pop(site, ()):
-            self._admit(found, page, now)
+        for link, page in self._held.pop(site, ()):
+            self._admit(link, page, now)
 
     # --- batches ------------------------------------------------------------------------------
 
     def _open_batch(self, sender: int, batch: Batch, now: float) -> None:
-        self._registrar.loads[sender] = batch.load
+        loads = self._registrar.loads
+        loads[sender] = max(loads[sender], batch.load)  # batches may overtake each other
         for site in batch.claims:
             part = self._grant(site, sender)
             self._outboxes.open(sender, now, self.pages).grants[site] = part
-            self.traffic.grants += 1
         for site, part in batch.grants.items():
             self._learn(site, part, now)
         for index, address in enumerate(batch.urls):
-            found = Found(
-                url.key(address),
-                address,
-                self._sites.of(address),
-                batch.hops[index],
-                batch.chains.get(index, ()),
-            )
-            if self.ownership.part(found.key, found.site) is None:
+            key = url.key(address)
+            if not self._seen.add(key):
+                continue
+            site = self._sites.of(address)
+            if self.ownership.part(key, site) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
-                self._learn(found.site, self.ownership.home, now)
-            if self._seen.add(found.key):
-                self.bench.enqueue(found)
+                self._learn(site, self.ownership.home, now)
+            chain = batch.chains.get(index, ())
+            self.bench.enqueue(Found(key, address, site, batch.hops[index], chain))
         if batch.stop:
             self.stopping = True
         if batch.ask:
@@ -202,17 +200,19 @@ class Core:
             self._asked = False
         self._share_quota(now)
 
-    def tick(self, now: float) -> Iterator[tuple[int, Message]]:
+    def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
         self._return_quota(now)
         dry = not self._open and (not self.bench.waiting or self.stopping or self._starved)
-        for rank, outbox in self._outboxes.due(now, self.pages, everything=dry):
-            self.traffic.batches_sent += 1
-            yield rank, outbox.batch(self.bench.enqueued)
+        batches: list[tuple[int, Message]] = [
+            (rank, outbox.batch(self.bench.enqueued))
+            for rank, outbox in self._outboxes.due(now, self.pages, everything=dry)
+        ]
+        self.traffic.batches_sent += len(batches)
         if dry and (not self._held or self.stopping):
             self._report()
         control, self._control = self._control, []
-        yield from control
+        return batches + control
 
     def next_time(self) -> float | None:
         """When `tick` will have something to do, unless something happens before."""
@@ -240,9 +240,9 @@ class Core:
             self._allowance -= 1
         return visit
 
-    def retry(self, visit: Visit, now: float, *, requested: bool) -> None:
-        """Give back a visit whose URL wasn't asked for yet."""
-        self.bench.put_back(visit, now, requested=requested)
+    def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
+        """Give back a visit that asked its site for something else: its URL is still to be had."""
+        self.bench.put_back(visit, now, crawl_delay_s=crawl_delay_s)
         self._open -= 1
         self._allowance += 1
 
@@ -256,7 +256,7 @@ class Core:
 
     def stop(self, now: float) -> None:
         """End the crawl early, on all ranks: fetches under way are finished, nothing new begins."""
-        if not self.stopping:
+        if not (self.stopping or self.ended):
             self.stopping = True
             for rank in range(self._ranks):
                 if rank != self.rank:
@@ -287,6 +287,9 @@ class Core:
             return
         pages, self._allowance = int(self._allowance), 0
         if self.rank == 0:
+            # It may stand in its own queue still, and must not be given this back at once.
+            self._quota.withdraw(0)
+            self._asked = False
             self._quota.give_back(pages)
             self._share_quota(now)
         else:

@@ -103,15 +103,10 @@ class Outbox:
     born: float | None = None  # when the first thing was put
     born_page: int = 0  # pages fetched by then
 
-    def add(self, found: Found) -> bool:
-        """Add a URL; False if this batch holds it already, and only its count went up."""
-        old = self.found.get(found.key)
-        if old is not None:
-            self.found[found.key] = (old[0], old[1] + 1)
-            return False
+    def add(self, found: Found) -> None:
+        """Add a URL that isn't in it."""
         self.found[found.key] = (found, 1)
         self.size += len(found.url) + 1
-        return True
 
     @property
     def urgent(self) -> bool:
@@ -141,44 +136,63 @@ class Outboxes:
     def __init__(self, ranks: int, exchange: config.Exchange) -> None:
         self._exchange = exchange
         self._boxes = [Outbox() for _ in range(ranks)]
-        self._filled: set[int] = set()
+        self._filled: dict[int, Outbox] = {}  # by rank, in order of age
+        self._changed = False  # something has been put in since `due` looked
 
     def open(self, rank: int, now: float, pages: int) -> Outbox:
         """The outbox of a rank, to put something in. `pages`: fetched so far by the sender."""
         box = self._boxes[rank]
         if box.born is None:
             box.born, box.born_page = now, pages
-            self._filled.add(rank)
+            self._filled[rank] = box
+        self._changed = True
         return box
+
+    def count_again(self, rank: int, key: int) -> bool:
+        """Count one more link to a URL, if it waits in the outbox of that rank."""
+        found = self._boxes[rank].found
+        waiting = found.get(key)
+        if waiting is None:
+            return False
+        found[key] = (waiting[0], waiting[1] + 1)
+        return True
 
     def __len__(self) -> int:
         return len(self._filled)
 
-    def due(self, now: float, pages: int, *, everything: bool) -> Iterator[tuple[int, Outbox]]:
-        """Take out the boxes whose batch must leave now."""
-        for rank in sorted(self._filled):
-            box = self._boxes[rank]
-            assert box.born is not None
-            if (
-                everything
-                or box.urgent
-                or box.size >= self._exchange.batch_bytes
-                or pages - box.born_page >= self._exchange.batch_pages
-                or now - box.born >= self._exchange.max_delay_s
-            ):
-                self._filled.discard(rank)
-                self._boxes[rank] = Outbox()
-                yield rank, box
+    def due(self, now: float, pages: int, *, everything: bool) -> list[tuple[int, Outbox]]:
+        """Take out the boxes whose batch must leave now. Called after every event, so it is lazy:
+        urgency and size are looked at after a change only, and ages from the oldest on."""
+        ready = []
+        if everything:
+            ready = list(self._filled)
+        elif self._changed:
+            full = self._exchange.batch_bytes
+            ready = [r for r, box in self._filled.items() if box.size >= full or box.urgent]
+        self._changed = False
+        for rank, box in self._filled.items():
+            if now < self._too_old(box) and pages - box.born_page < self._exchange.batch_pages:
+                break
+            if rank not in ready:
+                ready.append(rank)
+        taken = [(rank, self._filled.pop(rank)) for rank in ready]
+        for rank in ready:
+            self._boxes[rank] = Outbox()
+        return taken
 
     def next_time(self) -> float | None:
         """When the oldest batch gets too old."""
-        if not self._filled:
-            return None
-        oldest = min(self._boxes[rank].born or 0.0 for rank in self._filled)
-        return oldest + self._exchange.max_delay_s
+        return next(map(self._too_old, self._filled.values()), None)
+
+    def _too_old(self, box: Outbox) -> float:
+        assert box.born is not None
+        return box.born + self._exchange.max_delay_s
 
 
 # --- page quota -------------------------------------------------------------------------------
+
+
+_LARGEST_SHARE = 64  # pages
 
 
 class Quota:
@@ -196,15 +210,19 @@ class Quota:
     def ask(self, rank: int) -> None:
         self._waiting[rank] = None
 
+    def withdraw(self, rank: int) -> None:
+        """The rank doesn't ask any more."""
+        self._waiting.pop(rank, None)
+
     def give_back(self, pages: int) -> None:
         self._left += pages
 
     def grants(self) -> Iterator[tuple[int, int]]:
-        """(rank, pages) for those whose turn it is: small shares, so that none lies idle long."""
+        """(rank, pages) for those whose turn it is: small shares, so that few lie idle."""
         while self._left and self._waiting:
             rank = next(iter(self._waiting))
             del self._waiting[rank]
-            pages = max(1, self._left // (4 * self._ranks))
+            pages = min(max(1, self._left // (4 * self._ranks)), _LARGEST_SHARE)
             self._left -= pages
             yield rank, pages
 

@@ -134,7 +134,9 @@ class Ownership:
 
     def owner(self, key: int, site: str) -> int | None:
         """The rank that owns a URL; None while the site has to be claimed first."""
-        part = self.part(key, site)
+        part = self._scheme.part(key, site)
+        if part is None:
+            part = self.part(key, site)
         return None if part is None else self.rank_of_part[part]
 
     def learn(self, site: str, part: int) -> None:
@@ -166,9 +168,6 @@ class Registrar:
         self.loads = [0] * ranks  # URLs that each rank has had to fetch, as last heard
         self._given: dict[str, int] = {}
 
-    def __contains__(self, site: str) -> bool:
-        return site in self._given
-
     def grant(self, site: str, claimant: int) -> int:
         """The rank that owns the site from now on."""
         owner = self._given.get(site)
@@ -177,5 +176,6 @@ class Registrar:
             owner = claimant
             if self.loads[claimant] > self.SLACK * share + self.HEADROOM:
                 owner = self.loads.index(min(self.loads))
+            self.loads[owner] += 1  # a URL at least, until more is heard
             self._given[site] = owner
         return owner

@@ -212,7 +212,7 @@ async def fetch_stage(
         found = visit.found
         rules, asked = await robots.rules(url.authority(found.url))
         if asked:  # that was this visit's request
-            core.retry(visit, clock.now(), requested=True)
+            core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
             continue
         if not rules.allows(found.url):
             core.bench.release(visit, clock.now(), requested=False)

@@ -10,6 +10,7 @@ from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
@@ -36,6 +37,7 @@ class Counters:
     mpi_bytes: int
 
 
+_REACHABLE = "reachable.npy"  # u64 URL keys
 _SUMMED = (
     "requests",
     "inter_part_links",
@@ -49,30 +51,45 @@ _SUMMED = (
 )
 
 
-def write_counters(directory: Path, ranks: Sequence[Counters]) -> None:
-    """Keep what the ranks counted, for this and later reports."""
+def write_counters(
+    directory: Path, ranks: Sequence[Counters], reachable: Collection[int] | None = None
+) -> None:
+    """Keep what the ranks counted, for this and later reports.
+
+    `reachable`: URL keys of all pages that the crawl should have fetched with status 200, where
+    they are known.
+    """
     (directory / "report").mkdir(exist_ok=True)
+    if reachable is not None:
+        np.save(directory / "report" / _REACHABLE, np.array(sorted(reachable), np.uint64))
     content = {
         # A pair counts once however many ranks hold pages of the site.
         "messages_site_part": len(set().union(*(one.site_part for one in ranks))),
-        "ranks": [{**asdict(one), "site_part": len(one.site_part)} for one in ranks],
+        "ranks": [
+            {"messages_site_part": len(one.site_part), **_without(asdict(one), "site_part")}
+            for one in ranks
+        ],
     }
     (directory / "report" / "counters.json").write_text(json.dumps(content, indent=1))
 
 
-def write_metrics(directory: Path, reachable: Collection[int] | None = None) -> dict[str, Any]:
+def write_metrics(directory: Path) -> dict[str, Any]:
     """Rebuild the tables from the log, compute the measures, write report/metrics.json.
 
-    `reachable`: URL keys of all pages that the crawl should have fetched with status 200, where
-    they are known; else coverage is null. Overlap is (N-I)/I and coverage I/U, with N pages
-    fetched, I different ones, U reachable; communication overhead is URLs exchanged per page
-    fetched (Cho and Garcia-Molina 2002, section 4). Imbalance is W_max/W_avg - 1 over the ranks.
+    Overlap is (N-I)/I and coverage I/U, with N pages fetched, I different ones, U reachable (where
+    that is known); communication overhead is URLs exchanged per page fetched (Cho and Garcia-Molina
+    2002, section 4). Imbalance is W_max/W_avg - 1 over the ranks. docs/measures.md has them all.
     """
     info = session.load(directory)
     totals, by_rank = session.write_tables(directory)
     counted = _read_counters(directory)
     ranks = [
-        {"rank": rank, **_pages(one), **_traffic([counted["ranks"][rank]] if counted else [])}
+        {
+            "rank": rank,
+            **_pages(one),
+            "messages_site_part": counted["ranks"][rank]["messages_site_part"] if counted else None,
+            **_traffic([counted["ranks"][rank]] if counted else []),
+        }
         for rank, one in enumerate(by_rank)
     ]
     traffic = _traffic(counted["ranks"] if counted else [])
@@ -87,7 +104,7 @@ def write_metrics(directory: Path, reachable: Collection[int] | None = None) -> 
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
         "overlap": _ratio(totals.pages - totals.unique_pages, totals.unique_pages),
-        "coverage": _coverage(directory, reachable),
+        "coverage": _coverage(directory),
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
         "imbalance_bytes": imbalance([one.bytes for one in by_rank]),
         "imbalance_requests": imbalance([one.pages for one in by_rank]),
@@ -107,9 +124,11 @@ def imbalance(loads: Sequence[int]) -> float | None:
 
 
 def _pages(totals: session.Totals) -> dict[str, Any]:
-    fields = asdict(totals)
-    del fields["torn"]
-    return fields
+    return _without(asdict(totals), "torn")
+
+
+def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != name}
 
 
 def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, int | None]:
@@ -129,12 +148,14 @@ def _read_counters(directory: Path) -> dict[str, Any] | None:
     return content
 
 
-def _coverage(directory: Path, reachable: Collection[int] | None) -> float | None:
-    if reachable is None:
+def _coverage(directory: Path) -> float | None:
+    try:
+        reachable = np.load(directory / "report" / _REACHABLE)
+    except FileNotFoundError:
         return None
     table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status"])
-    fetched = set(table["key"].filter(pc.equal(table["status"], 200)).to_pylist())
-    return _ratio(len(fetched & set(reachable)), len(reachable))
+    fetched = table["key"].filter(pc.equal(table["status"], 200)).to_numpy()
+    return _ratio(int(np.isin(reachable, fetched).sum()), len(reachable))
 
 
 def _ratio(part: float, whole: float) -> float | None:

@@ -6,13 +6,14 @@ only regular expressions are tried URL by URL.
 
 import re
 from collections.abc import Iterable
+from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
 from publicsuffixlist import PublicSuffixList
 
 from crawler import config, url
-from crawler.ports import OUT_OF_SCOPE, Link
+from crawler.ports import OUT_OF_SCOPE, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
 
@@ -47,13 +48,17 @@ class Scope:
     """Says yes or no to a URL; see config.Scope for the rules."""
 
     def __init__(self, rules: config.Scope, sites: Sites, seeds: Iterable[str]) -> None:
-        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts."""
+        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts.
+
+        Raises UserError for a host, domain or suffix that no host name can match.
+        """
         self.sites = sites
-        self._hosts = frozenset(host.lower() for host in rules.hosts)
-        self._domains = tuple(domain.lower().strip(".") for domain in rules.domains)
-        self._suffixes = tuple("." + suffix.lower().strip(".") for suffix in rules.suffixes)
+        self._hosts = frozenset(_host_name(host, "hosts") for host in rules.hosts)
+        self._any_host = "*" in rules.domains
+        self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
+        self._suffixes = tuple("." + _host_name(name, "suffixes") for name in rules.suffixes)
         self._seed_sites: frozenset[str] = frozenset()
-        if not (self._hosts or self._domains or self._suffixes):
+        if not (self._hosts or self._domains or self._suffixes or self._any_host):
             self._seed_sites = frozenset(map(sites.of, seeds))
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
@@ -86,8 +91,10 @@ class Scope:
         host = url.host(authority)
         if host in self._hosts:
             return Verdict(True, f"scope.hosts: {host}")
+        if self._any_host:
+            return Verdict(True, "scope.domains: *")
         for domain in self._domains:
-            if domain in ("*", host) or host.endswith("." + domain):
+            if host == domain or host.endswith("." + domain):
                 return Verdict(True, f"scope.domains: {domain}")
         for suffix in self._suffixes:
             if host.endswith(suffix):
@@ -98,3 +105,18 @@ class Scope:
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope fits")
+
+
+_HOST_NAME = re.compile(r"[^/:@?#*\[\]\s]+|\[[0-9a-fA-F:.]+\]")
+
+
+def _host_name(text: str, key: str) -> str:
+    """A host name as it stands in normalised URLs: lower case, IDN encoded, no dots around it."""
+    name = text.strip(".")
+    if _HOST_NAME.fullmatch(name):
+        with suppress(url.BadUrlError):
+            return url.host(url.normalise(f"http://{name}/"))
+    raise UserError(
+        f"scope.{key}: {text!r}: must be a host name or the end of one, without scheme, port or *;"
+        " an IPv6 address in brackets"
+    )

@@ -72,33 +72,45 @@ class Web:
 def load_web(path: Path) -> Web:
     """A web from a session, its tables, or a graph directory of the partitioning job.
 
-    Raises UserError if there are no such tables.
+    Pages without a URL are given one on their site. Raises UserError for anything else.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
         pages = pq.read_table(tables / "pages.parquet")
         links = pq.read_table(tables / "links.parquet")
-    except OSError as error:
+        web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         raise UserError(
-            f"{path}: {error}; a session or a graph holds pages.parquet and links.parquet"
+            f"{path}: {str(error).splitlines()[0]}; a session or a graph is needed, with"
+            " pages.parquet (id, url or site) and links.parquet (src, dst)"
         ) from None
-    if "source_key" in links.column_names:
-        return _from_session(pages, links)
-    ids = pages["id"].to_numpy()
+    if not len(web):
+        raise UserError(f"{path}: has no pages")
+    return web
+
+
+def _graph(pages: pa.Table, links: pa.Table) -> Web:
+    ids = pages["id"].to_pylist()
     if "url" in pages.column_names:
         urls = [url.normalise(address) for address in pages["url"].to_pylist()]
     else:
-        names = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(ids)
-        urls = [f"http://{site}/{page}" for site, page in zip(names, ids.tolist(), strict=True)]
-    position = np.empty(int(ids.max(initial=-1)) + 1, np.int64)
-    position[ids] = np.arange(len(ids))
-    pairs = np.stack([position[links["src"].to_numpy()], position[links["dst"].to_numpy()]], axis=1)
-    return Web(urls, pairs)
+        sites = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(ids)
+        urls = [
+            f"{site if '//' in site else 'http://' + site}/{page}"
+            for site, page in zip(sites, ids, strict=True)
+        ]
+    web_urls = dict.fromkeys(urls)  # pages of the same URL are one
+    position = {address: number for number, address in enumerate(web_urls)}
+    number = {page: position[address] for page, address in zip(ids, urls, strict=True)}
+    pairs = [
+        (number[source], number[target])
+        for source, target in zip(links["src"].to_pylist(), links["dst"].to_pylist(), strict=True)
+    ]
+    return Web(list(web_urls), np.array(pairs, np.int64).reshape(-1, 2))
 
 
 def _from_session(pages: pa.Table, links: pa.Table) -> Web:
-    flags = links["flags"].to_numpy()
-    links = links.filter((flags & OUT_OF_SCOPE) == 0)
+    links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)
     number: dict[int, int] = {}
     urls: list[str] = []
     for keys, texts in (
@@ -185,12 +197,16 @@ class Simulation:
         self._events: list[tuple[float, int, int, Callable[..., None], tuple[object, ...]]] = []
         self._order = count()
 
-    def run(self, seeds: Iterable[int]) -> None:
+    def run(self, seeds: Iterable[int], stop_at: tuple[float, int] | None = None) -> None:
         """Crawl until every core knows that the crawl is over.
 
-        Raises RuntimeError if the cores wait for something that can't come.
+        `stop_at`: a time and a rank; what a signal does there and then. Raises RuntimeError if the
+        cores wait for something that can't come.
         """
         links = [self.web.links[page] for page in seeds]
+        if stop_at is not None:
+            time, rank = stop_at
+            self._at(time, rank, lambda: self.cores[rank].stop(self.now))
         for rank, core in enumerate(self.cores):
             core.start(links, self.now)
             self._advance(rank)
@@ -200,11 +216,6 @@ class Simulation:
             self.now, _, rank, happen, about = heappop(self._events)
             happen(*about)
             self._advance(rank)
-
-    def stop(self, rank: int) -> None:
-        """What a signal at that rank does."""
-        self.cores[rank].stop(self.now)
-        self._advance(rank)
 
     def _advance(self, rank: int) -> None:
         """Let a core do all that it can do at this moment."""

@@ -27,15 +27,16 @@ class Phase(Enum):
 class VisitState:
     """One site's queue, clock and phase."""
 
-    __slots__ = ("active", "delay_s", "next_time", "phase", "queue", "site")
+    __slots__ = ("active", "delay_s", "next_time", "phase", "queue", "resting", "site")
 
-    def __init__(self, site: str, delay_s: float) -> None:
+    def __init__(self, site: str, delay_s: float, now: float) -> None:
         self.site = site
         self.queue: deque[Found] = deque()
         self.phase = Phase.EMPTY
         self.active = 0  # visits issued and not given back
-        self.next_time = 0.0
+        self.next_time = now
         self.delay_s = delay_s
+        self.resting = False  # in the workbench's queue of states to be forgotten
 
     def __repr__(self) -> str:
         return (
@@ -70,6 +71,7 @@ class Workbench:
         self._states: dict[str, VisitState] = {}
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
+        self._now = 0.0  # as last heard
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
         self.waiting = 0
         self.active = 0
@@ -84,7 +86,9 @@ class Workbench:
         """Take in a URL that was never seen before."""
         state = self._states.get(found.site)
         if state is None:
-            state = self._states[found.site] = VisitState(found.site, self._politeness.delay_s)
+            # Behind the sites that are due already, so that new ones don't keep these waiting.
+            state = VisitState(found.site, self._politeness.delay_s, self._now)
+            self._states[found.site] = state
         state.queue.append(found)
         self.waiting += 1
         self.enqueued += 1
@@ -93,6 +97,7 @@ class Workbench:
 
     def acquire(self, now: float) -> Visit | None:
         """A visit to the site that has waited longest for its turn, if any may be asked now."""
+        self._now = now
         if not self._heap or self._heap[0][0] > now:
             return None
         state = heappop(self._heap)[2]
@@ -117,28 +122,29 @@ class Workbench:
         `requested`: the site was bothered, so its delay begins. `crawl_delay_s` is what its
         robots.txt asks for.
         """
-        state = self._give_back(visit)
-        if crawl_delay_s is not None:
-            longest = self._politeness.max_crawl_delay_s
-            state.delay_s = max(self._politeness.delay_s, min(crawl_delay_s, longest))
+        state = self._give_back(visit, crawl_delay_s)
         self._rest(state, now, requested=requested)
 
-    def put_back(self, visit: Visit, now: float, *, requested: bool) -> None:
-        """Give back a visit whose URL is to be tried again, before the others of its site."""
-        state = self._give_back(visit)
+    def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
+        """Give back a visit that asked the site for something else, its robots.txt; the URL comes
+        before the others of its site."""
+        state = self._give_back(visit, crawl_delay_s)
         state.queue.appendleft(visit.found)
         self.waiting += 1
-        self._rest(state, now, requested=requested)
+        self._rest(state, now, requested=True)
 
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
         return self._heap[0][0] if self._heap else None
 
-    def _give_back(self, visit: Visit) -> VisitState:
+    def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
         state = visit.close()
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
+        if crawl_delay_s is not None:  # the longest, where hosts of a site ask for different ones
+            longest = self._politeness.max_crawl_delay_s
+            state.delay_s = max(state.delay_s, min(crawl_delay_s, longest))
         return state
 
     def _rest(self, state: VisitState, now: float, *, requested: bool) -> None:
@@ -146,7 +152,8 @@ class Workbench:
             state.next_time = now + state.delay_s
         if state.phase is not Phase.WAITING:
             self._settle(state)
-        if state.phase is Phase.EMPTY and not state.active:
+        if state.phase is Phase.EMPTY and not state.active and not state.resting:
+            state.resting = True
             self._resting.append(state)
 
     def _settle(self, state: VisitState) -> None:
@@ -164,8 +171,10 @@ class Workbench:
         """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""
         for _ in range(min(2, len(self._resting))):
             state = self._resting.popleft()
+            state.resting = False
             if state.phase is Phase.EMPTY and not state.active:
                 if state.next_time > now:
+                    state.resting = True
                     self._resting.append(state)
-                elif self._states.get(state.site) is state:
+                else:
                     del self._states[state.site]

@@ -1,0 +1,198 @@
+"""Cores of several ranks on a table of tests: every event happens when, and if, a test says so."""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
+
+from crawler import config, url
+from crawler.core import Core
+from crawler.exchange import Batch, Message, decode, encode
+from crawler.ownership import Ownership, Scheme
+from crawler.ports import Link
+from crawler.scope import Sites
+from crawler.seen import MemorySeen
+from crawler.workbench import Visit
+
+AUTHORITIES = Sites("authority")
+
+
+class Listed:
+    """A scheme that knows the given sites only, as a part vector does."""
+
+    def __init__(self, parts: int, sites: Mapping[str, int]) -> None:
+        self.parts = parts
+        self.sites = sites
+
+    def part(self, key: int, site: str) -> int | None:
+        return self.sites.get(site)
+
+
+def link(address: str, flags: int = 0) -> Link:
+    return Link(url.key(address), address, AUTHORITIES.of(address), flags)
+
+
+def settings(*overrides: str) -> config.Config:
+    """The configuration without a delay between requests, unless overridden."""
+    return config.load(None, ["politeness.delay_s=0", *overrides])
+
+
+@dataclass
+class Flight:
+    """A message on its way."""
+
+    sender: int
+    receiver: int
+    data: bytes
+
+    @property
+    def message(self) -> Message:
+        return decode(self.data)
+
+
+@dataclass
+class Cluster:
+    """Cores, the messages in flight between them, and the visits that are open.
+
+    After each event at a core its `tick` is called, as by the shells.
+    """
+
+    scheme: Scheme
+    ranks: int
+    settings: config.Config = field(default_factory=settings)
+    now: float = 0.0
+    flights: list[Flight] = field(default_factory=list)
+
+    def __post_init__(self) -> None:
+        table = [part % self.ranks for part in range(self.scheme.parts)]
+        unlisted = self.settings.assignment.unlisted
+        self.cores = [
+            Core(
+                self.settings,
+                self.ranks,
+                Ownership(rank, self.scheme, table, unlisted),
+                AUTHORITIES,
+                MemorySeen(),
+            )
+            for rank in range(self.ranks)
+        ]
+        self.visits: list[list[Visit]] = [[] for _ in range(self.ranks)]
+
+    def start(self, *seeds: str) -> None:
+        for rank in range(self.ranks):
+            self.cores[rank].start([link(seed) for seed in seeds], self.now)
+            self.tick(rank)
+
+    def tick(self, rank: int) -> None:
+        for receiver, message in self.cores[rank].tick(self.now):
+            assert receiver != rank, "a rank has no messages for itself"
+            self.flights.append(Flight(rank, receiver, encode(message, compress=False)))
+
+    def acquire(self, rank: int) -> str | None:
+        """Begin a visit if the core has one; the URL."""
+        visit = self.cores[rank].acquire(self.now)
+        if visit is not None:
+            self.visits[rank].append(visit)
+        self.tick(rank)
+        return None if visit is None else visit.found.url
+
+    def end(
+        self, rank: int, links: Sequence[Link] = (), *, response: bool = True, index: int = 0
+    ) -> Visit:
+        """End one of the visits of a rank, with the links that were found."""
+        core, visit = self.cores[rank], self.visits[rank].pop(index)
+        core.bench.release(visit, self.now, requested=True)
+        core.discovered(visit.found, links, self.now)
+        core.finish(response=response)
+        self.tick(rank)
+        return visit
+
+    def retry(self, rank: int, index: int = 0) -> None:
+        self.cores[rank].retry(self.visits[rank].pop(index), self.now)
+        self.tick(rank)
+
+    def fetch(self, rank: int, address: str, *links: Link) -> None:
+        """One whole visit, to the given URL."""
+        assert self.acquire(rank) == address
+        self.end(rank, links)
+
+    def stop(self, rank: int) -> None:
+        self.cores[rank].stop(self.now)
+        self.tick(rank)
+
+    def deliver(self, flight: Flight) -> Message:
+        self.flights.remove(flight)
+        message = flight.message
+        self.cores[flight.receiver].received(flight.sender, message, self.now)
+        self.tick(flight.receiver)
+        return message
+
+    def batches(self) -> list[tuple[int, int, Batch]]:
+        """Sender, receiver and content of the batches in flight."""
+        return [
+            (flight.sender, flight.receiver, flight.message)
+            for flight in self.flights
+            if isinstance(flight.message, Batch)
+        ]
+
+    def settle(self) -> None:
+        """Deliver messages, oldest first, until none is in flight."""
+        while self.flights:
+            self.deliver(self.flights[0])
+
+    @property
+    def ended(self) -> bool:
+        return all(core.ended for core in self.cores)
+
+    @property
+    def complete(self) -> bool:
+        return all(core.complete for core in self.cores)
+
+
+def run(
+    cluster: Cluster,
+    dice: random.Random,
+    answer: Callable[[Visit], tuple[Iterable[Link], bool]],
+    *,
+    retries: float = 0.0,
+    concurrency: int = 3,
+    stop_after: int | None = None,
+) -> list[tuple[int, str]]:
+    """Let what can happen happen in random order until all cores have ended.
+
+    `answer` gives the links that a visit finds and whether there was a response. Any message may be
+    overtaken by any other, any visit may last for ever so long; only nothing is lost. The (rank,
+    URL) pairs that were asked for come back. An end with work left is an AssertionError.
+    """
+    asked: list[tuple[int, str]] = []
+    favour = dice.choice(["visits", "messages", "acquire", "time"])
+    slow = dice.randrange(cluster.ranks)  # while its visits last, the others run out of work
+    for step in range(100_000):
+        if cluster.ended:
+            return asked
+        if step == stop_after:
+            cluster.stop(dice.randrange(cluster.ranks))
+        if stop_after is None and any(core.ended for core in cluster.cores):
+            # A stop may still be on its way then, because a signal comes from outside.
+            assert not cluster.batches(), "an early end: URLs or quota are on their way"
+            assert not any(cluster.visits), "an early end: a visit is open"
+        rank = dice.randrange(cluster.ranks)
+        kind = dice.choice(["visits", "messages", "acquire", "time", favour])
+        if kind == "messages" and cluster.flights:
+            cluster.deliver(dice.choice(cluster.flights))
+        elif kind == "visits" and cluster.visits[rank]:
+            if rank == slow and dice.random() < 0.9:
+                continue
+            index = dice.randrange(len(cluster.visits[rank]))
+            if dice.random() < retries:
+                cluster.retry(rank, index)
+            else:
+                visit = cluster.visits[rank][index]
+                asked.append((rank, visit.found.url))
+                links, response = answer(visit)
+                cluster.end(rank, list(links), response=response, index=index)
+        elif kind == "acquire" and len(cluster.visits[rank]) < concurrency:
+            cluster.acquire(rank)
+        elif kind == "time":
+            cluster.now += dice.choice([0, 0.25, 1])
+            cluster.tick(rank)
+    raise AssertionError(f"no end: {[core.bench for core in cluster.cores]}")

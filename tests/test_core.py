@@ -1,0 +1,529 @@
+"""The core of several ranks, event by event, and then in every order that chance finds."""
+
+import random
+from collections.abc import Iterable, Sequence
+
+import pytest
+from cluster import Cluster, Listed, link, run, settings
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from crawler import url
+from crawler.core import MAX_REDIRECTS, redirect_failure
+from crawler.exchange import Batch, Report, Sums
+from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.workbench import Visit
+
+A, B, C = "http://a.example", "http://b.example", "http://c.example"
+THREE = Listed(3, {A: 0, B: 1, C: 2})
+
+
+def site_of_registrar(cluster: Cluster, rank: int) -> str:
+    """An unlisted site that the rank decides about."""
+    names = (f"http://unlisted-{number}.example" for number in range(1000))
+    return next(name for name in names if cluster.cores[0].ownership.registrar(name) == rank)
+
+
+# --- seeds and links --------------------------------------------------------------------------
+
+
+def test_a_seed_starts_at_its_owner_only_and_is_sent_by_nobody() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/", f"{B}/", f"{B}/x", f"{A}/")
+    assert [core.bench.waiting for core in cluster.cores] == [1, 2, 0]
+    assert cluster.batches() == []
+    assert cluster.cores[0].traffic.inter_part_links == 0
+    assert cluster.acquire(0) == f"{A}/"
+    assert cluster.visits[0][0].found == Found(url.key(f"{A}/"), f"{A}/", A, hops=0, chain=())
+
+
+def test_a_seed_out_of_scope_starts_nowhere() -> None:
+    cluster = Cluster(THREE, 3)
+    for core in cluster.cores:
+        core.start([link(f"{A}/", OUT_OF_SCOPE)], 0)
+        assert core.bench.waiting == 0
+
+
+def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/")
+    links = [link(f"{A}/x"), link(f"{B}/x"), link(f"{B}/y"), link(f"{C}/"), link(f"{A}/")]
+    cluster.fetch(0, f"{A}/", *links)
+    traffic = cluster.cores[0].traffic
+    assert (traffic.inter_part_links, traffic.inter_part_urls) == (3, 3)
+    assert traffic.messages_page_part == 2  # this page to ranks 1 and 2
+    assert cluster.cores[0].bench.waiting == 1
+    cluster.fetch(0, f"{A}/x", link(f"{B}/x"), link(f"{A}/"))
+    assert (traffic.inter_part_links, traffic.inter_part_urls) == (4, 3)  # sent before
+    assert traffic.messages_page_part == 3
+    assert traffic.site_part == {(A, 1), (A, 2)}
+    sent = [(receiver, batch.urls) for _, receiver, batch in cluster.batches()]
+    assert sent == [(1, [f"{B}/x", f"{B}/y"]), (2, [f"{C}/"])]
+    cluster.settle()
+    assert [core.bench.waiting for core in cluster.cores] == [0, 2, 1]
+
+
+def test_links_out_of_scope_are_not_followed() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{A}/x", OUT_OF_SCOPE), link(f"{B}/", OUT_OF_SCOPE))
+    assert cluster.complete
+    assert cluster.cores[0].traffic.inter_part_links == 0
+
+
+def test_max_hops_counts_links_across_ranks() -> None:
+    cluster = Cluster(THREE, 3, settings("scope.max_hops=2"))
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{B}/"))
+    cluster.settle()
+    cluster.fetch(1, f"{B}/", link(f"{C}/"))
+    cluster.settle()
+    cluster.fetch(2, f"{C}/", link(f"{C}/too-far"), link(f"{A}/too-far"))
+    cluster.settle()
+    assert cluster.ended
+    assert cluster.complete
+
+
+def test_back_links_are_counted_until_the_batch_leaves() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/1", f"{A}/2", f"{A}/3")
+    for number in (1, 2, 3):
+        cluster.fetch(0, f"{A}/{number}", link(f"{B}/"))
+    ((_, _, batch),) = cluster.batches()
+    assert (batch.urls, batch.counts) == ([f"{B}/"], [3])
+
+
+# --- redirects --------------------------------------------------------------------------------
+
+
+def redirect(visit: Visit, target: str) -> list[Link]:
+    """What the parse stage makes of a redirect."""
+    to = link(target, REDIRECT)
+    return [] if redirect_failure(visit.found, to.key) else [to]
+
+
+def test_a_redirect_is_no_hop_and_its_chain_travels_in_batches() -> None:
+    cluster = Cluster(THREE, 3, settings("scope.max_hops=1"))
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{A}/r"))
+    for rank, address, target in ((0, f"{A}/r", f"{B}/r"), (1, f"{B}/r", f"{C}/r")):
+        cluster.fetch(rank, address, link(target, REDIRECT))
+        cluster.settle()
+    assert cluster.acquire(2) == f"{C}/r"
+    found = cluster.visits[2][0].found
+    assert found.hops == 1
+    assert found.chain == (url.key(f"{A}/r"), url.key(f"{B}/r"))
+
+
+def test_a_link_from_the_end_of_a_chain_has_no_chain() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/r")
+    cluster.fetch(0, f"{A}/r", link(f"{A}/page", REDIRECT))
+    cluster.fetch(0, f"{A}/page", link(f"{A}/next"))
+    assert cluster.acquire(0) == f"{A}/next"
+    assert cluster.visits[0][0].found.chain == ()
+
+
+def test_a_redirect_loop_over_ranks_is_found_where_it_closes() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/r")
+    cluster.fetch(0, f"{A}/r", link(f"{B}/r", REDIRECT))
+    cluster.settle()
+    assert cluster.acquire(1) == f"{B}/r"
+    found = cluster.visits[1][0].found
+    assert redirect_failure(found, url.key(f"{A}/r")) is Failure.REDIRECT_LOOP
+    assert redirect_failure(found, url.key(f"{B}/r")) is Failure.REDIRECT_LOOP
+    assert redirect_failure(found, url.key(f"{C}/r")) is None
+
+
+@pytest.mark.parametrize("scheme", [SiteHash(1), UrlHash(3)])
+def test_a_chain_of_redirects_is_followed_so_far_and_no_further(scheme: Scheme) -> None:
+    cluster = Cluster(scheme, scheme.parts)
+    cluster.start(f"{A}/0")
+    asked = run(
+        cluster,
+        random.Random(0),
+        lambda visit: (redirect(visit, f"{A}/{int(visit.found.url[-1]) + 1}"), True),
+    )
+    assert sorted(address for _, address in asked) == [
+        f"{A}/{number}" for number in range(MAX_REDIRECTS + 1)
+    ]
+
+
+# --- what was sent before ---------------------------------------------------------------------
+
+
+@pytest.mark.parametrize(
+    ("remember", "sent"),
+    [
+        ("exchange.remember=all", [["x"], [], [], ["y"], []]),
+        ("exchange.remember=cache", [["x"], [], [], ["y"], ["x"]]),
+        ("exchange.remember=batch", [["x"], ["x"], ["x"], ["y"], ["x"]]),
+    ],
+)
+def test_what_is_remembered_is_not_sent_again(remember: str, sent: list[list[str]]) -> None:
+    """Five pages, each with one link to the other rank; every batch holds the links of one."""
+    cluster = Cluster(
+        THREE, 3, settings(remember, "exchange.cache_urls=1", "exchange.batch_pages=1")
+    )
+    cluster.start(*(f"{A}/{number}" for number in range(5)))
+    batches = []
+    for number, name in enumerate("xxxyx"):
+        cluster.fetch(0, f"{A}/{number}", link(f"{B}/{name}"))
+        batches.append([u.removeprefix(f"{B}/") for _, _, b in cluster.batches() for u in b.urls])
+        cluster.settle()
+    assert batches == sent
+    assert cluster.cores[0].traffic.inter_part_urls == sum(map(len, sent))
+    assert cluster.cores[0].traffic.inter_part_links == 5
+    assert cluster.cores[1].bench.waiting == 2  # x and y, however often they came
+
+
+def test_a_batch_holds_a_url_once_whatever_is_remembered() -> None:
+    cluster = Cluster(THREE, 3, settings("exchange.remember=batch"))
+    cluster.start(f"{A}/1", f"{A}/2")
+    cluster.fetch(0, f"{A}/1", link(f"{B}/"))
+    cluster.fetch(0, f"{A}/2", link(f"{B}/"))
+    ((_, _, batch),) = cluster.batches()
+    assert (batch.urls, batch.counts) == ([f"{B}/"], [2])
+    assert cluster.cores[0].traffic.inter_part_urls == 1
+
+
+# --- claims -----------------------------------------------------------------------------------
+
+
+def test_the_urls_of_an_unlisted_site_are_held_until_its_registrar_answers() -> None:
+    cluster = Cluster(THREE, 3)
+    site = site_of_registrar(cluster, 2)
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{site}/1"), link(f"{site}/2"), link(f"{site}/1"))
+    core = cluster.cores[0]
+    assert core.bench.waiting == 0
+    assert not core.complete
+    assert cluster.batches() == [(0, 2, Batch(claims=[site], load=1))]
+    cluster.deliver(cluster.flights[-1])
+    assert cluster.batches() == [(2, 0, Batch(grants={site: 0}))]
+    cluster.settle()
+    assert core.bench.waiting == 2
+    assert core.traffic.inter_part_links == 0
+    assert cluster.cores[1].ownership.owner(0, site) is None  # nobody asked
+
+
+def test_a_registrar_keeps_the_sites_that_it_discovers_itself() -> None:
+    cluster = Cluster(THREE, 3)
+    site = site_of_registrar(cluster, 0)
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{site}/"))
+    assert cluster.batches() == []
+    assert cluster.acquire(0) == f"{site}/"
+
+
+def test_the_second_to_claim_sends_its_urls_to_the_first() -> None:
+    cluster = Cluster(THREE, 3)
+    site = site_of_registrar(cluster, 2)
+    cluster.start(f"{A}/", f"{B}/")
+    cluster.fetch(0, f"{A}/", link(f"{site}/0"))
+    cluster.fetch(1, f"{B}/", link(f"{site}/1"), link(f"{site}/2"))
+    cluster.settle()
+    assert [core.bench.waiting for core in cluster.cores] == [3, 0, 0]
+    traffic = cluster.cores[1].traffic
+    assert (traffic.inter_part_urls, traffic.messages_page_part) == (2, 1)  # counted for the page
+    assert traffic.site_part == {(B, 0)}
+
+
+def test_a_url_may_come_before_the_grant() -> None:
+    """Rank 1 learns that the site is rank 0's, and its URL overtakes the registrar's answer."""
+    cluster = Cluster(THREE, 3)
+    site = site_of_registrar(cluster, 2)
+    cluster.start(f"{A}/", f"{B}/")
+    cluster.fetch(0, f"{A}/", link(f"{site}/0"))
+    cluster.fetch(1, f"{B}/", link(f"{site}/1"))
+    for flight in list(cluster.flights):
+        if isinstance(flight.message, Batch):
+            cluster.deliver(flight)  # both claims
+    to_0, to_1 = (
+        next(f for f in cluster.flights if f.receiver == rank and isinstance(f.message, Batch))
+        for rank in (0, 1)
+    )
+    cluster.deliver(to_1)
+    urls = next(f for f in cluster.flights if f.sender == 1 and isinstance(f.message, Batch))
+    assert urls.receiver == 0
+    cluster.deliver(urls)
+    assert cluster.cores[0].bench.waiting == 2  # the one received, and the one held
+    cluster.deliver(to_0)  # says nothing new
+    assert cluster.cores[0].bench.waiting == 2
+    assert cluster.cores[0].complete is False
+    assert cluster.cores[0].ownership.owner(0, site) == 0
+
+
+def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
+    cluster = Cluster(THREE, 3)
+    site = site_of_registrar(cluster, 2)
+    cluster.start(*(f"{A}/{number}" for number in range(1000)))
+    cluster.fetch(0, f"{A}/0", link(f"{site}/"))
+    for number in range(1, 65):  # the batch of 64 pages leaves
+        cluster.fetch(0, f"{A}/{number}")
+    while cluster.batches():
+        cluster.settle()
+        cluster.now += 1
+        for rank in range(3):
+            cluster.tick(rank)
+    # Rank 0 had 1,000 URLs to fetch when it claimed, the others none.
+    owners = [core.ownership.owner(0, site) for core in cluster.cores]
+    assert owners == [1, 1, 1]
+    assert cluster.cores[1].bench.waiting == 1
+
+
+def test_a_registrar_over_its_share_does_not_load_one_rank_with_all_it_gives_away() -> None:
+    """Rank 0 decides about hundreds of sites; their URLs reach the others only later."""
+    ranks = 4
+    cluster = Cluster(Listed(ranks, {A: 0}), ranks)
+    names = (f"http://unlisted-{number}.example" for number in range(10_000))
+    own = [n for n in names if cluster.cores[0].ownership.registrar(n) == 0][:600]
+    cluster.start(*(f"{site}/" for site in own))
+    cluster.settle()
+    cluster.now += 1
+    cluster.tick(0)
+    cluster.settle()
+    loads = [core.bench.enqueued for core in cluster.cores]
+    assert sum(loads) == 600
+    assert max(loads) <= 1.1 * 600 / ranks + 100
+
+
+# --- page quota -------------------------------------------------------------------------------
+
+
+def test_quota_is_asked_for_granted_returned_and_granted_again() -> None:
+    cluster = Cluster(THREE, 3, settings("session.max_pages=1"))
+    cluster.start(f"{B}/", f"{C}/")
+    assert cluster.acquire(1) is None
+    assert cluster.acquire(2) is None
+    first, second = (flight for flight in cluster.flights if isinstance(flight.message, Batch))
+    assert cluster.deliver(first) == Batch(load=1, ask=True)
+    cluster.deliver(second)
+    ((_, to, allow),) = cluster.batches()
+    assert (to, allow.allow) == (1, 1)
+    cluster.settle()
+    assert cluster.acquire(1) == f"{B}/"
+    cluster.end(1, response=False)  # no page: the quota is still there, and rank 1 has no URL
+    cluster.settle()
+    assert cluster.acquire(1) is None
+    assert cluster.acquire(2) == f"{C}/"
+    cluster.end(2)
+    cluster.settle()
+    assert cluster.ended
+    assert cluster.complete
+
+
+def test_rank_0_does_not_keep_quota_that_it_asked_for_and_no_longer_needs() -> None:
+    """Both its pages fail while rank 1 waits for the only page of quota."""
+    cluster = Cluster(Listed(2, {A: 0, B: 1}), 2, settings("session.max_pages=1"))
+    cluster.start(f"{A}/1", f"{A}/2", f"{B}/")
+    assert cluster.acquire(0) == f"{A}/1"
+    assert cluster.acquire(0) is None  # rank 0 waits in its own queue
+    assert cluster.acquire(1) is None
+    cluster.settle()
+    cluster.end(0, response=False)
+    assert cluster.acquire(0) == f"{A}/2"
+    cluster.end(0, response=False)
+    cluster.settle()
+    assert not cluster.ended
+    assert cluster.acquire(1) == f"{B}/"
+    cluster.end(1)
+    cluster.settle()
+    assert cluster.ended
+    assert cluster.complete
+
+
+def test_a_used_up_limit_ends_the_crawl_incomplete() -> None:
+    cluster = Cluster(THREE, 3, settings("session.max_pages=2"))
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{A}/x"), link(f"{B}/"), link(f"{C}/"))
+    cluster.settle()
+    asked = [address for rank in range(3) if (address := cluster.acquire(rank))]
+    cluster.settle()
+    assert not cluster.ended  # the second page is still being fetched
+    assert len(asked) == 1
+    for rank in range(3):
+        if cluster.visits[rank]:
+            cluster.end(rank)
+    for _ in range(3):
+        for rank in range(3):
+            assert cluster.acquire(rank) is None
+        cluster.settle()
+    assert cluster.ended
+    assert not cluster.complete
+
+
+# --- stop and end -----------------------------------------------------------------------------
+
+
+def test_a_stop_reaches_every_rank_and_ends_the_crawl() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/1", f"{A}/2", f"{B}/1", f"{B}/2", f"{C}/1", f"{C}/2")
+    for rank in range(3):
+        assert cluster.acquire(rank)
+    cluster.stop(1)
+    cluster.stop(1)  # a second signal changes nothing
+    assert [(receiver, batch.stop) for _, receiver, batch in cluster.batches()] == [
+        (0, True),
+        (2, True),
+    ]
+    cluster.settle()
+    assert [core.stopping for core in cluster.cores] == [True] * 3
+    assert [cluster.acquire(rank) for rank in range(3)] == [None] * 3
+    assert not cluster.ended
+    for rank in range(3):
+        cluster.end(rank, [link(f"{A}/new")])  # what was under way still counts
+    cluster.settle()
+    assert cluster.ended
+    assert not cluster.complete
+    assert cluster.cores[0].bench.waiting == 2
+
+
+def test_one_rank_without_a_seed_ends_at_once() -> None:
+    cluster = Cluster(SiteHash(1), 1)
+    cluster.start()
+    assert cluster.ended
+    assert cluster.complete
+
+
+def test_a_rank_reports_only_while_it_has_nothing_to_do() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{B}/")
+    reports = [flight.sender for flight in cluster.flights]
+    assert reports == [2]  # rank 0 keeps its own, and rank 1 has a URL
+    assert cluster.acquire(1) == f"{B}/"
+    cluster.settle()
+    assert not cluster.ended
+    cluster.end(1)
+    assert [type(flight.message) for flight in cluster.flights] == [Report]
+    cluster.deliver(cluster.flights[0])
+    assert [flight.message for flight in cluster.flights] == [Sums(0, 0, 0)] * 2
+    cluster.settle()
+    assert cluster.ended
+
+
+def test_a_stop_after_the_end_changes_nothing() -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/")
+    cluster.settle()
+    assert cluster.ended
+    cluster.cores[1].stop(0)
+    assert cluster.complete
+
+
+# --- in any order -----------------------------------------------------------------------------
+
+
+class World:
+    """A random web of pages, redirects and failing URLs. Few enough redirects for any chain."""
+
+    def __init__(self, dice: random.Random, *, redirects: bool) -> None:
+        failing = dice.choice([0.1, 0.4, 0.8])
+        count, sites = dice.randint(1, 30), dice.randint(1, 6)
+        self.urls = [f"http://{dice.randrange(sites)}.example/{n}" for n in range(count)]
+        self.targets = {
+            source: dice.choices(self.urls, k=dice.randint(0, 5)) for source in self.urls
+        }
+        self.failing = {u for u in self.urls if dice.random() < failing}
+        moved = dice.sample(self.urls, min(count, MAX_REDIRECTS)) if redirects else []
+        self.moved = {u: dice.choice(self.urls) for u in moved if u not in self.failing}
+        self.listed = {f"http://{n}.example": n for n in range(sites) if dice.random() < 0.5}
+
+    def out(self, address: str) -> Sequence[str]:
+        if address in self.failing:
+            return ()
+        return [self.moved[address]] if address in self.moved else self.targets[address]
+
+    def answer(self, visit: Visit) -> tuple[Iterable[Link], bool]:
+        address = visit.found.url
+        if address in self.moved:
+            return redirect(visit, self.moved[address]), True
+        return [link(target) for target in self.out(address)], address not in self.failing
+
+    def reachable(self, seeds: Iterable[str]) -> set[str]:
+        reached, todo = set(seeds), list(seeds)
+        while todo:
+            new = set(self.out(todo.pop())) - reached
+            reached |= new
+            todo += new
+        return reached
+
+
+def scheme_for(world: World, ranks: int, dice: random.Random) -> Scheme:
+    parts = ranks + dice.choice([0, 0, 1, ranks])  # more parts than ranks, too
+    listed = {site: number % parts for site, number in world.listed.items()}
+    kinds: list[Scheme] = [
+        UrlHash(parts),
+        SiteHash(parts),
+        Hierarchical({"1.example": parts - 1}, parts),
+        Listed(parts, listed),
+        Listed(parts, listed),  # claims are where the surprises are
+    ]
+    return dice.choice(kinds)
+
+
+@examples(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.sampled_from(["claim", "claim", "site-hash"]))
+def test_every_url_once_and_no_early_end(seed: int, ranks: int, unlisted: str) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    cluster = Cluster(
+        scheme_for(world, ranks, dice),
+        ranks,
+        settings(
+            f"assignment.unlisted={unlisted}",
+            f"exchange.batch_pages={dice.choice([1, 3, 64])}",
+            f"politeness.delay_s={dice.choice([0, 1])}",
+            f"politeness.connections_per_site={dice.choice([1, 2])}",
+            f"exchange.remember={dice.choice(['all', 'cache', 'batch'])}",
+            "exchange.cache_urls=2",
+        ),
+    )
+    seeds = dice.sample(world.urls, min(3, len(world.urls)))
+    cluster.start(*seeds)
+    asked = run(cluster, dice, world.answer, retries=0.2)
+    assert sorted(address for _, address in asked) == sorted(world.reachable(seeds))
+    for rank, address in asked:
+        assert cluster.cores[rank].ownership.owner(url.key(address), link(address).site) == rank
+    assert cluster.complete
+
+
+@examples(max_examples=300, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 20))
+def test_the_limit_is_met_exactly_and_failures_do_not_count(
+    seed: int, ranks: int, limit: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=False)  # an unfinished chain would make a page of no URL
+    cluster = Cluster(scheme_for(world, ranks, dice), ranks, settings(f"session.max_pages={limit}"))
+    seeds = dice.sample(world.urls, min(5, len(world.urls)))
+    cluster.start(*seeds)
+    asked = [address for _, address in run(cluster, dice, world.answer, retries=0.2)]
+    reachable = world.reachable(seeds)
+    assert len(set(asked)) == len(asked)
+    assert set(asked) <= reachable
+    assert len(set(asked) - world.failing) == min(limit, len(reachable - world.failing))
+    assert cluster.complete == (set(asked) == reachable)
+
+
+@examples(max_examples=100, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 7), st.integers(0, 150))
+def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
+    seed: int, ranks: int, moment: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    limit = dice.choice([0, 0, 5])
+    cluster = Cluster(scheme_for(world, ranks, dice), ranks, settings(f"session.max_pages={limit}"))
+    seeds = dice.sample(world.urls, min(3, len(world.urls)))
+    cluster.start(*seeds)
+    asked = [
+        address for _, address in run(cluster, dice, world.answer, retries=0.2, stop_after=moment)
+    ]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) <= world.reachable(seeds)
+    assert cluster.complete == (set(asked) == world.reachable(seeds))

@@ -1,0 +1,282 @@
+"""Ownership: each scheme by hand-checkable cases, and what consistent hashing promises."""
+
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler import config, url
+from crawler.ownership import (
+    Hierarchical,
+    Ownership,
+    Registrar,
+    Scheme,
+    SiteHash,
+    UrlHash,
+    make_scheme,
+)
+from crawler.ports import UserError
+from partition import partvector
+
+SITES = [f"http://{number}.example" for number in range(2000)]
+
+
+class Listed:
+    """A scheme that knows some sites: the part vector of these tests."""
+
+    def __init__(self, parts: int, sites: dict[str, int]) -> None:
+        self.parts = parts
+        self.sites = sites
+
+    def part(self, key: int, site: str) -> int | None:
+        return self.sites.get(site)
+
+
+def assignment(**values: object) -> config.Assignment:
+    return config.Assignment.model_validate(values)
+
+
+def one_line(error: pytest.ExceptionInfo[UserError]) -> str:
+    text = str(error.value)
+    assert "\n" not in text
+    return text
+
+
+# --- schemes ----------------------------------------------------------------------------------
+
+
+@given(st.integers(0, 2**64 - 1), st.integers(1, 1000))
+def test_url_hash_is_the_key_modulo_the_parts(key: int, parts: int) -> None:
+    assert UrlHash(parts).part(key, "http://a.example") == key % parts
+
+
+@given(st.integers(1, 1000), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
+def test_site_hash_keeps_a_site_together_and_every_rank_agrees(
+    parts: int, one: int, other: int
+) -> None:
+    part = SiteHash(parts).part(one, "http://a.example")
+    assert 0 <= part < parts
+    assert SiteHash(parts).part(other, "http://a.example") == part
+
+
+def test_site_hash_is_the_same_in_every_process_and_version() -> None:
+    """Sessions are resumed and compared across processes: these numbers may never change."""
+    scheme = SiteHash(7)
+    sites = ["http://a.example", "https://a.example", "http://a.example:81", "a.example", "[::1]"]
+    assert [scheme.part(0, site) for site in sites] == [1, 2, 2, 4, 0]
+
+
+@settings(max_examples=20, deadline=None)
+@given(st.integers(1, 40))
+def test_one_more_part_takes_its_share_of_the_sites_and_moves_no_other(parts: int) -> None:
+    before, after = SiteHash(parts), SiteHash(parts + 1)
+    moved = [site for site in SITES if before.part(0, site) != after.part(0, site)]
+    assert {after.part(0, site) for site in moved} <= {parts}
+    share = len(SITES) / (parts + 1)
+    assert abs(len(moved) - share) < 5 * share**0.5  # five standard deviations
+
+
+def test_site_hash_spreads_sites_evenly() -> None:
+    counts = [0] * 10
+    scheme = SiteHash(10)
+    for site in SITES:
+        counts[scheme.part(0, site)] += 1
+    assert min(counts) > 140  # of 200 expected, with a deviation of 13
+    assert max(counts) < 260
+
+
+@pytest.mark.parametrize(
+    ("site", "part"),
+    [
+        ("http://www.a.ac.uk", 2),
+        ("https://a.ac.uk:8443", 2),
+        ("http://ac.uk", 2),
+        ("http://bbc.co.uk", 1),
+        ("http://xac.uk", 1),  # a suffix begins at a dot
+        ("http://special.a.ac.uk", 3),
+        ("http://www.special.a.ac.uk", 3),
+        ("http://a.de:81", 0),
+        ("bbc.co.uk", 1),  # as a site with assignment.site = "domain"
+        ("de", 0),
+    ],
+)
+def test_hierarchical_goes_by_the_longest_suffix(site: str, part: int) -> None:
+    table = {"DE": 0, "uk": 1, ".ac.uk": 2, "special.a.ac.uk": 3}
+    scheme = Hierarchical(table, 5)
+    assert scheme.part(0, site) == part
+    assert scheme.part(1, site) == part  # also from memory
+
+
+@pytest.mark.parametrize(
+    "site", ["http://a.example", "http://192.0.2.7:81", "http://[2001:db8::1]", "2001:db8::1"]
+)
+def test_hierarchical_leaves_other_hosts_to_the_site_hash(site: str) -> None:
+    assert Hierarchical({"de": 0}, 5).part(0, site) == SiteHash(5).part(0, site)
+
+
+def test_make_scheme_gives_hash_schemes_as_many_parts_as_ranks() -> None:
+    for name, kind in (
+        ("url-hash", UrlHash),
+        ("site-hash", SiteHash),
+        ("hierarchical", Hierarchical),
+    ):
+        scheme = make_scheme(assignment(scheme=name), 5)
+        assert isinstance(scheme, kind)
+        assert scheme.parts == 5
+
+
+def test_a_part_vector_knows_sites_and_pages(tmp_path: Path) -> None:
+    import numpy as np
+
+    path = tmp_path / "vector"
+    key = url.key("http://a.example/moved")
+    pages = (np.array([key], np.uint64), np.array([2]))
+    partvector.write(path, parts=3, sites={"http://a.example": 1}, model="test", urls=pages)
+    scheme = make_scheme(assignment(scheme="part-vector", part_vector=str(path)), 3)
+    assert scheme.parts == 3
+    assert scheme.part(0, "http://a.example") == 1
+    assert scheme.part(key, "http://a.example") == 2
+    assert scheme.part(0, "http://b.example") is None
+
+
+def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> None:
+    def refused(ranks: int, **values: object) -> str:
+        with pytest.raises(UserError) as error:
+            make_scheme(assignment(**values), ranks)
+        return one_line(error)
+
+    def vector(name: str) -> dict[str, object]:
+        return {"scheme": "part-vector", "part_vector": str(tmp_path / name)}
+
+    text = refused(2, scheme="hierarchical", suffixes={"de": 0, "uk": 2})
+    assert text == "assignment.suffixes.uk = 2: there are parts 0 to 1"
+
+    text = refused(2, **vector("none"))
+    assert "part_vector" in text
+    assert "No such file" in text
+
+    text = refused(2, **vector("."))
+    assert "part_vector" in text
+
+    (tmp_path / "foreign").write_bytes(b"PAR1" * 100)
+    text = refused(2, **vector("foreign"))
+    assert "not a part vector" in text
+
+    partvector.write(tmp_path / "small", parts=2, sites={"http://a.example": 1}, model="test")
+    assert make_scheme(assignment(**vector("small")), 2).parts == 2
+    text = refused(3, **vector("small"))
+    assert "has 2 parts for 3 ranks" in text
+
+
+# --- what a rank knows ------------------------------------------------------------------------
+
+
+def ownership(rank: int, unlisted: str, parts: int = 5, ranks: int = 3) -> Ownership:
+    """Site 0 is listed in part 4, no other; parts 0 and 3 are rank 0's, 1 and 4 rank 1's."""
+    scheme = Listed(parts, {SITES[0]: 4})
+    return Ownership(rank, scheme, [part % ranks for part in range(parts)], unlisted)
+
+
+@pytest.mark.parametrize("unlisted", ["claim", "discoverer", "site-hash"])
+def test_a_listed_site_belongs_to_the_rank_that_holds_its_part(unlisted: str) -> None:
+    for rank in range(3):
+        known = ownership(rank, unlisted)
+        assert known.part(0, SITES[0]) == 4
+        assert known.owner(0, SITES[0]) == 1
+        assert known.starts(0, SITES[0]) == (rank == 1)
+
+
+@pytest.mark.parametrize("unlisted", ["claim", "discoverer", "site-hash"])
+def test_one_rank_alone_begins_with_a_seed_and_all_agree_on_the_registrar(unlisted: str) -> None:
+    ranks = [ownership(rank, unlisted) for rank in range(3)]
+    for site in SITES[:200]:
+        (registrar,) = {known.registrar(site) for known in ranks}
+        starting = [known.rank for known in ranks if known.starts(0, site)]
+        assert len(starting) == 1
+        assert site == SITES[0] or starting == [registrar]
+
+
+def test_who_owns_an_unlisted_site() -> None:
+    site = SITES[1]
+    for rank in range(3):
+        hashed = ownership(rank, "site-hash")
+        assert hashed.part(0, site) == SiteHash(5).part(0, site)
+        assert hashed.owner(0, site) == hashed.registrar(site)
+
+        discoverer = ownership(rank, "discoverer")
+        assert discoverer.owner(0, site) == rank
+        assert discoverer.part(0, site) == discoverer.home == rank
+
+        claimed = ownership(rank, "claim")
+        assert claimed.part(0, site) is None
+        assert claimed.owner(0, site) is None
+        claimed.learn(site, 3)
+        assert claimed.part(0, site) == 3
+        assert claimed.owner(0, site) == 0
+
+
+def test_what_was_learned_never_changes() -> None:
+    known = ownership(0, "claim")
+    known.learn(SITES[1], 2)
+    known.learn(SITES[1], 2)
+    with pytest.raises(ValueError, match="is in part 2 and now in 3"):
+        known.learn(SITES[1], 3)
+    assert known.part(0, SITES[1]) == 2
+
+
+def test_each_part_needs_a_rank() -> None:
+    with pytest.raises(ValueError, match="2 ranks given for 5 parts"):
+        Ownership(0, Listed(5, {}), [0, 1])
+
+
+@pytest.mark.parametrize("scheme", [UrlHash(7), SiteHash(7), Hierarchical({"example": 6}, 7)])
+def test_more_parts_than_ranks_share_the_urls_out_once(scheme: Scheme) -> None:
+    table = [0, 1, 2, 0, 1, 2, 0]
+    ranks = [Ownership(rank, scheme, table) for rank in range(3)]
+    for site in SITES[:50]:
+        key = url.key(site + "/")
+        part = scheme.part(key, site)
+        assert part is not None
+        assert [known.owner(key, site) for known in ranks] == [table[part]] * 3
+        assert [known.starts(key, site) for known in ranks].count(True) == 1
+
+
+# --- the registrar ----------------------------------------------------------------------------
+
+
+def test_the_first_to_claim_a_site_gets_it() -> None:
+    registrar = Registrar(3)
+    assert registrar.grant(SITES[0], 2) == 2
+    assert registrar.grant(SITES[0], 1) == 2
+    assert registrar.grant(SITES[1], 1) == 1
+
+
+@pytest.mark.parametrize(
+    ("loads", "owner"),
+    [
+        ([0, 0, 100], 2),  # every load is small at first
+        ([1000, 1000, 1200], 2),  # mean 1066.7: up to 1,273 is its share and some
+        ([1000, 1000, 1400], 0),  # mean 1133.3: over 1,346
+        ([1000, 900, 3000], 1),  # the least loaded takes its place
+    ],
+)
+def test_who_has_had_its_share_gets_no_more_sites(loads: list[int], owner: int) -> None:
+    registrar = Registrar(3)
+    registrar.loads[:] = loads
+    assert registrar.grant(SITES[0], 2) == owner
+
+
+@given(
+    st.lists(
+        st.tuples(st.integers(0, 5), st.integers(0, 3), st.integers(0, 3), st.integers(0, 5000)),
+        max_size=40,
+    )
+)
+def test_a_registrar_never_gives_two_answers(claims: list[tuple[int, int, int, int]]) -> None:
+    registrar = Registrar(4)
+    answers: dict[str, int] = {}
+    for number, claimant, busy, load in claims:
+        registrar.loads[busy] = load
+        site = SITES[number]
+        assert answers.setdefault(site, registrar.grant(site, claimant)) == registrar.grant(site, 0)

@@ -1,0 +1,439 @@
+"""Whole crawls of known webs: each reachable page once, and the traffic that the models predict."""
+
+import random
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cluster import Listed, settings
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+
+from crawler import url
+from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, UserError
+from crawler.session.tables import LINKS, PAGES
+from crawler.simulate import Delays, Simulation, Web, experiments, load_web, measure
+
+# --- what the models say ----------------------------------------------------------------------
+
+
+def connectivity_minus_one(nets: Iterable[Iterable[int]], part: Sequence[int]) -> int:
+    """By its definition: for each net the number of parts that its pins lie in, less one."""
+    return sum(len({part[pin] for pin in net}) - 1 for net in nets)
+
+
+def target_nets(links: Iterable[tuple[int, int]]) -> list[set[int]]:
+    """One net for each page with links to it: the page and every page that links to it."""
+    nets: dict[int, set[int]] = {}
+    for source, target in links:
+        nets.setdefault(target, {target}).add(source)
+    return list(nets.values())
+
+
+def source_nets(links: Iterable[tuple[int, int]]) -> list[set[int]]:
+    """One net for each page with links: the page and every page that it links to."""
+    return target_nets((target, source) for source, target in links)
+
+
+# The hypergraph of Mt-KaHyPar's tests: nets {0,2} {0,1,3,4} {3,4,6} {2,5,6}, here the nets of the
+# pages 0, 1, 3 and 5. In the parts below, net {0,2} lies in one part, the others in 3, 2 and 2.
+TOY = [(0, 2), (1, 0), (1, 3), (1, 4), (3, 4), (3, 6), (5, 2), (5, 6)]
+TOY_PARTS = [0, 0, 0, 1, 2, 2, 2]
+
+
+def test_connectivity_minus_one_of_the_toy() -> None:
+    assert sorted(map(sorted, source_nets(TOY))) == [[0, 1, 3, 4], [0, 2], [2, 5, 6], [3, 4, 6]]
+    assert connectivity_minus_one(source_nets(TOY), TOY_PARTS) == 4
+    # Of the pages linked to, 0 lies in one part with its sources; 2, 3 and 6 in two, 4 in three.
+    assert connectivity_minus_one(target_nets(TOY), TOY_PARTS) == 5
+
+
+# --- random crawls ----------------------------------------------------------------------------
+
+
+@dataclass
+class Setting:
+    """A random web, and all that a crawl of it may depend on."""
+
+    web: Web
+    links: list[tuple[int, int]]
+    seeds: list[int]
+    ranks: int
+    scheme: Scheme
+    delays: Delays
+    concurrency: int
+    seed: int
+    options: list[str]
+
+    def simulation(self, *overrides: str) -> Simulation:
+        return Simulation(
+            self.web,
+            settings(*self.options, *overrides),
+            self.scheme,
+            self.ranks,
+            seed=self.seed,
+            delays=self.delays,
+            concurrency=self.concurrency,
+        )
+
+    def traffic(self, simulation: Simulation) -> tuple[int, int]:
+        """URLs sent and (page, rank) pairs that the nets predict for who fetched what."""
+        part = [-1] * len(self.web)
+        for rank, pages in enumerate(simulation.fetched):
+            for page in pages:
+                part[page] = rank
+        links = [link for link in self.links if part[link[0]] >= 0]
+        return (
+            connectivity_minus_one(target_nets(links), part),
+            connectivity_minus_one(source_nets(links), part),
+        )
+
+
+def random_web(dice: random.Random) -> tuple[Web, list[tuple[int, int]]]:
+    pages, sites = dice.randint(1, 60), dice.randint(1, 10)
+    urls = [f"http://s{dice.randrange(sites)}.example/{number}" for number in range(pages)]
+    links = [
+        (dice.randrange(pages), dice.randrange(pages)) for _ in range(dice.randint(0, 4 * pages))
+    ]
+    return Web(urls, np.array(links, np.int64).reshape(-1, 2)), links
+
+
+@st.composite
+def crawls(draw: st.DrawFn) -> Setting:
+    seed = draw(st.integers(0, 2**32))
+    ranks = draw(st.integers(1, 7))
+    kind = draw(st.sampled_from(["url-hash", "site-hash", "hierarchical", "listed", "listed"]))
+    unlisted = draw(st.sampled_from(["claim", "claim", "site-hash", "discoverer"]))
+    dice = random.Random(seed)
+    web, links = random_web(dice)
+    parts = ranks + dice.choice([0, 0, 1, ranks])  # also more parts than ranks
+    hosts = [f"s{number}.example" for number in range(10)]
+    known = dice.random()
+    listed = {f"http://{h}": dice.randrange(parts) for h in hosts if dice.random() < known}
+    schemes: dict[str, Scheme] = {
+        "url-hash": UrlHash(parts),
+        "site-hash": SiteHash(parts),
+        "hierarchical": Hierarchical({hosts[0]: 0, hosts[1]: parts - 1}, parts),
+        "listed": Listed(parts, listed),
+    }
+    return Setting(
+        web,
+        links,
+        seeds=dice.sample(range(len(web)), min(len(web), dice.randint(1, 4))),
+        ranks=ranks,
+        scheme=schemes[kind],
+        delays=Delays((0.01, dice.choice([0.01, 0.5])), (0.0001, dice.choice([0.001, 0.1, 5]))),
+        concurrency=dice.choice([1, 4, 16]),
+        seed=seed,
+        options=[
+            f"assignment.unlisted={unlisted}",
+            f"politeness.delay_s={dice.choice([0, 0.3])}",
+            f"politeness.connections_per_site={dice.choice([1, 1, 3])}",
+            f"exchange.batch_pages={dice.choice([1, 5, 64])}",
+            f"exchange.max_delay_s={dice.choice([0.05, 1])}",
+        ],
+    )
+
+
+def exact(setting: Setting) -> bool:
+    """Whether the scheme gives each page one owner: the thesis's rule for new pages doesn't."""
+    return not (
+        isinstance(setting.scheme, Listed) and "assignment.unlisted=discoverer" in setting.options
+    )
+
+
+@examples(max_examples=600, deadline=None)
+@given(crawls())
+def test_every_reachable_page_once_and_the_traffic_of_the_theorem(setting: Setting) -> None:
+    """The headline. With `discoverer` a page of a new site is fetched by whoever finds it."""
+    simulation = setting.simulation()
+    simulation.run(setting.seeds)
+    fetched = [page for pages in simulation.fetched for page in pages]
+    assert set(fetched) == setting.web.reachable(setting.seeds)
+    assert all(core.ended and core.complete for core in simulation.cores)
+    for pages in simulation.fetched:
+        assert len(set(pages)) == len(pages)
+    if exact(setting):
+        assert len(set(fetched)) == len(fetched)
+        traffic = [core.traffic for core in simulation.cores]
+        urls, messages = setting.traffic(simulation)
+        assert sum(one.inter_part_urls for one in traffic) == urls
+        assert sum(one.messages_page_part for one in traffic) == messages
+
+
+@examples(max_examples=100, deadline=None)
+@given(crawls().filter(exact), st.sampled_from(["cache", "batch"]), st.integers(1, 20))
+def test_with_less_memory_only_the_number_of_urls_sent_grows(
+    setting: Setting, remember: str, cache: int
+) -> None:
+    simulation = setting.simulation(f"exchange.remember={remember}", f"exchange.cache_urls={cache}")
+    simulation.run(setting.seeds)
+    fetched = [page for pages in simulation.fetched for page in pages]
+    assert sorted(fetched) == sorted(setting.web.reachable(setting.seeds))
+    traffic = [core.traffic for core in simulation.cores]
+    urls, messages = setting.traffic(simulation)
+    sent = sum(one.inter_part_urls for one in traffic)
+    assert urls <= sent <= sum(one.inter_part_links for one in traffic)
+    assert sum(one.messages_page_part for one in traffic) == messages
+
+
+@examples(max_examples=150, deadline=None)
+@given(crawls().filter(exact), st.integers(1, 70))
+def test_max_pages_is_met_exactly(setting: Setting, limit: int) -> None:
+    simulation = setting.simulation(f"session.max_pages={limit}")
+    simulation.run(setting.seeds)
+    fetched = [page for pages in simulation.fetched for page in pages]
+    reachable = setting.web.reachable(setting.seeds)
+    assert len(fetched) == min(limit, len(reachable))
+    assert len(set(fetched)) == len(fetched)
+    assert set(fetched) <= reachable
+    assert all(core.complete for core in simulation.cores) == (limit >= len(reachable))
+
+
+@examples(max_examples=150, deadline=None)
+@given(crawls().filter(exact), st.floats(0, 5), st.integers(0, 6))
+def test_a_stop_at_any_moment_ends_the_crawl_soon(
+    setting: Setting, moment: float, rank: int
+) -> None:
+    simulation = setting.simulation()
+    stopper = rank % setting.ranks
+    simulation.run(setting.seeds, stop_at=(moment, stopper))
+    fetched = [page for pages in simulation.fetched for page in pages]
+    reachable = setting.web.reachable(setting.seeds)
+    assert len(set(fetched)) == len(fetched)
+    assert set(fetched) <= reachable
+    assert all(core.complete for core in simulation.cores) == (set(fetched) == reachable)
+    # The stop arrives, fetches under way end, what they found is sent, claims and their answers
+    # too; then the open wave and two more, each of them there and back.
+    longest_fetch, longest_message = setting.delays.fetch[1], setting.delays.message[1]
+    assert simulation.now <= moment + longest_fetch + 10 * longest_message
+
+
+def test_the_same_seed_gives_the_same_crawl() -> None:
+    dice = random.Random(5)
+    web, _ = random_web(dice)
+    runs = []
+    for seed in (1, 1, 2):
+        simulation = Simulation(web, settings(), SiteHash(3), 3, seed=seed)
+        simulation.run([0])
+        runs.append((simulation.now, simulation.fetched))
+    assert runs[0] == runs[1]
+    assert runs[0] != runs[2]
+
+
+# --- crawls that can be checked by hand -------------------------------------------------------
+
+
+def toy(links: list[tuple[int, int]], *overrides: str) -> Simulation:
+    """A crawl of seven sites of one page each, in three parts, from all pages."""
+    sites = [f"http://{number}.example" for number in range(7)]
+    web = Web([f"{site}/" for site in sites], np.array(links))
+    scheme = Listed(3, dict(zip(sites, TOY_PARTS, strict=True)))
+    simulation = Simulation(web, settings(*overrides), scheme, 3)
+    simulation.run(range(7))
+    assert list(map(sorted, simulation.fetched)) == [[0, 1, 2], [3], [4, 5, 6]]
+    return simulation
+
+
+def test_the_toy_sends_what_its_nets_say() -> None:
+    simulation = toy(TOY)
+    outcome = measure(simulation, range(7), NAME)
+    assert outcome.messages == 4  # pages 1 (to two ranks), 3 and 5
+    assert outcome.messages_site_part == 4  # as many: each page is a site
+    assert outcome.inter_part_urls == 5  # 3 and 4 from rank 0; 4 and 6 from rank 1; 2 from rank 2
+    assert outcome.inter_part_links == 5
+    backwards = measure(toy([(target, source) for source, target in TOY]), range(7), NAME)
+    assert backwards.inter_part_urls == 4  # its target nets are the toy's source nets
+    assert backwards.messages == 5
+
+
+def test_what_each_memory_sends_of_a_url_that_three_pages_link_to() -> None:
+    """Pages 0 to 2 of one rank link to page 3 of the other; each batch is of one page."""
+    urls = [f"http://a.example/{number}" for number in range(3)] + ["http://b.example/"]
+    web = Web(urls, np.array([(0, 3), (1, 3), (2, 3)]))
+    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    sent = {}
+    for remember in ("all", "cache", "batch"):
+        options = settings(f"exchange.remember={remember}", "exchange.batch_pages=1")
+        simulation = Simulation(web, options, scheme, 2)
+        simulation.run([0, 1, 2])
+        sent[remember] = simulation.cores[0].traffic.inter_part_urls
+    assert sent == {"all": 1, "cache": 1, "batch": 3}
+
+
+def test_the_thesis_rule_fetches_twice_what_two_ranks_find() -> None:
+    """The pages of a and b link to the same page of an unlisted site."""
+    web = Web(
+        ["http://a.example/", "http://b.example/", "http://new.example/"],
+        np.array([(0, 2), (1, 2)]),
+    )
+    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    simulation = Simulation(web, settings("assignment.unlisted=discoverer"), scheme, 2)
+    simulation.run([0, 1])
+    assert simulation.fetched == [[0, 2], [1, 2]]
+    outcome = measure(simulation, [0, 1], NAME)
+    assert (outcome.pages, outcome.unique_pages) == (4, 3)
+    assert outcome.overlap == pytest.approx(1 / 3)
+    assert outcome.coverage == 1
+    assert outcome.communication_overhead == 0
+
+
+NAME: dict[str, object] = {
+    "mode": "exchange",
+    "scheme": "part-vector",
+    "procs": 2,
+    "seeds": 1,
+    "repeat": 0,
+}
+
+
+def test_quality_is_the_share_of_the_most_linked_pages() -> None:
+    """Five pages; 4 and 3 have the most back-links, and a limit stops the crawl after 0 and 4."""
+    urls = [f"http://a.example/{number}" for number in range(5)]
+    web = Web(urls, np.array([(0, 4), (1, 4), (2, 4), (1, 3), (2, 3), (4, 1)]))
+    assert web.most_linked(2) == {4, 3}
+    simulation = Simulation(web, settings("session.max_pages=2"), SiteHash(1), 1)
+    simulation.run([0])
+    assert simulation.fetched == [[0, 4]]
+    outcome = measure(simulation, [0], NAME)
+    assert outcome.quality == 0.5
+    assert outcome.coverage == pytest.approx(2 / 4)  # 0, 4, 1 and 3 can be reached
+
+
+def test_experiments_run_each_number_of_processes_as_often_as_asked() -> None:
+    web, _ = random_web(random.Random(7))
+    outcomes = list(experiments(web, settings(), procs=[1, 3], seeds=2, repeat=2))
+    assert [(one.procs, one.repeat) for one in outcomes] == [(1, 0), (1, 1), (3, 0), (3, 1)]
+    assert all(one.coverage == 1 and one.overlap == 0 for one in outcomes)
+    assert all(one.inter_part_urls == 0 for one in outcomes if one.procs == 1)
+
+
+# --- webs -------------------------------------------------------------------------------------
+
+
+def test_self_links_and_repeated_links_count_for_nothing() -> None:
+    web = Web(["http://a.example/0", "http://a.example/1"], np.array([(0, 1), (0, 0), (0, 1)]))
+    assert [link.url for link in web.out_links(0)] == ["http://a.example/1"]
+    assert web.out_links(1) == []
+    assert len(web) == 2
+
+
+def test_reachable_follows_links_forward() -> None:
+    urls = [f"http://a.example/{number}" for number in range(5)]
+    web = Web(urls, np.array([(0, 1), (1, 2), (2, 0), (3, 0)]))
+    assert web.reachable([0]) == {0, 1, 2}
+    assert web.reachable([3, 4]) == {0, 1, 2, 3, 4}
+
+
+def write(folder: Path, **tables: pa.Table) -> Path:
+    folder.mkdir(exist_ok=True)
+    for name, table in tables.items():
+        pq.write_table(table, folder / f"{name}.parquet")
+    return folder
+
+
+def edges(web: Web) -> set[tuple[str, str]]:
+    return {(web.urls[p], link.url) for p in range(len(web)) for link in web.out_links(p)}
+
+
+@pytest.mark.parametrize("folder", ["", "tables"])
+def test_a_web_from_a_session_has_the_pages_that_were_only_linked_to(
+    tmp_path: Path, folder: str
+) -> None:
+    """As after a crawl that was stopped; links out of scope aren't followed."""
+    a, b, new, outside = (
+        "http://a.example/",
+        "http://b.example/",
+        "http://b.example/new",
+        "http://c.example/",
+    )
+    pages = [{"url": address, "key": url.key(address)} for address in (a, b)]
+    links = [
+        {
+            "source_key": url.key(source),
+            "target_key": url.key(target),
+            "target_url": target,
+            "flags": flags,
+        }
+        for source, target, flags in (
+            (a, b, 0),
+            (a, b, NOFOLLOW),
+            (b, new, NOFOLLOW),
+            (b, outside, OUT_OF_SCOPE),
+        )
+    ]
+    write(
+        tmp_path / folder,
+        pages=pa.Table.from_pylist(pages, PAGES),
+        links=pa.Table.from_pylist(links, LINKS),
+    )
+    web = load_web(tmp_path)
+    assert web.urls == [a, b, new]
+    assert edges(web) == {(a, b), (b, new)}
+
+
+def test_a_web_from_a_graph_directory(tmp_path: Path) -> None:
+    links = pa.table({"src": [10, 30, 30], "dst": [30, 10, 20]})
+    urls = ["http://A.example", "http://b.example/x#top", "http://b.example/y"]
+    write(tmp_path, pages=pa.table({"id": [10, 20, 30], "url": urls}), links=links)
+    web = load_web(tmp_path)
+    assert web.urls == ["http://a.example/", "http://b.example/x", "http://b.example/y"]
+    assert edges(web) == {
+        ("http://a.example/", "http://b.example/y"),
+        ("http://b.example/y", "http://a.example/"),
+        ("http://b.example/y", "http://b.example/x"),
+    }
+
+
+@pytest.mark.parametrize("site", ["a.example", "http://a.example"])
+def test_pages_of_a_graph_without_urls_keep_their_sites(tmp_path: Path, site: str) -> None:
+    pages = pa.table({"id": [0, 1, 2], "site": [site, site, "http://b.example:81"]})
+    links = pa.table({"src": [0, 1], "dst": [1, 2]})
+    web = load_web(write(tmp_path, pages=pages, links=links))
+    assert len({link.key for link in web.links}) == 3
+    assert [link.site for link in web.links] == [
+        "http://a.example",
+        "http://a.example",
+        "http://b.example:81",
+    ]
+
+
+def test_a_graph_without_links_is_a_web(tmp_path: Path) -> None:
+    none = pa.array([], pa.int64())
+    pages = pa.table({"id": [0], "site": ["a.example"]})
+    web = load_web(write(tmp_path, pages=pages, links=pa.table({"src": none, "dst": none})))
+    assert web.reachable([0]) == {0}
+
+
+def refused(path: Path) -> str:
+    with pytest.raises(UserError) as error:
+        load_web(path)
+    assert "\n" not in str(error.value)
+    return str(error.value)
+
+
+def test_a_folder_without_tables_is_refused(tmp_path: Path) -> None:
+    assert "pages.parquet" in refused(tmp_path)
+    assert "none" in refused(tmp_path / "none")
+
+
+def test_files_that_are_no_tables_or_other_tables_are_refused(tmp_path: Path) -> None:
+    good = pa.table({"src": [0], "dst": [0]})
+    write(tmp_path, links=good)
+    (tmp_path / "pages.parquet").write_bytes(b"no table")
+    assert str(tmp_path) in refused(tmp_path)
+    write(tmp_path, pages=pa.table({"x": [0]}))
+    assert str(tmp_path) in refused(tmp_path)
+
+
+@pytest.mark.parametrize("target", [1, 5, -7])
+def test_a_link_to_no_page_is_refused(tmp_path: Path, target: int) -> None:
+    pages = pa.table({"id": [0, 2], "site": ["a.example", "b.example"]})
+    links = pa.table({"src": [0], "dst": [target]})
+    assert str(target) in refused(write(tmp_path, pages=pages, links=links))
