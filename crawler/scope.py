@@ -107,16 +107,18 @@ class Scope:
         return Verdict(False, "no host, domain or suffix of the scope fits")
 
 
-_HOST_NAME = re.compile(r"[^/:@?#*\[\]\s]+|\[[0-9a-fA-F:.]+\]")
+_HOST_NAME = re.compile(r"[^/:@?#*\[\]\s]+")
+_IPV6 = re.compile(r"\[?([0-9a-fA-F.]*:[0-9a-fA-F:.]*)\]?")
 
 
 def _host_name(text: str, key: str) -> str:
     """A host name as it stands in normalised URLs: lower case, IDN encoded, no dots around it."""
     name = text.strip(".")
-    if _HOST_NAME.fullmatch(name):
+    if address := _IPV6.fullmatch(name):
+        name = f"[{address[1]}]"
+    if address or _HOST_NAME.fullmatch(name):
         with suppress(url.BadUrlError):
             return url.host(url.normalise(f"http://{name}/"))
     raise UserError(
-        f"scope.{key}: {text!r}: must be a host name or the end of one, without scheme, port or *;"
-        " an IPv6 address in brackets"
+        f"scope.{key}: {text!r}: must be a host name or the end of one, without scheme, port or *"
     )

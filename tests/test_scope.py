@@ -167,7 +167,7 @@ def test_hosts_are_written_as_people_write_them(written: str, host: str) -> None
 
 @pytest.mark.parametrize("table", ["hosts", "domains", "suffixes"])
 @pytest.mark.parametrize(
-    "name", ["a.example:80", "http://a.example/", "*.a.example", "", "::1", "a b", "."]
+    "name", ["a.example:80", "abc:80", "http://a.example/", "*.a.example", "", "a b", "."]
 )
 def test_a_name_that_no_host_can_match_is_refused(table: str, name: str) -> None:
     with pytest.raises(UserError, match=rf"scope\.{table}: .*must be a host name"):
