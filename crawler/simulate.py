@@ -80,8 +80,9 @@ def load_web(path: Path) -> Web:
         links = pq.read_table(tables / "links.parquet")
         web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
         raise UserError(
-            f"{path}: {str(error).splitlines()[0]}; a session or a graph is needed, with"
+            f"{path}: {what}: {str(error).splitlines()[0]}; a session or a graph is needed, with"
             " pages.parquet (id, url or site) and links.parquet (src, dst)"
         ) from None
     if not len(web):
