@@ -3,9 +3,9 @@
     python benchmarks/crawl.py WEB [--ranks 1,2,4] [--runs 3] [--scrapy]
 
 WEB is the folder of a web that is being served already and whose names resolve where this runs:
-`seeds.txt` and `hosts.txt`, one a line. The contestants take turns; medians are printed. CPU is that
-of all processes of the client, from start to end with tables and report; pages are the HTML pages
-with status 200. `--scrapy` needs `pip install scrapy`.
+`seeds.txt` and `hosts.txt`, one a line. The contestants take turns; medians are printed. CPU is
+that of all processes of the client, from start to end with tables and report; pages are the HTML
+pages with status 200. `--scrapy` needs `pip install scrapy`.
 """
 
 import argparse
