@@ -7,7 +7,12 @@ import sys
 from collections.abc import Callable
 from pathlib import Path
 
+import hypothesis
 import pytest
+
+# No test asserts a time: machines are shared.
+hypothesis.settings.register_profile("shared machines", deadline=None)
+hypothesis.settings.load_profile("shared machines")
 
 MpiRun = Callable[..., subprocess.CompletedProcess[str]]
 
