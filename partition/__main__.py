@@ -2,17 +2,26 @@
 
 import argparse
 import json
+import math
 import sys
+import time
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final, Never
 
 from crawler import __version__
-from partition import UserError, graph, job
-from partition.engines import EngineError
-from partition.job import DEFAULT_TOLERANCES, Plan, Tolerances
+from partition import UserError, graph, importers, job, synthesize, webgraph
+from partition.child import EngineError
+from partition.engines import ENGINES, RANKS
+from partition.job import BASELINES, DEFAULT_TOLERANCES, Plan, Settings, Tolerances
+from partition.models import MODELS, Objective
+from partition.network import read_costs
 from partition.partvector import PartVector, PartVectorError
+from partition.suffixes import read_suffixes
+from partition.webgraph import WebGraph
 
+_ALL: Final = (*BASELINES, *MODELS)
 _COLUMNS: Final = (
     "model",
     "k",
@@ -43,17 +52,32 @@ def _seed(text: str) -> int:
     return int(text)
 
 
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number, 0 or more")
+    return number
+
+
+def _fraction(text: str) -> float:
+    number = _number(text)
+    if number > 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0 to 1")
+    return number
+
+
 def _wholes(text: str) -> list[int]:
     return [_whole(piece) for piece in text.split(",")]
 
 
 def _models(text: str) -> list[str]:
-    models = list(job.MODELS) if text == "all" else text.split(",")
+    models = list(_ALL) if text == "all" else text.split(",")
     for model in models:
-        if model not in job.MODELS:
-            raise argparse.ArgumentTypeError(
-                f"{model}: must be all, or some of {','.join(job.MODELS)}"
-            )
+        if model not in _ALL:
+            raise argparse.ArgumentTypeError(f"{model}: must be all, or some of {','.join(_ALL)}")
     return models
 
 
@@ -65,9 +89,9 @@ def _tolerances(text: str) -> Tolerances:
             given[name] = float(number)
         except ValueError:
             given[name] = -1
-        if name not in job.WEIGHTS or not 0 <= given[name] < float("inf"):
+        if name not in job.WEIGHTS or not given[name] >= 0:
             raise argparse.ArgumentTypeError(
-                f"{piece}: has the form bytes=0.05,requests=0.05, numbers from 0 on"
+                f"{piece}: has the form bytes=0.05,requests=0.05, numbers from 0 on or inf"
             )
     return given["bytes"], given["requests"]
 
@@ -88,7 +112,7 @@ def _parser() -> _Parser:
         help="oldest first: later ones win; or one folder with a graph",
     )
     build.add_argument("-k", type=_whole, required=True, help="number of parts")
-    build.add_argument("--model", default="site-graph", choices=job.SITE_MODELS)
+    build.add_argument("--model", default="hybrid", choices=MODELS, help="(default: hybrid)")
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
 
     evaluate = commands.add_parser("evaluate", help="what models, or a part vector, mean on a web")
@@ -99,31 +123,115 @@ def _parser() -> _Parser:
         "--models",
         type=_models,
         metavar="M,..|all",
-        help=f"of {', '.join(job.MODELS)} (default: all; with a PARTVECTOR url-hash,site-hash)",
+        help=f"of {', '.join(_ALL)} (default: all; with a PARTVECTOR {','.join(job.COMPARED)})",
+    )
+    evaluate.add_argument(
+        "--suffixes",
+        type=Path,
+        metavar="FILE",
+        help="hierarchical: the part of each suffix of host names, TOML",
     )
     for command in (build, evaluate):
+        _add_settings(command)
+
+    importer = commands.add_parser("import", help="make a graph folder of a graph from elsewhere")
+    importer.add_argument("kind", choices=importers.KINDS)
+    importer.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    importer.add_argument("--pages", type=Path, metavar="FILE", help="parquet: pages")
+    importer.add_argument("--links", type=Path, metavar="FILE", help="parquet: links")
+    importer.add_argument("--site-column", default="site", metavar="NAME", help="parquet: of pages")
+
+    synthetic = commands.add_parser("synthesize", help="make a graph folder of a random web")
+    synthetic.add_argument("--pages", type=_whole, required=True, metavar="N")
+    synthetic.add_argument("--sites", type=_whole, required=True, metavar="S")
+    synthetic.add_argument("--like", choices=["google"], default="google", help="(default: google)")
+    synthetic.add_argument("--seed", type=_seed, default=0, metavar="X")
+    for command in (importer, synthetic):
+        command.add_argument("--out", type=Path, required=True, metavar="GRAPH")
+    for command in (build, evaluate, importer, synthetic):
         command.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
-        command.add_argument(
-            "--seed", type=_seed, default=0, metavar="X", help="equal seeds, equal parts"
-        )
-        command.add_argument("--tries", type=_whole, default=1, metavar="N", help="best of N seeds")
-        command.add_argument(
-            "--epsilon",
-            type=_tolerances,
-            default=DEFAULT_TOLERANCES,
-            metavar="WEIGHT=E,..",
-            help="imbalance allowed (default: bytes=0.05,requests=0.05)",
-        )
-        command.add_argument(
-            "--site-column",
-            default="site",
-            metavar="NAME",
-            help="of a graph's pages (default: site)",
-        )
-        command.add_argument(
-            "--json", action="store_true", help="results as JSON on standard output"
-        )
     return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--seed", type=_seed, default=0, metavar="X", help="equal seeds, equal parts")
+    add("--tries", type=_whole, default=1, metavar="N", help="best of N")
+    add(
+        "--epsilon",
+        type=_tolerances,
+        default=DEFAULT_TOLERANCES,
+        metavar="WEIGHT=E,..",
+        help="imbalance allowed (default: bytes=0.05,requests=0.05); inf: it doesn't matter",
+    )
+    add("--engine", choices=ENGINES, help="(default: metis for graphs, multilevel for hypergraphs)")
+    add(
+        "--engine-ranks",
+        type=_whole,
+        metavar="N",
+        help=f"with --engine zoltan: the ranks it runs on (default: {RANKS})",
+    )
+    add(
+        "--t-start",
+        type=_number,
+        default=1.0,
+        metavar="T",
+        help="hybrid: what a message costs by itself (default: 1)",
+    )
+    add(
+        "--t-byte",
+        type=_number,
+        default=0.0,
+        metavar="T",
+        help="hybrid: what each byte of a URL costs in it (default: 0)",
+    )
+    add(
+        "--remember",
+        choices=["nothing", "all"],
+        default="nothing",
+        help="hybrid: whether senders send a URL once only (default: nothing)",
+    )
+    add(
+        "--replicate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the N most linked-to URLs are known to every rank (default: 0)",
+    )
+    add("--previous", type=Path, metavar="PARTVECTOR", help="start from it")
+    add(
+        "--migration",
+        type=_fraction,
+        default=0.1,
+        metavar="F",
+        help="with --previous: the fraction of the bytes that may move (default: 0.1)",
+    )
+    add("--together", choices=["address"], help="keep sites in one part that share a server")
+    add("--network", type=Path, metavar="FILE", help="costs of messages between ranks, TOML")
+    add("--site-column", default="site", metavar="NAME", help="of a graph's pages (default: site)")
+    add("--json", action="store_true", help="results as JSON on standard output")
+
+
+def _settings(arguments: argparse.Namespace) -> Settings:
+    if arguments.replicate < 0:
+        raise UserError(f"--replicate {arguments.replicate}: must be 0 or more")
+    if not arguments.t_start and not arguments.t_byte:
+        raise UserError("--t-start, --t-byte: one of them must be more than 0")
+    if arguments.engine_ranks and arguments.engine != "zoltan":
+        raise UserError("--engine-ranks: only for --engine zoltan")
+    started = time.perf_counter()
+    return Settings(
+        tolerances=arguments.epsilon,
+        seed=arguments.seed,
+        tries=arguments.tries,
+        engine=arguments.engine,
+        ranks=arguments.engine_ranks or RANKS,
+        objective=Objective(arguments.t_start, arguments.t_byte, arguments.remember == "all"),
+        previous=PartVector.open(arguments.previous) if arguments.previous else None,
+        migration=arguments.migration,
+        network=read_costs(arguments.network) if arguments.network else None,
+        progress=lambda text: _say(f"{time.perf_counter() - started:7.1f} s  {text}"),
+    )
 
 
 def _build(arguments: argparse.Namespace) -> None:
@@ -135,9 +243,9 @@ def _build(arguments: argparse.Namespace) -> None:
         arguments.k,
         out,
         model=arguments.model,
-        seed=arguments.seed,
-        tries=arguments.tries,
-        tolerances=arguments.epsilon,
+        settings=_settings(arguments),
+        together=arguments.together == "address",
+        replicate=arguments.replicate,
         site_column=arguments.site_column,
     )
     _show(plans, as_json=arguments.json)
@@ -152,30 +260,73 @@ def _build(arguments: argparse.Namespace) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     path: Path = arguments.path
-    options = {"tolerances": arguments.epsilon, "seed": arguments.seed, "tries": arguments.tries}
+    settings = _settings(arguments)
+    if arguments.suffixes:
+        if "hierarchical" not in (arguments.models or _ALL):
+            raise UserError("--suffixes: only for the model hierarchical")
+        settings = replace(settings, suffixes=read_suffixes(arguments.suffixes))
+    if arguments.together:
+        settings = replace(settings, together=graph.addresses(arguments.on or path))
     if path.is_file():
         vector = PartVector.open(path)
         if arguments.on is None:
             raise UserError(f"{path}: a part vector needs --on SESSION|GRAPH to be evaluated on")
         if arguments.k not in (None, [vector.parts]):
             raise UserError(f"-k: {path} has {vector.parts} parts; leave -k out")
-        web = graph.read([arguments.on], arguments.site_column)
+        if arguments.replicate:
+            raise UserError(f"--replicate: {path} says itself what is replicated; leave it out")
+        web = job.known_to(graph.read([arguments.on], arguments.site_column), vector)
         unlisted = sum(vector.site_part(site) is None for site in web.sites)
         if unlisted:
             _say(f"{unlisted:,} of {len(web.sites):,} sites aren't in {path}: by site-hash")
-        models, numbers = arguments.models or job.BASELINES, [vector.parts]
-        plans = [job.follow(web, vector, arguments.epsilon)]
+        models, numbers = arguments.models or job.COMPARED, [vector.parts]
+        plans = [job.follow(web, vector, settings)]
     else:
         if arguments.on is not None:
             raise UserError(f"--on: only for a part vector; {path} is none")
         if arguments.k is None:
             raise UserError("-k: needed, numbers of parts like 4,8,16")
+        for parts in arguments.k:
+            job.check(settings, parts)
         web = graph.read([path], arguments.site_column)
-        models, numbers, plans = arguments.models or job.MODELS, arguments.k, []
+        if arguments.replicate:
+            known = webgraph.popular(web, arguments.replicate)
+            web = webgraph.without_links_to(web, known)
+        models, numbers, plans = arguments.models or _ALL, arguments.k, []
     for parts in numbers:
-        plans += [job.plan(web, model, parts, **options) for model in models]
-    _say(f"{web.pages:,} pages, {len(web.sites):,} sites, {web.links:,} links")
+        plans += [job.plan(web, model, parts, settings) for model in models]
+    _say(_size(web))
     _show(plans, as_json=arguments.json)
+
+
+def _import(arguments: argparse.Namespace) -> None:
+    importers.run(
+        arguments.kind,
+        arguments.files,
+        arguments.out,
+        pages=arguments.pages,
+        links=arguments.links,
+        site_column=arguments.site_column,
+        say=_say,
+    )
+    _say(f"written: {arguments.out}, {_size(graph.read([arguments.out]))}")
+
+
+def _synthesize(arguments: argparse.Namespace) -> None:
+    web = synthesize.google_like(arguments.pages, arguments.sites, arguments.seed)
+    importers.write(arguments.out, *web)
+    for name, value in synthesize.statistics(graph.read([arguments.out])).items():
+        _say(f"{name:24}{value}")
+    _say(f"written: {arguments.out}")
+
+
+def _size(web: WebGraph) -> str:
+    source, target = web.site[web.sources()], web.site[web.adj]
+    inside = float((source == target).mean()) if web.links else 1.0
+    return (
+        f"{web.pages:,} pages, {len(web.sites):,} sites, {web.links:,} links,"
+        f" {inside:.1%} of them within sites"
+    )
 
 
 def _show(plans: Sequence[Plan], *, as_json: bool) -> None:
@@ -188,13 +339,8 @@ def _show(plans: Sequence[Plan], *, as_json: bool) -> None:
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
         sys.stdout.write("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
     for plan in plans:
-        if plan.reason:
-            sys.stdout.write(f"{plan.model}, k = {plan.parts}: {plan.reason}\n")
-        if plan.constraints == 1:
-            sys.stdout.write(
-                f"{plan.model}, k = {plan.parts}: this pymetis has no METIS for two weights;"
-                " the sum of bytes and requests was balanced\n"
-            )
+        for note in _notes(plan):
+            sys.stdout.write(f"{plan.model}, k = {plan.parts}: {note}\n")
 
 
 def _cells(plan: Plan) -> tuple[str, ...]:
@@ -212,15 +358,35 @@ def _cells(plan: Plan) -> tuple[str, ...]:
     )
 
 
+def _notes(plan: Plan) -> list[str]:
+    """What the table has no column for."""
+    notes = []
+    if plan.reason:
+        notes.append(plan.reason)
+    if plan.constraints == 1:
+        notes.append("the engine balanced one weight only, or the sum of bytes and requests")
+    if plan.network_cost is not None:
+        notes.append(f"network cost {plan.network_cost:,.0f}")
+    if plan.moved is not None:
+        notes.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
+    return notes
+
+
 def _say(text: str) -> None:
     sys.stderr.write(text + "\n")
+    sys.stderr.flush()
 
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong usage."""
     try:
         arguments = _parser().parse_args(words)
-        {"build": _build, "evaluate": _evaluate}[arguments.command](arguments)
+        {
+            "build": _build,
+            "evaluate": _evaluate,
+            "import": _import,
+            "synthesize": _synthesize,
+        }[arguments.command](arguments)
     except (UserError, PartVectorError) as error:
         _say(f"partition: {error}")
         return 2

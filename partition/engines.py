@@ -1,63 +1,181 @@
-"""Engines: they cut a graph into balanced parts. So far METIS, in a child process."""
+"""Engines: they cut a graph or a hypergraph into balanced parts.
 
-import contextlib
-import pickle
-import subprocess
+`metis` cuts graphs, `multilevel` (ours) hypergraphs, both under two balance constraints. Where they
+are installed, `mt-kahypar` cuts hypergraphs under one, and `zoltan` does so on several machines;
+ours then refines under both what Zoltan found. A graph can go to any of them.
+"""
+
+import importlib.util
+import math
 import sys
-import tempfile
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Final
 
 import numpy as np
 
-from partition.graph import Graph, Ids, Ints
-from partition.metis import Answer, Task
+from partition import UserError, child, kahypar, metis, models, multilevel, zoltan
+from partition.child import EngineError
+from partition.hypergraph import Hypergraph, connectivity_minus_one
+from partition.models import Graph
+from partition.webgraph import Ids, Ints
+
+ENGINES: Final = ("metis", "multilevel", "mt-kahypar", "zoltan")
+RANKS: Final = 2  # that Zoltan runs on, unless told otherwise
 
 _METIS: Final = (sys.executable, "-c", "from partition.metis import serve; serve()")
+_KAHYPAR: Final = (sys.executable, "-c", "from partition.kahypar import serve; serve()")
 _TOTAL: Final = 1 << 30
-
-
-class EngineError(Exception):
-    """An engine that ended without a partition."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
     part: Ids  # of each vertex
-    constraints: int = 2  # weights that were balanced; 1 where that was only their sum
-    peak_bytes: int = 0  # of the engine's own memory
+    constraints: int = 2  # weights that were balanced; 1 where that was one, or only their sum
+    peak_bytes: int = 0  # of the engine's own memory, where it is a process of its own
 
 
-def metis(graph: Graph, parts: int, *, tolerances: Sequence[float], seed: int) -> Partition:
-    """Parts whose cut edges cost little, each weight within its tolerance where METIS manages.
+@dataclass(frozen=True, slots=True, eq=False)
+class Start:
+    """An earlier partition to start from."""
 
-    `tolerances` are the imbalances allowed, for bytes and requests; the result is only METIS's
-    best, to be judged by whoever calls. Equal arguments give equal parts. Where there are no more
-    vertices than parts, each gets a part of its own. Raises EngineError.
+    part: Ids  # of each vertex; -1 where there was none
+    migration: float | None  # the fraction of the first weight that may move; None: all
+
+
+Progress = Callable[[str], None]
+
+
+def partition(
+    net: Graph | Hypergraph,
+    parts: int,
+    *,
+    engine: str,
+    tolerances: Sequence[float],
+    seed: int,
+    tries: int = 1,
+    ranks: int = RANKS,
+    start: Start | None = None,
+    progress: Progress | None = None,
+) -> Partition:
+    """Parts that cost little, each weight within its tolerance where the engine manages.
+
+    `tolerances` are the imbalances allowed, for bytes and requests; math.inf where a weight doesn't
+    matter. The result is only the engine's best, to be judged by whoever calls. Equal arguments
+    give equal parts. Where there are no more vertices than parts, each gets a part of its own.
+    `tries` and `progress` concern the multilevel engine, which alone can start from a partition;
+    `ranks` are those that Zoltan runs on.
+    Raises EngineError; UserError for an engine that can't do what is asked.
     """
-    vertices = len(graph.weights)
+    if start is not None and engine != "multilevel":
+        raise UserError(f"engine {engine}: can't start from a partition; multilevel can")
+    vertices = len(net.weights)
     if parts == 1:
         return Partition(np.zeros(vertices, np.int32))
-    if vertices <= parts:
+    if vertices <= parts and start is None:
         return Partition(np.arange(vertices, dtype=np.int32))
-    task = Task(
+    if engine == "metis":
+        if not isinstance(net, Graph):
+            raise UserError("engine metis: cuts graphs only; a hypergraph model needs another")
+        return _metis(net, parts, tolerances, seed)
+    hypergraph = models.as_hypergraph(net) if isinstance(net, Graph) else net
+    if engine == "mt-kahypar":
+        return _kahypar(hypergraph, parts, tolerances, seed)
+    peak_bytes = 0
+    if engine == "zoltan":
+        found = _zoltan(hypergraph, parts, tolerances, seed, ranks)
+        if progress is not None:
+            progress(f"zoltan: connectivity - 1 {connectivity_minus_one(hypergraph, found.part)}")
+        start, peak_bytes = Start(found.part, None), found.peak_bytes
+    part = multilevel.partition(
+        hypergraph,
+        parts,
+        tolerances=tuple(min(bound, parts) for bound in tolerances),
+        seed=seed,
+        tries=tries,
+        previous=None if start is None else start.part,
+        max_migration=None if start is None else start.migration,
+        progress=progress,
+    )
+    return Partition(part, peak_bytes=peak_bytes)
+
+
+def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> Partition:
+    columns = _finite(tolerances)
+    task = metis.Task(
         xadj=graph.xadj,
         adj=graph.adj,
         costs=_scaled(graph.costs),
-        weights=np.stack([_scaled(weight) for weight in graph.weights.T], axis=1),
+        weights=np.stack([_scaled(graph.weights[:, at]) for at in columns], axis=1),
         parts=parts,
-        tolerances=tuple(tolerances),
+        tolerances=tuple(min(tolerances[at], parts) for at in columns),
         seed=seed,
     )
+    return _ask(
+        "METIS", _METIS, task, f"{len(graph.weights)} vertices, {len(graph.adj) // 2} edges"
+    )
+
+
+def _kahypar(
+    hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int
+) -> Partition:
+    if importlib.util.find_spec("mtkahypar") is None:
+        raise UserError("engine mt-kahypar: not installed; pip install mtkahypar")
+    columns = _finite(tolerances)
+    task = kahypar.Task(
+        xpins=hypergraph.xpins,
+        pins=hypergraph.pins,
+        costs=hypergraph.costs,
+        weights=_combined(hypergraph, columns),
+        parts=parts,
+        tolerance=min(min(tolerances[at], parts) for at in columns),
+        seed=seed,
+    )
+    return _ask("Mt-KaHyPar", _KAHYPAR, task, _size(hypergraph))
+
+
+def _zoltan(
+    hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int, ranks: int
+) -> Partition:
+    columns = _finite(tolerances)
+    task = zoltan.Task(
+        xpins=hypergraph.xpins,
+        pins=hypergraph.pins,
+        costs=hypergraph.costs,
+        weights=_combined(hypergraph, columns),
+        parts=parts,
+        tolerance=min(min(tolerances[at], parts) for at in columns),
+        seed=seed,
+        ranks=ranks,
+    )
     try:
-        answer = _ask(_METIS, task)
+        part, peak_bytes = zoltan.partition(task)
     except EngineError as error:
-        edges = len(graph.adj) // 2
-        raise EngineError(
-            f"METIS: {error} ({vertices} vertices, {edges} edges, {parts} parts)"
-        ) from None
-    return Partition(answer.part, answer.constraints, answer.peak_bytes)
+        raise EngineError(f"Zoltan: {error} ({_size(hypergraph)})") from None
+    return Partition(part, constraints=1, peak_bytes=peak_bytes)
+
+
+def _finite(tolerances: Sequence[float]) -> list[int]:
+    """The weights that matter; where neither does, requests."""
+    return [at for at, bound in enumerate(tolerances) if math.isfinite(bound)] or [1]
+
+
+def _combined(hypergraph: Hypergraph, columns: Sequence[int]) -> Ints:
+    """One weight of each vertex in place of several, which count alike in total."""
+    combined: Ints = np.sum([_scaled(hypergraph.weights[:, at]) for at in columns], axis=0)
+    return combined
+
+
+def _size(hypergraph: Hypergraph) -> str:
+    return f"{hypergraph.vertices} vertices, {hypergraph.nets} nets"
+
+
+def _ask(name: str, command: tuple[str, ...], task: object, size: str) -> Partition:
+    try:
+        answer = child.ask(command, task)
+    except EngineError as error:
+        raise EngineError(f"{name}: {error} ({size})") from None
+    return Partition(*answer)
 
 
 def _scaled(numbers: Ints) -> Ints:
@@ -68,30 +186,3 @@ def _scaled(numbers: Ints) -> Ints:
     factor = _TOTAL / max(int(numbers.sum()), 1)
     scaled: Ints = np.maximum(np.rint(numbers * factor), 1).astype(np.int64)
     return scaled
-
-
-def _ask(command: Sequence[str], task: Task) -> Answer:
-    """Run an engine on a task; whatever happens here, it doesn't outlive the call."""
-    with (
-        tempfile.TemporaryFile() as errors,
-        subprocess.Popen(  # noqa: S603 - a command of ours
-            command, stdin=subprocess.PIPE, stdout=subprocess.PIPE, stderr=errors
-        ) as child,
-    ):
-        assert child.stdin
-        assert child.stdout
-        try:
-            pickle.dump(task, child.stdin)
-            child.stdin.flush()  # but left open: it is the child's lifeline
-            answer: Answer = pickle.load(child.stdout)  # noqa: S301 - comes from our own child
-        except (BrokenPipeError, EOFError, pickle.UnpicklingError):
-            with contextlib.suppress(BrokenPipeError):
-                child.stdin.close()
-            code = child.wait()
-            errors.seek(0)
-            words = errors.read().decode(errors="replace").strip().rpartition("\n")[2]
-            ending = f"ended by signal {-code}" if code < 0 else f"ended with code {code}"
-            raise EngineError(f"{ending}: {words}" if words else ending) from None
-        finally:
-            child.kill()
-    return answer

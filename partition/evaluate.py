@@ -13,8 +13,9 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
-from partition.graph import Ids, Ints, WebGraph
+from crawler import url
 from partition.partvector import jump_hashes
+from partition.webgraph import Ids, Ints, WebGraph, distinct
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -43,23 +44,14 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
     source = web.sources()
     crossing = np.flatnonzero(part[source] != part[web.adj])
     source, target = source[crossing], web.adj[crossing]
-
-    def pairs(end: Ids, other: Ids) -> Ints:
-        """The distinct pairs of an end of a link and a part, as end * parts + part."""
-        both = end.astype(np.int64) * parts + other
-        both.sort()  # np.unique goes by hashes, many times slower for millions of pairs
-        first = np.ones(len(both), bool)
-        first[1:] = both[1:] != both[:-1]
-        return both[first]
-
-    transmissions = pairs(target, part[source])
+    transmissions = _pairs(target, part[source], parts)
     loads = np.stack(
         [np.bincount(part, web.bytes, parts), np.bincount(part, minlength=parts)], axis=1
     ).astype(np.int64)
     imbalance_bytes, imbalance_requests = imbalance(loads)
     return Evaluation(
-        messages_page_part=len(pairs(source, part[target])),
-        messages_site_part=len(pairs(web.site[source], part[target])),
+        messages_page_part=len(_pairs(source, part[target], parts)),
+        messages_site_part=len(_pairs(web.site[source], part[target], parts)),
         transmissions_target_part=len(transmissions),
         transmission_bytes=int(web.url_bytes[transmissions // parts].sum(dtype=np.int64)),
         volume_bytes=int(web.url_bytes[target].sum(dtype=np.int64)),
@@ -68,6 +60,20 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
         imbalance_requests=imbalance_requests,
         loads=loads,
     )
+
+
+def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
+    """parts x parts: the messages (source page, other part) from each part to each other."""
+    source = web.sources()
+    crossing = np.flatnonzero(part[source] != part[web.adj])
+    messages = _pairs(source[crossing], part[web.adj[crossing]], parts)
+    ends = part[messages // parts].astype(np.int64) * parts + messages % parts
+    return np.bincount(ends, minlength=parts * parts).reshape(parts, parts)
+
+
+def _pairs(end: Ids, other: Ids, parts: int) -> Ints:
+    """The distinct pairs of an end of a link and a part, as end * parts + part."""
+    return distinct(end.astype(np.int64) * parts + other)
 
 
 def imbalance(loads: npt.NDArray[np.int64]) -> list[float]:
@@ -93,3 +99,19 @@ def site_hashes(sites: Iterable[str], parts: int) -> Ids:
     """The part of each site under `site-hash`."""
     keys = np.fromiter((xxh3_64_intdigest(site.encode()) for site in sites), np.uint64)
     return jump_hashes(keys, parts)
+
+
+def hierarchical(web: WebGraph, parts: int) -> Ids:
+    """The baseline `hierarchical`: jump hash of the site's top-level domain, or of its address."""
+    return site_hashes(map(_top_level, web.sites), parts)[web.site]
+
+
+def _top_level(site: str) -> str:
+    host = host_of(site)
+    last = host.rpartition(".")[2]
+    return host if last.isdigit() or ":" in last else last
+
+
+def host_of(site: str) -> str:
+    """The host of a site, which may be an authority or, of graphs from elsewhere, a bare name."""
+    return url.host(site) if "//" in site else site.partition("/")[0]

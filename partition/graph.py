@@ -1,113 +1,27 @@
-"""The web graph: pages, their sites, and the links between pages; and the site graph made of it.
+"""From tables to the web graph: the tables of one or several sessions, or a folder with a graph.
 
-A `WebGraph` comes from the tables of one or several sessions, from a folder with a graph from
-elsewhere, or from arrays. It holds no URL texts: tables are read in batches, and of a text only its
-length and its site are kept.
+A web graph holds no URL texts: tables are read in batches, and of a text only its length and its
+site are kept. Whoever needs the texts of some pages has them read again, by `WebGraph.texts`.
 """
 
+import tomllib
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from publicsuffixlist import PublicSuffixList
 
 from crawler import url
 from partition import UserError
+from partition.webgraph import Ids, Ints, Keys, WebGraph, from_arrays
 
 _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 _BATCH_ROWS: Final = 1 << 18
-
-Ints = npt.NDArray[np.int64]
-Ids = npt.NDArray[np.int32]
-Keys = npt.NDArray[np.uint64]
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class WebGraph:
-    """n pages and m links, in compressed rows: page i links to `adj[xadj[i]:xadj[i + 1]]`.
-
-    The targets in a row ascend; none occurs twice, none is i itself. Every page is one request of
-    the next session, also a page that a link in the scope points to and that was never fetched.
-    """
-
-    key: Keys  # URL keys
-    site: Ids  # numbers into `sites`
-    bytes: Ints  # of the payload; 0 if never fetched
-    url_bytes: Ids  # length of the URL
-    sites: tuple[str, ...]
-    xadj: Ints  # n + 1
-    adj: Ids  # m
-
-    @property
-    def pages(self) -> int:
-        return len(self.key)
-
-    @property
-    def links(self) -> int:
-        return len(self.adj)
-
-    def sources(self) -> Ids:
-        """The source page of each link, in the order of `adj`."""
-        return np.repeat(np.arange(self.pages, dtype=np.int32), np.diff(self.xadj))
-
-
-class Graph(NamedTuple):
-    """An undirected graph with two weights a vertex; each edge stands in the rows of both ends."""
-
-    xadj: Ints  # vertices + 1
-    adj: Ids
-    costs: Ints  # of the edges in `adj`, each at least 1
-    weights: Ints  # vertices x 2: bytes, requests
-
-
-def from_arrays(
-    src: npt.ArrayLike,
-    dst: npt.ArrayLike,
-    *,
-    site: npt.ArrayLike,
-    sites: Sequence[str] | None = None,
-    bytes: npt.ArrayLike | None = None,  # noqa: A002 - the name of the column
-    url_bytes: npt.ArrayLike | None = None,
-    key: npt.ArrayLike | None = None,
-) -> WebGraph:
-    """A web graph from links (page numbers; repeated ones and self-links go) and page columns.
-
-    Without sizes every page has 1 byte; without lengths every URL is 1 byte long, so that volume
-    counts links; without keys they are made from the page numbers; without names a site is called
-    by its number.
-    """
-    site_ids = np.asarray(site, np.int32)
-    n = len(site_ids)
-    if sites is None:
-        sites = [str(number) for number in range(int(site_ids.max(initial=-1)) + 1)]
-    rows = np.int64(max(n, 1))
-    links = np.asarray(src, np.int64) * rows + np.asarray(dst, np.int64)  # one number a link
-    links.sort()
-    keep = links // rows != links % rows
-    keep[1:] &= links[1:] != links[:-1]
-    links = links[keep]
-    return WebGraph(
-        key=_mixed(np.arange(n, dtype=np.uint64)) if key is None else np.asarray(key, np.uint64),
-        site=site_ids,
-        bytes=np.ones(n, np.int64) if bytes is None else np.asarray(bytes, np.int64),
-        url_bytes=np.ones(n, np.int32) if url_bytes is None else np.asarray(url_bytes, np.int32),
-        sites=tuple(sites),
-        xadj=np.searchsorted(links, np.arange(n + 1, dtype=np.int64) * rows),
-        adj=(links % rows).astype(np.int32),
-    )
-
-
-def _mixed(x: Keys) -> Keys:
-    """Spread numbers over all 64-bit numbers, one to one (the finaliser of splitmix64)."""
-    x = x + np.uint64(0x9E3779B97F4A7C15)
-    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
-    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
-    return x ^ (x >> np.uint64(31))
 
 
 def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
@@ -137,10 +51,11 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     A page fetched more than once takes its size from the last time, and its links from the last
     session that has it. Links out of scope are left out, redirects are links. A target that was
     never fetched is a page of 0 bytes; its site is that of the fetched pages at its authority, or
-    else the authority. Pages are ordered by key and sites by name, so that the order of rows, which
-    differs from crawl to crawl, doesn't matter.
+    else what session.toml says a site is: the authority, or the registrable domain. Pages are
+    ordered by key and sites by name, so that the order of rows, which differs from crawl to crawl,
+    doesn't matter.
     """
-    sites = _Sites()
+    sites = _Sites(domains=_sites_are_domains(folders))
     batches: list[tuple[Any, ...]] = []
     for number, folder in enumerate(folders):
         for batch in _batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
@@ -197,7 +112,63 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
         bytes=np.append(size, np.zeros(len(unfetched.sites), np.int64))[order],
         url_bytes=np.append(length, np.array(unfetched.lengths, np.int32))[order],
         key=key[order],
+        texts=_SessionTexts(folders, key[order]),
     )
+
+
+def _sites_are_domains(folders: Sequence[Path]) -> bool:
+    """Whether a site is a registrable domain in these sessions; an authority if nothing is said."""
+    said: dict[str, Path] = {}
+    for folder in folders:
+        path = folder.parent / "session.toml"
+        if path.exists():
+            try:
+                table = tomllib.loads(path.read_text()).get("assignment", {})
+                said.setdefault(table.get("site", "authority"), path)
+            except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as error:
+                raise UserError(f"{path}: not the file of a session: {error}") from None
+    if len(said) > 1:
+        paths = " and ".join(map(str, said.values()))
+        raise UserError(f"{paths}: assignment.site differs; must be the same in all sessions")
+    return "domain" in said
+
+
+class _SessionTexts:
+    """Reads the URLs of pages from the tables of sessions, where they stand by key."""
+
+    def __init__(self, folders: Sequence[Path], key: Keys) -> None:
+        self._folders = folders
+        self._key = key
+
+    def __call__(self, pages: Ids) -> list[str]:
+        if not len(pages):
+            return []
+        wanted, back = np.unique(self._key[pages], return_inverse=True)
+        texts = np.full(len(wanted), None, object)
+        columns = {"pages": ("key", "url"), "links": ("target_key", "target_url")}
+        missing = len(wanted)
+        for table, (key_column, url_column) in columns.items():
+            for folder in self._folders:
+                for batch in _batches(folder / f"{table}.parquet", key_column, url_column):
+                    if not missing:
+                        break
+                    at, known = _find(wanted, batch[key_column].to_numpy())
+                    rows = np.flatnonzero(known)
+                    texts[at[rows]] = batch[url_column].take(pa.array(rows)).to_pylist()
+                missing = sum(text is None for text in texts)
+        found: list[str] = texts[back].tolist()
+        return found
+
+
+def addresses(session: Path) -> dict[str, str]:
+    """The server's address of each site, as the session connected to it last. Raises UserError."""
+    path = session / "tables" / "sites.parquet"
+    try:
+        table = pq.read_table(path, columns=["site", "address"])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{path}: addresses are needed, of a session: {error}") from None
+    rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
+    return {site: address for site, address in rows if address is not None}
 
 
 def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
@@ -206,7 +177,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
     Page ids may be any integers; the pages keep the order of their rows. Raises UserError.
     """
     path = folder / "pages.parquet"
-    sites = _Sites()
+    sites = _Sites(domains=False)
     pieces: dict[str, list[Any]] = {}
     for batch in _batches(path, "id", site_column, optional=("url", "bytes")):
         pieces.setdefault("id", []).append(batch["id"].to_numpy())
@@ -245,40 +216,34 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
         bytes=page.get("bytes"),
         url_bytes=page.get("url_bytes"),
         key=page.get("key"),
+        texts=_DirectoryTexts(folder) if "key" in page else None,
     )
 
 
-def site_graph(web: WebGraph) -> Graph:
-    """The site graph of the thesis: a vertex a site, an edge between two that link to each other.
+class _DirectoryTexts:
+    """Reads the URLs of pages from a folder with a graph, whose rows are the pages in order."""
 
-    A vertex weighs what its pages do; an edge costs the lengths of the URLs of all links between
-    the two, in both directions. So the cost of the edges cut is the volume.
-    """
-    n = len(web.sites)
-    source, target = web.site[web.sources()], web.site[web.adj]
-    outside = np.flatnonzero(source != target)
-    source, target = source[outside], target[outside]
-    pair = np.minimum(source, target).astype(np.int64) * n + np.maximum(source, target)
-    edges, edge = np.unique(pair, return_inverse=True)
-    costs = np.bincount(edge, web.url_bytes[web.adj[outside]], len(edges)).astype(np.int64)
-    low, high = edges // max(n, 1), edges % max(n, 1)
-    rows, columns = np.append(low, high), np.append(high, low)
-    order = np.lexsort((columns, rows))
-    weights = np.bincount(web.site, web.bytes, n), np.bincount(web.site, minlength=n)
-    return Graph(
-        xadj=np.searchsorted(rows[order], np.arange(n + 1)),
-        adj=columns[order].astype(np.int32),
-        costs=np.maximum(np.append(costs, costs)[order], 1),
-        weights=np.stack(weights, axis=1).astype(np.int64),
-    )
+    def __init__(self, folder: Path) -> None:
+        self._path = folder / "pages.parquet"
+
+    def __call__(self, pages: Ids) -> list[str]:
+        wanted, back = np.unique(pages, return_inverse=True)
+        texts: list[str] = []
+        first = 0
+        for batch in _batches(self._path, "url"):
+            low, high = np.searchsorted(wanted, [first, first + len(batch)])
+            texts += batch["url"].take(pa.array(wanted[low:high] - first)).to_pylist()
+            first += len(batch)
+        return [texts[at] for at in back.tolist()]
 
 
 class _Sites:
     """Numbers sites as they come, and learns from fetched pages which site an authority is of."""
 
-    def __init__(self) -> None:
+    def __init__(self, *, domains: bool) -> None:
         self._numbers: dict[str, int] = {}
         self._site_at: dict[str, str] = {}
+        self._suffixes = PublicSuffixList() if domains else None
 
     def _number(self, name: str) -> int:
         return self._numbers.setdefault(name, len(self._numbers))
@@ -300,7 +265,18 @@ class _Sites:
     def of(self, text: str) -> int:
         """The number of the site of a normalised URL."""
         authority = url.authority(text)
-        return self._number(self._site_at.get(authority, authority))
+        site = self._site_at.get(authority)
+        if site is None:
+            site = self._site_at[authority] = self._site(authority)
+        return self._number(site)
+
+    def _site(self, authority: str) -> str:
+        if self._suffixes is None:
+            return authority
+        host = url.host(authority)
+        if host.replace(".", "").isdigit() or ":" in host:
+            return host  # an address has no domain
+        return self._suffixes.privatesuffix(host) or host
 
     def by_name(self, numbers: Ids) -> tuple[list[str], Ids]:
         """The names in order, and the numbers changed to theirs."""

@@ -5,24 +5,40 @@
 
 import math
 import time
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass, replace
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, field, replace
+from functools import partial
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from crawler import __version__
-from partition import UserError, engines, evaluate, graph, partvector
-from partition.engines import Partition
+from crawler import __version__, url
+from partition import (
+    UserError,
+    engines,
+    evaluate,
+    graph,
+    models,
+    network,
+    partvector,
+    suffixes,
+    webgraph,
+)
+from partition.child import peak_memory
+from partition.engines import Partition, Start
 from partition.evaluate import Evaluation
-from partition.graph import Ids, WebGraph
-from partition.metis import peak_memory
+from partition.models import MODELS, Model, Objective
+from partition.network import Costs
 from partition.partvector import PartVector
+from partition.webgraph import Ids, Ints, WebGraph
 
-BASELINES: Final = ("url-hash", "site-hash")
-SITE_MODELS: Final = ("site-graph",)  # those that `build` can make a site table from
-MODELS: Final = (*BASELINES, *SITE_MODELS)
+BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
+    "url-hash": evaluate.url_hash,
+    "site-hash": evaluate.site_hash,
+    "hierarchical": evaluate.hierarchical,  # without a table; see Settings.suffixes
+}
+COMPARED: Final = ("url-hash", "site-hash")  # what a part vector is held against
 WEIGHTS: Final = ("bytes", "requests")
 
 # METIS overshoots where vertices are heavy: asked for less, it may deliver what is needed.
@@ -30,6 +46,28 @@ _STRICTNESS: Final = (1.0, 0.4, 0.1)
 
 Tolerances = tuple[float, float]  # the imbalance allowed: bytes, requests
 DEFAULT_TOLERANCES: Final[Tolerances] = (0.05, 0.05)
+
+
+def _silent(text: str) -> None:
+    pass
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Settings:
+    """How to partition; the defaults are those of the command line."""
+
+    tolerances: Tolerances = DEFAULT_TOLERANCES
+    seed: int = 0
+    tries: int = 1  # the best of so many seeds, from `seed` on
+    engine: str | None = None  # None: METIS for graphs, multilevel for hypergraphs
+    ranks: int = engines.RANKS  # that Zoltan runs on
+    objective: Objective = models.MESSAGES  # of the hybrid model
+    together: Mapping[str, str] = field(default_factory=dict)  # site -> address to keep in one part
+    previous: PartVector | None = None  # to start from
+    migration: float = 0.1  # the fraction of the bytes that may then move to other parts
+    network: Costs | None = None  # ranks x ranks; parts are placed accordingly
+    suffixes: Mapping[str, int] | None = None  # of hosts -> part, for hierarchical
+    progress: Callable[[str], None] = _silent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -44,6 +82,8 @@ class Plan:
     peak_bytes: int  # memory of this process so far, and of the engine
     constraints: int  # weights that the engine balanced; 0 for hashing
     reason: str | None  # why an imbalance is over its tolerance; None if none is
+    network_cost: float | None  # of all messages, if links between ranks aren't equal
+    moved: tuple[float, float] | None  # fractions of bytes and requests not where they were before
 
     @property
     def feasible(self) -> bool:
@@ -52,7 +92,7 @@ class Plan:
     def row(self) -> dict[str, object]:
         """The object that the command line prints for it."""
         counts = self.counts
-        return {
+        row: dict[str, object] = {
             "model": self.model,
             "k": self.parts,
             "imbalance_bytes": counts.imbalance_bytes,
@@ -71,6 +111,11 @@ class Plan:
             "feasible": self.feasible,
             "reason": self.reason,
         }
+        if self.network_cost is not None:
+            row["network_cost"] = self.network_cost
+        if self.moved is not None:
+            row["moved_bytes"], row["moved_requests"] = self.moved
+        return row
 
 
 def build(
@@ -78,104 +123,228 @@ def build(
     parts: int,
     out: Path,
     *,
-    model: str = "site-graph",
-    seed: int = 0,
-    tries: int = 1,
-    tolerances: Tolerances = DEFAULT_TOLERANCES,
+    model: str = "hybrid",
+    settings: Settings | None = None,
+    together: bool = False,
+    replicate: int = 0,
     site_column: str = "site",
 ) -> list[Plan]:
     """Make the part vector `out` from sessions, oldest first, or a graph.
 
-    Returns its plan, and those of the baselines for comparison. Raises UserError, EngineError.
+    `together` keeps sites in one part that had the same address in the last session. The
+    `replicate` most linked-to URLs are known to all ranks, so that links to them cost nothing.
+    Returns the vector's plan, and those of the baselines for comparison. Raises UserError,
+    EngineError.
     """
-    if model not in SITE_MODELS:
-        raise UserError(f"model {model}: a part vector is made by {', '.join(SITE_MODELS)}")
+    settings = settings or Settings()
+    if model not in MODELS:
+        raise UserError(f"model {model}: a part vector is made by {', '.join(MODELS)}")
+    settings.progress("reading")
     web = graph.read(paths, site_column)
-    chosen = plan(web, model, parts, seed=seed, tries=tries, tolerances=tolerances)
-    part_of_site = np.zeros(len(web.sites), np.int64)
-    part_of_site[web.site] = chosen.part
+    if together:
+        settings = replace(settings, together=graph.addresses(paths[-1]))
+    replicated: list[str] = []
+    if replicate:
+        if web.texts is None:
+            raise UserError(f"{paths[0]}: has no URLs that could be replicated")
+        known = webgraph.popular(web, replicate)
+        replicated = web.texts(known)
+        web = webgraph.without_links_to(web, known)
+    chosen = plan(web, model, parts, settings)
+    settings.progress("writing")
+    sites, urls, directories = _tables(web, chosen.part)
     partvector.write(
         out,
         parts=parts,
-        sites=dict(zip(web.sites, part_of_site.tolist(), strict=True)),
+        sites=sites,
+        urls=urls,
+        directories=directories,
+        loads=chosen.counts.loads,
+        replicated=replicated,
         model=model,
         sessions=[path.resolve().name for path in paths],
         metadata={
             "created_by": f"abc-crawler {__version__}",
-            "seed": seed,
+            "seed": settings.seed,
             "imbalance_bytes": chosen.counts.imbalance_bytes,
             "imbalance_requests": chosen.counts.imbalance_requests,
         },
     )
-    return [chosen, *(plan(web, name, parts, tolerances=tolerances) for name in BASELINES)]
+    return [chosen, *(plan(web, name, parts, settings) for name in COMPARED)]
 
 
-def plan(
-    web: WebGraph,
-    model: str,
-    parts: int,
-    *,
-    seed: int = 0,
-    tries: int = 1,
-    tolerances: Tolerances = DEFAULT_TOLERANCES,
-) -> Plan:
-    """The best assignment of `tries` seeds, from `seed` on.
+def _tables(
+    web: WebGraph, part: Ids
+) -> tuple[dict[str, int], tuple[partvector.Keys, Ids] | None, dict[str, int] | None]:
+    """What a part vector lists: the part of each site, and, of sites that lie in several parts, of
+    each page and of the directories whose part isn't that of the directory or site above."""
+    of_site = webgraph.majority(web.site, part, len(web.sites))
+    sites = {
+        site: number
+        for site, number in zip(web.sites, of_site.tolist(), strict=True)
+        if number >= 0
+    }
+    split = np.zeros(len(web.sites), bool)
+    split[web.site[part != of_site[web.site]]] = True
+    pages = np.flatnonzero(split[web.site]).astype(np.int32)
+    if not len(pages):
+        return sites, None, None
+    directories = None
+    if web.texts is not None:
+        folders = models.directories(web.texts(pages))
+        directories = models.directory_parts(
+            folders, part[pages].tolist(), of_site[web.site[pages]].tolist()
+        )
+    return sites, (web.key[pages], part[pages]), directories
 
-    Best is the one with the fewest `messages_page_part` of those within the tolerances, or else the
-    one least over them. Raises UserError for an unknown model or no parts, EngineError.
+
+def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None) -> Plan:
+    """The best assignment under a model, or a baseline's.
+
+    Best is what costs least by the model's objective among what is within the tolerances, or else
+    what is least over them. Raises UserError for an unknown model or no parts, EngineError.
     """
+    settings = settings or Settings()
+    check(settings, parts)
+    settings.progress(f"{model}, {parts} parts")
+    started = time.perf_counter()
+    if model == "hierarchical" and settings.suffixes is not None:
+        found = Partition(suffixes.by_suffix(web, parts, settings.suffixes), constraints=0)
+    elif model in BASELINES:
+        found = Partition(BASELINES[model](web, parts), constraints=0)
+    elif model in MODELS:
+        found = _cut(web, MODELS[model], parts, settings)
+        if settings.network is not None and settings.previous is None:
+            traffic = evaluate.traffic(web, found.part, parts)
+            rank_of = network.place(traffic, settings.network, settings.seed)
+            found = replace(found, part=rank_of[found.part])
+    else:
+        raise UserError(f"model {model}: must be one of {', '.join([*BASELINES, *MODELS])}")
+    return _judge(web, model, parts, found, time.perf_counter() - started, settings)
+
+
+def check(settings: Settings, parts: int) -> None:
+    """Raises UserError for settings that don't go with so many parts."""
     if parts < 1:
         raise UserError(f"{parts} parts: must be 1 or more")
-    started = time.perf_counter()
-    if model == "url-hash":
-        found = Partition(evaluate.url_hash(web, parts), constraints=0)
-    elif model == "site-hash":
-        found = Partition(evaluate.site_hash(web, parts), constraints=0)
-    elif model == "site-graph":
-        found = _cut_sites(web, parts, range(seed, seed + tries), tolerances)
-    else:
-        raise UserError(f"model {model}: must be one of {', '.join(MODELS)}")
-    return _judge(web, model, parts, found, time.perf_counter() - started, tolerances)
+    if settings.network is not None and len(settings.network) != parts:
+        raise UserError(f"network: has costs for {len(settings.network)} ranks, not {parts} parts")
+    if settings.previous is not None and settings.previous.parts != parts:
+        raise UserError(f"previous: has {settings.previous.parts} parts, not {parts}")
+    for suffix, part in (settings.suffixes or {}).items():
+        if part >= parts:
+            raise UserError(f"suffixes: {suffix} = {part}: there are parts 0 to {parts - 1}")
 
 
-def _cut_sites(
-    web: WebGraph, parts: int, seeds: Iterable[int], tolerances: Tolerances
+def _cut(web: WebGraph, model: Model, parts: int, settings: Settings) -> Partition:
+    """The best partition of a model, spread out over the pages."""
+    engine = settings.engine
+    if engine is None:
+        engine = "multilevel" if model.hyper or settings.previous is not None else "metis"
+    unit = models.units(web, model.units, parts, settings.together)
+    start = None
+    if settings.previous is not None:
+        before = _listed(web, settings.previous)
+        start = Start(_of_units(unit, before), settings.migration)
+    elif model.units is models.Units.HYBRID and engine == "multilevel":
+        # Where sites fit as they are, what they are split into only refines a partition of whole
+        # sites: that is simpler to find, and so it is never missed.
+        whole = models.units(web, models.Units.SITES, parts, settings.together)
+        if whole.max() < unit.max() and _fit(models.weights(web, whole), parts, settings):
+            found = _cut_units(web, model, whole, parts, engine, None, settings)
+            start = Start(_of_units(unit, found.part), None)
+    return _cut_units(web, model, unit, parts, engine, start, settings)
+
+
+def _of_units(unit: Ids, part: Ids) -> Ids:
+    """The part that most pages of each unit are in; -1 where that is so of all."""
+    return webgraph.majority(unit, part, int(unit.max(initial=-1)) + 1)
+
+
+def _fit(weights: Ints, parts: int, settings: Settings) -> bool:
+    """Whether no vertex alone is more than a part may weigh."""
+    shares = weights.max(axis=0) * parts / np.maximum(weights.sum(axis=0), 1)
+    return bool((shares <= 1 + np.array(settings.tolerances)).all())
+
+
+def _cut_units(
+    web: WebGraph,
+    model: Model,
+    unit: Ids,
+    parts: int,
+    engine: str,
+    start: Start | None,
+    settings: Settings,
 ) -> Partition:
-    """The best partition of the site graph, spread out over the pages."""
-    sites = graph.site_graph(web)
+    objective = settings.objective if model.units is models.Units.HYBRID else model.objective
+    net = models.hypergraph(web, unit, objective) if model.hyper else models.graph(web, unit)
+    edges = f"{len(net.costs):,} nets" if model.hyper else f"{len(net.costs) // 2:,} edges"
+    settings.progress(f"{engine}: {len(net.weights):,} vertices, {edges}")
+    cut = partial(
+        engines.partition,
+        net,
+        parts,
+        engine=engine,
+        ranks=settings.ranks,
+        start=start,
+        progress=settings.progress,
+    )
+    if engine == "multilevel":
+        found = cut(tolerances=settings.tolerances, seed=settings.seed, tries=settings.tries)
+        return replace(found, part=found.part[unit])
+    possible = _fit(net.weights, parts, settings)
     best, best_rank = None, (math.inf, math.inf)
-    for seed in seeds:
+    for seed in range(settings.seed, settings.seed + settings.tries):
         for strictness in _STRICTNESS:
-            asked = [tolerance * strictness for tolerance in tolerances]
-            found = engines.metis(sites, parts, tolerances=asked, seed=seed)
-            found = replace(found, part=found.part[web.site])
+            tolerances = [bound * strictness for bound in settings.tolerances]
+            found = cut(tolerances=tolerances, seed=seed)
+            found = replace(found, part=found.part[unit])
             counts = evaluate.evaluate(web, found.part, parts)
-            pairs = zip(counts.imbalances, tolerances, strict=True)
-            excess = max(0.0, *(imbalance - tolerance for imbalance, tolerance in pairs))
-            rank = (excess, counts.messages_page_part)
+            pairs = zip(counts.imbalances, settings.tolerances, strict=True)
+            excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
+            rank = (excess, objective.value(counts))
             if rank < best_rank:
                 best, best_rank = found, rank
-            if excess == 0:
+            if excess == 0 or not possible:
                 break
     assert best is not None
     return best
 
 
-def follow(web: WebGraph, vector: PartVector, tolerances: Tolerances = DEFAULT_TOLERANCES) -> Plan:
+def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:
     """What a part vector means on a web. Sites that it lacks go by site-hash."""
     started = time.perf_counter()
-    listed = [vector.site_part(site) for site in web.sites]
-    hashed = evaluate.site_hashes(web.sites, vector.parts).tolist()
-    part_of_site = [hashed[i] if part is None else part for i, part in enumerate(listed)]
-    part = np.array(part_of_site, np.int32)[web.site]
+    part = _listed(web, vector)
+    strange = np.flatnonzero(part < 0)
+    hashed = evaluate.site_hashes(web.sites, vector.parts)
+    part[strange] = hashed[web.site[strange]]
+    seconds = time.perf_counter() - started
+    found = Partition(part, constraints=0)
+    return _judge(web, vector.model, vector.parts, found, seconds, settings or Settings())
+
+
+def known_to(web: WebGraph, vector: PartVector) -> WebGraph:
+    """The web without links to the URLs that a part vector replicates."""
+    keys = np.fromiter(map(url.key, vector.replicated), np.uint64)
+    return webgraph.without_links_to(web, np.flatnonzero(np.isin(web.key, keys)).astype(np.int32))
+
+
+def _listed(web: WebGraph, vector: PartVector) -> Ids:
+    """The part of each page by a part vector's tables; -1 where they don't have the site."""
+    of_site = [vector.site_part(site) for site in web.sites]
+    part = np.array([-1 if p is None else p for p in of_site], np.int32)[web.site]
+    known = np.zeros(web.pages, bool)
     if len(vector.url_keys):
         at = np.searchsorted(vector.url_keys, web.key) % len(vector.url_keys)
         known = vector.url_keys[at] == web.key
         part[known] = vector.url_parts[at[known]]
-    seconds = time.perf_counter() - started
-    return _judge(
-        web, vector.model, vector.parts, Partition(part, constraints=0), seconds, tolerances
-    )
+    if vector.has_directories and web.texts is not None:
+        new = np.flatnonzero(~known).astype(np.int32)
+        for page, text in zip(new.tolist(), web.texts(new), strict=True):
+            nearest = vector.directory_part(text)
+            if nearest is not None:
+                part[page] = nearest
+    return part
 
 
 def _judge(
@@ -184,9 +353,20 @@ def _judge(
     parts: int,
     found: Partition,
     seconds: float,
-    tolerances: Tolerances,
+    settings: Settings,
 ) -> Plan:
     counts = evaluate.evaluate(web, found.part, parts)
+    cost = moved = None
+    if settings.network is not None:
+        traffic = evaluate.traffic(web, found.part, parts)
+        cost = network.network_cost(traffic, settings.network, np.arange(parts, dtype=np.int32))
+    if settings.previous is not None:
+        before = _listed(web, settings.previous)
+        gone = (before >= 0) & (before != found.part)
+        moved = (
+            float(web.bytes[gone].sum()) / max(int(web.bytes.sum()), 1),
+            float(gone.sum()) / web.pages,
+        )
     return Plan(
         model=model,
         parts=parts,
@@ -195,12 +375,17 @@ def _judge(
         seconds=seconds,
         peak_bytes=peak_memory() + found.peak_bytes,
         constraints=found.constraints,
-        reason=_reason(web, found.part, counts, tolerances),
+        reason=_reason(web, found.part, counts, settings.tolerances),
+        network_cost=cost,
+        moved=moved,
     )
 
 
 def _reason(web: WebGraph, part: Ids, counts: Evaluation, tolerances: Tolerances) -> str | None:
-    """Which weights are over their tolerance, and the site in the way if one alone is too heavy."""
+    """Which weights are over their tolerance, and the page or site in the way if one is too heavy.
+
+    A site that lies in several parts is in nobody's way.
+    """
     reasons = []
     page_weights = (web.bytes, np.ones(web.pages, np.int64))
     for column, (imbalance, tolerance) in enumerate(
@@ -209,11 +394,18 @@ def _reason(web: WebGraph, part: Ids, counts: Evaluation, tolerances: Tolerances
         if imbalance <= tolerance:
             continue
         load = counts.loads[:, column]
-        inside = part == int(load.argmax())
-        of_site = np.bincount(web.site[inside], page_weights[column][inside], len(web.sites))
-        heaviest, share = int(of_site.argmax()), float(of_site.max()) / float(load.mean())
+        inside = np.flatnonzero(part == int(load.argmax()))
+        weight = page_weights[column]
         text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
-        if share > 1 + tolerance:
-            text += f": site {web.sites[heaviest]} alone has {share:.2f} parts' share"
+        page = inside[weight[inside].argmax()]
+        site = int(np.bincount(web.site[inside], weight[inside]).argmax())
+        of_site = int(weight[web.site == site].sum())
+        if weight[page] > (1 + tolerance) * load.mean() and of_site > weight[page]:
+            name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
+            text += f": page {name} alone has {weight[page] / load.mean():.2f} parts' share"
+        elif (
+            of_site > (1 + tolerance) * load.mean() and (part[web.site == site] == part[page]).all()
+        ):
+            text += f": site {web.sites[site]} alone has {of_site / load.mean():.2f} parts' share"
         reasons.append(text)
     return "; ".join(reasons) or None

@@ -1,23 +1,14 @@
-"""METIS with several weights a vertex, for a process of its own that `partition.engines` starts.
+"""METIS with several weights a vertex, in a child process of its own.
 
 pymetis passes one weight a vertex to METIS, but its extension module exports METIS's own functions,
 which take several; they are called here by ctypes. A call can't be interrupted, and a crash in it
-would end the process, hence the child: `serve` reads one pickled `Task` from standard input and
-writes one pickled `Answer` to standard output. The open standard input is the child's lifeline:
-once that closes, because the parent has died or given up, the child ends at once.
+would end the process, hence the child.
 
 Where the extension module exports no such function, `pymetis.part_graph` balances the sum of the
 weights instead, and the answer says so.
 """
 
-import contextlib
 import ctypes
-import os
-import pickle
-import resource
-import sys
-import threading
-from pathlib import Path
 from typing import Any, Final, NamedTuple
 
 import numpy as np
@@ -25,9 +16,12 @@ import numpy.typing as npt
 import pymetis
 import pymetis._internal
 
+from partition import child
+
 Array = npt.NDArray[Any]
 
 CUTS: Final = 10  # METIS keeps the best of so many; ten took 18 % off the volume of a single one
+_FEWER_FROM: Final = 2_000_000  # edges (in both rows): as many cuts as this holds take seconds
 ROUNDS: Final = 30  # of refinement on each level
 
 _OPTIONS: Final = 40  # METIS_NOPTIONS
@@ -45,18 +39,13 @@ class Task(NamedTuple):
     seed: int
 
 
-class Answer(NamedTuple):
-    part: Array  # of each vertex, int32
-    constraints: int  # how many weights were balanced
-    peak_bytes: int  # of this process's memory
-
-
 def partition(task: Task, library: ctypes.CDLL) -> Array:
     """All weights balanced, by METIS_PartGraphKway. Raises RuntimeError with METIS's code."""
     index = _index_type(library)
+    cuts = min(CUTS, max(CUTS * _FEWER_FROM // max(len(task.adj), 1), 1))
     options = np.full(_OPTIONS, -1, index)
     place = pymetis._internal.options_indices  # type: ignore[attr-defined]  # not in its stub
-    options[[place.NITER, place.NCUTS, place.SEED, place.NUMBERING]] = ROUNDS, CUTS, task.seed, 0
+    options[[place.NITER, place.NCUTS, place.SEED, place.NUMBERING]] = ROUNDS, cuts, task.seed, 0
     bounds = np.array([1 + max(bound - _SLACK, 0) for bound in task.tolerances], np.float32)
     part = np.zeros(len(task.weights), index)
     arrays: list[Array | None] = [
@@ -112,29 +101,12 @@ def _index_type(library: ctypes.CDLL) -> type[np.int32] | type[np.int64]:
 
 
 def serve() -> None:
-    """The child's whole life: one task in, one answer out."""
-    # METIS prints its complaints to standard output: keep that for the answer, and give it errors.
-    answers = os.fdopen(os.dup(1), "wb")
-    os.dup2(2, 1)
-    task: Task = pickle.load(sys.stdin.buffer)  # noqa: S301 - comes from our own parent
-    threading.Thread(target=_end_with_parent, daemon=True).start()
+    child.serve(work)
+
+
+def work(task: Task) -> tuple[Array, int]:
+    """The part of each vertex, and how many weights were balanced."""
     library = find_library()
-    part = partition(task, library) if library else partition_by_sum(task)
-    constraints = task.weights.shape[1] if library else 1
-    with answers:
-        pickle.dump(Answer(part, constraints, peak_memory()), answers)
-
-
-def peak_memory() -> int:
-    """The most memory that this process has had resident, in bytes."""
-    with contextlib.suppress(OSError), Path("/proc/self/status").open() as status:
-        for line in status:
-            if line.startswith("VmHWM:"):
-                return int(line.split()[1]) * 1024
-    # Elsewhere than on Linux, and there it would count what the parent had before the fork.
-    return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
-
-
-def _end_with_parent() -> None:
-    os.read(0, 1)  # returns when the parent closes its end, and no sooner
-    os._exit(1)
+    if library is None:
+        return partition_by_sum(task), 1
+    return partition(task, library), task.weights.shape[1]

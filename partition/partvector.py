@@ -9,8 +9,12 @@ no file of its own. Layout, little-endian, each section at a multiple of 8 bytes
     header    JSON: parts, model, sessions, metadata, and `sections`: name -> [offset, length]
     sections  sites       a marisa trie of the site names, UTF-8
               site_parts  the part of each site, by the trie's number for it
-              url_keys    u64, ascending; page-level models only
+              url_keys    u64, ascending: the pages of sites that lie in several parts
               url_parts   the part of each key
+              directories       a marisa trie of directories of such sites, as starts of URLs
+              directory_parts   the part of each directory, by the trie's number for it
+              loads       i64, parts x 2: bytes and requests of each part
+              replicated  URLs that every rank knows, one a line
 
 Parts are u16, or u32 where there are more than 65,536. Equal input gives equal bytes.
 
@@ -24,6 +28,7 @@ import os
 import struct
 from bisect import bisect_left
 from collections.abc import Mapping, Sequence
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final
 
@@ -42,6 +47,7 @@ _ALIGNMENT: Final = 8
 
 Keys = npt.NDArray[np.uint64]
 Parts = npt.NDArray[np.integer[Any]]
+Loads = npt.NDArray[np.int64]
 
 
 class PartVectorError(ValueError):
@@ -77,6 +83,32 @@ def jump_hashes(keys: Keys, buckets: int) -> npt.NDArray[np.int32]:
     return result
 
 
+def pack(loads: Loads, ranks: int) -> list[int]:
+    """The rank of each part, so that no rank has much more than its share of any weight.
+
+    `loads` are parts x weights. Where there are as many ranks as parts, rank i gets part i. Where
+    there are fewer, the heaviest part comes first and goes to the rank that it loads least; every
+    rank gets one. Equal loads give equal ranks. Raises ValueError for more ranks than parts, or
+    none.
+    """
+    parts = len(loads)
+    if not 1 <= ranks <= parts:
+        raise ValueError(f"{ranks} ranks for {parts} parts: must be from 1 to {parts}")
+    if ranks == parts:
+        return list(range(parts))
+    share = loads / np.maximum(loads.sum(axis=0), 1)
+    carried = np.zeros((ranks, loads.shape[1]))
+    held = np.zeros(ranks, np.int64)
+    rank_of = [0] * parts
+    for part in np.argsort(-share.max(axis=1), kind="stable").tolist():
+        after = (carried + share[part]).max(axis=1)
+        rank = int(np.lexsort((held, after))[0])  # the first of the least loaded, the empty before
+        rank_of[part] = rank
+        carried[rank] += share[part]
+        held[rank] += 1
+    return rank_of
+
+
 def write(
     path: Path,
     *,
@@ -84,24 +116,34 @@ def write(
     sites: Mapping[str, int],
     model: str,
     urls: tuple[Keys, Parts] | None = None,
+    directories: Mapping[str, int] | None = None,
+    loads: Loads | None = None,
+    replicated: Sequence[str] = (),
     sessions: Sequence[str] = (),
     metadata: Mapping[str, Any] | None = None,
 ) -> None:
     """Write a part vector: a reader sees the old file or the whole new one, never a piece.
 
-    `urls` are URL keys, each once and in any order, and their parts. `metadata` is anything small
-    that JSON holds. Raises ValueError for a part out of range, a repeated key, or a site with a NUL
-    in its name, which a trie can't hold; OSError.
+    `urls` are URL keys, each once and in any order, and their parts. `directories` are starts of
+    URLs, up to a slash. `loads` are the parts' bytes and requests. `metadata` is anything small
+    that JSON holds. Raises ValueError for a part out of range, a repeated key, a NUL in a name,
+    which a trie can't hold, or a replicated URL of more than one line; OSError.
     """
     kind = np.dtype("<u2" if parts <= 1 << 16 else "<u4")
-    names = sorted(sites)
-    if any("\0" in name for name in names):
-        raise ValueError("sites: a name with NUL belongs to no part")
-    trie = Trie(names)
-    ids = np.fromiter((trie.key_id(name) for name in names), np.int64, len(names))
-    site_parts = np.empty(len(names), kind)
-    site_parts[ids] = _checked([sites[name] for name in names], parts)
-    sections = {"sites": trie.tobytes(), "site_parts": site_parts.tobytes()}
+    sections: dict[str, bytes] = {}
+    sections["sites"], sections["site_parts"] = _table(sites, parts, kind)
+    if directories is not None:
+        table = _table(directories, parts, kind)
+        sections["directories"], sections["directory_parts"] = table
+    if loads is not None:
+        if loads.shape != (parts, 2):
+            raise ValueError(f"loads: must be {parts} parts x 2")
+        sections["loads"] = loads.astype("<i8").tobytes()
+    if replicated:
+        lines = "\n".join(replicated)
+        if lines.count("\n") != len(replicated) - 1:
+            raise ValueError("replicated: a URL is one line, of no part two")
+        sections["replicated"] = lines.encode()
     if urls is not None:
         keys, url_parts = urls
         order = np.argsort(keys)
@@ -112,9 +154,9 @@ def write(
         sections["url_parts"] = _checked(url_parts, parts)[order].astype(kind).tobytes()
 
     # Offsets count from the end of the header, whose length they would otherwise change.
-    table, offset = {}, 0
+    places, offset = {}, 0
     for name, content in sections.items():
-        table[name] = [offset, len(content)]
+        places[name] = [offset, len(content)]
         offset += _padded(len(content))
     header = json.dumps(
         {
@@ -122,7 +164,7 @@ def write(
             "model": model,
             "sessions": list(sessions),
             "metadata": dict(metadata or {}),
-            "sections": table,
+            "sections": places,
         },
         sort_keys=True,
     ).encode()
@@ -142,6 +184,18 @@ def write(
         temporary.replace(path)
     finally:
         temporary.unlink(missing_ok=True)
+
+
+def _table(part_of: Mapping[str, int], parts: int, kind: np.dtype[Any]) -> tuple[bytes, bytes]:
+    """A trie of the names, and the part of each by the trie's number for it."""
+    names = sorted(part_of)
+    if any("\0" in name for name in names):
+        raise ValueError("a name with NUL belongs to no part")
+    trie = Trie(names)
+    ids = np.fromiter((trie.key_id(name) for name in names), np.int64, len(names))
+    numbered = np.empty(len(names), kind)
+    numbered[ids] = _checked([part_of[name] for name in names], parts)
+    return trie.tobytes(), numbered.tobytes()
 
 
 def _padded(length: int) -> int:
@@ -173,14 +227,23 @@ class PartVector:
         def numbers(name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
             return np.frombuffer(section(name), dtype)
 
-        self._view = view  # the trie doesn't hold its buffer: without the mapping it would crash
-        self._trie = Trie()
-        self._trie.map(section("sites"))
+        def trie(name: str) -> Trie:
+            mapped = Trie()
+            if name in header["sections"]:
+                mapped.map(section(name))
+            return mapped
+
+        self._view = view  # a trie doesn't hold its buffer: without the mapping it would crash
+        self._trie = trie("sites")
         self.sites = len(self._trie)
+        self._directories = trie("directories")
+        self._replicated = section("replicated")
+        self.loads: Loads = numbers("loads", np.dtype("<i8")).reshape(-1, 2)  # none, or parts x 2
         self.url_keys: Keys = numbers("url_keys", np.dtype("<u8"))
         self.url_parts: Parts = numbers("url_parts", kind)
         # For single look-ups: memoryviews give plain integers, and faster than arrays.
         self._site_parts = numbers("site_parts", kind).data
+        self._directory_parts = numbers("directory_parts", kind).data
         self._url_keys, self._url_parts = self.url_keys.data, self.url_parts.data
 
     @classmethod
@@ -224,6 +287,34 @@ class PartVector:
         """The part of a page: its own if it is listed by itself, or else that of its site."""
         part = self.url_part(key)
         return self.site_part(site) if part is None else part
+
+    def part_of_url(self, url: str, key: int, site: str) -> int | None:
+        """The part of a page: its own, or else that of the nearest directory, or else its site's.
+
+        Differs from `part` only for pages not listed of sites that lie in several parts.
+        """
+        part = self.url_part(key)
+        if part is not None:
+            return part
+        part = self.directory_part(url)
+        return self.site_part(site) if part is None else part
+
+    @property
+    def has_directories(self) -> bool:
+        return len(self._directory_parts) > 0
+
+    def directory_part(self, url: str) -> int | None:
+        """The part of the nearest listed directory that a URL is in, or None."""
+        if not self._directory_parts:
+            return None  # the common case, at no cost
+        above = self._directories.prefixes(url.partition("?")[0])
+        return self._directory_parts[self._directories[above[-1]]] if above else None
+
+    @cached_property
+    def replicated(self) -> tuple[str, ...]:
+        """The URLs that every rank knows from the start, the most linked-to first."""
+        text = bytes(self._replicated).decode()
+        return tuple(text.split("\n")) if text else ()
 
     def __repr__(self) -> str:
         return (

@@ -8,13 +8,36 @@ import sys
 import numpy as np
 import pytest
 
-from partition import engines, metis
-from partition.engines import EngineError
+from partition import UserError, engines, metis, models, zoltan
+from partition.child import EngineError
+from partition.engines import Partition, Start
 from partition.evaluate import imbalance
-from partition.graph import Graph
+from partition.hypergraph import Hypergraph, connectivity_minus_one
 from partition.metis import Task
+from partition.models import Graph
 
 LOOSE = (0.05, 0.05)
+
+
+def require(engine: str) -> None:
+    """Skip the test where an optional engine isn't installed."""
+    if engine == "mt-kahypar":
+        pytest.importorskip("mtkahypar")
+    elif engine == "zoltan":
+        try:
+            zoltan._driver(zoltan._compiler())
+        except EngineError as error:
+            pytest.skip(f"Zoltan: {error}")
+
+
+@pytest.fixture(autouse=True)
+def cache(tmp_path_factory: pytest.TempPathFactory, monkeypatch: pytest.MonkeyPatch) -> None:
+    """Zoltan's driver is compiled once for all tests."""
+    monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path_factory.getbasetemp() / "cache"))
+
+
+def cut(graph: Graph, parts: int, **options: object) -> Partition:
+    return engines.partition(graph, parts, **({"engine": "metis"} | options))
 
 
 def graph_of(edges: dict[tuple[int, int], int], weights: list[tuple[int, int]]) -> Graph:
@@ -56,7 +79,7 @@ def loads(graph: Graph, part: np.ndarray, parts: int) -> np.ndarray:
 
 
 def test_cuts_where_it_is_cheap() -> None:
-    found = engines.metis(cliques(4, 6), 4, tolerances=LOOSE, seed=0)
+    found = cut(cliques(4, 6), 4, tolerances=LOOSE, seed=0)
     assert found.constraints == 2
     assert found.peak_bytes > 0
     by_clique = found.part.reshape(4, 6)
@@ -69,14 +92,14 @@ def test_both_weights_are_balanced() -> None:
     graph = random_graph(400, 1600)
     graph.weights[:, 0] = np.where(np.arange(400) < 200, 60, 40)
     graph.weights[:, 1] = 100 - graph.weights[:, 0]
-    found = engines.metis(graph, 4, tolerances=LOOSE, seed=0)
+    found = cut(graph, 4, tolerances=LOOSE, seed=0)
     assert max(imbalance(loads(graph, found.part, 4))) <= 0.05
 
 
 def test_equal_seeds_give_equal_parts() -> None:
     graph = random_graph(200, 600)
     one, same, other = (
-        engines.metis(graph, 8, tolerances=LOOSE, seed=seed).part.tolist() for seed in (1, 1, 2)
+        cut(graph, 8, tolerances=LOOSE, seed=seed).part.tolist() for seed in (1, 1, 2)
     )
     assert one == same != other
 
@@ -86,15 +109,15 @@ def test_weights_may_be_zero_or_huge() -> None:
     graph.weights[:100, 0] = 0
     graph.weights[100:, 0] *= 1 << 40
     graph.costs[:] = 1 << 40
-    found = engines.metis(graph, 4, tolerances=LOOSE, seed=0)
+    found = cut(graph, 4, tolerances=LOOSE, seed=0)
     assert max(imbalance(loads(graph, found.part, 4))) <= 0.05
     graph.weights[:, 0] = 0
-    assert len(engines.metis(graph, 4, tolerances=LOOSE, seed=0).part) == 300
+    assert len(cut(graph, 4, tolerances=LOOSE, seed=0).part) == 300
 
 
 def test_no_edges() -> None:
     graph = graph_of({}, [(1, 1)] * 40)
-    found = engines.metis(graph, 4, tolerances=LOOSE, seed=0)
+    found = cut(graph, 4, tolerances=LOOSE, seed=0)
     assert np.bincount(found.part).tolist() == [10] * 4
 
 
@@ -103,7 +126,7 @@ def test_no_edges() -> None:
     [(0, 4, []), (0, 1, []), (3, 1, [0, 0, 0]), (3, 5, [0, 1, 2]), (3, 3, [0, 1, 2])],
 )
 def test_small_cases_need_no_engine(vertices: int, parts: int, expected: list[int]) -> None:
-    found = engines.metis(graph_of({}, [(1, 1)] * vertices), parts, tolerances=LOOSE, seed=0)
+    found = cut(graph_of({}, [(1, 1)] * vertices), parts, tolerances=LOOSE, seed=0)
     assert found.part.tolist() == expected
     assert found.part.dtype == np.int32
 
@@ -130,7 +153,7 @@ def test_a_child_that_dies_is_a_clear_error(
 ) -> None:
     monkeypatch.setattr(engines, "_METIS", (sys.executable, "-c", child))
     with pytest.raises(EngineError, match=message):
-        engines.metis(random_graph(300, 900), 4, tolerances=LOOSE, seed=0)
+        cut(random_graph(300, 900), 4, tolerances=LOOSE, seed=0)
 
 
 def test_what_metis_refuses_is_an_error(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -156,3 +179,66 @@ def test_the_child_ends_when_its_parent_does() -> None:
         assert child.returncode is None
         child.stdin.close()
         assert child.wait(20) == 1
+
+
+@pytest.mark.parametrize("engine", engines.ENGINES)
+def test_every_engine_cuts_a_graph(engine: str) -> None:
+    require(engine)
+    found = cut(cliques(4, 6), 4, engine=engine, tolerances=LOOSE, seed=0)
+    assert np.bincount(found.part).tolist() == [6] * 4
+    assert (found.part.reshape(4, 6) == found.part[::6, None]).all()
+    assert found.constraints == (1 if engine == "mt-kahypar" else 2)
+
+
+@pytest.mark.parametrize("engine", ["multilevel", "mt-kahypar", "zoltan"])
+def test_hypergraph_engines_cut_nets_not_pins(engine: str) -> None:
+    """Twelve nets of 8 pins in two camps, and one net of all: 1 is the least."""
+    require(engine)
+    random = np.random.default_rng(0)
+    nets = [random.choice(20, 8, replace=False) + 20 * (n % 2) for n in range(24)]
+    nets.append(np.arange(40))
+    net = Hypergraph(
+        xpins=np.cumsum([0, *map(len, nets)]),
+        pins=np.concatenate(nets).astype(np.int32),
+        costs=np.ones(len(nets), np.int64),
+        weights=np.ones((40, 2), np.int64),
+    )
+    found = engines.partition(net, 2, engine=engine, tolerances=LOOSE, seed=0)
+    assert connectivity_minus_one(net, found.part) == 1
+
+
+@pytest.mark.parametrize("engine", engines.ENGINES)
+def test_a_weight_that_doesnt_matter(engine: str) -> None:
+    """The first 20 vertices are heavy in bytes, so bytes could never be even with cheap cuts."""
+    require(engine)
+    graph = cliques(2, 20)
+    graph.weights[:20, 0] = 1000
+    found = cut(graph, 2, engine=engine, tolerances=(float("inf"), 0.0), seed=0)
+    assert np.bincount(found.part).tolist() == [20, 20]
+    assert len(set(found.part[:20])) == 1
+
+
+def test_mt_kahypar_repeats_by_seed_and_takes_any_weight() -> None:
+    require("mt-kahypar")
+    graph = random_graph(200, 600)
+    graph.weights[:50, 0] = 0
+    graph.weights[50:, 0] *= 1 << 40
+    graph.costs[:] = 1 << 40
+    one, same = (
+        cut(graph, 8, engine="mt-kahypar", tolerances=LOOSE, seed=1).part for _ in range(2)
+    )
+    assert one.tolist() == same.tolist()
+    nothing = cut(graph_of({}, [(1, 1)] * 9), 2, engine="mt-kahypar", tolerances=LOOSE, seed=1)
+    assert sorted(np.bincount(nothing.part).tolist()) == [4, 5]
+
+
+def test_what_an_engine_cant_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = cliques(2, 4)
+    start = Start(np.zeros(8, np.int32), 0.1)
+    with pytest.raises(UserError, match="metis: can't start from a partition; multilevel can"):
+        cut(graph, 2, tolerances=LOOSE, seed=0, start=start)
+    with pytest.raises(UserError, match="metis: cuts graphs only"):
+        engines.partition(models.as_hypergraph(graph), 2, engine="metis", tolerances=LOOSE, seed=0)
+    monkeypatch.setattr(engines.importlib.util, "find_spec", lambda _: None)
+    with pytest.raises(UserError, match="mt-kahypar: not installed; pip install mtkahypar"):
+        cut(graph, 2, engine="mt-kahypar", tolerances=LOOSE, seed=0)

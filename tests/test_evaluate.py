@@ -2,13 +2,13 @@
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
-from partition import evaluate, graph
-from partition.graph import WebGraph
+from partition import evaluate, webgraph
 from partition.partvector import jump_hash
+from partition.webgraph import WebGraph
 
 # Mt-KaHyPar's toy hypergraph {0,2}, {0,1,3,4}, {3,4,6}, {2,5,6}, each net a page with its links.
 TOY = [(0, 2), (1, 0), (1, 3), (1, 4), (3, 4), (3, 6), (5, 2), (5, 6)]
@@ -17,7 +17,7 @@ TOY_PARTS = np.array([0, 0, 0, 1, 2, 2, 2], np.int32)
 
 def web_of(links: list[tuple[int, int]], n: int, **columns: object) -> WebGraph:
     columns.setdefault("site", list(range(n)))
-    return graph.from_arrays([s for s, _ in links], [t for _, t in links], **columns)
+    return webgraph.from_arrays([s for s, _ in links], [t for _, t in links], **columns)
 
 
 def connectivity_minus_one(nets: list[set[int]], part: list[int]) -> int:
@@ -37,6 +37,7 @@ def assigned_webs(draw: st.DrawFn) -> tuple[WebGraph, list[int], int]:
     return web, column(parts - 1), parts
 
 
+@settings(deadline=None)
 @given(assigned_webs())
 def test_counts_as_by_brute_force(case: tuple[WebGraph, list[int], int]) -> None:
     web, part, parts = case
@@ -56,6 +57,10 @@ def test_counts_as_by_brute_force(case: tuple[WebGraph, list[int], int]) -> None
 
     counts = evaluate.evaluate(web, np.array(part, np.int32), parts)
     assert counts.messages_page_part == len(pages)
+    traffic = [[0] * parts for _ in range(parts)]
+    for page, to in pages:
+        traffic[part[page]][to] += 1
+    assert evaluate.traffic(web, np.array(part, np.int32), parts).tolist() == traffic
     assert counts.messages_site_part == len(sites)
     assert counts.transmissions_target_part == len(sent)
     assert counts.transmission_bytes == sum(int(web.url_bytes[target]) for target, _ in sent)
@@ -63,6 +68,7 @@ def test_counts_as_by_brute_force(case: tuple[WebGraph, list[int], int]) -> None
     assert counts.loads.tolist() == loads
 
 
+@settings(deadline=None)
 @given(assigned_webs())
 def test_messages_and_transmissions_are_connectivity_minus_one(
     case: tuple[WebGraph, list[int], int],
@@ -104,3 +110,19 @@ def test_baselines() -> None:
     assert evaluate.url_hash(web, 7).tolist() == [(2**64 - 1) % 7, 1, 3]
     a, b = (jump_hash(xxh3_64_intdigest(site.encode()), 64) for site in web.sites)
     assert evaluate.site_hash(web, 64).tolist() == [b, a, b]
+
+
+@pytest.mark.parametrize(
+    ("site", "hashed"),
+    [
+        ("http://www.a.co.uk:81", "uk"),
+        ("a.co.uk", "uk"),
+        ("localhost", "localhost"),
+        ("https://10.0.0.1", "10.0.0.1"),
+        ("http://[::1]:81", "::1"),
+    ],
+)
+def test_hierarchical_goes_by_top_level_domain(site: str, hashed: str) -> None:
+    web = web_of([], 1, site=[0], sites=[site])
+    expected = jump_hash(xxh3_64_intdigest(hashed.encode()), 64)
+    assert evaluate.hierarchical(web, 64).tolist() == [expected]

@@ -1,4 +1,4 @@
-"""The web graph from arrays, from session tables and from folders; the site graph."""
+"""The web graph from arrays, from session tables and from folders."""
 
 from pathlib import Path
 from typing import Any
@@ -7,13 +7,13 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import url
 from crawler.ports import OUT_OF_SCOPE, REDIRECT
-from partition import UserError, graph
-from partition.graph import WebGraph
+from partition import UserError, graph, webgraph
+from partition.webgraph import WebGraph
 
 A, B, C = "http://a.example/", "http://a.example/b", "http://c.example:81/x"
 
@@ -74,6 +74,7 @@ def by_url(web: WebGraph, *urls: str) -> list[int]:
     return [keys.index(url.key(text)) for text in urls]
 
 
+@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(
         lambda n: st.tuples(
@@ -85,7 +86,7 @@ def test_arrays_lose_only_repeated_links_and_self_links(
     case: tuple[int, list[tuple[int, int]]],
 ) -> None:
     n, links = case
-    web = graph.from_arrays(
+    web = webgraph.from_arrays(
         [source for source, _ in links], [target for _, target in links], site=[0] * n
     )
     assert links_of(web) == {(source, target) for source, target in links if source != target}
@@ -171,6 +172,79 @@ def test_sites_that_are_domains(tmp_path: Path) -> None:
     assert web.sites[web.site[other]] == "http://b.example"
 
 
+def test_domains_of_pages_never_fetched(tmp_path: Path) -> None:
+    """If session.toml says that sites are domains, a site nobody has seen is a domain too."""
+    targets = {
+        "http://www.b.example/": "b.example",
+        "http://x.y.github.io/": "y.github.io",  # a public suffix of the private kind
+        "http://localhost:81/": "localhost",
+        "http://127.0.0.1/": "127.0.0.1",
+        "http://[::1]:81/": "::1",
+    }
+    start = "http://www.a.example/"
+    folder = session(tmp_path, [(start, "a.example", 1, 1.0)], [(start, to, 0) for to in targets])
+    (folder / "session.toml").write_text('[assignment]\nsite = "domain"\n')
+    web = graph.read([folder])
+    sites = [web.sites[web.site[page]] for page in by_url(web, *targets)]
+    assert sites == list(targets.values())
+
+
+def test_sessions_must_agree_on_what_a_site_is(tmp_path: Path) -> None:
+    page = [(A, "http://a.example", 1, 1.0)]
+    folders = [session(tmp_path / name, page, []) for name in ("authority", "domain")]
+    for folder in folders:
+        (folder / "session.toml").write_text(f'[assignment]\nsite = "{folder.name}"\n')
+    with pytest.raises(UserError, match=r"assignment.site differs; must be the same in all"):
+        graph.read(folders)
+    (folders[0] / "session.toml").write_text("site = ")
+    with pytest.raises(UserError, match=r"session.toml: not the file of a session"):
+        graph.read(folders)
+
+
+def test_texts_are_read_again(tmp_path: Path) -> None:
+    """Of fetched pages and others, in any order and more than once."""
+    first = session(tmp_path / "1", [(A, "a", 1, 1.0)], [(A, C, 0), (A, A, 0)])
+    second = session(tmp_path / "2", [(B, "a", 1, 1.0)], [])
+    folder = directory(
+        tmp_path / "3",
+        {"id": [7, 5, 6], "url": [A, B, C], "site": ["a", "b", "c"]},
+        {"src": [7], "dst": [5]},
+    )
+    for web in (graph.read([first, second]), graph.read([folder])):
+        assert web.texts
+        wanted = by_url(web, C, A, B, A)
+        assert web.texts(np.array(wanted, np.int32)) == [C, A, B, A]
+        assert web.texts(np.array([], np.int32)) == []
+
+
+def test_addresses(tmp_path: Path) -> None:
+    folder = session(tmp_path, [(A, "a", 1, 1.0)], [])
+    with pytest.raises(UserError, match=r"sites.parquet: addresses are needed, of a session"):
+        graph.addresses(folder)
+    table = pa.table({"site": ["a", "b", "c"], "address": ["10.0.0.1", None, "10.0.0.1"]})
+    pq.write_table(table, folder / "tables" / "sites.parquet")
+    assert graph.addresses(folder) == {"a": "10.0.0.1", "c": "10.0.0.1"}
+
+
+def test_popular_pages_and_the_web_without_links_to_them() -> None:
+    """Pages 1 and 2 have two links each, of which 2 has the lower key."""
+    links = [(0, 1), (0, 2), (0, 3), (3, 1), (3, 2)]
+    web = webgraph.from_arrays(*zip(*links, strict=True), site=[0] * 4, key=[0, 9, 5, 7])
+    assert webgraph.popular(web, 2).tolist() == [2, 1]
+    assert webgraph.popular(web, 99).tolist() == [2, 1, 3, 0]
+    less = webgraph.without_links_to(web, np.array([1], np.int32))
+    assert links_of(less) == {(0, 2), (0, 3), (3, 2)}
+    assert less.xadj.tolist() == [0, 2, 2, 2, 3]
+
+
+def test_majority() -> None:
+    """Group 0 has parts 1, 1, 0; group 1 parts 2 and 0; group 2 nobody in a part; 3 nobody."""
+    group = np.array([0, 0, 0, 1, 1, 2], np.int32)
+    part = np.array([1, 1, 0, 2, 0, -1], np.int32)
+    assert webgraph.majority(group, part, 4).tolist() == [1, 0, -1, -1]
+    assert webgraph.majority(group, part * 0 - 1, 4).tolist() == [-1] * 4
+
+
 def test_directory(tmp_path: Path) -> None:
     folder = directory(
         tmp_path,
@@ -228,19 +302,3 @@ def test_other_mistakes(tmp_path: Path) -> None:
     orphan = session(tmp_path / "orphan", [(A, "a", 1, 1.0)], [(B, A, 0)])
     with pytest.raises(UserError, match="a source_key isn't in"):
         graph.read([orphan])
-
-
-def test_site_graph() -> None:
-    """Sites X (pages 0, 1), Y (2), Z (3): two links X -> Y, one back, one Y -> Z."""
-    web = graph.from_arrays(
-        [0, 0, 1, 2, 2],
-        [1, 2, 2, 0, 3],
-        site=[0, 0, 1, 2],
-        bytes=[10, 20, 5, 0],
-        url_bytes=[1, 10, 100, 1000],
-    )
-    sites = graph.site_graph(web)
-    assert sites.weights.tolist() == [[30, 2], [5, 1], [0, 1]]
-    assert sites.xadj.tolist() == [0, 1, 3, 4]
-    assert sites.adj.tolist() == [1, 0, 2, 1]
-    assert sites.costs.tolist() == [201, 201, 1000, 1000]

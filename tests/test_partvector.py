@@ -4,11 +4,11 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from partition import partvector
-from partition.partvector import PartVector, PartVectorError, jump_hash, jump_hashes
+from partition.partvector import PartVector, PartVectorError, jump_hash, jump_hashes, pack
 
 KEYS = st.integers(0, 2**64 - 1)
 SITES = {"https://a.example": 0, "https://b.example:8080": 2, "https://ümlaut.example": 1}
@@ -43,6 +43,7 @@ def test_page_goes_before_its_site(tmp_path: Path) -> None:
     assert vector.part(6, "https://nowhere.example") is None
 
 
+@settings(deadline=None)
 @given(
     sites=st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
@@ -67,6 +68,64 @@ def test_looks_up_like_dicts(
         assert vector.url_part(key) == urls.get(key)
 
 
+def test_the_nearest_directory_goes_before_the_site(tmp_path: Path) -> None:
+    directories = {"https://a.example/x/": 1, "https://a.example/x/y/": 2}
+    path = write(tmp_path / "pv", urls=arrays({5: 0}), directories=directories)
+    vector = PartVector.open(path)
+    assert vector.has_directories
+    for text, part in {
+        "https://a.example/x/y/z/1": 2,
+        "https://a.example/x/y?to=/x/y/": 1,
+        "https://a.example/x": 0,
+        "https://nowhere.example/x/": None,
+    }.items():
+        assert vector.part_of_url(text, 6, text[: text.index("/", 8)]) == part
+    assert vector.part_of_url("https://a.example/x/y/z", 5, "https://a.example") == 0
+    plain = PartVector.open(write(tmp_path / "plain"))
+    assert not plain.has_directories
+    assert plain.part_of_url("https://a.example/x/", 6, "https://a.example") == 0
+
+
+def test_loads_and_replicated_urls(tmp_path: Path) -> None:
+    loads = np.array([[1, 2], [3, 4], [1 << 40, 6]])
+    urls = ["https://a.example/", "https://b.example/"]
+    vector = PartVector.open(write(tmp_path / "pv", loads=loads, replicated=urls))
+    assert vector.loads.tolist() == loads.tolist()
+    assert vector.replicated == tuple(urls)
+    plain = PartVector.open(write(tmp_path / "plain"))
+    assert (plain.loads.shape, plain.replicated) == ((0, 2), ())
+
+
+def test_parts_are_packed_by_both_loads() -> None:
+    """Two parts heavy in bytes, two in requests: a rank gets one of each."""
+    loads = np.array([[90, 10], [90, 10], [10, 90], [10, 90]])
+    assert pack(loads, 2) == [0, 1, 0, 1]
+    assert pack(loads, 4) == [0, 1, 2, 3]
+    assert pack(loads, 1) == [0] * 4
+    for ranks in (0, 5):
+        with pytest.raises(ValueError, match=f"{ranks} ranks for 4 parts: must be from 1 to 4"):
+            pack(loads, ranks)
+
+
+@settings(deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=20),
+    st.integers(1, 20),
+)
+def test_every_rank_gets_a_part_and_none_too_much(loads: list[tuple[int, int]], ranks: int) -> None:
+    """No rank has more than its share and the heaviest part, for each of the weights."""
+    ranks = min(ranks, len(loads))
+    rank_of = pack(np.array(loads), ranks)
+    assert set(rank_of) == set(range(ranks))
+    assert rank_of == pack(np.array(loads), ranks)
+    if ranks == len(loads):
+        return
+    share = np.array(loads) / np.maximum(np.sum(loads, axis=0), 1)
+    carried = np.zeros((ranks, 2))
+    np.add.at(carried, rank_of, share)
+    assert carried.max() <= 2 / ranks + share.max() + 1e-9
+
+
 @pytest.mark.parametrize(("parts", "width"), [(1 << 16, 2), ((1 << 16) + 1, 4)])
 def test_parts_are_as_wide_as_needed(tmp_path: Path, parts: int, width: int) -> None:
     urls = np.array([1], np.uint64), np.array([parts - 1])
@@ -87,6 +146,7 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
+@settings(deadline=None)
 @given(st.data())
 def test_any_damage_is_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -142,6 +202,9 @@ def test_refusal_says_path_what_and_what_is_allowed(
         {"urls": (np.array([1], np.uint64), np.array([3]))},
         {"urls": (np.array([1, 1], np.uint64), np.array([0, 1]))},
         {"urls": (np.array([1, 2], np.uint64), np.array([0]))},
+        {"directories": {"https://a.example/": 3}},
+        {"loads": np.zeros((2, 2), np.int64)},
+        {"replicated": ["https://a.example/\nhttps://b.example/"]},
     ],
 )
 def test_impossible_content_isnt_written(tmp_path: Path, changes: dict[str, object]) -> None:
@@ -171,12 +234,14 @@ def test_jump_hash_as_elsewhere(key: int, buckets: int, bucket: int) -> None:
     assert jump_hash(key, buckets) == bucket
 
 
+@settings(deadline=None)
 @given(st.lists(KEYS), st.integers(1, 100_000))
 def test_jump_hashes_are_jump_hash(keys: list[int], buckets: int) -> None:
     expected = [jump_hash(key, buckets) for key in keys]
     assert jump_hashes(np.array(keys, np.uint64), buckets).tolist() == expected
 
 
+@settings(deadline=None)
 @given(KEYS, st.integers(1, 1000))
 def test_one_more_bucket_moves_keys_only_there(key: int, buckets: int) -> None:
     before, after = jump_hash(key, buckets), jump_hash(key, buckets + 1)

@@ -1,0 +1,202 @@
+"""Hypergraphs with two weights a vertex, and what a partition of one costs.
+
+A net connects any number of vertices, its pins. The connectivity of a net is the number of parts
+that its pins touch; connectivity - 1, summed over nets with their costs, is what the crawler's
+messages come to (see `partition.evaluate`). Everything here takes time linear in the pins.
+"""
+
+from dataclasses import dataclass
+
+import numpy as np
+import numpy.typing as npt
+from numba import njit
+
+from partition.webgraph import Ids, Ints
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class Hypergraph:
+    """Net e has the pins `pins[xpins[e]:xpins[e + 1]]`.
+
+    A pin may stand in a net more than once, and nets may be alike; `simplify` clears that away.
+    Raises ValueError for arrays that don't fit together.
+    """
+
+    xpins: Ints  # nets + 1
+    pins: Ids
+    costs: Ints  # of the nets, 0 or more
+    weights: Ints  # vertices x 2: bytes, requests; 0 or more
+
+    def __post_init__(self) -> None:
+        if self.weights.ndim != 2 or self.weights.shape[1] != 2:
+            raise ValueError(f"weights: shape {self.weights.shape}; must be (vertices, 2)")
+        if len(self.xpins) != self.nets + 1 or self.xpins[0] or self.xpins[-1] != len(self.pins):
+            raise ValueError("xpins: must have nets + 1 entries, from 0 to the number of pins")
+        if (np.diff(self.xpins) < 0).any():
+            raise ValueError("xpins: must not descend")
+        if len(self.pins) and not 0 <= self.pins.min() <= self.pins.max() < self.vertices:
+            raise ValueError(f"pins: must be from 0 to {self.vertices - 1}")
+        for name, numbers in (("costs", self.costs), ("weights", self.weights)):
+            if numbers.size and numbers.min() < 0:
+                raise ValueError(f"{name}: must not be negative")
+
+    @property
+    def vertices(self) -> int:
+        return len(self.weights)
+
+    @property
+    def nets(self) -> int:
+        return len(self.costs)
+
+    def nets_of_vertices(self) -> tuple[Ints, Ids]:
+        """The transpose: vertex v is a pin of nets `nets[xnets[v]:xnets[v + 1]]`, ascending."""
+        xnets, nets = _transposed(self.xpins, self.pins, self.vertices)
+        return xnets, nets
+
+
+def connectivity_minus_one(h: Hypergraph, part: Ids) -> int:
+    """Each net's cost times the parts it touches beyond the first. Parts are numbered from 0."""
+    spread = _connectivities(h.xpins, h.pins, part, _parts(part))
+    return int((np.maximum(spread - 1, 0) * h.costs).sum())
+
+
+def cut_net(h: Hypergraph, part: Ids) -> int:
+    """The costs of the nets that touch more than one part."""
+    spread = _connectivities(h.xpins, h.pins, part, _parts(part))
+    return int(h.costs[spread > 1].sum())
+
+
+def imbalances(h: Hypergraph, part: Ids, parts: int) -> tuple[float, float]:
+    """W_max / W_avg - 1 of both weights, W_avg being the exact mean; 0 where there is no weight."""
+    loads = part_loads(h.weights, part, parts)
+    heaviest, totals = loads.max(axis=0), loads.sum(axis=0)
+    first, second = (
+        (int(most) * parts - int(total)) / int(total) if total else 0.0
+        for most, total in zip(heaviest, totals, strict=True)
+    )
+    return first, second
+
+
+def part_loads(weights: Ints, part: Ids, parts: int) -> Ints:
+    """The two weights of each part, parts x 2."""
+    loads = np.zeros((parts, 2), np.int64)
+    np.add.at(loads, part, weights)
+    return loads
+
+
+def simplify(h: Hypergraph) -> Hypergraph:
+    """The same costs from fewer pins: distinct pins, no net of one pin, alike nets made one."""
+    return contract(h, np.arange(h.vertices, dtype=np.int32), h.vertices)
+
+
+def contract(h: Hypergraph, unit: Ids, units: int) -> Hypergraph:
+    """The simplified hypergraph on groups of vertices: `unit` maps each vertex to its group.
+
+    Vertices whose unit is -1 are left out, with their pins and weights. A partition of the result
+    costs what its projection costs in `h`, up to the nets' parts among what is left out.
+    """
+    xpins, pins, costs, weights = _contracted(h.xpins, h.pins, h.costs, h.weights, unit, units)
+    return Hypergraph(xpins, pins, costs, weights)
+
+
+def _parts(part: Ids) -> int:
+    return int(part.max(initial=-1)) + 1
+
+
+@njit(cache=True)
+def _connectivities(
+    xpins: Ints, pins: Ids, part: Ids, parts: int
+) -> npt.NDArray[np.int64]:  # pragma: no cover - compiled
+    spread = np.zeros(len(xpins) - 1, np.int64)
+    mark = np.full(parts, -1, np.int64)  # the last net that touched the part
+    for e in range(len(spread)):
+        for i in range(xpins[e], xpins[e + 1]):
+            b = part[pins[i]]
+            if mark[b] != e:
+                mark[b] = e
+                spread[e] += 1
+    return spread
+
+
+@njit(cache=True)
+def _transposed(
+    xpins: Ints, pins: Ids, vertices: int
+) -> tuple[Ints, Ids]:  # pragma: no cover - compiled
+    xnets = np.zeros(vertices + 2, np.int64)  # two ahead, so that filling leaves it in its place
+    for v in pins:
+        xnets[v + 2] += 1
+    for v in range(vertices):
+        xnets[v + 2] += xnets[v + 1]
+    nets = np.empty(len(pins), np.int32)
+    for e in range(len(xpins) - 1):
+        for i in range(xpins[e], xpins[e + 1]):
+            v = pins[i] + 1
+            nets[xnets[v]] = e
+            xnets[v] += 1
+    return xnets[:-1].copy(), nets
+
+
+@njit(cache=True)
+def _contracted(
+    xpins: Ints, pins: Ids, costs: Ints, weights: Ints, unit: Ids, units: int
+) -> tuple[Ints, Ids, Ints, Ints]:  # pragma: no cover - compiled
+    # One pass: a net is written after the last one kept, and taken back if it has fewer than two
+    # pins or is alike to a kept one. Those are found by a hash of the set of pins in an open
+    # table; that they are alike is then seen from the marks, which show this net's pins.
+    nets = len(costs)
+    new_xpins = np.zeros(nets + 1, np.int64)
+    new_pins = np.empty(len(pins), np.int32)
+    new_costs = np.empty(nets, np.int64)
+    hashes = np.empty(nets, np.uint64)
+    size = 4
+    while size < 2 * nets:
+        size *= 2
+    table = np.full(size, -1, np.int32)
+    mark = np.full(units, -1, np.int64)
+    kept = 0
+    for e in range(nets):
+        start = new_xpins[kept]
+        end = start
+        digest = np.uint64(0)
+        for i in range(xpins[e], xpins[e + 1]):
+            u = unit[pins[i]]
+            if u >= 0 and mark[u] != e:
+                mark[u] = e
+                new_pins[end] = u
+                end += 1
+                x = np.uint64(u + 1) * np.uint64(0x9E3779B97F4A7C15)
+                x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+                x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+                digest += x ^ (x >> np.uint64(31))
+        if end - start < 2 or costs[e] == 0:
+            continue
+        at = np.int64(digest & np.uint64(size - 1))
+        while True:
+            other = table[at]
+            if other < 0:
+                table[at] = kept
+                hashes[kept] = digest
+                new_costs[kept] = costs[e]
+                kept += 1
+                new_xpins[kept] = end
+                break
+            first, last = new_xpins[other], new_xpins[other + 1]
+            if hashes[other] == digest and last - first == end - start:
+                alike = True
+                for i in range(first, last):
+                    if mark[new_pins[i]] != e:
+                        alike = False
+                        break
+                if alike:
+                    new_costs[other] += costs[e]
+                    break
+            at = (at + 1) & (size - 1)
+    new_weights = np.zeros((units, 2), np.int64)
+    for v in range(len(unit)):
+        u = unit[v]
+        if u >= 0:
+            new_weights[u, 0] += weights[v, 0]
+            new_weights[u, 1] += weights[v, 1]
+    used = new_xpins[kept]
+    new_xpins = new_xpins[: kept + 1].copy()
+    return new_xpins, new_pins[:used].copy(), new_costs[:kept].copy(), new_weights

@@ -1,0 +1,58 @@
+"""Mt-KaHyPar, in a child process of its own. It balances one weight.
+
+The preset is DEFAULT on one thread, so that equal seeds give equal parts.
+"""
+
+from itertools import pairwise
+from typing import Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from partition import child
+
+Array = npt.NDArray[Any]
+
+_TOTAL: Final = (
+    1 << 30
+)  # what the weights, and the costs, sum to at most: its integers have 32 bits
+
+
+class Task(NamedTuple):
+    xpins: Array  # nets + 1
+    pins: Array
+    costs: Array  # of the nets
+    weights: Array  # of the vertices, only these are balanced
+    parts: int
+    tolerance: float
+    seed: int
+
+
+def partition(task: Task) -> tuple[Array, int]:
+    import mtkahypar  # type: ignore[import-not-found]  # noqa: PLC0415 - optional
+
+    kahypar = mtkahypar.initialize(1, print_warnings=False)
+    mtkahypar.set_seed(task.seed)
+    context = kahypar.context_from_preset(mtkahypar.PresetType.DEFAULT)
+    context.set_partitioning_parameters(task.parts, task.tolerance, mtkahypar.Objective.KM1)
+    context.logging = False
+    hypergraph = kahypar.create_hypergraph(
+        context,
+        len(task.weights),
+        len(task.costs),
+        [task.pins[low:high] for low, high in pairwise(task.xpins.tolist())],
+        _small(task.weights, least=0),
+        _small(task.costs, least=1),
+    )
+    part = hypergraph.partition(context).get_partition()
+    return np.array(part, np.int32), 1
+
+
+def _small(numbers: Array, least: int) -> Array:
+    """As they are if their sum is below _TOTAL, or else in the same proportions."""
+    factor = min(1, _TOTAL / max(float(numbers.sum()), 1))
+    return np.maximum(np.rint(numbers * factor), least).astype(np.int32)
+
+
+def serve() -> None:
+    child.serve(partition)

@@ -1,0 +1,191 @@
+"""Balance: from any partition to one within the caps of both weights, at little cost.
+
+What a part has beyond its caps is its pressure: the squares of both shares in excess, so that one
+large excess weighs more than two small ones. A move may overfill one weight of a part as long as
+the pressure of all falls; greedy moves from the worst part alone get stuck. Where no single move
+lowers the pressure, two vertices change places.
+"""
+
+import numpy as np
+from numba import njit
+
+from partition.multilevel.state import State, feasible, may_leave, move
+from partition.webgraph import Ids, Ints
+
+_ROUNDS = 30
+_SWAPS = 200
+_SAMPLES = 1000  # pairs looked at for a swap
+
+
+def rebalance(s: State, rng: np.random.Generator, aim: float = 0.99) -> bool:
+    """Bring all loads within the caps; returns whether that came about.
+
+    It works towards `aim` of the caps, which leaves room for the refinement after it.
+    """
+    if feasible(s):
+        return True
+    _relieve(s, aim, _ROUNDS)
+    if not feasible(s):
+        _swap(s, aim, _SWAPS, _SAMPLES, int(rng.integers(1 << 31)))
+    return feasible(s)
+
+
+@njit(cache=True)
+def _over(s: State) -> bool:  # pragma: no cover - compiled
+    for b in range(len(s.caps)):
+        if s.loads[b, 0] > s.caps[b, 0] or s.loads[b, 1] > s.caps[b, 1]:
+            return True
+    return False
+
+
+@njit(cache=True)
+def pressure(
+    s: State, b: int, first: int, second: int, aim: float
+) -> float:  # pragma: no cover - compiled
+    """Of part b, with so much more of both weights."""
+    x = (s.loads[b, 0] + first) / s.caps[b, 0] - aim
+    y = (s.loads[b, 1] + second) / s.caps[b, 1] - aim
+    return (x * x if x > 0 else 0.0) + (y * y if y > 0 else 0.0)
+
+
+@njit(cache=True)
+def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no cover - compiled
+    """Where v lowers the pressure at the least cost per relief, and that rate; or -1.
+
+    Where a move gains, the rate is negative, and more relief is better still.
+    """
+    a = s.part[v]
+    first, second = s.weights[v]
+    relief_a = pressure(s, a, 0, 0, aim) - pressure(s, a, -first, -second, aim)
+    best = -1
+    lowest = np.inf
+    if relief_a > 0 and (s.loads[a, 0] > s.caps[a, 0] or s.loads[a, 1] > s.caps[a, 1]):
+        for b in range(len(s.caps)):
+            if b == a or not may_leave(s, v, b):
+                continue
+            relief = relief_a + pressure(s, b, 0, 0, aim) - pressure(s, b, first, second, aim)
+            if relief > 1e-12:
+                loss = float(s.stay[v] - s.conn[v, b])
+                rate = (loss + 0.01) / relief if loss >= 0 else loss * relief
+                if rate < lowest:
+                    lowest = rate
+                    best = b
+    return best, lowest
+
+
+@njit(cache=True)
+def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - compiled
+    vertices = len(s.part)
+    seen = np.zeros(vertices, np.int64)
+    touched = np.empty(vertices, np.int32)
+    rate = np.empty(vertices, np.float64)
+    clock = 0
+    for _ in range(rounds):
+        for v in range(vertices):
+            _, rate[v] = _cheapest(s, v, aim)
+        moved = False
+        for v in np.argsort(rate):
+            if rate[v] == np.inf:
+                break
+            b, now = _cheapest(s, v, aim)
+            # Loads and gains change on the way: what has become dear waits for the next round.
+            if b < 0 or (rate[v] > 0 and now > 4 * rate[v]):
+                continue
+            clock += 1
+            move(s, v, b, seen, clock, touched, 0)
+            moved = True
+            if not _over(s):
+                return
+        if not moved:
+            return
+
+
+@njit(cache=True)
+def _swap(
+    s: State, aim: float, swaps: int, samples: int, seed: int
+) -> None:  # pragma: no cover - compiled
+    """Vertices of the part under most pressure change places with others, the best of a sample."""
+    np.random.seed(seed)
+    vertices = len(s.part)
+    seen = np.zeros(vertices, np.int64)
+    touched = np.empty(vertices, np.int32)
+    clock = 0
+    stuck = np.zeros(len(s.caps), np.bool_)
+    for _ in range(swaps):
+        if not _over(s):
+            return
+        a = -1
+        highest = 0.0
+        for b in range(len(s.caps)):
+            p = pressure(s, b, 0, 0, aim)
+            if not stuck[b] and p > highest:
+                highest = p
+                a = b
+        if a < 0:
+            return
+        inside = np.flatnonzero(s.part == a)
+        outside = np.flatnonzero(s.part != a)
+        pairs = len(inside) * len(outside)
+        best_v = -1
+        best_u = -1
+        lowest = np.inf
+        for i in range(min(samples, pairs)):
+            if pairs <= samples:
+                v = inside[i // len(outside)]
+                u = outside[i % len(outside)]
+            else:
+                v = inside[np.random.randint(len(inside))]
+                u = outside[np.random.randint(len(outside))]
+            b = s.part[u]
+            if s.away[0] + s.weights[v, 0] + s.weights[u, 0] > s.away[1] and (
+                s.home[v] == a or s.home[u] == b
+            ):
+                continue
+            first = s.weights[u, 0] - s.weights[v, 0]
+            second = s.weights[u, 1] - s.weights[v, 1]
+            relief = (
+                highest
+                + pressure(s, b, 0, 0, aim)
+                - pressure(s, a, first, second, aim)
+                - pressure(s, b, -first, -second, aim)
+            )
+            if relief > 1e-9:
+                loss = s.stay[v] - s.conn[v, b] + s.stay[u] - s.conn[u, a]
+                rate = (loss + 1.0) / relief if loss >= 0 else loss * relief
+                if rate < lowest:
+                    lowest = rate
+                    best_v = v
+                    best_u = u
+        if best_v < 0:
+            stuck[a] = True
+            continue
+        b = s.part[best_u]
+        clock += 1
+        move(s, best_v, b, seen, clock, touched, 0)
+        clock += 1
+        move(s, best_u, a, seen, clock, touched, 0)
+        stuck[:] = False
+
+
+@njit(cache=True)
+def pack(weights: Ints, order: Ids, loads: Ints, caps: Ints) -> Ids:  # pragma: no cover - compiled
+    """The part of each vertex, one by one in this order into the part that it leaves least full.
+
+    `loads`, which what is there already weighs, are changed in place.
+    """
+    part = np.empty(len(order), np.int32)
+    for v in order:
+        best = 0
+        lowest = np.inf
+        for b in range(len(caps)):
+            x = (loads[b, 0] + weights[v, 0]) / caps[b, 0]
+            y = (loads[b, 1] + weights[v, 1]) / caps[b, 1]
+            # The fuller weight decides; the other, in small, which of two equal ones.
+            fill = max(x, y) + 1e-3 * min(x, y)
+            if fill < lowest:
+                lowest = fill
+                best = b
+        part[v] = best
+        loads[best, 0] += weights[v, 0]
+        loads[best, 1] += weights[v, 1]
+    return part

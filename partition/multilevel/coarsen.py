@@ -1,0 +1,99 @@
+"""Coarsening: vertices that share nets become one, until few are left.
+
+A vertex joins the neighbour, or the neighbour's cluster, to which its nets tie it most: a net ties
+each two of its pins by its cost / (pins - 1). A cluster may not outgrow a share of a part in either
+weight, or balance would be lost, and never joins vertices of different labels, which is how a later
+cycle keeps the partition that it has.
+"""
+
+import numpy as np
+from numba import njit
+
+from partition.hypergraph import Hypergraph
+from partition.webgraph import Ids, Ints
+
+
+def cluster(
+    h: Hypergraph,
+    label: Ids,
+    *,
+    bounds: Ints,
+    target: int,
+    widest: int,
+    rng: np.random.Generator,
+) -> tuple[Ids, int]:
+    """The cluster of each vertex, and their number: `target` or, where that can't be, more.
+
+    `bounds` are the two weights that a cluster may have; nets of more than `widest` pins tie
+    nothing.
+    """
+    xnets, nets = h.nets_of_vertices()
+    order = rng.permutation(h.vertices).astype(np.int32)
+    leader = _clustered(
+        h.xpins, h.pins, h.costs, xnets, nets, h.weights, label, order, bounds, target, widest
+    )
+    is_leader = leader == np.arange(h.vertices)
+    number = np.cumsum(is_leader, dtype=np.int32) - np.int32(1)
+    return number[leader], int(is_leader.sum())
+
+
+@njit(cache=True)
+def _clustered(
+    xpins: Ints,
+    pins: Ids,
+    costs: Ints,
+    xnets: Ints,
+    nets: Ids,
+    weights: Ints,
+    label: Ids,
+    order: Ids,
+    bounds: Ints,
+    target: int,
+    widest: int,
+) -> Ids:  # pragma: no cover - compiled
+    vertices = len(order)
+    leader = np.arange(vertices).astype(np.int32)
+    weight = weights.copy()  # of the cluster that a vertex leads
+    joined = np.zeros(vertices, np.bool_)  # leads others, so must stay
+    ties = np.zeros(vertices, np.float64)
+    near = np.empty(vertices, np.int32)
+    left = vertices
+    for v in order:
+        if left <= target:
+            break
+        if leader[v] != v or joined[v]:
+            continue
+        found = 0
+        for j in range(xnets[v], xnets[v + 1]):
+            e = nets[j]
+            size = xpins[e + 1] - xpins[e]
+            if size > widest:
+                continue
+            tie = costs[e] / (size - 1.0)
+            for i in range(xpins[e], xpins[e + 1]):
+                u = leader[pins[i]]
+                if u != v and label[u] == label[v]:
+                    if ties[u] == 0:
+                        near[found] = u
+                        found += 1
+                    ties[u] += tie
+        best = -1
+        most = 0.0
+        for i in range(found):
+            u = near[i]
+            first = weight[u, 0] + weights[v, 0]
+            second = weight[u, 1] + weights[v, 1]
+            if first <= bounds[0] and second <= bounds[1]:
+                # Of two equal ties the lighter cluster is the better: it leaves more room.
+                tie = ties[u] / (1.0 + weight[u, 0] / bounds[0] + weight[u, 1] / bounds[1])
+                if tie > most:
+                    most = tie
+                    best = u
+            ties[u] = 0
+        if best >= 0:
+            leader[v] = best
+            joined[best] = True
+            weight[best, 0] += weights[v, 0]
+            weight[best, 1] += weights[v, 1]
+            left -= 1
+    return leader

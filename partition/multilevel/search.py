@@ -1,0 +1,227 @@
+"""Local search after Fiduccia and Mattheyses, over k parts: moves that lose, taken back in time.
+
+It goes only where a vertex fits (`state.fits`), so that a feasible partition stays feasible. Both
+functions here keep the vertices that they may move next in a heap, by gain.
+"""
+
+import numpy as np
+from numba import njit
+
+from partition.multilevel.state import State, fits, move
+from partition.webgraph import Ids, Ints
+
+
+@njit(cache=True)
+def search(
+    s: State, order: Ids, seeds: int, patience: int, wide: int
+) -> int:  # pragma: no cover - compiled
+    """Local searches from `seeds` vertices at a time, over all in this order; returns the gain.
+
+    A search moves the vertex that gains most, or loses least, each at most once, and looks on at
+    the vertices whose gains that changed. It ends after `patience` moves without a new best, and
+    takes back all after the best. What a search has moved is left alone by those after it.
+    """
+    vertices = len(s.part)
+    seen = np.zeros(vertices, np.int64)
+    touched = np.empty(vertices, np.int32)
+    heap = np.empty(vertices, np.int32)
+    place = np.full(vertices, -1, np.int32)  # in the heap
+    key = np.empty(vertices, np.int64)
+    target = np.empty(vertices, np.int32)
+    locked = np.zeros(vertices, np.bool_)
+    trail = np.empty(vertices, np.int32)
+    came_from = np.empty(vertices, np.int32)
+    clock = 0
+    total = 0
+    at = 0
+    while at < len(order):
+        size = 0
+        while at < len(order) and size < seeds:
+            v = order[at]
+            at += 1
+            if not locked[v]:
+                b, gain = _best(s, v)
+                if b >= 0:
+                    target[v] = b
+                    size = _push(heap, place, key, size, v, gain)
+        moves = 0
+        kept = 0
+        gained = 0
+        most = 0
+        while size > 0 and moves - kept < patience:
+            v = heap[0]
+            b = target[v]
+            if not fits(s, v, b) or s.conn[v, b] - s.stay[v] != key[v]:
+                b, gain = _best(s, v)
+                if b < 0:
+                    size = _remove(heap, place, key, size, v)
+                    continue
+                target[v] = b
+                if gain < key[v]:
+                    _change(heap, place, key, size, v, gain)
+                    continue
+                key[v] = gain
+            size = _remove(heap, place, key, size, v)
+            locked[v] = True
+            gained += key[v]
+            trail[moves] = v
+            came_from[moves] = s.part[v]
+            moves += 1
+            clock += 1
+            changed = move(s, v, b, seen, clock, touched, wide)
+            if gained > most:
+                most = gained
+                kept = moves
+            for i in range(changed):
+                u = touched[i]
+                if locked[u]:
+                    continue
+                b, gain = _best(s, u)
+                if b < 0:
+                    if place[u] >= 0:
+                        size = _remove(heap, place, key, size, u)
+                    continue
+                target[u] = b
+                if place[u] >= 0:
+                    _change(heap, place, key, size, u, gain)
+                else:
+                    size = _push(heap, place, key, size, u, gain)
+        for i in range(moves - 1, kept - 1, -1):
+            v = trail[i]
+            clock += 1
+            move(s, v, came_from[i], seen, clock, touched, 0)
+            locked[v] = False
+        for i in range(size):
+            place[heap[i]] = -1
+        total += most
+    return total
+
+
+@njit(cache=True)
+def _push(
+    heap: Ids, place: Ids, key: Ints, size: int, v: int, k: int
+) -> int:  # pragma: no cover - compiled
+    heap[size] = v
+    place[v] = size
+    key[v] = k
+    _up(heap, place, key, size)
+    return size + 1
+
+
+@njit(cache=True)
+def _remove(
+    heap: Ids, place: Ids, key: Ints, size: int, v: int
+) -> int:  # pragma: no cover - compiled
+    i = place[v]
+    place[v] = -1
+    size -= 1
+    if i < size:
+        heap[i] = heap[size]
+        place[heap[i]] = i
+        _up(heap, place, key, i)
+        _down(heap, place, key, size, i)
+    return size
+
+
+@njit(cache=True)
+def _change(
+    heap: Ids, place: Ids, key: Ints, size: int, v: int, k: int
+) -> None:  # pragma: no cover - compiled
+    key[v] = k
+    _up(heap, place, key, place[v])
+    _down(heap, place, key, size, place[v])
+
+
+@njit(cache=True)
+def _up(heap: Ids, place: Ids, key: Ints, i: int) -> None:  # pragma: no cover - compiled
+    v = heap[i]
+    while i > 0:
+        above = (i - 1) >> 1
+        if key[heap[above]] >= key[v]:
+            break
+        heap[i] = heap[above]
+        place[heap[i]] = i
+        i = above
+    heap[i] = v
+    place[v] = i
+
+
+@njit(cache=True)
+def _down(
+    heap: Ids, place: Ids, key: Ints, size: int, i: int
+) -> None:  # pragma: no cover - compiled
+    v = heap[i]
+    while True:
+        below = 2 * i + 1
+        if below >= size:
+            break
+        if below + 1 < size and key[heap[below + 1]] > key[heap[below]]:
+            below += 1
+        if key[heap[below]] <= key[v]:
+            break
+        heap[i] = heap[below]
+        place[heap[i]] = i
+        i = below
+    heap[i] = v
+    place[v] = i
+
+
+@njit(cache=True)
+def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compiled
+    """From all in part 1, let part 0 grow around the first vertex until it has one goal weight.
+
+    Always the vertex that gains most; where none is near, the next in the order. One that would
+    overfill part 0 is passed by.
+    """
+    vertices = len(s.part)
+    seen = np.zeros(vertices, np.int64)
+    touched = np.empty(vertices, np.int32)
+    heap = np.empty(vertices, np.int32)
+    place = np.full(vertices, -1, np.int32)
+    key = np.empty(vertices, np.int64)
+    passed = np.zeros(vertices, np.bool_)
+    size = 0
+    at = 0
+    clock = 0
+    while s.loads[0, 0] < goal[0] and s.loads[0, 1] < goal[1]:
+        if size > 0:
+            v = heap[0]
+            size = _remove(heap, place, key, size, v)
+        elif at < vertices:
+            v = order[at]
+            at += 1
+        else:
+            break
+        if s.part[v] == 0 or passed[v]:
+            continue
+        if not fits(s, v, 0):
+            passed[v] = True
+            continue
+        clock += 1
+        changed = move(s, v, 0, seen, clock, touched, vertices)
+        for i in range(changed):
+            u = touched[i]
+            if s.part[u] == 1 and not passed[u]:
+                gain = int(s.conn[u, 0]) - int(s.stay[u])
+                if place[u] >= 0:
+                    _change(heap, place, key, size, u, gain)
+                else:
+                    size = _push(heap, place, key, size, u, gain)
+
+
+@njit(cache=True)
+def _best(s: State, v: int) -> tuple[int, int]:  # pragma: no cover - compiled
+    """The part in which v fits and gains most, of equal ones the emptiest, and the gain; or -1."""
+    a = s.part[v]
+    best = -1
+    most = np.int32(1)  # of conn: only parts that v's nets touch
+    fill = 0.0
+    for b in range(len(s.caps)):
+        c = s.conn[v, b]
+        if c >= most and b != a and fits(s, v, b):
+            f = max(s.loads[b, 0] / s.caps[b, 0], s.loads[b, 1] / s.caps[b, 1])
+            if c > most or best < 0 or f < fill:
+                best = b
+                most = c
+                fill = f
+    return best, int(most) - int(s.stay[v])

@@ -1,0 +1,242 @@
+"""A partition in the making: loads, pin counts and gains, kept up to date by `move`.
+
+Every change to a partition goes through `move` and nothing else; `verify` recomputes all of it. The
+gain of moving vertex v from its part to part b is
+
+    conn[v, b] - stay[v]
+
+where conn[v, b] is the cost of v's nets that touch b, and stay[v] is the cost of v's nets that have
+another pin in v's part: moving adds a part to v's nets that don't touch b, and takes v's own part
+off those that held only v there; what all v's nets cost together falls out.
+
+The pins of each part in a net are counted in slots, one per part that the net touches, in no
+order. A slot also holds the exclusive or of its pins, so that the last pin of a part has a name.
+"""
+
+from typing import NamedTuple
+
+import numpy as np
+from numba import njit
+
+from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
+from partition.webgraph import Ids, Ints
+
+
+class State(NamedTuple):
+    """All that the compiled functions work on; a tuple of arrays, which they change in place."""
+
+    xpins: Ints
+    pins: Ids
+    xnets: Ints
+    nets: Ids
+    costs: Ids
+    weights: Ints  # vertices x 2
+    caps: Ints  # parts x 2: what a part may weigh, at least 1
+    home: Ids  # where a vertex lay before, -1 if nowhere
+    away: Ints  # first weight of all vertices that have a home and aren't there; its bound
+    part: Ids
+    loads: Ints  # parts x 2
+    xslots: Ints  # nets + 1: a net has room for as many slots as pins or parts, the fewer
+    slot_part: Ids
+    slot_count: Ids
+    slot_pins: Ids  # exclusive or
+    spread: Ids  # slots of a net in use: its connectivity
+    conn: Ids  # vertices x parts
+    stay: Ids
+
+
+def new_state(
+    h: Hypergraph, part: Ids, caps: Ints, home: Ids | None = None, away_max: int = 0
+) -> State:
+    """For a simplified hypergraph whose costs sum to less than 2^31; `part` is copied."""
+    if home is None:
+        home = np.full(h.vertices, -1, np.int32)
+    parts = len(caps)
+    room = np.zeros(h.nets + 1, np.int64)
+    np.cumsum(np.minimum(np.diff(h.xpins), parts), out=room[1:])
+    slots = int(room[-1])
+    away = int(h.weights[(home >= 0) & (home != part), 0].sum())
+    state = State(
+        h.xpins,
+        h.pins,
+        *h.nets_of_vertices(),
+        h.costs.astype(np.int32),
+        h.weights,
+        caps,
+        home,
+        np.array([away, away_max], np.int64),
+        np.array(part, np.int32),
+        part_loads(h.weights, part, parts),
+        room,
+        np.empty(slots, np.int32),
+        np.empty(slots, np.int32),
+        np.empty(slots, np.int32),
+        np.zeros(h.nets, np.int32),
+        np.zeros((h.vertices, parts), np.int32),
+        np.zeros(h.vertices, np.int32),
+    )
+    _count(state)
+    return state
+
+
+class Quality(NamedTuple):
+    """The less, the better: first balance, then cost."""
+
+    excess: float  # by which loads exceed their caps, in shares of these; 0 if feasible
+    cost: int  # connectivity - 1
+
+
+def quality(s: State) -> Quality:
+    excess = float(np.maximum(s.loads / s.caps - 1, 0).sum())
+    return Quality(round(excess, 9), int(((s.spread.astype(np.int64) - 1) * s.costs).sum()))
+
+
+def feasible(s: State) -> bool:
+    return bool((s.loads <= s.caps).all())
+
+
+def verify(s: State) -> None:
+    """Hold all that is kept up to date against a new count; raises AssertionError."""
+    h = Hypergraph(s.xpins, s.pins, s.costs.astype(np.int64), s.weights)
+    fresh = new_state(h, s.part, s.caps, s.home, int(s.away[1]))
+    for name in ("loads", "spread", "conn", "stay", "away"):
+        assert np.array_equal(getattr(s, name), getattr(fresh, name)), name
+    for e in range(h.nets):
+        mine, new = (_slots(state, e) for state in (s, fresh))
+        assert mine == new, f"net {e}: {mine}, not {new}"
+    assert quality(s).cost == connectivity_minus_one(h, s.part)
+
+
+def _slots(s: State, e: int) -> list[tuple[int, int, int]]:
+    used = slice(s.xslots[e], s.xslots[e] + s.spread[e])
+    columns = (s.slot_part[used], s.slot_count[used], s.slot_pins[used])
+    return sorted(zip(*(column.tolist() for column in columns), strict=True))
+
+
+@njit(cache=True)
+def _count(s: State) -> None:  # pragma: no cover - compiled
+    for e in range(len(s.costs)):
+        first = s.xslots[e]
+        c = s.costs[e]
+        used = first
+        for i in range(s.xpins[e], s.xpins[e + 1]):
+            v = s.pins[i]
+            b = s.part[v]
+            q = first
+            while q < used and s.slot_part[q] != b:
+                q += 1
+            if q == used:
+                s.slot_part[q] = b
+                s.slot_count[q] = 0
+                s.slot_pins[q] = 0
+                used += 1
+            s.slot_count[q] += 1
+            s.slot_pins[q] ^= v
+        s.spread[e] = used - first
+        for i in range(s.xpins[e], s.xpins[e + 1]):
+            v = s.pins[i]
+            for q in range(first, used):
+                b = s.slot_part[q]
+                s.conn[v, b] += c
+                if b == s.part[v] and s.slot_count[q] > 1:
+                    s.stay[v] += c
+
+
+@njit(cache=True)
+def move(
+    s: State, v: int, b: int, seen: Ints, clock: int, touched: Ids, wide: int
+) -> int:  # pragma: no cover - compiled
+    """Move v to part b, another than its own; list in `touched` the vertices whose gains changed.
+
+    Returns how many. Pins of nets larger than `wide` may be missing from the list: a change there
+    is small for each of them, and they are many. `seen[u] == clock` marks those listed.
+    """
+    a = s.part[v]
+    s.part[v] = b
+    for c in range(2):
+        s.loads[a, c] -= s.weights[v, c]
+        s.loads[b, c] += s.weights[v, c]
+    home = s.home[v]
+    if home == a:
+        s.away[0] += s.weights[v, 0]
+    elif home == b:
+        s.away[0] -= s.weights[v, 0]
+    listed = 0
+    stay = np.int32(0)
+    for j in range(s.xnets[v], s.xnets[v + 1]):
+        e = s.nets[j]
+        c = s.costs[e]
+        first = s.xslots[e]
+        last = first + s.spread[e] - 1
+        at_a = -1
+        at_b = -1
+        for q in range(first, last + 1):
+            if s.slot_part[q] == a:
+                at_a = q
+            elif s.slot_part[q] == b:
+                at_b = q
+        left = s.slot_count[at_a] == 1  # the net leaves a
+        entered = at_b < 0  # the net is new in b
+        if not left:
+            s.slot_count[at_a] -= 1
+            s.slot_pins[at_a] ^= v
+            if s.slot_count[at_a] == 1:
+                u = s.slot_pins[at_a]
+                s.stay[u] -= c
+                if seen[u] != clock:
+                    seen[u] = clock
+                    touched[listed] = u
+                    listed += 1
+        if not entered:
+            if s.slot_count[at_b] == 1:
+                u = s.slot_pins[at_b]
+                s.stay[u] += c
+                if seen[u] != clock:
+                    seen[u] = clock
+                    touched[listed] = u
+                    listed += 1
+            s.slot_count[at_b] += 1
+            s.slot_pins[at_b] ^= v
+            stay += c
+        if left and entered:
+            s.slot_part[at_a] = b
+        elif left:
+            s.slot_part[at_a] = s.slot_part[last]
+            s.slot_count[at_a] = s.slot_count[last]
+            s.slot_pins[at_a] = s.slot_pins[last]
+            s.spread[e] -= 1
+        elif entered:
+            s.slot_part[last + 1] = b
+            s.slot_count[last + 1] = 1
+            s.slot_pins[last + 1] = v
+            s.spread[e] += 1
+        if left or entered:
+            narrow = s.xpins[e + 1] - s.xpins[e] <= wide
+            for i in range(s.xpins[e], s.xpins[e + 1]):
+                u = s.pins[i]
+                if left:
+                    s.conn[u, a] -= c
+                if entered:
+                    s.conn[u, b] += c
+                if narrow and seen[u] != clock:
+                    seen[u] = clock
+                    touched[listed] = u
+                    listed += 1
+    s.stay[v] = stay
+    return listed
+
+
+@njit(cache=True)
+def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
+    """Whether v may move to b: both loads stay within their caps, and enough stays at home."""
+    if s.loads[b, 0] + s.weights[v, 0] > s.caps[b, 0]:
+        return False
+    if s.loads[b, 1] + s.weights[v, 1] > s.caps[b, 1]:
+        return False
+    return may_leave(s, v, b)
+
+
+@njit(cache=True)
+def may_leave(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
+    """Whether the bound on what lies away from home lets v go to b."""
+    return bool(s.home[v] != s.part[v] or s.away[0] + s.weights[v, 0] <= s.away[1])

@@ -1,0 +1,101 @@
+"""Unequal links between ranks: which part goes to which rank, so that costly pairs talk least."""
+
+import math
+import tomllib
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from partition import UserError
+from partition.webgraph import Ids, Ints
+
+Costs = npt.NDArray[np.float64]
+
+_STARTS: Final = 8
+
+
+def read_costs(path: Path) -> Costs:
+    """The relative cost of a message from each rank to each other: `costs`, a list of rows.
+
+    Raises UserError for anything but a square of numbers from 0 on, whose diagonal doesn't matter.
+    """
+    allowed = 'must be TOML with "costs", one row of numbers from 0 on for each rank, all as long'
+    try:
+        rows = tomllib.loads(path.read_text()).get("costs")
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; {allowed}") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{path}: {error}; {allowed}") from None
+    if not isinstance(rows, list) or not rows:
+        raise UserError(f"{path}: no costs; {allowed}")
+    for number, row in enumerate(rows):
+        fits = isinstance(row, list) and len(row) == len(rows)
+        if not (fits and all(_is_cost(cost) for cost in row)):
+            raise UserError(f"{path}: costs: row {number}; {allowed}")
+    costs = np.array(rows, np.float64)
+    np.fill_diagonal(costs, 0)
+    return costs
+
+
+def _is_cost(value: object) -> bool:
+    return type(value) in (int, float) and 0 <= value < math.inf  # type: ignore[operator]
+
+
+def network_cost(traffic: Ints, costs: Costs, rank_of: Ids) -> float:
+    """The messages from each part to each other, times the cost between their ranks, summed up."""
+    return float((traffic * costs[np.ix_(rank_of, rank_of)]).sum())
+
+
+def place(traffic: Ints, costs: Costs, seed: int) -> Ids:
+    """The rank of each part, one to one, by swaps of two as long as one lowers the network cost.
+
+    A local optimum of the quadratic assignment problem: the best from several random starts, and
+    from part i on rank i, which is what remains if all links cost the same.
+    """
+    parts = len(traffic)
+    random = np.random.default_rng(seed)
+    best = np.arange(parts, dtype=np.int32)
+    best_cost = network_cost(traffic, costs, best)
+    for number in range(_STARTS):
+        start = random.permutation(parts) if number else np.arange(parts)
+        rank_of = _swapped(traffic, costs, start.astype(np.int32))
+        cost = network_cost(traffic, costs, rank_of)
+        if cost < best_cost * (1 - 1e-12):
+            best, best_cost = rank_of, cost
+    return best
+
+
+def _swapped(traffic: Ints, costs: Costs, rank_of: Ids) -> Ids:
+    parts = len(traffic)
+    t = traffic.astype(np.float64)
+    np.fill_diagonal(t, 0)
+    improved = True
+    while improved:
+        improved = False
+        for p in range(parts - 1):
+            gains = _gains(t, costs, rank_of, p)
+            q = int(gains.argmax())
+            if gains[q] > 1e-9 * (1 + t.sum()):
+                rank_of[[p, q]] = rank_of[[q, p]]
+                improved = True
+    return rank_of
+
+
+def _gains(t: Costs, costs: Costs, rank_of: Ids, p: int) -> Costs:
+    """What swapping the ranks of p and each part saves."""
+    c = costs[np.ix_(rank_of, rank_of)]  # between the ranks that the parts are on now
+    # All that changes when p and q swap is what the two exchange with others, and each other.
+    # outwards[p, q] is what p would pay to send all it sends, if it were where q is.
+    there_p = t[p] @ c.T + t[:, p] @ c  # p's traffic from the place of each q
+    here_q = t @ c[p] + t.T @ c[:, p]  # each q's traffic from the place of p
+    now = (t * c).sum(axis=1) + (t * c).sum(axis=0)
+    # Both terms still assume that the other one hasn't moved: the traffic between p and q would
+    # then be within one place, at no cost; after the swap it goes the other way round.
+    between = t[p] * c[p] + t[:, p] * c[:, p]
+    after = t[p] * c[:, p] + t[:, p] * c[p]
+    saved = now[p] + now - between - (there_p + here_q + after)
+    saved[p] = 0
+    result: Costs = saved
+    return result

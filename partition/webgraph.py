@@ -1,0 +1,125 @@
+"""The web graph in memory: pages, their sites, and the links between pages."""
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+import numpy as np
+import numpy.typing as npt
+
+Ints = npt.NDArray[np.int64]
+Ids = npt.NDArray[np.int32]
+Keys = npt.NDArray[np.uint64]
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WebGraph:
+    """n pages and m links, in compressed rows: page i links to `adj[xadj[i]:xadj[i + 1]]`.
+
+    The targets in a row ascend; none occurs twice, none is i itself. Every page is one request of
+    the next session, also a page that a link in the scope points to and that was never fetched.
+    """
+
+    key: Keys  # URL keys
+    site: Ids  # numbers into `sites`
+    bytes: Ints  # of the payload; 0 if never fetched
+    url_bytes: Ids  # length of the URL
+    sites: tuple[str, ...]
+    xadj: Ints  # n + 1
+    adj: Ids  # m
+    texts: Callable[[Ids], list[str]] | None = None  # reads the URLs of pages; None: there are none
+
+    @property
+    def pages(self) -> int:
+        return len(self.key)
+
+    @property
+    def links(self) -> int:
+        return len(self.adj)
+
+    def sources(self) -> Ids:
+        """The source page of each link, in the order of `adj`."""
+        return np.repeat(np.arange(self.pages, dtype=np.int32), np.diff(self.xadj))
+
+
+def popular(web: WebGraph, number: int) -> Ids:
+    """The pages that most pages link to, the first before the others; of equals the lower key."""
+    linked = np.bincount(web.adj, minlength=web.pages)
+    return np.lexsort((web.key, -linked))[:number].astype(np.int32)
+
+
+def without_links_to(web: WebGraph, pages: Ids) -> WebGraph:
+    """The web as it is for ranks that know these pages from the start: nobody sends them."""
+    known = np.zeros(web.pages, bool)
+    known[pages] = True
+    kept = ~known[web.adj]
+    before = np.append(0, np.cumsum(kept))
+    return replace(web, xadj=before[web.xadj], adj=web.adj[kept])
+
+
+def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
+    """The distinct numbers in order. np.unique goes by hashes, many times slower for millions."""
+    ascending = np.sort(numbers.ravel())
+    first = np.ones(len(ascending), bool)
+    first[1:] = ascending[1:] != ascending[:-1]
+    return ascending[first]
+
+
+def majority(group: Ids, part: Ids, groups: int) -> Ids:
+    """The part that most members of each group are in, of equals the lowest; -1 for no members.
+
+    Members in part -1 don't count.
+    """
+    parts = np.int64(part.max(initial=-1) + 1)
+    counted = part >= 0
+    pairs, sizes = np.unique(group[counted] * parts + part[counted], return_counts=True)
+    result = np.full(groups, -1, np.int32)
+    order = np.lexsort((-pairs, sizes))  # of what is written more than once, the last remains
+    result[pairs[order] // max(parts, 1)] = pairs[order] % max(parts, 1)
+    return result
+
+
+def from_arrays(
+    src: npt.ArrayLike,
+    dst: npt.ArrayLike,
+    *,
+    site: npt.ArrayLike,
+    sites: Sequence[str] | None = None,
+    bytes: npt.ArrayLike | None = None,  # noqa: A002 - the name of the column
+    url_bytes: npt.ArrayLike | None = None,
+    key: npt.ArrayLike | None = None,
+    texts: Callable[[Ids], list[str]] | None = None,
+) -> WebGraph:
+    """A web graph from links (page numbers; repeated ones and self-links go) and page columns.
+
+    Without sizes every page has 1 byte; without lengths every URL is 1 byte long, so that volume
+    counts links; without keys they are made from the page numbers; without names a site is called
+    by its number.
+    """
+    site_ids = np.asarray(site, np.int32)
+    n = len(site_ids)
+    if sites is None:
+        sites = [str(number) for number in range(int(site_ids.max(initial=-1)) + 1)]
+    rows = np.int64(max(n, 1))
+    links = np.asarray(src, np.int64) * rows + np.asarray(dst, np.int64)  # one number a link
+    links.sort()
+    keep = links // rows != links % rows
+    keep[1:] &= links[1:] != links[:-1]
+    links = links[keep]
+    return WebGraph(
+        key=_mixed(np.arange(n, dtype=np.uint64)) if key is None else np.asarray(key, np.uint64),
+        site=site_ids,
+        bytes=np.ones(n, np.int64) if bytes is None else np.asarray(bytes, np.int64),
+        url_bytes=np.ones(n, np.int32) if url_bytes is None else np.asarray(url_bytes, np.int32),
+        sites=tuple(sites),
+        xadj=np.searchsorted(links, np.arange(n + 1, dtype=np.int64) * rows),
+        adj=(links % rows).astype(np.int32),
+        texts=texts,
+    )
+
+
+def _mixed(x: Keys) -> Keys:
+    """Spread numbers over all 64-bit numbers, one to one (the finaliser of splitmix64)."""
+    x = x + np.uint64(0x9E3779B97F4A7C15)
+    x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
+    x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)
+    return x ^ (x >> np.uint64(31))

@@ -1,0 +1,183 @@
+"""Zoltan's hypergraph partitioner (PHG), a program on ranks of its own, on one machine or several.
+
+Zoltan is a C library; `zoltan_driver.c` makes a program of it, which is compiled here when it is
+first needed. It runs under the mpirun that belongs to that compiler, whatever MPI others use.
+It balances one weight.
+"""
+
+import hashlib
+import os
+import shutil
+import subprocess
+import sys
+import tempfile
+from pathlib import Path
+from typing import IO, Any, Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from partition import UserError
+from partition.child import EngineError
+
+Array = npt.NDArray[Any]
+
+_SOURCE: Final = Path(__file__).with_name("zoltan_driver.c")
+_FLAGS: Final = ("-O2", "-pthread", "-I/usr/include/trilinos")
+_LIBRARIES: Final = ("trilinos_zoltan", "zoltan")  # Debian's name; that of Zoltan alone and Spack's
+_INSTALL: Final = "install it, on Debian: apt-get install libtrilinos-zoltan-dev libopenmpi-dev"
+
+_MOST: Final = (1 << 31) - 1  # Zoltan's ids, and its counts on a rank, have 4 bytes
+
+# What launchers tell the ranks that they start: an mpirun within one would think itself a rank.
+# A batch system's own variables stay: from these mpirun knows its machines.
+_RANK: Final = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
+_LAUNCHERS: Final = (
+    *("HYDRA", "MPI_", "OMPI_", "OPAL_", "ORTE_", "PALS_", "PMI", "PRTE_"),
+    *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP"),
+)
+# Open MPI doesn't run as root, nor more ranks than cores, unless told to.
+_OPEN_MPI: Final = {
+    "OMPI_ALLOW_RUN_AS_ROOT": "1",
+    "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
+    "OMPI_MCA_rmaps_base_oversubscribe": "1",
+    "PRTE_MCA_rmaps_default_mapping_policy": ":oversubscribe",
+}
+
+
+class Task(NamedTuple):
+    xpins: Array  # nets + 1
+    pins: Array
+    costs: Array  # of the nets
+    weights: Array  # of the vertices, only these are balanced
+    parts: int
+    tolerance: float
+    seed: int
+    ranks: int
+
+
+def partition(task: Task) -> tuple[Array, int]:
+    """The part of each vertex, and the memory in bytes that the ranks have needed together.
+
+    Raises UserError for more than Zoltan can number, EngineError where it is missing or fails.
+    """
+    bounds = _slices(task)
+    largest = max(len(task.weights), len(task.costs), int(np.diff(bounds[2]).max()))
+    if largest > _MOST:
+        raise UserError(
+            f"engine zoltan: {len(task.weights):,} vertices, {len(task.costs):,} nets,"
+            f" {len(task.pins):,} pins: its numbers end at {_MOST:,}, for pins on each rank"
+        )
+    compiler = _compiler()
+    driver = _driver(compiler)
+    with tempfile.TemporaryDirectory(prefix="abc-zoltan-") as name:
+        question, answer = Path(name, "task"), Path(name, "answer")
+        with question.open("wb") as file:
+            _write(task, bounds, file)
+        _run([compiler.with_name("mpirun"), "-n", task.ranks, driver, question, answer])
+        with answer.open("rb") as file:
+            peak_bytes = int(np.fromfile(file, np.int64, 1)[0])
+            part = np.fromfile(file, np.int32)
+    if len(part) != len(task.weights):
+        raise EngineError(f"answered for {len(part)} vertices of {len(task.weights)}")
+    return part, peak_bytes
+
+
+def _slices(task: Task) -> tuple[Array, Array, Array]:
+    """Where the vertices, nets and pins of each rank begin, and the last one's end.
+
+    The ranks get as many vertices each, and nets with about as many pins.
+    """
+    steps = np.arange(task.ranks + 1)
+    nets = np.searchsorted(task.xpins, len(task.pins) * steps // task.ranks)
+    nets[-1] = len(task.costs)
+    return len(task.weights) * steps // task.ranks, nets, task.xpins[nets]
+
+
+def _write(task: Task, bounds: tuple[Array, Array, Array], file: IO[bytes]) -> None:
+    """The task in the form that zoltan_driver.c describes."""
+    np.array([task.ranks, task.parts, task.seed], np.int64).tofile(file)
+    np.array([task.tolerance], np.float64).tofile(file)
+    for starts in bounds:
+        starts.astype(np.int64).tofile(file)
+    np.diff(task.xpins).astype(np.int32).tofile(file)
+    task.pins.astype(np.int32).tofile(file)
+    task.costs.astype(np.float32).tofile(file)
+    task.weights.astype(np.float32).tofile(file)
+
+
+def _compiler() -> Path:
+    """MPICC, or the first mpicc that isn't of this virtual environment.
+
+    Those come with an MPI from PyPI, for which nobody has compiled Zoltan.
+    """
+    wanted = os.environ.get("MPICC", "mpicc")
+    own = Path(sys.prefix, "bin") if sys.prefix != sys.base_prefix else None
+    folders = os.environ.get("PATH", os.defpath).split(os.pathsep)
+    path = os.pathsep.join(folder for folder in folders if Path(folder) != own)
+    found = shutil.which(wanted, path=path)
+    if found is None:
+        raise EngineError(f"no {wanted}, which compiles it for this MPI; {_INSTALL}")
+    if not Path(found).with_name("mpirun").exists():
+        raise EngineError(f"no mpirun beside {found}; {_INSTALL}")
+    return Path(found)
+
+
+def _driver(compiler: Path) -> Path:
+    """The compiled driver, from the cache if it has been compiled before."""
+    cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "abc-crawler")
+    command = [str(compiler), *_FLAGS, str(_SOURCE)]
+    digest = hashlib.sha256("\0".join([*command, _SOURCE.read_text()]).encode()).hexdigest()
+    driver = cache / f"zoltan-{digest[:16]}"
+    if driver.exists():
+        return driver
+    cache.mkdir(parents=True, exist_ok=True)
+    words = ""
+    with tempfile.TemporaryDirectory(dir=cache) as folder:
+        fresh = Path(folder, "driver")
+        for library in _LIBRARIES:
+            compiled = subprocess.run(  # noqa: S603 - the user's compiler
+                [*command, f"-l{library}", "-o", fresh], capture_output=True, text=True, check=False
+            )
+            if compiled.returncode == 0:
+                fresh.replace(driver)  # in one step: others may be at the same
+                return driver
+            lines = compiled.stderr.splitlines()
+            words = next((line for line in lines if "error" in line or "cannot" in line), words)
+    raise EngineError(f"{compiler} can't compile it: {words.strip()}; {_INSTALL}")
+
+
+def _run(command: list[Any]) -> None:
+    """Run the driver to its end. It doesn't outlive this call, nor this process: see there.
+
+    Raises EngineError with the first line that it wrote to standard error.
+    """
+    with (
+        tempfile.TemporaryFile() as errors,
+        subprocess.Popen(  # noqa: S603 - a command of ours
+            list(map(str, command)),
+            env=_environment(),
+            stdin=subprocess.PIPE,  # left open: the driver ends when it closes
+            stdout=subprocess.DEVNULL,
+            stderr=errors,
+        ) as process,
+    ):
+        try:
+            code = process.wait()
+        finally:
+            process.terminate()  # mpirun passes it on
+        if code:
+            errors.seek(0)
+            lines = errors.read().decode(errors="replace").splitlines()
+            words = next((line.strip() for line in lines if line.strip(" -\t")), "")
+            raise EngineError(f"ended with code {code}: {words}")
+
+
+def _environment() -> dict[str, str]:
+    inside = any(name in os.environ for name in _RANK)
+    kept = {
+        name: value
+        for name, value in os.environ.items()
+        if not (inside and name.startswith(_LAUNCHERS))
+    }
+    return _OPEN_MPI | kept

@@ -1,0 +1,275 @@
+"""Graphs from elsewhere, through the command line."""
+
+import gzip
+import io
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from test_graph import by_url, directory, links_of
+from warcio.statusandheaders import StatusAndHeaders
+from warcio.warcwriter import WARCWriter
+
+from partition import graph, job, synthesize
+from partition.__main__ import main
+from partition.webgraph import WebGraph
+
+LINKS = {(0, 1), (0, 2), (2, 0), (3, 2)}
+
+
+@pytest.fixture
+def out(tmp_path: Path) -> Path:
+    return tmp_path / "graph"
+
+
+def imported(out: Path, kind: str, *words: object) -> WebGraph:
+    assert main(["import", kind, *map(str, words), "--out", str(out)]) == 0
+    return graph.read([out])
+
+
+def test_snap(tmp_path: Path, out: Path) -> None:
+    """Ids in any order, a repeated edge, a self-link, comments, blank lines, tabs, two files."""
+    one, two = tmp_path / "1.txt.gz", tmp_path / "2.txt"
+    one.write_bytes(gzip.compress(b"# Directed graph\n# From To\n10\t20\n10 30\n10\t20\n\n20 20\n"))
+    two.write_text("  30 10\r\n40 30")
+    web = imported(out, "snap", one, two)
+    assert links_of(web) == LINKS
+    assert pq.read_table(out / "pages.parquet")["id"].to_pylist() == [10, 20, 30, 40]
+    assert web.sites == ("web",)
+
+
+def test_blocks_end_anywhere(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("partition.importers._BLOCK", 3)
+    path = tmp_path / "edges.txt"
+    path.write_text("# 1 2\n0 1\n0 2\n2 0\n# 3\n3 2\n")
+    assert links_of(imported(out, "snap", path)) == LINKS
+
+
+def test_webgraph(tmp_path: Path, out: Path) -> None:
+    path = tmp_path / "web.graph-txt.gz"
+    path.write_bytes(gzip.compress(b"5\n1 2\n\n0\n2\n\n"))
+    web = imported(out, "webgraph", path)
+    assert (web.pages, links_of(web)) == (5, LINKS)
+
+
+@pytest.mark.parametrize("end", ["", "\n", "\n\n"])
+def test_webgraph_with_few_line_ends(tmp_path: Path, out: Path, end: str) -> None:
+    path = tmp_path / "web.graph-txt"
+    path.write_text("4\n1 2\n\n0\n2" + end)
+    assert links_of(imported(out, "webgraph", path)) == LINKS
+
+
+URLS = ["http://a.example/", "http://a.example/b", "https://b.example:81/", "http://c.example/x,y"]
+
+
+@pytest.mark.parametrize("heading", ["", "source{0}target{0}weight\n"])
+@pytest.mark.parametrize("delimiter", [",", "\t"])
+def test_edges_of_urls(tmp_path: Path, out: Path, heading: str, delimiter: str) -> None:
+    """URLs are normalised first, so that one page isn't two."""
+    path = tmp_path / "edges.csv"
+    quoted = f'"{URLS[3]}"'
+    rows = [
+        ("HTTP://A.example#top", URLS[1]),
+        (URLS[0], URLS[2]),
+        (URLS[2], URLS[0]),
+        (quoted, URLS[2]),
+        ("mailto:someone", URLS[2]),
+    ]
+    lines = [delimiter.join([*row, "1"]) for row in rows]
+    path.write_text(heading.format(delimiter) + "\n".join(lines) + "\n")
+    web = imported(out, "edges", path)
+    place = by_url(web, *URLS)
+    assert links_of(web) == {(place[source], place[target]) for source, target in LINKS}
+    assert web.sites == ("http://a.example", "http://c.example", "https://b.example:81")
+
+
+def test_links_left_out_are_counted(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    path = tmp_path / "edges.csv"
+    path.write_text(f"{URLS[0]},{URLS[1]}\nftp://a.example/,{URLS[1]}\n{URLS[0]},b\n")
+    assert links_of(imported(out, "edges", path)) == {(0, 1)}
+    assert "left out: 2 links whose ends aren't both http or https URLs" in capsys.readouterr().err
+
+
+def test_edges_of_ids(tmp_path: Path, out: Path) -> None:
+    path = tmp_path / "edges.tsv.gz"
+    path.write_bytes(gzip.compress(b"from\tto\n10\t20\n10\t30\n30\t10\n40\t30\n"))
+    assert links_of(imported(out, "edges", path)) == LINKS
+
+
+def warc(path: Path, *responses: tuple[str, str, list[tuple[str, str]], bytes]) -> Path:
+    with path.open("wb") as file:
+        writer = WARCWriter(file, gzip=True)
+        for address, status, headers, body in responses:
+            head = StatusAndHeaders(status, headers, protocol="HTTP/1.1")
+            writer.write_record(
+                writer.create_warc_record(
+                    address, "response", payload=io.BytesIO(body), http_headers=head
+                )
+            )
+    return path
+
+
+HTML = [("Content-Type", "text/html; charset=iso-8859-1")]
+
+
+def test_warc(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """Pages with links and frames, a base, a redirect, an image, a link to what isn't there."""
+    home = (
+        b"<a href=b>x</a> <a href=b#y>y</a> <a href=mailto:z>z</a> <a href='http://gone.example/'>"
+    )
+    files = [
+        warc(
+            tmp_path / "1.warc.gz",
+            ("http://a.example/", "200 OK", HTML, b"<a href=/old>"),
+            ("http://a.example/b", "302 Found", [("Location", "/c/")], b"moved"),
+            ("http://a.example/c/", "200 OK", HTML, b"<base href=/x/><iframe src='../d.png'>"),
+        ),
+        warc(
+            tmp_path / "2.warc.gz",
+            ("http://a.example/", "200 OK", HTML, home),
+            ("http://a.example/d.png", "200 OK", [("Content-Type", "image/png")], b"<a href=/b>"),
+        ),
+    ]
+    web = imported(out, "warc", *files)
+    a, b, c, d = by_url(web, *(f"http://a.example/{path}" for path in ("", "b", "c/", "d.png")))
+    assert links_of(web) == {(a, b), (b, c), (c, d)}
+    assert web.bytes[[a, b, c, d]].tolist() == [len(home), 0, 38, 11]
+    assert "left out: 1 links to URLs that aren't in the files" in capsys.readouterr().err
+
+
+@pytest.mark.parametrize("column", ["owner", "site"])
+def test_parquet(tmp_path: Path, out: Path, column: str) -> None:
+    pages = {"id": [7, 5], "url": URLS[1:3], "owner": ["x", "y"], "bytes": [3, 4]}
+    folder = directory(tmp_path / "from", pages, {"src": [7], "dst": [5], "n": [3]})
+    files = ("--pages", folder / "pages.parquet", "--links", folder / "links.parquet")
+    web = imported(out, "parquet", *files, "--site-column", column)
+    expected = {"owner": ("x", "y"), "site": ("http://a.example", "https://b.example:81")}
+    assert web.sites == expected[column]
+    assert web.bytes.tolist() == [3, 4]
+    assert links_of(web) == {(0, 1)}
+
+
+@pytest.mark.parametrize(
+    ("kind", "content", "message"),
+    [
+        ("snap", b"1 2\n3\n", "'3': each line must be two whole numbers"),
+        ("snap", b"1 2\n3 4 5\n6\n", "'3 4 5': each line must be two whole numbers"),
+        ("snap", b"1 two\n", "'1 two': each line must be two whole numbers"),
+        ("snap", b"# nothing\n", "there is no page in what was given"),
+        ("snap", b"", "there is no page in what was given"),
+        ("webgraph", b"two\n", "line 2: must be whole numbers"),
+        ("webgraph", b"1\n0\n0\n", "2 lines of successors for 1 nodes"),
+        ("webgraph", b"1\n1\n", "a successor isn't one of the nodes 0 to 0"),
+        ("webgraph", b"2\n1\nx\n", "line 3: must be whole numbers"),
+        ("edges", b"", "must be CSV or TSV of two columns"),
+        ("edges", b"http://a.example/\n", "must be CSV or TSV of two columns"),
+        ("edges", b"a,b\nc,d\n", "there is no page in what was given"),
+        ("warc", b"no WARC", "not an intact WARC file"),
+    ],
+)
+def test_files_that_are_something_else(
+    tmp_path: Path,
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+    kind: str,
+    content: bytes,
+    message: str,
+) -> None:
+    path = tmp_path / "file"
+    path.write_bytes(content)
+    assert main(["import", kind, str(path), "--out", str(out)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+    assert list(tmp_path.iterdir()) == [path]
+
+
+@pytest.mark.parametrize(
+    ("words", "message"),
+    [
+        ("import snap", "needs the files"),
+        ("import snap NOWHERE", "no such file"),
+        ("import snap FILE --pages FILE", "needs the files, and no --pages or --links"),
+        ("import parquet FILE", "needs --pages FILE and --links FILE, nothing else"),
+        ("import parquet --pages NOWHERE --links FILE", "no such file; a Parquet file is needed"),
+        ("import parquet --pages FILE --links FILE", "not a Parquet file"),
+        ("import webgraph FILE FILE", "one file is one graph"),
+        ("synthesize --pages 3 --sites 4", "a site needs at least one page"),
+    ],
+)
+def test_wrong_usage(
+    tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str], words: str, message: str
+) -> None:
+    path = tmp_path / "file"
+    path.write_text("0 1\n")
+    words = words.replace("FILE", str(path)).replace("NOWHERE", str(tmp_path / "no"))
+    assert main([*words.split(), "--out", str(out)]) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+@pytest.mark.parametrize(
+    ("change", "message"),
+    [
+        ({"pages": {"url": ["a"], "site": ["a"]}}, "no column id"),
+        ({"pages": {"id": [1], "host": ["a"]}}, "no column site; needed: id, site or url"),
+        ({"pages": {"id": [1], "url": ["a"]}}, "needed: normalised http or https URLs"),
+        ({"links": {"src": [1]}}, "no column dst; needed: src, dst"),
+        ({"links": {"src": [1], "dst": [2]}}, "dst: an id that isn't in"),
+    ],
+)
+def test_parquet_without_what_is_needed(
+    tmp_path: Path,
+    out: Path,
+    capsys: pytest.CaptureFixture[str],
+    change: dict[str, dict[str, list[object]]],
+    message: str,
+) -> None:
+    tables = {"pages": {"id": [1], "site": ["a"]}, "links": {"src": [1], "dst": [1]}} | change
+    words = ["import", "parquet", "--out", str(out)]
+    for name, columns in tables.items():
+        pq.write_table(pa.table(columns), tmp_path / name)
+        words += [f"--{name}", str(tmp_path / name)]
+    assert main(words) == 2
+    assert message in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_what_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    path = tmp_path / "edges.txt"
+    path.write_text("0 1\n")
+    for out in (tmp_path, tmp_path / "no" / "graph"):
+        assert main(["import", "snap", str(path), "--out", str(out)]) == 2
+        assert "must be a new folder in one that exists" in capsys.readouterr().err
+    assert list(tmp_path.iterdir()) == [path]
+
+
+def test_synthesize(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    """A small web has the shape of the large one: 4.9 links a page, 87 % of them within sites."""
+    words = ["synthesize", "--pages", "9000", "--sites", "150", "--seed", "3", "--out", str(out)]
+    assert main(words) == 0
+    assert "links within sites      8" in capsys.readouterr().err
+    web = graph.read([out])
+    assert (web.pages, len(web.sites)) == (9000, 150)
+    assert 4.5 < web.links / web.pages < 5.3
+    inside = web.site[web.sources()] == web.site[web.adj]
+    assert 0.85 < inside.mean() < 0.9
+    assert web.texts
+    texts = web.texts(np.arange(9000, dtype=np.int32))
+    assert len(set(texts)) == 9000
+    assert all(text.startswith(web.sites[s]) for text, s in zip(texts, web.site, strict=True))
+    assert job.plan(web, "site-graph", 4).counts.messages_page_part > 0
+
+
+def test_equal_seeds_give_equal_webs() -> None:
+    one, same, other = (synthesize.google_like(500, 20, seed) for seed in (1, 1, 2))
+    assert one[0].equals(same[0])
+    assert one[1].tolist() == same[1].tolist() != other[1].tolist()
+
+
+@pytest.mark.parametrize(("pages", "sites"), [(1, 1), (2, 2), (50, 1), (50, 50), (100, 3)])
+def test_webs_of_any_size(pages: int, sites: int) -> None:
+    table, src, dst = synthesize.google_like(pages, sites, 0)
+    assert len(table) == pages
+    assert len(set(table["site"].to_pylist())) == sites
+    assert ((src >= 0) & (src < pages) & (dst >= 0) & (dst < pages)).all()
