@@ -131,8 +131,10 @@ async def _crawl_together(arguments: argparse.Namespace) -> int:
         except UserError as error:
             plan = error
     plan = await mpi.bcast(plan)
-    if isinstance(plan, UserError):  # on all ranks alike, so that none has to be aborted
-        raise plan
+    if isinstance(plan, UserError):  # all ranks know, so they leave together and none is aborted
+        if mpi.RANK == 0:
+            _complain(plan)
+        return EXIT_USAGE
     assert plan is not None
     ending = await agent.crawl(plan)
     if mpi.RANK == 0:
@@ -290,8 +292,13 @@ def main(words: Sequence[str] | None = None) -> int:
         return _COMMANDS[arguments.command](arguments)
     except UserError as error:
         if first:
-            sys.stderr.write(f"error: {error}\n")
+            _complain(error)
         return EXIT_USAGE
+
+
+def _complain(error: UserError) -> None:
+    sys.stderr.write(f"error: {error}\n")
+    sys.stderr.flush()
 
 
 @contextmanager

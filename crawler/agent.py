@@ -12,14 +12,14 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass
-from functools import partial
 from pathlib import Path
 
 from crawler import config, mpi, session, url
 from crawler.core import Core
 from crawler.exchange import Note
 from crawler.net import DnsResolver, HttpFetcher
-from crawler.ownership import Ownership, make_scheme
+from crawler.ownership import Ownership, make_scheme, place_parts, replicated_urls
+from crawler.parse import Kinds, media_type
 from crawler.pipeline import (
     Alarm,
     RobotsGate,
@@ -31,12 +31,11 @@ from crawler.pipeline import (
     exchange_stage,
     fetch_stage,
     parse_stage,
-    read_links,
 )
-from crawler.ports import Fetched, UserError
+from crawler.ports import Fetched, Response, UserError
 from crawler.progress import Board, RankLog
+from crawler.reading import Reader, make_scope
 from crawler.report import Counters, write_counters, write_metrics
-from crawler.scope import Scope, Sites
 from crawler.seen import MemorySeen
 from crawler.workbench import Visit
 
@@ -58,10 +57,10 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     """Check everything that can be checked beforehand, and make the session directory.
 
     Raises UserError: no seeds, a seed that is no URL or isn't in the scope, a missing file, a part
-    vector for fewer ranks, a directory that holds a session.
+    vector for fewer ranks, no contact, a directory that holds a session.
     """
-    seeds = _seeds(settings.session)
-    scope = Scope(settings.scope, Sites(settings.assignment.site), seeds)
+    seeds = _seeds(settings)
+    scope = make_scope(settings, seeds, time.gmtime().tm_year)
     for seed in seeds:
         verdict = scope.judge(seed)
         if not verdict.allowed:
@@ -70,29 +69,44 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     for file in settings.fetch.ca_files:
         if not Path(file).is_file():
             raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")
+    if not (settings.fetch.contact or settings.fetch.allow_private_addresses):
+        raise UserError(
+            "fetch.contact = '': who runs a site must be able to reach you; say how:"
+            " --set fetch.contact=you@example.org, or the address of a page about the crawl"
+        )
+    if settings.session.previous:
+        _check_previous(Path(settings.session.previous))
     directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
     session.create(directory, settings, ranks, scheme.parts)
     return Plan(settings, directory, seeds)
 
 
-def _seeds(settings: config.Session) -> list[str]:
-    lines = list(settings.seeds)
-    if settings.seeds_file:
+def _check_previous(directory: Path) -> None:
+    try:
+        session.load(directory)
+    except UserError as error:
+        raise UserError(f"session.previous: {error}") from None
+
+
+def _seeds(settings: config.Config) -> list[str]:
+    fold = settings.normalise.folding()
+    lines, file = list(settings.session.seeds), settings.session.seeds_file
+    if file:
         try:
-            text = Path(settings.seeds_file).read_text("utf-8")
+            text = Path(file).read_text("utf-8")
         except (OSError, UnicodeDecodeError) as error:
             raise UserError(
-                f"session.seeds_file = {settings.seeds_file!r}: {error};"
-                " a text file with one URL a line is needed"
+                f"session.seeds_file = {file!r}: {error}; a text file with one URL a line is needed"
             ) from None
         lines += [line.strip() for line in text.splitlines()]
     seeds: dict[str, None] = {}
     for line in lines:
         if line and not line.startswith("#"):
             try:
-                seeds[url.normalise(line)] = None
+                seed = url.normalise(line)
             except url.BadUrlError:
                 raise UserError(f"seed {line!r}: not an http or https URL") from None
+            seeds[fold(seed) if fold else seed] = None
     if not seeds:
         raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
     return list(seeds)
@@ -149,24 +163,26 @@ class _Agent:
         self._alarm = Alarm()
         self._tally = Tally()
         self._stopped = ""
-        sites = Sites(settings.assignment.site)
-        self._scope = Scope(settings.scope, sites, plan.seeds)
+        self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
         scheme = make_scheme(settings.assignment, transport.size)
-        rank_of_part = [part % transport.size for part in range(scheme.parts)]
+        rank_of_part = place_parts(scheme, transport.size)
+        self._ownership = Ownership(
+            transport.rank, scheme, rank_of_part, settings.assignment.unlisted
+        )
         self._core = Core(
-            settings,
-            transport.size,
-            Ownership(transport.rank, scheme, rank_of_part, settings.assignment.unlisted),
-            sites,
-            MemorySeen(),
+            settings, transport.size, self._ownership, self._scope.sites, MemorySeen()
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
+        popular = replicated_urls(scheme) if settings.exchange.replicated else ()
+        self._replicated = [self._scope.link(address) for address in popular]
+        self._kinds = Kinds(settings.storage.types)
         self._store = session.RankStore(
             plan.directory,
             transport.rank,
             settings.storage,
             user_agent=settings.fetch.user_agent_header,
             obeys_robots=settings.robots.obey,
+            keeps=self._keeps,
         )
         self._log = RankLog(self._store.directory / "agent.log", transport.rank)
         self._board = Board(settings.session.max_pages)
@@ -212,24 +228,33 @@ class _Agent:
                 DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
             )
             fetcher = await stack.enter_async_context(HttpFetcher(settings.fetch, resolver))
+            recall = stack.enter_context(self._previous()).find
             robots = RobotsGate(settings.robots, fetcher, clock, self._tally)
-            read = partial(
-                read_links, scope=self._scope, elements=frozenset(settings.extract.elements)
-            )
+            reader = Reader(settings, self._scope)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             stages = [
-                busy_host_stage(core, to_resolve, self._wire, self._alarm, clock),
+                busy_host_stage(core, to_resolve, to_parse, self._wire, self._alarm, clock),
                 *(
-                    dns_stage(to_resolve, resolver, core, to_fetch, to_parse, clock)
+                    dns_stage(to_resolve, resolver, core, to_fetch, to_parse, self._alarm, clock)
                     for _ in range(settings.dns.concurrency)
                 ),
                 *(
-                    fetch_stage(to_fetch, robots, fetcher, core, to_parse, clock)
+                    fetch_stage(
+                        to_fetch,
+                        robots,
+                        fetcher,
+                        recall,
+                        reader,
+                        core,
+                        to_parse,
+                        self._alarm,
+                        clock,
+                    )
                     for _ in range(width)
                 ),
                 parse_stage(
                     to_parse,
-                    read,
+                    reader,
                     self._store,
                     core,
                     self._tally,
@@ -248,11 +273,23 @@ class _Agent:
                 ),
                 self._note_stage(),
             ]
-            core.start(self._seeds, clock.now())
+            core.start(self._seeds, clock.now(), self._replicated)
             tasks = [group.create_task(stage) for stage in stages]
             await self._wire.over.wait()
             for task in tasks:
                 task.cancel()
+
+    def _keeps(self, response: Response) -> bool:
+        return self._kinds.hold(media_type(response.content_type, response.body), response.url)
+
+    def _previous(self) -> session.Previous:
+        """The pages of the previous session that this rank may have to fetch."""
+        directory = self._settings.session.previous
+        rank = self._transport.rank
+        return session.Previous(
+            Path(directory) if directory else None,
+            lambda row: self._ownership.owner(row) in {None, rank},
+        )
 
     def _stop(self, reason: str) -> None:
         """End the crawl early, on all ranks; what is under way is finished."""
@@ -291,6 +328,8 @@ class _Agent:
             peak_bytes=usage.ru_maxrss * 1024,
             waiting=self._core.bench.waiting,
             requests=self._tally.requests,
+            retries=self._core.retries,
+            by_trap=dict(self._scope.trapped + self._core.watch.fired),
             inter_part_links=traffic.inter_part_links,
             inter_part_urls=traffic.inter_part_urls,
             messages_page_part=traffic.messages_page_part,

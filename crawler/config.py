@@ -6,7 +6,7 @@ ends in one UserError that names the key, the value and what is allowed.
 
 import re
 import tomllib
-from collections.abc import Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
@@ -15,6 +15,7 @@ from pydantic import ValidationError as PydanticValidationError
 
 from crawler import __version__
 from crawler.ports import UserError
+from crawler.url import Folding
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -38,10 +39,31 @@ def _regex(text: str) -> str:
     return text
 
 
+def _formed(pattern: str, words: str) -> Callable[[str], str]:
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(words)
+        return text
+
+    return check
+
+
 Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
 Size = Annotated[ByteSize, Field(gt=0)]
 Regex = Annotated[str, AfterValidator(_regex)]
 Count = Annotated[int, Field(ge=1)]
+ParameterName = Annotated[
+    str, AfterValidator(_formed(r"[^&;=?#/\s]+", "the name of a parameter, with * for any letters"))
+]
+DocumentKind = Annotated[
+    str,
+    AfterValidator(
+        _formed(
+            r"!?(\.[^\s/]+|[^\s/.]+/\S+)", "a media type, like image/*, or an extension, like .zip"
+        )
+    ),
+]
+Natural = Annotated[int, Field(ge=0)]
 
 
 class Table(BaseModel):
@@ -56,6 +78,11 @@ class Session(Table):
     max_pages: int = Field(0, ge=0, description="stop after so many pages, all ranks; 0: no limit")
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         0.0, description='stop after this time, like "3h55m" (then resumable); 0: no limit'
+    )
+    previous: str = Field(
+        "",
+        description="directory of an earlier session: its pages are asked for only if they have"
+        " changed, and what hasn't is stored as a revisit",
     )
 
 
@@ -74,6 +101,35 @@ class Scope(Table):
         ge=0,
         description="links to follow from a seed, on the way a URL is first met; 0: no limit",
     )
+
+
+class Normalise(Table):
+    """Rules beyond the URL standard, all off: each may make one URL of different pages."""
+
+    drop_session_ids: bool = Field(
+        False, description="PHPSESSID, ;jsessionid and their like (docs/normalisation.md)"
+    )
+    drop_tracking: bool = Field(False, description="utm_*, gclid, fbclid and their like")
+    drop_parameters: tuple[ParameterName, ...] = Field(
+        (), description='further parameters to drop, in any case, "ref_*" for all that start so'
+    )
+    sort_query: bool = Field(False, description="parameters of a query in the order of their names")
+    fold_slash: bool = Field(False, description="/a/ is /a")
+    fold_index: bool = Field(False, description="/a/index.html, /a/default.aspx ... are /a/")
+    fold_www: bool = Field(False, description="www.a.example is a.example")
+
+    def folding(self) -> Folding | None:
+        """The rules that are on, if any."""
+        folding = Folding(
+            session_ids=self.drop_session_ids,
+            tracking=self.drop_tracking,
+            parameters=self.drop_parameters,
+            sort_query=self.sort_query,
+            slash=self.fold_slash,
+            index=self.fold_index,
+            www=self.fold_www,
+        )
+        return folding if folding else None
 
 
 class Assignment(Table):
@@ -104,6 +160,9 @@ class Exchange(Table):
         ByteSize(8 << 20),
         description="a rank with more than this waiting for another rank stops extracting links",
     )
+    replicated: bool = Field(
+        True, description="part-vector: never send the popular URLs that the vector lists"
+    )
     remember: Literal["all", "cache", "batch"] = Field(
         "all", description="which URLs sent before aren't sent again: all, the latest, this batch's"
     )
@@ -115,6 +174,10 @@ class Frontier(Table):
 
 
 class Politeness(Table):
+    per: Literal["site", "address"] = Field(
+        "site",
+        description="who has a clock: each site, or all sites of an IP address together",
+    )
     delay_s: Annotated[float, Field(ge=0)] = Field(
         1.0, description="seconds from the end of a request to the next one to the same site"
     )
@@ -124,9 +187,44 @@ class Politeness(Table):
     )
 
 
+class Retry(Table):
+    tries: Count = Field(3, description="requests for a URL before its failure is final")
+    base_s: Annotated[float, Field(gt=0)] = Field(
+        1.0,
+        description="how long a site rests after a request without an answer; doubled with each"
+        " failure in a row",
+    )
+    busy_base_s: Annotated[float, Field(gt=0)] = Field(
+        60.0,
+        description="the same after status 429 or 503 without a Retry-After, or 5xx for robots.txt",
+    )
+    max_s: Annotated[float, Field(gt=0)] = Field(
+        3600.0, description="longest rest; a longer Retry-After counts as this"
+    )
+    give_up_after: int = Field(
+        6, ge=0, description="failures in a row after which a host is left alone; 0: never"
+    )
+
+
 class Robots(Table):
     obey: bool = Field(True, description="ask robots.txt before the first page of a site")
-    agent: str = Field("abc-crawler", min_length=1, description="our name in robots.txt")
+    agent: str = Field(
+        "abc-crawler",
+        min_length=1,
+        description="our name in robots.txt; RFC 9309 knows letters, - and _ in it",
+    )
+    obey_nofollow: bool = Field(
+        False,
+        description="links that are marked nofollow, or whose whole page is (meta robots,"
+        " X-Robots-Tag), are recorded and not followed",
+    )
+
+
+class Sitemaps(Table):
+    from_robots: bool = Field(False, description="read the sitemaps that a robots.txt names")
+    well_known: bool = Field(False, description="and ask each site for /sitemap.xml")
+    max_bytes: Size = Field(ByteSize(50_000_000), description="of a sitemap, decoded")
+    max_entries: Count = Field(50_000, description="of a sitemap")
 
 
 class Dns(Table):
@@ -138,7 +236,7 @@ class Dns(Table):
     )
     timeout_s: Annotated[float, Field(gt=0)] = Field(5.0, description="for one try")
     tries: Count = Field(3, description="tries before a name has failed for now")
-    concurrency: Count = Field(64, description="names being resolved at a time")
+    concurrency: Count = Field(256, description="names being resolved at a time, each rank")
     max_ttl_s: Annotated[float, Field(gt=0)] = Field(3600.0, description="longest life in cache")
     negative_ttl_s: Annotated[float, Field(gt=0)] = Field(
         300.0, description="how long a name that doesn't exist is left alone"
@@ -151,11 +249,25 @@ class Fetch(Table):
     idle_timeout_s: Annotated[float, Field(gt=0)] = Field(20.0, description="between two bytes")
     timeout_s: Annotated[float, Field(gt=0)] = Field(120.0, description="for one fetch, in all")
     max_bytes: Size = Field(ByteSize(10 << 20), description="of a body, as sent and decoded")
+    max_header_bytes: Size = Field(ByteSize(512 << 10), description="of all before the body")
+    max_headers: Count = Field(8_000, description="header lines of a response")
     allow_private_addresses: bool = Field(
         False, description="also connect to private, loopback and link-local addresses"
     )
     verify_tls: bool = Field(True, description="refuse servers without a valid certificate")
     ca_files: tuple[str, ...] = Field((), description="further certificate authorities (PEM)")
+    proxy: str = Field(
+        "",
+        description='"http://[user:password@]host:port", https likewise, or "environment" for what'
+        " the variables http_proxy, https_proxy and no_proxy say",
+    )
+    headers: dict[str, dict[str, str]] = Field(
+        default_factory=dict,
+        description='further request headers, by host or scheme://host[:port]: {"a.example" ='
+        ' {Accept-Language = "de"}}',
+    )
+    netrc_file: str = Field("", description="logins by host, for Basic authentication")
+    cookies_file: str = Field("", description="cookies to send, in Netscape's format")
     user_agent: str = Field(
         f"abc-crawler/{__version__}", min_length=1, description="the User-Agent header"
     )
@@ -167,9 +279,43 @@ class Fetch(Table):
 
 
 class Extract(Table):
-    elements: tuple[Literal["a", "area", "frame", "iframe", "link"], ...] = Field(
-        ("a", "area", "frame", "iframe", "link"),
-        description="where links are taken from; link means canonical, next, prev, alternate",
+    elements: tuple[Literal["a", "area", "frame", "iframe", "img", "link", "refresh"], ...] = Field(
+        ("a", "area", "frame", "iframe", "link", "refresh"),
+        description="where links are taken from; link means canonical, next, prev, alternate, also"
+        " of Link headers; refresh is meta refresh; img is src and srcset of img and source",
+    )
+    max_links: Count = Field(100_000, description="different ones taken from a page")
+    types: tuple[DocumentKind, ...] = Field(
+        ("text/html", "application/xhtml+xml"),
+        description="what links are read in, by Content-Type or extension; feeds can be added:"
+        ' "application/rss+xml", "application/atom+xml"; "!.php" takes out',
+    )
+
+
+class Traps(Table):
+    """Each 0 switches its rule off. metrics.json counts by these names what they kept out."""
+
+    max_url_length: Natural = Field(2048, description="characters")
+    max_path_segments: Natural = Field(50, description="/a/b/c has three")
+    max_repeated_segments: Natural = Field(
+        3, description="the same segments again and again: /a/b/a/b/a/b repeats three times"
+    )
+    max_calendar_years: Natural = Field(
+        25, description="from today to the date in the URL of a calendar"
+    )
+    max_depth: Natural = Field(1000, description="links followed from a seed")
+    max_growth: Natural = Field(
+        8, description="times that a link is the URL of its page with something put in"
+    )
+    max_session_ids: Natural = Field(10, description="URLs that differ in nothing but a session id")
+    max_queries_per_path: Natural = Field(20_000, description="different queries of one path")
+    max_urls_per_site: Natural = Field(1_000_000, description="URLs taken in")
+    max_bytes_per_site: Annotated[ByteSize, Field(ge=0)] = Field(
+        ByteSize(100_000_000_000), description="of bodies, as received"
+    )
+    max_same_content: Natural = Field(
+        100,
+        description="pages of one site with the same bytes; of further ones no link is followed",
     )
 
 
@@ -178,6 +324,11 @@ class Seen(Table):
 
 
 class Storage(Table):
+    types: tuple[DocumentKind, ...] = Field(
+        ("*/*",),
+        description="what is stored, by Content-Type or extension; of the rest only the row is:"
+        ' "text/*", "!image/*", "!.zip"',
+    )
     warc_size: Size = Field(ByteSize(1_000_000_000), description="a WARC file is closed past this")
     compression: Annotated[int, Field(ge=0, le=3)] = Field(
         1, description="of WARC records, gzip by ISA-L: 0 fastest to 3 smallest"
@@ -192,14 +343,18 @@ class Config(Table):
 
     session: Session = Session()
     scope: Scope = Scope()
+    normalise: Normalise = Normalise()
     assignment: Assignment = Assignment()
     exchange: Exchange = Exchange()
     frontier: Frontier = Frontier()
     politeness: Politeness = Politeness()
+    retry: Retry = Retry()
     robots: Robots = Robots()
+    sitemaps: Sitemaps = Sitemaps()
     dns: Dns = Dns()
     fetch: Fetch = Fetch()
     extract: Extract = Extract()
+    traps: Traps = Traps()
     seen: Seen = Seen()
     storage: Storage = Storage()
 

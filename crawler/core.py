@@ -5,24 +5,54 @@ neither decides anything about URLs by itself:
 
 * `start`, `discovered`, `received` bring URLs to the one door, `_admit`: there each is taken in to
   be fetched, sent to its owner, held until its owner is known, or dropped as seen;
-* `acquire` hands out a visit; `finish` or `retry` ends it;
+* `acquire` hands out a visit; `finish` ends it, and so does whatever puts its URL back: `retry`,
+  `fail` and `locate`;
 * `tick` gives the messages that must leave now, and notices when this rank is passive.
 """
 
 from collections import defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from typing import Final
 
 from crawler import config, url
 from crawler.exchange import Batch, Message, Note, Outboxes, Quota, Report, Termination
 from crawler.ownership import Ownership, Registrar
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, PageRow
 from crawler.scope import Sites
 from crawler.seen import UrlSeen, sent_memory
+from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
 
-MAX_REDIRECTS = 5
+MAX_REDIRECTS: Final = 5
+_STEP = 500  # links, a few milliseconds
+BUSY: Final = frozenset((429, 503))  # statuses of a server that has too much to do
+# What may be otherwise in a while. The other failures are answers of a kind.
+_PASSING: Final = frozenset(
+    (
+        Failure.DNS_FAILED,
+        Failure.UNREACHABLE,
+        Failure.REFUSED,
+        Failure.CONNECT_TIMEOUT,
+        Failure.DISCONNECTED,
+        Failure.TIMEOUT,
+        Failure.TLS,
+        Failure.ROBOTS_UNREACHABLE,
+        Failure.UNAVAILABLE,
+    )
+)
+# What is known without a request.
+_UNASKED: Final = frozenset(
+    (
+        Failure.BAD_URL,
+        Failure.DNS_NOT_FOUND,
+        Failure.PRIVATE_ADDRESS,
+        Failure.ROBOTS_DENIED,
+        Failure.SITE_GIVEN_UP,
+        Failure.SITE_FULL,
+    )
+)
 
 
 @dataclass(slots=True)
@@ -42,7 +72,7 @@ class Traffic:
 class _Page:
     """Where links were found."""
 
-    site: str | None  # None: they are seeds
+    source: Found | None  # None: they are seeds
     hops: int  # of the links
     chain: tuple[int, ...] = ()  # of the links
     others: set[int] = field(default_factory=set)  # the ranks that own some of them
@@ -61,15 +91,18 @@ class Core:
     ) -> None:
         self.rank = ownership.rank
         self.ownership = ownership
-        self.bench = Workbench(settings.politeness)
+        self.bench = Workbench(settings.politeness, settings.retry)
+        self.watch = Watch(settings.traps)
         self.traffic = Traffic()
         self.pages = 0  # responses
+        self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
         self._ranks = ranks
         self._max_hops = settings.scope.max_hops or inf
         self._sites = sites
         self._seen = seen
         self._sent = sent_memory(settings.exchange, seen)
+        self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._registrar = Registrar(ranks)
         self._held: defaultdict[str, list[tuple[Link, _Page]]] = defaultdict(list)
@@ -83,27 +116,46 @@ class Core:
 
     # --- URLs come in -------------------------------------------------------------------------
 
-    def start(self, seeds: Iterable[Link], now: float) -> None:
-        """Admit those of the seeds that begin at this rank. Every rank is given all of them."""
+    def start(self, seeds: Iterable[Link], now: float, replicated: Iterable[Link] = ()) -> None:
+        """Admit those of the seeds that begin at this rank. Every rank is given all of them.
+
+        So are the replicated URLs, the popular ones of the last session: their owners take them as
+        seeds, and links to them are sent to nobody and count for nothing (Cho 2002, section 3.1).
+        """
         nowhere = _Page(None, 0)
-        for seed in seeds:
-            if not seed.flags & OUT_OF_SCOPE and self.ownership.starts(seed.key, seed.site):
+        popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
+        for seed in (*seeds, *popular):
+            if not seed.flags & OUT_OF_SCOPE and self.ownership.starts(seed):
                 self._admit(seed, nowhere, now)
+        self._replicated = frozenset(link.key for link in popular)
+
+    def introduced(self, links: Iterable[Link], now: float) -> None:
+        """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
+        nowhere = _Page(None, 0)
+        for link in links:
+            if not link.flags & OUT_OF_SCOPE:
+                self._admit(link, nowhere, now)
 
     def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
         """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
 
         A redirect is no hop. Its chain is that of its source with the source added.
         """
+        for _ in self._discovered(source, links, now):
+            pass
+
+    def _discovered(self, source: Found, links: Sequence[Link], now: float) -> Iterator[None]:
         if links and links[0].flags & REDIRECT:
-            page = _Page(source.site, source.hops, (*source.chain, source.key))
-        elif source.hops < self._max_hops:
-            page = _Page(source.site, source.hops + 1)
-        else:
+            page = _Page(source, source.hops, (*source.chain, source.key))
+        elif source.hops >= self._max_hops or (links and self.watch.too_deep(source.hops)):
             return
-        for link in links:
+        else:
+            page = _Page(source, source.hops + 1)
+        for number, link in enumerate(links, start=1):
             if not link.flags & OUT_OF_SCOPE:
                 self._admit(link, page, now)
+            if number % _STEP == 0:
+                yield
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Take a message of another rank. Notes aren't the core's."""
@@ -118,24 +170,31 @@ class Core:
 
     def _admit(self, link: Link, page: _Page, now: float) -> None:
         """The door."""
-        owner = self.ownership.owner(link.key, link.site)
+        if link.key in self._replicated:
+            return
+        owner = self.ownership.owner(link)
         if owner is None:
             owner = self._claim(link, page, now)
             if owner is None:
                 return
         if owner == self.rank:
             if self._seen.add(link.key):
-                self.bench.enqueue(Found(link.key, link.url, link.site, page.hops, page.chain))
+                found = Found(link.key, link.url, link.site, page.hops, page.chain)
+                self._take(found, page.source)
         else:
             self._send(owner, link, page, now)
+
+    def _take(self, found: Found, source: Found | None) -> None:
+        if self.watch.admit(found, source):
+            self.bench.enqueue(found)
 
     def _send(self, owner: int, link: Link, page: _Page, now: float) -> None:
         traffic = self.traffic
         traffic.inter_part_links += 1
-        if page.site is not None and owner not in page.others:
+        if page.source is not None and owner not in page.others:
             page.others.add(owner)
             traffic.messages_page_part += 1
-            traffic.site_part.add((page.site, owner))
+            traffic.site_part.add((page.source.site, owner))
         if self._outboxes.count_again(owner, link.key):
             return
         if self._sent.add(link.key):
@@ -151,7 +210,7 @@ class Core:
         registrar = self.ownership.registrar(site)
         if registrar == self.rank:
             self._grant(site, self.rank)
-            return self.ownership.owner(link.key, site)
+            return self.ownership.owner(link)
         if site not in self._held:
             self._outboxes.open(registrar, now, self.pages).claims.append(site)
             self.traffic.claims += 1
@@ -184,12 +243,12 @@ class Core:
             key = url.key(address)
             if not self._seen.add(key):
                 continue
-            site = self._sites.of(address)
-            if self.ownership.part(key, site) is None:
+            site, chain = self._sites.of(address), batch.chains.get(index, ())
+            found = Found(key, address, site, batch.hops[index], chain)
+            if self.ownership.part(found) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self.ownership.home, now)
-            chain = batch.chains.get(index, ())
-            self.bench.enqueue(Found(key, address, site, batch.hops[index], chain))
+            self._take(found, None)
         if batch.stop:
             self.stopping = True
         if batch.ask:
@@ -240,11 +299,66 @@ class Core:
             self._allowance -= 1
         return visit
 
+    def refusal(self, visit: Visit) -> Failure | None:
+        """Why the site isn't to be asked for this URL after all, if so."""
+        if self.bench.has_given_up(visit.failures):
+            return Failure.SITE_GIVEN_UP
+        if self.watch.is_full(visit.found.site):
+            return Failure.SITE_FULL
+        return None
+
+    def locate(self, visit: Visit, address: str, now: float) -> bool:
+        """Whether a visit may go to the address of its host; else it has been given back."""
+        free = self.bench.locate(visit, address, now)
+        if not free:
+            self._put_back()
+        return free
+
     def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
         """Give back a visit that asked its site for something else: its URL is still to be had."""
         self.bench.put_back(visit, now, crawl_delay_s=crawl_delay_s)
+        self._put_back()
+
+    def fail(
+        self,
+        visit: Visit,
+        failure: Failure,
+        now: float,
+        *,
+        busy: bool = False,
+        retry_after_s: float | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> bool:
+        """Give back a visit whose request has failed; whether that is final.
+
+        If it isn't, the URL waits to be tried again. See Workbench.fail for the arguments.
+        """
+        if failure not in _PASSING:
+            asked = failure not in _UNASKED
+            self.bench.release(visit, now, requested=asked, crawl_delay_s=crawl_delay_s)
+            return True
+        again = self.bench.fail(
+            visit, now, busy=busy, retry_after_s=retry_after_s, crawl_delay_s=crawl_delay_s
+        )
+        if again:
+            self.retries += 1
+            self._put_back()
+        return not again
+
+    def _put_back(self) -> None:
         self._open -= 1
         self._allowance += 1
+
+    def stored(
+        self, row: PageRow, links: Sequence[Link], found: Found, now: float
+    ) -> Iterator[None]:
+        """A visit has been released and its row stored: admit its links, unless it is a trap's.
+
+        In steps, for pages with very many links; to be gone through to the end.
+        """
+        if self.watch.stored(row):
+            yield from self._discovered(found, links, now)
+        self.finish(response=row.status is not None)
 
     def finish(self, *, response: bool) -> None:
         """A visit has been released, its row stored, its links admitted."""

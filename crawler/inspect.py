@@ -1,5 +1,6 @@
 """What the crawler does with one URL, and why: the commands `fetch` and `explain`."""
 
+import time
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack
 from pathlib import Path
@@ -8,11 +9,13 @@ from typing import Any
 from crawler import config, url
 from crawler.core import MAX_REDIRECTS
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
-from crawler.ownership import Ownership, make_scheme
-from crawler.pipeline import REDIRECTS, SystemClock, page_links, redirect_target
-from crawler.ports import Failure, FetchError, UserError
+from crawler.ownership import Ownership, make_scheme, place_parts
+from crawler.parse import finish
+from crawler.pipeline import SystemClock
+from crawler.ports import Failure, FetchError, Found, UserError
+from crawler.reading import REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
-from crawler.scope import Scope, Sites
+from crawler.scope import Scope
 from crawler.session import digest
 
 
@@ -42,10 +45,11 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         target = url.normalise(address)
     except url.BadUrlError:
         return {**result, "error": Failure.BAD_URL.value}
+    reader = Reader(settings, _scope(settings, target))
     try:
         response = await fetcher.fetch(target)
         while response.status in REDIRECTS and len(redirects) < MAX_REDIRECTS:
-            target = redirect_target(response)
+            target = reader.redirect_target(response)
             redirects.append({"url": response.url, "status": response.status, "location": target})
             if any(target == hop["url"] for hop in redirects):
                 return {**result, "error": Failure.REDIRECT_LOOP.value}
@@ -56,7 +60,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         return {**result, "error": Failure.BAD_REDIRECT.value}
     except FetchError as error:
         return {**result, "error": error.failure.value}
-    encoding, links = page_links(response, frozenset(settings.extract.elements))
+    page = finish(reader.page(response)) if response.status == 200 else None
     if response.failure is not None:
         result["error"] = response.failure.value
     return {
@@ -65,12 +69,18 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         "headers": [
             [name.decode("latin-1"), value.decode("latin-1")] for name, value in response.headers
         ],
-        "encoding": encoding,
+        "encoding": page.encoding if page else None,
         "bytes": len(response.payload),
         "truncated": response.truncated,
         "digest": digest(response.payload),
-        "links": [{"url": target, "flags": flags} for target, flags in links],
+        "links": [{"url": target, "flags": flags} for target, flags in page.links] if page else [],
     }
+
+
+def _scope(settings: config.Config, address: str) -> Scope:
+    """By the seeds of the configuration, or without any by the address alone."""
+    seeds = [url.normalise(seed) for seed in settings.session.seeds] or [address]
+    return make_scope(settings, seeds, time.gmtime().tm_year)
 
 
 async def explain(
@@ -91,14 +101,15 @@ async def explain(
         normalised = url.normalise(address)
     except url.BadUrlError:
         return {"url": address, "normalised": None, "why": "not an http or https URL"}
-    sites = Sites(settings.assignment.site)
-    seeds = [url.normalise(seed) for seed in settings.session.seeds] or [normalised]
-    verdict = Scope(settings.scope, sites, seeds).judge(normalised)
+    fold = settings.normalise.folding()
+    normalised = fold(normalised) if fold else normalised
+    scope = _scope(settings, normalised)
+    verdict = scope.judge(normalised)
     rules = await _rules(settings, normalised, robots_file, offline=offline)
     scheme = make_scheme(settings.assignment, ranks)
-    ownership = Ownership(0, scheme, [part % ranks for part in range(scheme.parts)], "claim")
-    site, key = sites.of(normalised), url.key(normalised)
-    part = ownership.part(key, site)
+    ownership = Ownership(0, scheme, place_parts(scheme, ranks), "claim")
+    site, key = scope.sites.of(normalised), url.key(normalised)
+    part = ownership.part(Found(key, normalised, site, 0))
     if not verdict.allowed:
         why = f"not fetched: {verdict.rule}"
     elif rules is not None and not rules.allows(normalised):

@@ -12,7 +12,18 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
 from crawler.ports import UserError
-from partition.partvector import PartVector, PartVectorError, jump_hash
+from partition.partvector import PartVector, PartVectorError, jump_hash, pack
+
+
+class Located(Protocol):
+    """A URL with its key and its site: a Link, a Found, a PageRow."""
+
+    @property
+    def key(self) -> int: ...
+    @property
+    def url(self) -> str: ...
+    @property
+    def site(self) -> str: ...
 
 
 class Scheme(Protocol):
@@ -100,6 +111,18 @@ def make_scheme(assignment: config.Assignment, ranks: int) -> Scheme:
     return vector
 
 
+def place_parts(scheme: Scheme, ranks: int) -> list[int]:
+    """The rank of each part: packed by load where a part vector knows the loads."""
+    if isinstance(scheme, PartVector) and len(scheme.loads):
+        return pack(scheme.loads, ranks)
+    return [part % ranks for part in range(scheme.parts)]
+
+
+def replicated_urls(scheme: Scheme) -> Sequence[str]:
+    """The popular URLs that every rank is to know, if the scheme has a list of them."""
+    return scheme.replicated if isinstance(scheme, PartVector) else ()
+
+
 class Ownership:
     """Part and rank of every URL, as one rank knows them."""
 
@@ -116,28 +139,35 @@ class Ownership:
         self.rank_of_part = tuple(rank_of_part)
         self.home = self.rank_of_part.index(rank)  # the part that takes sites found in no table
         self._scheme = scheme
+        # New pages of a site in several parts go by their directory, so the text is needed.
+        self._by_directory = (
+            scheme if isinstance(scheme, PartVector) and scheme.has_directories else None
+        )
         self._unlisted = unlisted
         self._registrars = SiteHash(scheme.parts)
         self._learned: dict[str, int] = {}
 
-    def part(self, key: int, site: str) -> int | None:
+    def part(self, place: Located) -> int | None:
         """The part of a URL; None while the site has to be claimed first."""
-        part = self._scheme.part(key, site)
+        part = self._listed(place)
         if part is not None:
             return part
-        part = self._learned.get(site)
+        part = self._learned.get(place.site)
         if part is not None or self._unlisted == "claim":
             return part
         if self._unlisted == "discoverer":
             return self.home  # the thesis's rule: who finds a new page keeps it
-        return self._registrars.part(key, site)
+        return self._registrars.part(place.key, place.site)
 
-    def owner(self, key: int, site: str) -> int | None:
+    def owner(self, place: Located) -> int | None:
         """The rank that owns a URL; None while the site has to be claimed first."""
-        part = self._scheme.part(key, site)
-        if part is None:
-            part = self.part(key, site)
+        part = self.part(place)
         return None if part is None else self.rank_of_part[part]
+
+    def _listed(self, place: Located) -> int | None:
+        if self._by_directory is not None:
+            return self._by_directory.part_of_url(place.url, place.key, place.site)
+        return self._scheme.part(place.key, place.site)
 
     def learn(self, site: str, part: int) -> None:
         """Note whom the registrar gave an unlisted site. What is known doesn't change."""
@@ -148,11 +178,11 @@ class Ownership:
         """The rank that decides about an unlisted site, and that starts with its seeds."""
         return self.rank_of_part[self._registrars.part(0, site)]
 
-    def starts(self, key: int, site: str) -> bool:
+    def starts(self, seed: Located) -> bool:
         """Whether a seed is this rank's to begin with: nobody has discovered it."""
-        if self._scheme.part(key, site) is None:
-            return self.registrar(site) == self.rank
-        return self.owner(key, site) == self.rank
+        if self._listed(seed) is None:
+            return self.registrar(seed.site) == self.rank
+        return self.owner(seed) == self.rank
 
 
 class Registrar:

@@ -6,7 +6,8 @@
 
 Every queue between two stages is bounded. The stages form a ring, which can't stand still because
 the workbench at its one open place takes everything. Who takes a visit gives it back once, and ends
-it once: `core.retry` or, in the parse stage, `core.finish`.
+it once: by putting its URL back (`core.retry`, `core.fail`, `core.locate`) or, in the parse stage,
+by `core.stored`.
 """
 
 import asyncio
@@ -15,17 +16,17 @@ from asyncio import Queue
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from typing import Final
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from math import inf
 
 from crawler import config, url
-from crawler.core import Core, redirect_failure
+from crawler.core import BUSY, Core
 from crawler.exchange import Message, Note, decode, encode
 from crawler.net import fetch_robots
-from crawler.parse import decode as decode_text
-from crawler.parse import extract, is_html
 from crawler.ports import (
-    REDIRECT,
     Clock,
+    Earlier,
     Failure,
     Fetched,
     Fetcher,
@@ -35,12 +36,12 @@ from crawler.ports import (
     Resolver,
     Response,
     Transport,
+    Validators,
 )
+from crawler.reading import Reader
 from crawler.robots import RobotsCache, Rules
-from crawler.scope import Scope
 from crawler.workbench import Visit
 
-REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _BACKLOG_POLL_S = 0.005
 
 
@@ -134,6 +135,7 @@ class RobotsGate:
         self._clock = clock
         self._tally = tally
         self._cache = RobotsCache()
+        self._latest = RobotsCache(ttl_s=inf)  # the rules to go on with if they can't be had anew
         self._asking: dict[str, asyncio.Task[Rules]] = {}
 
     async def rules(self, authority: str) -> tuple[Rules, bool]:
@@ -153,7 +155,12 @@ class RobotsGate:
         try:
             rules = await fetch_robots(self._fetcher, authority, self._robots.agent)
             self._tally.requests += 1
-            self._cache.put(authority, rules, self._clock.now())
+            now = self._clock.now()
+            if rules.unreachable:
+                rules = self._latest.get(authority, now) or rules
+            if not rules.unreachable:  # else nothing is known, and the next visit asks again
+                self._cache.put(authority, rules, now)
+                self._latest.put(authority, rules, now)
             return rules
         finally:
             del self._asking[authority]
@@ -163,14 +170,24 @@ _ALL_ALLOWED = Rules.allow_all()
 
 
 async def busy_host_stage(
-    core: Core, to_resolve: Queue[Visit], wire: Wire, alarm: Alarm, clock: Clock
+    core: Core,
+    to_resolve: Queue[Visit],
+    to_parse: Queue[Fetched],
+    wire: Wire,
+    alarm: Alarm,
+    clock: Clock,
 ) -> None:
-    """From the workbench: visits to sites that may be asked now."""
+    """From the workbench: visits to sites that may be asked now. Those refused are over."""
     while True:
         now = clock.now()
         visit = core.acquire(now)
         if visit is not None:
-            await to_resolve.put(visit)
+            refusal = core.refusal(visit)
+            if refusal is None:
+                await to_resolve.put(visit)
+            else:
+                core.bench.release(visit, now, requested=False)
+                await to_parse.put(_failed(visit, refusal, clock))
         else:
             wire.deliver(core, now)  # the core may have asked for page quota
             due = core.bench.next_time()
@@ -184,58 +201,120 @@ async def dns_stage(
     core: Core,
     to_fetch: Queue[Visit],
     to_parse: Queue[Fetched],
+    alarm: Alarm,
     clock: Clock,
 ) -> None:
-    """Only visits to hosts that have an address go on; the others are over."""
+    """Only visits to hosts that have an address go on, once they may go there."""
     while True:
         visit = await to_resolve.get()
         try:
-            await resolver.resolve(url.host(visit.found.url))
+            addresses = await resolver.resolve(url.host(visit.found.url))
         except FetchError as error:
-            core.bench.release(visit, clock.now(), requested=False)
-            await to_parse.put(_failed(visit, error, clock))
+            if core.fail(visit, error.failure, clock.now()):
+                await to_parse.put(_failed(visit, error.failure, clock, error.address))
+            alarm.ring()
         else:
-            await to_fetch.put(visit)
+            # Answers come in any order, but the server's name shall be the same every time.
+            if core.locate(visit, min(address for address, _ in addresses), clock.now()):
+                await to_fetch.put(visit)
+            else:
+                alarm.ring()
 
 
 async def fetch_stage(
     to_fetch: Queue[Visit],
     robots: RobotsGate,
     fetcher: Fetcher,
+    recall: Callable[[int], Earlier | None],
+    reader: Reader,
     core: Core,
     to_parse: Queue[Fetched],
+    alarm: Alarm,
     clock: Clock,
 ) -> None:
-    """Visit to page. Many run side by side; a visit goes back as soon as the site has served it."""
+    """Visit to page. Many run side by side; a visit goes back as soon as the site has served it.
+
+    `recall`: what the previous session says of a URL key.
+    """
     while True:
         visit = await to_fetch.get()
         found = visit.found
-        rules, asked = await robots.rules(url.authority(found.url))
-        if asked:  # that was this visit's request
+        authority = url.authority(found.url)
+        rules, asked = await robots.rules(authority)
+        if rules.unreachable:  # for now
+            busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE  # a 5xx: somebody is there
+            if core.fail(visit, Failure.ROBOTS_UNREACHABLE, clock.now(), busy=busy):
+                await to_parse.put(_failed(visit, rules.unreachable, clock))
+        elif asked:  # that was this visit's request
+            core.introduced(reader.sitemaps(authority, rules.sitemaps), clock.now())
             core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
-            continue
-        if not rules.allows(found.url):
+        elif not rules.allows(found.url):
             core.bench.release(visit, clock.now(), requested=False)
-            failure = rules.unreachable or Failure.ROBOTS_DENIED
-            await to_parse.put(Fetched(found, clock.time(), failure=failure))
-            continue
-        try:
-            response = await fetcher.fetch(found.url)
-            fetched = Fetched(found, response.started, response)
-        except FetchError as error:
-            fetched = _failed(visit, error, clock)
-        finally:
-            core.bench.release(visit, clock.now(), requested=True, crawl_delay_s=rules.crawl_delay)
-        await to_parse.put(fetched)
+            await to_parse.put(_failed(visit, Failure.ROBOTS_DENIED, clock))
+        else:
+            earlier = recall(found.key)
+            try:
+                response = await fetcher.fetch(found.url, _validators(earlier))
+                fetched = Fetched(found, response.started, response, earlier=earlier)
+            except FetchError as error:
+                fetched = _failed(visit, error.failure, clock, error.address)
+            if _give_back(visit, fetched, core, rules.crawl_delay, clock):
+                await to_parse.put(fetched)
+        alarm.ring()
 
 
-def _failed(visit: Visit, error: FetchError, clock: Clock) -> Fetched:
-    return Fetched(visit.found, clock.time(), failure=error.failure, address=error.address)
+def _validators(earlier: Earlier | None) -> Validators | None:
+    if earlier is None or not (earlier.row.etag or earlier.row.last_modified):
+        return None
+    return Validators(earlier.row.etag, earlier.row.last_modified)
+
+
+def _give_back(
+    visit: Visit, fetched: Fetched, core: Core, crawl_delay_s: float | None, clock: Clock
+) -> bool:
+    """End a visit that has made its request; whether what it brought is final."""
+    now, response = clock.now(), fetched.response
+    if response is None:
+        assert fetched.failure is not None
+        return core.fail(visit, fetched.failure, now, crawl_delay_s=crawl_delay_s)
+    fetched.retries = visit.retries
+    if response.status in BUSY:
+        fetched.failure = Failure.UNAVAILABLE
+        return core.fail(
+            visit,
+            fetched.failure,
+            now,
+            busy=True,
+            retry_after_s=retry_after_s(response, clock.time()),
+            crawl_delay_s=crawl_delay_s,
+        )
+    core.bench.release(visit, now, requested=True, crawl_delay_s=crawl_delay_s)
+    return True
+
+
+def _failed(visit: Visit, failure: Failure, clock: Clock, address: str | None = None) -> Fetched:
+    return Fetched(
+        visit.found, clock.time(), failure=failure, address=address, retries=visit.retries
+    )
+
+
+def retry_after_s(response: Response, now: float) -> float | None:
+    """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
+    value = response.header(b"retry-after")
+    if value is None:
+        return None
+    if value.isdigit():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value.decode("ascii"))
+        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None
 
 
 async def parse_stage(
     to_parse: Queue[Fetched],
-    read: Callable[[Fetched], None],
+    reader: Reader,
     repository: Repository,
     core: Core,
     tally: Tally,
@@ -248,58 +327,19 @@ async def parse_stage(
     while True:
         fetched = await to_parse.get()
         found = fetched.found
-        read(fetched)
-        part = core.ownership.part(found.key, found.site)
+        for _ in reader.read(fetched):
+            await asyncio.sleep(0)
+        part = core.ownership.part(found)
         assert part is not None, found
-        tally.add(repository.append(fetched, part))
-        now = clock.now()
-        core.discovered(found, fetched.links, now)
-        core.finish(response=fetched.response is not None)
-        wire.deliver(core, now)
+        row = repository.append(fetched, part)
+        tally.add(row)
+        for _ in core.stored(row, fetched.links, found, clock.now()):
+            await asyncio.sleep(0)
+        wire.deliver(core, clock.now())
         alarm.ring()
         while wire.backlog() > max_backlog_bytes:
             await asyncio.sleep(_BACKLOG_POLL_S)  # the receiver is slower than we are
         await asyncio.sleep(0)  # a full queue never makes us wait, but the others have work
-
-
-def read_links(fetched: Fetched, scope: Scope, elements: frozenset[str]) -> None:
-    """Fill in the out-links of what was fetched: of a page its links, of a redirect its target."""
-    response = fetched.response
-    if response is None:
-        return
-    if response.status in REDIRECTS:
-        try:
-            target = scope.link(redirect_target(response), REDIRECT)
-        except url.BadUrlError:
-            fetched.failure = Failure.BAD_REDIRECT
-            return
-        fetched.failure = redirect_failure(fetched.found, target.key)
-        if fetched.failure is None:
-            fetched.links = [target]
-    else:
-        _, links = page_links(response, elements)
-        fetched.links = [scope.link(address, flags) for address, flags in links]
-
-
-def redirect_target(response: Response) -> str:
-    """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
-    location = response.header(b"location")
-    if location is None:
-        raise url.BadUrlError("")
-    # Bytes beyond ASCII go to the wire as they came.
-    text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
-    return url.normalise(text, response.url)
-
-
-def page_links(
-    response: Response, elements: frozenset[str]
-) -> tuple[str | None, list[tuple[str, int]]]:
-    """The encoding of an HTML page with its distinct links and their flags, else None and none."""
-    content_type = response.content_type
-    if response.status != 200 or not is_html(content_type, response.body):
-        return None, []
-    text, encoding = decode_text(response.body, content_type)
-    return encoding, extract(text, response.url, elements)
 
 
 async def exchange_stage(

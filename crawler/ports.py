@@ -7,6 +7,7 @@ The deciding part of an agent knows the outside only through these; `crawler.net
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
+from pathlib import Path
 from typing import Final, NamedTuple, Protocol
 
 import msgspec
@@ -62,6 +63,9 @@ class Failure(StrEnum):
     TOO_MANY_REDIRECTS = "too-many-redirects"
     ROBOTS_DENIED = "robots-denied"
     ROBOTS_UNREACHABLE = "robots-unreachable"
+    UNAVAILABLE = "unavailable"  # 429 or 503, to the last try
+    SITE_GIVEN_UP = "site-given-up"  # it kept failing, and isn't asked any more in this session
+    SITE_FULL = "site-full"  # it has sent traps.max_bytes_per_site
 
 
 class FetchError(Exception):
@@ -134,6 +138,19 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     duplicate: bool = False  # this rank stored the same digest before; its record is a revisit
     warc_file: str | None = None
     warc_offset: int | None = None
+    retries: int = 0  # requests for it that had failed before
+    etag: str | None = None
+    last_modified: str | None = None
+    noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
+
+
+@dataclass(frozen=True, slots=True)
+class Earlier:
+    """What the previous session says of a URL (`session.previous`)."""
+
+    row: PageRow
+    links: Sequence[tuple[str, int]]  # URLs and flags
+    warc_path: Path  # of the file that the row names
 
 
 @dataclass(slots=True)
@@ -146,6 +163,9 @@ class Fetched:
     failure: Failure | None = None
     address: str | None = None
     links: list[Link] = field(default_factory=list)
+    retries: int = 0  # requests that had failed before
+    noindex: bool = False  # the page asks not to be indexed
+    earlier: Earlier | None = None  # what a conditional request was made with
 
 
 class Clock(Protocol):
@@ -167,9 +187,19 @@ class Resolver(Protocol):
         ...
 
 
+class Validators(NamedTuple):
+    """What a page had when it was stored, to ask for it only if it has changed."""
+
+    etag: str | None  # as If-None-Match
+    last_modified: str | None  # as If-Modified-Since
+
+
 class Fetcher(Protocol):
-    async def fetch(self, url: str) -> Response:
-        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError."""
+    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError.
+
+        With `validators` the request is conditional, and the status may be 304.
+        """
         ...
 
 

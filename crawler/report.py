@@ -5,6 +5,7 @@ requests) they leave in `report/counters.json`; without it, after a kill, those 
 """
 
 import json
+from collections import Counter
 from collections.abc import Collection, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -27,6 +28,8 @@ class Counters:
     peak_bytes: int  # of memory
     waiting: int  # URLs that it knew and hadn't fetched
     requests: int  # pages and robots.txt files
+    retries: int  # URLs put back after a failure
+    by_trap: dict[str, int]  # links and URLs kept out, by the rule of [traps]
     inter_part_links: int
     inter_part_urls: int
     messages_page_part: int
@@ -40,6 +43,7 @@ class Counters:
 _REACHABLE = "reachable.npy"  # u64 URL keys
 _SUMMED = (
     "requests",
+    "retries",
     "inter_part_links",
     "inter_part_urls",
     "messages_page_part",
@@ -131,12 +135,14 @@ def _without(fields: dict[str, Any], name: str) -> dict[str, Any]:
     return {key: value for key, value in fields.items() if key != name}
 
 
-def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, int | None]:
+def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The sums of what the given ranks counted; null for what one of them doesn't know."""
-    sums: dict[str, int | None] = {}
+    sums: dict[str, Any] = {}
     for name in _SUMMED:
         values = [one[name] for one in ranks]
         sums[name] = None if not values or None in values else sum(values)
+    by_trap = sum((Counter(one["by_trap"]) for one in ranks), Counter[str]())
+    sums["by_trap"] = dict(sorted(by_trap.items())) if ranks else None
     return sums
 
 
@@ -176,6 +182,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f" {_number(metrics['pages_per_second'])} pages/s",
         "status    " + (_listing(metrics["by_status"]) or "none"),
         "errors    " + (_listing(metrics["by_error"]) or "none"),
+        "traps     " + (_listing(metrics["by_trap"] or {}) or "none"),
         f"overlap   {_number(metrics['overlap'])}, coverage {_number(metrics['coverage'])}",
         f"exchange  {_number(metrics['inter_part_urls'])} URLs between ranks"
         f" ({_number(metrics['communication_overhead'])} a page) in"

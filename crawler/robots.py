@@ -1,52 +1,148 @@
 """robots.txt: what a site allows us, and for how long an answer holds.
 
-Pure: the file comes in as bytes and the time as a number; `crawler.net` fetches. Matching is
-protego's (RFC 9309: longest match wins, `*` and `$`, an equally long Allow beats Disallow).
+Pure: the file comes in as bytes and the time as a number; `crawler.net` fetches. Reading and
+matching are those of RFC 9309; docs/conformance.md holds them against Google's tests.
 """
 
+import math
 import re
 from collections import OrderedDict
-from typing import Final, Self
-from urllib.parse import urlsplit
-
-from protego import Protego
+from collections.abc import Iterator
+from functools import lru_cache
+from typing import Final, NamedTuple, Self
 
 from crawler.ports import Failure
 
 MAX_BYTES: Final = 512 << 10  # of a robots.txt are looked at; RFC 9309 asks for 500 KiB
 
-# A line that protego may read as a directive. Others (comments, the HTML of an error page) go.
-_DIRECTIVE = re.compile(
-    r"\s*(?:user[- ]?agent\s*[:\s]\s*(?P<agent>[^#]*)|dis|dias|allow|crawl|site)", re.IGNORECASE
-)
-_NOT_US: Final = "User-agent: somebody else"
+_LINE_END: Final = re.compile(r"\r\n?|\n")
+# Keys, lower case, without blanks and hyphens; misspellings are Google's, which the RFC allows.
+_KINDS: Final = {
+    "useragent": "agent",
+    "allow": "allow",
+    **dict.fromkeys(
+        ("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), "disallow"
+    ),
+    "crawldelay": "delay",
+    "sitemap": "sitemap",
+}
+_LONGEST_KEY: Final = 64  # characters, with the blanks around it
+_PRODUCT_TOKEN: Final = re.compile(r"[A-Za-z_-]*")
+# An index page that is allowed allows its folder. That is Google's, and what the author means.
+_INDEX: Final = re.compile(r"/index\.html?\Z")
+# What a pattern and a path may be written in differently: escapes, and what must be escaped.
+_UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
+_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+
+
+class _Rule(NamedTuple):
+    """An Allow or Disallow line. Of the rules that match a path, the greatest one decides."""
+
+    octets: int  # of the pattern, escaped
+    allow: bool
+    pieces: tuple[str, ...]  # of the pattern, between its stars
+    anchored: bool  # the pattern ends with $
+    line: str
+
+    def matches(self, path: str) -> bool:
+        head, *middle = self.pieces
+        if not path.startswith(head):
+            return False
+        at, end = len(head), len(path)
+        if self.anchored:
+            if not middle:
+                return at == end
+            tail = middle.pop()
+            end -= len(tail)
+            if end < at or not path.endswith(tail):
+                return False
+        for piece in middle:  # the first place is the best, so nothing is ever tried again
+            at = path.find(piece, at, end)
+            if at < 0:
+                return False
+            at += len(piece)
+        return True
 
 
 class Rules:
     """What one site's robots.txt says to one agent. Immutable."""
 
-    __slots__ = ("_agent", "_lines", "_protego", "crawl_delay", "sitemaps", "unreachable")
+    __slots__ = ("_lengths", "_prefixes", "_wild", "crawl_delay", "sitemaps", "unreachable")
 
     crawl_delay: float | None  # seconds
     sitemaps: tuple[str, ...]  # as written
     unreachable: Failure | None  # why there was no answer; all is denied until there is one
 
-    def __init__(self, agent: str, lines: list[str], *, unreachable: Failure | None = None) -> None:
-        self._agent = agent
-        self._lines = lines
-        self._protego = Protego.parse("\n".join(lines)) if lines else None
-        self.crawl_delay = self._protego.crawl_delay(agent) if self._protego else None
-        self.sitemaps = tuple(self._protego.sitemaps) if self._protego else ()
+    def __init__(
+        self,
+        rules: list[_Rule],
+        crawl_delay: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+        unreachable: Failure | None = None,
+    ) -> None:
+        # Plain prefixes, most of all rules, are looked up: one step for each length there is.
+        prefixes: dict[str, _Rule] = {}
+        wild = []
+        for rule in rules:
+            if rule.anchored or len(rule.pieces) > 1:
+                wild.append(rule)
+            else:
+                prefix = rule.pieces[0]
+                prefixes[prefix] = max(rule, prefixes.get(prefix, rule))
+        self._prefixes = prefixes
+        self._lengths = sorted(set(map(len, prefixes)), reverse=True)
+        self._wild = sorted(wild, reverse=True)
+        self.crawl_delay = crawl_delay
+        self.sitemaps = sitemaps
         self.unreachable = unreachable
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Self:
-        """The rules for `agent` in a robots.txt; any bytes will do."""
+        """The rules for the product token `agent` in a robots.txt; any bytes will do.
+
+        The groups that name the agent, merged; without one those for `*`; else all is allowed.
+        Several Crawl-delay lines: the longest.
+        """
         if len(body) > MAX_BYTES:
             # The cut line goes too: "Disallow: /" may be left of "Disallow: /private".
-            body = body[: body.rfind(b"\n", 0, MAX_BYTES) + 1]
-        text = body.decode("utf-8-sig", "replace").replace("\0", "")
-        return cls(agent, _relevant(text.splitlines(), agent.lower()))
+            cut = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
+            body = body[: cut + 1]
+        ours = agent.lower()
+        rules: dict[str, list[_Rule]] = {}  # of us and of *
+        delays: dict[str, float] = {}
+        sitemaps = []
+        # Which of the two the current group is for. To the RFC, Crawl-delay is nothing: it parts no
+        # groups of Allow and Disallow. A delay itself is for the agents named since the last one.
+        group: set[str] = set()
+        delayed: set[str] = set()
+        group_is_complete = delayed_is_complete = True
+        for kind, value, line in _records(body):
+            if kind == "sitemap":
+                sitemaps.append(value.encode("latin-1").decode("utf-8", "replace"))
+            elif kind == "agent":
+                if group_is_complete:
+                    group = set()
+                if delayed_is_complete:
+                    delayed = set()
+                group_is_complete = delayed_is_complete = False
+                name = _agent_name(value)
+                if name in {ours, "*"}:
+                    group.add(name)
+                    delayed.add(name)
+                    rules.setdefault(name, [])
+            elif kind == "delay":
+                delayed_is_complete = True
+                delay = _delay(value)
+                for name in delayed if delay else ():
+                    delays[name] = max(delay, delays.get(name, 0.0))
+            else:
+                group_is_complete = delayed_is_complete = True
+                if group and value:
+                    found = _rules(value, line, allow=kind == "allow")
+                    for name in group:
+                        rules[name] += found
+        name = ours if ours in rules else "*"
+        return cls(rules.get(name, []), delays.get(name), tuple(sitemaps))
 
     @classmethod
     def allow_all(cls) -> "Rules":
@@ -56,63 +152,114 @@ class Rules:
     @classmethod
     def deny_all(cls, why: Failure = Failure.ROBOTS_UNREACHABLE) -> "Rules":
         """The robots.txt can't be reached: nothing may be fetched for now."""
-        return cls("", [], unreachable=why)
+        return cls([], unreachable=why)
 
     def allows(self, url: str) -> bool:
         """Whether a normalised URL may be fetched; /robots.txt always may."""
+        path = url[url.index("/", 8) :]
         if self.unreachable:
-            return urlsplit(url).path == "/robots.txt"
-        return self._protego is None or self._protego.can_fetch(url, self._agent)
+            return path == "/robots.txt"
+        rule = self._decisive(path)
+        return rule is None or rule.allow or path == "/robots.txt"
 
     def decide(self, url: str) -> tuple[bool, str | None]:
-        """`allows(url)`, and the line of robots.txt that decided, if any. Slow."""
-        allowed = self.allows(url)
-        if self.unreachable or urlsplit(url).path == "/robots.txt":
-            return allowed, None
-        # Lines that would decide so if they stood alone, longest first, as the longest match wins.
-        preamble = "User-agent: *\nDisallow: /\n" if allowed else "User-agent: *\n"
-        for number, line in sorted(enumerate(self._lines), key=lambda item: -len(item[1].strip())):
-            if _allowed(preamble + line, url) == allowed != _allowed(preamble, url) and (
-                self._is_ours(number)
-            ):
-                return allowed, line.strip()
-        return allowed, None
+        """`allows(url)`, and the line of robots.txt that decided, if any."""
+        path = url[url.index("/", 8) :]
+        if self.unreachable or path == "/robots.txt":
+            return self.allows(url), None
+        rule = self._decisive(path)
+        if rule is None:
+            return True, None
+        return rule.allow, rule.line.encode("latin-1").decode("utf-8", "replace")
 
-    def _is_ours(self, number: int) -> bool:
-        """Whether a rule at this line would bind us: put one there and see what it changes."""
-        path = "/" + "x" * max(map(len, self._lines))  # longer than any other match
-        verdicts = set()
-        for field in ("Allow", "Disallow"):
-            lines = self._lines.copy()
-            lines[number] = f"{field}: {path}"
-            verdicts.add(_allowed("\n".join(lines), f"http://host{path}", self._agent))
-        return len(verdicts) == 2
+    def _decisive(self, path: str) -> _Rule | None:
+        """The rule with the longest matching pattern, Allow before Disallow."""
+        if not (self._prefixes or self._wild):
+            return None
+        path = _octets(path)
+        found = None
+        for length in self._lengths:
+            found = self._prefixes.get(path[:length])
+            if found:
+                break
+        for rule in self._wild:
+            if found and rule < found:
+                break
+            if rule.matches(path):
+                return rule
+        return found
 
 
-def _allowed(robots: str, url: str, agent: str = "any") -> bool:
-    return bool(Protego.parse(robots).can_fetch(url, agent))
+def _records(body: bytes) -> Iterator[tuple[str, str, str]]:
+    """The lines that mean something: kind, value and whole line. A character stands for a byte."""
+    text = body.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"").decode("latin-1")
+    for line in _LINE_END.split(text):
+        key, colon, value = line.partition("#")[0].partition(":")
+        if not colon:  # forgotten
+            key, _, value = key.strip().partition(" ")
+        kind = _kind(key) if len(key) <= _LONGEST_KEY else None
+        if kind:
+            yield kind, value.strip(), line.strip()
 
 
-def _relevant(lines: list[str], agent: str) -> list[str]:
-    """The lines that can be directives, the agents that can't be us made one.
+@lru_cache(256)
+def _kind(key: str) -> str | None:
+    return _KINDS.get(key.strip().lower().replace(" ", "").replace("-", ""))
 
-    protego keeps each rule once for each agent of its group: a thousand agents over ten thousand
-    rules, a file of 200 kB, would take minutes and gigabytes.
+
+def _agent_name(value: str) -> str:
+    """`*`, or the product token: `FooBot/2.1 (x)` is `foobot`."""
+    words = value.split(maxsplit=1)
+    if words and words[0] == "*":
+        return "*"
+    token = _PRODUCT_TOKEN.match(value)
+    return token[0].lower() if token else ""
+
+
+def _delay(value: str) -> float:
+    """Seconds; 0 if they make no sense."""
+    try:
+        delay = float(value)
+    except ValueError:
+        return 0.0
+    return delay if 0 < delay < math.inf else 0.0
+
+
+def _rules(pattern: str, line: str, *, allow: bool) -> list[_Rule]:
+    rules = [_rule(pattern, line, allow=allow)]
+    if allow and (folder := _INDEX.sub("/", pattern)) != pattern:
+        rules.append(_rule(folder + "$", line, allow=True))
+    return rules
+
+
+def _rule(pattern: str, line: str, *, allow: bool) -> _Rule:
+    anchored = pattern.endswith("$")
+    if not anchored and "*" not in pattern:  # most are so, and a large file has thousands
+        prefix = _octets(pattern)
+        return _Rule(len(prefix), allow, (prefix,), False, line)
+    pieces = [_octets(piece) for piece in pattern.removesuffix("$").split("*")]
+    octets = sum(map(len, pieces)) + len(pieces) - 1 + anchored
+    pieces = [pieces[0], *filter(None, pieces[1:-1]), *pieces[1:][-1:]]  # `**` is `*`
+    return _Rule(octets, allow, tuple(pieces), anchored, line)
+
+
+def _octets(text: str) -> str:
+    """The one spelling of a path or of a piece of a pattern: RFC 9309, section 2.2.2.
+
+    Letters, digits and `-._~` aren't escaped; what isn't ASCII or no part of a URL is, and so are
+    stars and dollar signs that mean themselves. `%2F` and `/` stay different.
     """
-    kept: list[str] = []
-    for line in lines:
-        match = _DIRECTIVE.match(line)
-        if not match:
-            continue
-        name = match["agent"]
-        if name is None or name.strip() == "*" or name.strip().lower().replace("*", "") in agent:
-            kept.append(line)
-        elif not kept or kept[-1] is not _NOT_US:
-            kept.append(_NOT_US)
-    return kept
+    return _UNEVEN.sub(_even, text) if _UNEVEN.search(text) else text
 
 
-_ALLOW_ALL = Rules("", [])
+def _even(match: re.Match[str]) -> str:
+    if match[1]:
+        character = chr(int(match[1], 16))
+        return character if _UNRESERVED.fullmatch(character) else match[0].upper()
+    return f"%{ord(match[0]):02X}"
+
+
+_ALLOW_ALL = Rules([])
 
 
 class RobotsCache:

@@ -5,7 +5,8 @@ only regular expressions are tried URL by URL.
 """
 
 import re
-from collections.abc import Iterable
+from collections import Counter
+from collections.abc import Callable, Iterable
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -16,6 +17,7 @@ from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
+_TRAPS = "traps."
 
 
 class Verdict(NamedTuple):
@@ -47,12 +49,21 @@ class Sites:
 class Scope:
     """Says yes or no to a URL; see config.Scope for the rules."""
 
-    def __init__(self, rules: config.Scope, sites: Sites, seeds: Iterable[str]) -> None:
-        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts.
+    def __init__(
+        self,
+        rules: config.Scope,
+        sites: Sites,
+        seeds: Iterable[str],
+        trap: Callable[[str], str | None] = lambda _: None,
+    ) -> None:
+        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts. `trap`
+        gives the rule by which a URL has the shape of a trap, if any (traps.Shapes.rule).
 
         Raises UserError for a host, domain or suffix that no host name can match.
         """
         self.sites = sites
+        self.trapped: Counter[str] = Counter()  # links by the rule of [traps] that keeps them out
+        self._trap = trap
         self._hosts = frozenset(_host_name(host, "hosts") for host in rules.hosts)
         self._any_host = "*" in rules.domains
         self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
@@ -79,12 +90,16 @@ class Scope:
         for pattern in self._exclude:
             if pattern.search(address):
                 return Verdict(False, f"scope.exclude: {pattern.pattern}")
-        return verdict
+        trap = self._trap(address)
+        return Verdict(False, _TRAPS + trap) if trap else verdict
 
     def link(self, address: str, flags: int = 0) -> Link:
         """The link to a normalised URL, with its key, its site and its place in the scope."""
-        if not self.judge(address).allowed:
+        verdict = self.judge(address)
+        if not verdict.allowed:
             flags |= OUT_OF_SCOPE
+            if verdict.rule.startswith(_TRAPS):
+                self.trapped[verdict.rule.removeprefix(_TRAPS)] += 1
         return Link(url.key(address), address, self.sites.of(address), flags)
 
     def _judge_authority(self, authority: str) -> Verdict:

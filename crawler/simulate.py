@@ -6,7 +6,7 @@ decisions as a live crawl.
 """
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, product
@@ -21,8 +21,8 @@ from numpy.typing import NDArray
 from crawler import config, url
 from crawler.core import Core
 from crawler.exchange import decode, encode
-from crawler.ownership import Ownership, Scheme, make_scheme
-from crawler.ports import OUT_OF_SCOPE, Link, UserError
+from crawler.ownership import Ownership, Scheme, make_scheme, place_parts
+from crawler.ports import OUT_OF_SCOPE, Failure, Link, UserError
 from crawler.scope import Sites
 from crawler.seen import MemorySeen
 from crawler.workbench import Visit
@@ -174,12 +174,16 @@ class Simulation:
         seed: int = 0,
         delays: Delays | None = None,
         concurrency: int = 16,
+        addresses: Mapping[str, str] | None = None,
+        trouble: Callable[[str, float], Failure | None] = lambda url, now: None,
     ) -> None:
+        """`addresses`: of the sites, for politeness.per = "address". `trouble`: how a fetch of a
+        URL that ends at a time fails, if it does."""
         self.web = web
         self.now = 0.0
         self.fetched: list[list[int]] = [[] for _ in range(ranks)]
         sites = Sites("authority")
-        rank_of_part = [part % ranks for part in range(scheme.parts)]
+        rank_of_part = place_parts(scheme, ranks)
         self.cores = [
             Core(
                 settings,
@@ -193,6 +197,8 @@ class Simulation:
         self._random = random.Random(seed)
         self._delays = delays or Delays()
         self._concurrency = concurrency
+        self._addresses = addresses
+        self._trouble = trouble
         self._under_way = [0] * ranks
         self._wake = [inf] * ranks
         self._events: list[tuple[float, int, int, Callable[..., None], tuple[object, ...]]] = []
@@ -222,6 +228,13 @@ class Simulation:
         """Let a core do all that it can do at this moment."""
         core = self.cores[rank]
         while self._under_way[rank] < self._concurrency and (visit := core.acquire(self.now)):
+            found = visit.found
+            if core.refusal(visit) is not None:
+                core.bench.release(visit, self.now, requested=False)
+                core.finish(response=False)
+                continue
+            if self._addresses and not core.locate(visit, self._addresses[found.site], self.now):
+                continue
             self._under_way[rank] += 1
             self._at(self.now + self._draw(self._delays.fetch), rank, self._fetch_done, rank, visit)
         for receiver, message in core.tick(self.now):
@@ -244,6 +257,11 @@ class Simulation:
         core = self.cores[rank]
         page = self.web.number[visit.found.key]
         self._under_way[rank] -= 1
+        failure = self._trouble(visit.found.url, self.now)
+        if failure is not None:
+            if core.fail(visit, failure, self.now):
+                core.finish(response=False)
+            return
         self.fetched[rank].append(page)
         core.bench.release(visit, self.now, requested=True)
         core.discovered(visit.found, self.web.out_links(page), self.now)

@@ -1,7 +1,7 @@
-"""URLs: normalisation, key, authority, host. The lowest floor; imports nothing of ours.
+"""URLs: normalisation, folding, key, authority, host. The lowest floor; imports nothing of ours.
 
 Parsing, joining and serialising follow the WHATWG URL standard (ada). On top of it come our own
-rules, none of which makes one URL of two pages:
+rules, none of which makes one URL of two pages (docs/normalisation.md has them all, with reasons):
 
 * the fragment goes, and so does a question mark with nothing behind it;
 * credentials go: a crawler doesn't log in with what it finds in links;
@@ -11,6 +11,8 @@ A normalised URL is pure ASCII, and normalising it again changes nothing.
 """
 
 import re
+from collections.abc import Iterable
+from typing import Final
 
 import ada_url
 from xxhash import xxh3_64_intdigest
@@ -66,3 +68,103 @@ def host(authority_or_url: str) -> str:
     if netloc.startswith("["):
         return netloc[1 : netloc.index("]")]
     return netloc.partition(":")[0]
+
+
+# --- Folding: rules that may make one URL of two pages, so all of them are off by default -------
+
+_SESSION_IDS: Final = (
+    "aspsessionid*", "cfid", "cftoken", "jsessionid", "oscsid", "phpsessid", "sessid", "session_id",
+    "sessionid", "zenid",
+)  # fmt: skip
+_TRACKING: Final = (
+    "_ga", "_gl", "_hsenc", "_hsmi", "dclid", "fbclid", "gbraid", "gclid", "gclsrc", "igshid",
+    "mc_cid", "mc_eid", "mkt_tok", "msclkid", "mtm_*", "pk_*", "twclid", "utm_*", "vero_id",
+    "wbraid", "yclid",
+)  # fmt: skip
+_ASP_NET_SESSION: Final = re.compile(r"/\((?:[A-Za-z]\([0-9A-Za-z]{24}\))+\)(?=/)")
+_INDEX: Final = re.compile(r"(?:index|default)\.(?:html?|shtml|php|aspx?|jsp)", re.IGNORECASE)
+
+
+class Folding:
+    """What turns normalised URLs that are likely the same page into one. See docs/normalisation.md.
+
+    Folding again changes nothing. The result is a normalised URL too.
+    """
+
+    def __init__(
+        self,
+        *,
+        session_ids: bool = False,
+        tracking: bool = False,
+        parameters: Iterable[str] = (),
+        sort_query: bool = False,
+        slash: bool = False,
+        index: bool = False,
+        www: bool = False,
+    ) -> None:
+        """`parameters` are further names to drop, any case, `*` for any characters."""
+        names = [*parameters]
+        names += _SESSION_IDS if session_ids else ()
+        names += _TRACKING if tracking else ()
+        patterns = "|".join(re.escape(name).replace(r"\*", "[^=]*") for name in names)
+        self._dropped = re.compile(f"(?:{patterns})(?:=|$)", re.IGNORECASE) if names else None
+        self._session_ids = session_ids
+        self._sort_query = sort_query
+        self._slash = slash
+        self._index = index
+        self._www = www
+
+    def __bool__(self) -> bool:
+        """Whether there is anything to do."""
+        path = self._slash or self._index
+        return bool(self._dropped or self._sort_query or path or self._www)
+
+    def __call__(self, url: str) -> str:
+        """The form of a normalised URL that stands for all that fold to it."""
+        site = authority(url)
+        path, mark, query = url[len(site) :].partition("?")
+        if self._www:
+            site = _without_www(site)
+        if self._dropped:
+            if ";" in path:
+                segments = [segment.split(";") for segment in path.split("/")]
+                path = "/".join(";".join([name, *self._kept(rest)]) for name, *rest in segments)
+                path = normalise(site + path)[len(site) :]  # `/..;jsessionid=1/` is `/../` now
+            query = "&".join(self._kept(query.split("&")))
+        if self._session_ids:
+            path = _ASP_NET_SESSION.sub("", path)
+        if self._slash or self._index:
+            path = self._folder(path)
+        if self._sort_query:
+            # By name alone: where a name stands several times, the order may mean something.
+            query = "&".join(sorted(query.split("&"), key=lambda pair: pair.partition("=")[0]))
+        return f"{site}{path}{mark}{query}" if query else site + path
+
+    def of_redirect(self, url: str, source: str) -> str:
+        """The form of the target of a redirect from `source`, both normalised.
+
+        Sites redirect one form of a page to another (`/x` to `/x/`, or to their www host). Folded,
+        such a target would be its own source and the page never be fetched: it stays as it is.
+        """
+        folded = self(url)
+        return url if folded == self(source) else folded
+
+    def _kept(self, parameters: list[str]) -> list[str]:
+        assert self._dropped is not None
+        return [text for text in parameters if not self._dropped.match(text)]
+
+    def _folder(self, path: str) -> str:
+        while True:
+            if self._slash:
+                path = path.rstrip("/")
+            head, _, last = path.rpartition("/")
+            if not (self._index and _INDEX.fullmatch(last)):
+                return path or "/"
+            path = head + "/"
+
+
+def _without_www(site: str) -> str:
+    scheme, _, netloc = site.partition("://")
+    while netloc.startswith("www.") and "." in netloc[4:]:
+        netloc = netloc[4:]
+    return f"{scheme}://{netloc}"

@@ -3,31 +3,54 @@
 A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
 request. `acquire` takes the earliest site whose time has come and issues a Visit, the licence to
 fetch one URL of it. The holder gives the visit back exactly once: `release` when the URL is dealt
-with, `put_back` when it is to be tried again. Nobody else touches a visit state. Every operation
-costs O(log sites).
+with, `put_back` when its request was for something else, `fail` when there was no answer worth
+having. Nobody else touches a visit state. Every operation costs O(log sites).
 
-    EMPTY --enqueue--> WAITING --acquire--> BUSY | WAITING | EMPTY      (BUSY: no connection free)
-    BUSY | EMPTY --release, put_back--> WAITING | EMPTY
+    EMPTY   --enqueue-->                   WAITING
+    WAITING --acquire-->                   BUSY | WAITING | EMPTY     (BUSY: no connection free)
+    WAITING --acquire-->                   PARKED                     (its address isn't free)
+    PARKED  --release, put_back, fail-->   WAITING                    (of another site: its turn)
+    BUSY | EMPTY --release, put_back, fail--> WAITING | EMPTY | PARKED
+
+With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
+address is known once a visit of it has been through DNS (`locate`). Sites that find their address
+taken are parked there, and as it gets free each has its turn.
 """
 
 from collections import deque
 from enum import Enum
 from heapq import heappop, heappush
+from weakref import WeakValueDictionary
 
-from crawler import config
+from xxhash import xxh3_64_intdigest
+
+from crawler import config, url
 from crawler.ports import Found
 
 
 class Phase(Enum):
     EMPTY = "empty"  # nothing queued; requests may be under way
     WAITING = "waiting"  # in the heap, for its time or its turn
+    PARKED = "parked"  # in the queue of its address
     BUSY = "busy"  # URLs queued, but every allowed connection in use
+
+
+class Address:
+    """What the sites of one IP address share."""
+
+    __slots__ = ("__weakref__", "active", "next_time", "parked", "turn")
+
+    def __init__(self) -> None:
+        self.active = 0  # visits that hold a connection to it
+        self.next_time = 0.0
+        self.parked: deque[VisitState] = deque()
+        self.turn: VisitState | None = None  # in the heap, and the only one that may come
 
 
 class VisitState:
     """One site's queue, clock and phase."""
 
-    __slots__ = ("active", "delay_s", "next_time", "phase", "queue", "resting", "site")
+    __slots__ = ("active", "address", "delay_s", "next_time", "phase", "queue", "resting", "site")
 
     def __init__(self, site: str, delay_s: float, now: float) -> None:
         self.site = site
@@ -36,6 +59,7 @@ class VisitState:
         self.active = 0  # visits issued and not given back
         self.next_time = now
         self.delay_s = delay_s
+        self.address: Address | None = None  # as last resolved
         self.resting = False  # in the workbench's queue of states to be forgotten
 
     def __repr__(self) -> str:
@@ -48,11 +72,14 @@ class VisitState:
 class Visit:
     """The licence to fetch one URL."""
 
-    __slots__ = ("_state", "found")
+    __slots__ = ("_address", "_state", "failures", "found", "retries")
 
-    def __init__(self, found: Found, state: VisitState) -> None:
+    def __init__(self, found: Found, state: VisitState, retries: int, failures: int) -> None:
         self.found = found
+        self.retries = retries  # requests for this URL that have failed
+        self.failures = failures  # of its host in a row, when the visit began
         self._state: VisitState | None = state
+        self._address: Address | None = None  # that it holds a connection to
 
     def close(self) -> VisitState:
         """End the licence and give its site; a second time raises."""
@@ -65,14 +92,19 @@ class Visit:
 class Workbench:
     """All visit states of a rank. `waiting` and `active` count URLs."""
 
-    def __init__(self, politeness: config.Politeness) -> None:
+    def __init__(self, politeness: config.Politeness, retry: config.Retry) -> None:
         self._politeness = politeness
+        self._retry = retry
         self._connections = politeness.connections_per_site
         self._states: dict[str, VisitState] = {}
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
         self._now = 0.0  # as last heard
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
+        # An address is kept by the states that have it, and so for as long as its clock matters.
+        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
+        self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
+        self._failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
         self.waiting = 0
         self.active = 0
         self.enqueued = 0  # URLs ever taken in: the rank's load
@@ -98,59 +130,164 @@ class Workbench:
     def acquire(self, now: float) -> Visit | None:
         """A visit to the site that has waited longest for its turn, if any may be asked now."""
         self._now = now
-        if not self._heap or self._heap[0][0] > now:
-            return None
-        state = heappop(self._heap)[2]
-        assert state.phase is Phase.WAITING, state
-        assert state.queue, state
-        visit = Visit(state.queue.popleft(), state)
-        state.active += 1
-        self.waiting -= 1
-        self.active += 1
-        if self._connections > 1:  # then the delay counts from start to start
-            state.next_time = now + state.delay_s
-        state.phase = Phase.EMPTY
-        self._settle(state)
-        self._forget(now)
-        return visit
+        while (time := self.next_time()) is not None and time <= now:
+            state = heappop(self._heap)[2]
+            assert state.phase is Phase.WAITING, state
+            assert state.queue, state
+            if state.address is None or self._is_free(state.address, state, now):
+                return self._issue(state, now)
+            self._park(state)
+        return None
+
+    def locate(self, visit: Visit, address: str, now: float) -> bool:
+        """Whether the visit may go on to this address, where its host lives.
+
+        If not, it has been given back, and its site is parked until the address is free.
+        """
+        if self._politeness.per == "site":
+            return True
+        state = visit._state
+        assert state is not None, visit.found
+        its = self._addresses.get(address)
+        if its is None:
+            its = self._addresses[address] = Address()
+        if state.address is not None and state.phase in {Phase.PARKED, Phase.WAITING}:
+            its = state.address  # if it has moved, it is told so when no queue depends on it
+        held = visit._address
+        if held is its:
+            return True
+        state.address = its
+        self._leave(visit)
+        if held is not None:
+            self._next_turn(held)
+        if self._is_free(its, state, now):
+            self._hold(visit, its, now)
+            return True
+        self._give_back(visit, None)
+        self._requeue(visit, state)
+        if state.phase in {Phase.EMPTY, Phase.BUSY}:
+            self._park(state)
+        return False
 
     def release(
         self, visit: Visit, now: float, *, requested: bool, crawl_delay_s: float | None = None
     ) -> None:
         """Give back a visit whose URL is dealt with.
 
-        `requested`: the site was bothered, so its delay begins. `crawl_delay_s` is what its
-        robots.txt asks for.
+        `requested`: the site was asked and has answered, so its delay begins. `crawl_delay_s` is
+        what its robots.txt asks for.
         """
+        address = visit._address
         state = self._give_back(visit, crawl_delay_s)
-        self._rest(state, now, requested=requested)
+        if requested:
+            self._failures.pop(url.authority(visit.found.url), None)
+        self._rest(state, address, now, requested=requested)
 
     def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
         """Give back a visit that asked the site for something else, its robots.txt; the URL comes
         before the others of its site."""
+        address = visit._address
         state = self._give_back(visit, crawl_delay_s)
-        state.queue.appendleft(visit.found)
-        self.waiting += 1
-        self._rest(state, now, requested=True)
+        self._requeue(visit, state)
+        self._rest(state, address, now, requested=True)
+
+    def fail(
+        self,
+        visit: Visit,
+        now: float,
+        *,
+        busy: bool,
+        retry_after_s: float | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> bool:
+        """Give back a visit whose request has failed; whether its URL is to be tried again.
+
+        The site rests: for as long as it asks for, or twice as long after each failure in a row.
+        `busy`: it has answered, that it is too busy.
+        """
+        retry, authority = self._retry, url.authority(visit.found.url)
+        address = visit._address
+        state = self._give_back(visit, crawl_delay_s)
+        # Visits that were under way together have failed for one reason, and count as one failure.
+        failures = visit.failures + 1
+        self._failures[authority] = max(failures, self._failures.get(authority, 0))
+        given_up = self.has_given_up(self._failures[authority])
+        again = visit.retries + 1 < retry.tries and not given_up
+        if again:
+            visit.retries += 1
+            self._requeue(visit, state)
+        if not given_up:
+            if retry_after_s is None:
+                base_s = retry.busy_base_s if busy else retry.base_s
+                rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
+            else:
+                rest_s = min(retry_after_s, retry.max_s)
+            # Sites that failed together shan't all come back together: up to a quarter more.
+            spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
+            state.next_time = max(state.next_time, now + rest_s * (1 + spread))
+        self._rest(state, address, now, requested=True)
+        return again
+
+    def has_given_up(self, failures: int) -> bool:
+        """Whether a host with so many failures in a row is left alone."""
+        return 0 < self._retry.give_up_after <= failures
 
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
-        return self._heap[0][0] if self._heap else None
+        heap = self._heap
+        while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
+            _, turn, state = heappop(heap)
+            heappush(heap, (state.next_time, turn, state))
+            if state.address is not None and state.address.turn is state:
+                state.address.turn = None
+                self._next_turn(state.address)
+        return heap[0][0] if heap else None
+
+    def _issue(self, state: VisitState, now: float) -> Visit:
+        found = state.queue.popleft()
+        failures = self._failures.get(url.authority(found.url), 0) if self._failures else 0
+        visit = Visit(found, state, self._retries.pop(found.key, 0), failures)
+        state.active += 1
+        self.waiting -= 1
+        self.active += 1
+        if self._connections > 1:  # then the delay counts from start to start
+            state.next_time = now + state.delay_s
+        if state.address is not None:
+            self._hold(visit, state.address, now)
+        state.phase = Phase.EMPTY
+        self._settle(state)
+        self._forget(now)
+        return visit
 
     def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
         state = visit.close()
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
+        self._leave(visit)
         if crawl_delay_s is not None:  # the longest, where hosts of a site ask for different ones
             longest = self._politeness.max_crawl_delay_s
             state.delay_s = max(state.delay_s, min(crawl_delay_s, longest))
         return state
 
-    def _rest(self, state: VisitState, now: float, *, requested: bool) -> None:
+    def _requeue(self, visit: Visit, state: VisitState) -> None:
+        """Before the others of its site."""
+        state.queue.appendleft(visit.found)
+        self.waiting += 1
+        if visit.retries:
+            self._retries[visit.found.key] = visit.retries
+
+    def _rest(
+        self, state: VisitState, address: Address | None, now: float, *, requested: bool
+    ) -> None:
+        """After a visit, to `address` if it got that far."""
         if requested and self._connections == 1:
-            state.next_time = now + state.delay_s
-        if state.phase is not Phase.WAITING:
+            state.next_time = max(state.next_time, now + state.delay_s)
+            if address is not None:
+                address.next_time = max(address.next_time, now + state.delay_s)
+        if address is not None:
+            self._next_turn(address)
+        if state.phase in {Phase.EMPTY, Phase.BUSY}:
             self._settle(state)
         if state.phase is Phase.EMPTY and not state.active and not state.resting:
             state.resting = True
@@ -164,8 +301,58 @@ class Workbench:
             state.phase = Phase.BUSY
         else:
             state.phase = Phase.WAITING
-            self._turn += 1
-            heappush(self._heap, (state.next_time, self._turn, state))
+            self._push(state, state.next_time)
+
+    def _push(self, state: VisitState, time: float) -> None:
+        self._turn += 1
+        heappush(self._heap, (time, self._turn, state))
+
+    # --- addresses ----------------------------------------------------------------------------
+
+    def _is_free(self, address: Address, state: VisitState, now: float) -> bool:
+        """Whether a visit of this site may go there now."""
+        return (
+            address.active < self._connections
+            and address.next_time <= now
+            and (address.turn is None or address.turn is state)
+        )
+
+    def _hold(self, visit: Visit, address: Address, now: float) -> None:
+        """Take a connection that is free."""
+        visit._address = address
+        address.active += 1
+        address.turn = None
+        if self._connections > 1:
+            assert visit._state is not None
+            address.next_time = now + visit._state.delay_s
+            self._next_turn(address)
+
+    def _leave(self, visit: Visit) -> None:
+        """Give up the connection; whoever comes next is called once the clock has been set."""
+        if visit._address is not None:
+            visit._address.active -= 1
+            visit._address = None
+
+    def _park(self, state: VisitState) -> None:
+        address = state.address
+        assert address is not None, state
+        state.phase = Phase.PARKED
+        if address.turn is state:
+            address.turn = None
+            address.parked.appendleft(state)
+        else:
+            address.parked.append(state)
+        self._next_turn(address)
+
+    def _next_turn(self, address: Address) -> None:
+        """Call the next of those that are parked there, if a connection is free."""
+        while address.parked and address.turn is None and address.active < self._connections:
+            state = address.parked.popleft()
+            state.phase = Phase.WAITING
+            if state.next_time <= max(address.next_time, self._now):
+                address.turn = state
+            # Else it has to rest by itself, and the others needn't wait for that.
+            self._push(state, max(state.next_time, address.next_time))
 
     def _forget(self, now: float) -> None:
         """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""

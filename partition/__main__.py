@@ -261,12 +261,11 @@ def _build(arguments: argparse.Namespace) -> None:
 def _evaluate(arguments: argparse.Namespace) -> None:
     path: Path = arguments.path
     settings = _settings(arguments)
+    models = arguments.models or (job.COMPARED if path.is_file() else _ALL)
     if arguments.suffixes:
-        if "hierarchical" not in (arguments.models or _ALL):
+        if "hierarchical" not in models:
             raise UserError("--suffixes: only for the model hierarchical")
         settings = replace(settings, suffixes=read_suffixes(arguments.suffixes))
-    if arguments.together:
-        settings = replace(settings, together=graph.addresses(arguments.on or path))
     if path.is_file():
         vector = PartVector.open(path)
         if arguments.on is None:
@@ -279,8 +278,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         unlisted = sum(vector.site_part(site) is None for site in web.sites)
         if unlisted:
             _say(f"{unlisted:,} of {len(web.sites):,} sites aren't in {path}: by site-hash")
-        models, numbers = arguments.models or job.COMPARED, [vector.parts]
-        plans = [job.follow(web, vector, settings)]
+        numbers, plans = [vector.parts], [job.follow(web, vector, settings)]
     else:
         if arguments.on is not None:
             raise UserError(f"--on: only for a part vector; {path} is none")
@@ -292,7 +290,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         if arguments.replicate:
             known = webgraph.popular(web, arguments.replicate)
             web = webgraph.without_links_to(web, known)
-        models, numbers, plans = arguments.models or _ALL, arguments.k, []
+        numbers, plans = arguments.k, []
+    if arguments.together:
+        settings = replace(settings, together=graph.addresses(arguments.on or path))
     for parts in numbers:
         plans += [job.plan(web, model, parts, settings) for model in models]
     _say(_size(web))

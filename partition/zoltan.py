@@ -24,7 +24,7 @@ Array = npt.NDArray[Any]
 
 _SOURCE: Final = Path(__file__).with_name("zoltan_driver.c")
 _FLAGS: Final = ("-O2", "-pthread", "-I/usr/include/trilinos")
-_LIBRARIES: Final = ("trilinos_zoltan", "zoltan")  # Debian's name; that of Zoltan alone and Spack's
+_LIBRARIES: Final = ("trilinos_zoltan", "zoltan")  # its name in Debian, and its own
 _INSTALL: Final = "install it, on Debian: apt-get install libtrilinos-zoltan-dev libopenmpi-dev"
 
 _MOST: Final = (1 << 31) - 1  # Zoltan's ids, and its counts on a rank, have 4 bytes
@@ -132,22 +132,27 @@ def _driver(compiler: Path) -> Path:
     if driver.exists():
         return driver
     cache.mkdir(parents=True, exist_ok=True)
-    words = ""
+    errors = []
     with tempfile.TemporaryDirectory(dir=cache) as folder:
         fresh = Path(folder, "driver")
         for library in _LIBRARIES:
             compiled = subprocess.run(  # noqa: S603 - the user's compiler
-                [*command, f"-l{library}", "-o", fresh], capture_output=True, text=True, check=False
+                [*command, f"-l{library}", "-o", fresh],
+                env=os.environ | {"LC_ALL": "C"},
+                capture_output=True,
+                text=True,
+                check=False,
             )
             if compiled.returncode == 0:
                 fresh.replace(driver)  # in one step: others may be at the same
                 return driver
             lines = compiled.stderr.splitlines()
-            words = next((line for line in lines if "error" in line or "cannot" in line), words)
-    raise EngineError(f"{compiler} can't compile it: {words.strip()}; {_INSTALL}")
+            errors += [line.strip() for line in lines if "error" in line or "cannot" in line]
+    words = errors[0] if errors else compiled.stderr.strip().rpartition("\n")[2]
+    raise EngineError(f"{compiler} can't compile it: {words}; {_INSTALL}")
 
 
-def _run(command: list[Any]) -> None:
+def _run(command: list[object]) -> None:
     """Run the driver to its end. It doesn't outlive this call, nor this process: see there.
 
     Raises EngineError with the first line that it wrote to standard error.

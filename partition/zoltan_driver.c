@@ -18,8 +18,6 @@ ANSWER: int64, the bytes of memory that the ranks have needed at most, all toget
 #include <unistd.h>
 #include <zoltan.h>
 
-_Static_assert(sizeof(ZOLTAN_ID_TYPE) == 4 || sizeof(ZOLTAN_ID_TYPE) == 8, "unknown kind of id");
-
 static int rank, ranks;
 
 /* What this rank holds. */
@@ -46,6 +44,7 @@ static void take(void *into, size_t size, size_t count, FILE *file) {
     if (count && fread(into, size, count, file) != count) fail("the task is cut short");
 }
 
+/* How much of an array a rank has. */
 static int slice(const int64_t *bounds, int of) { return (int)(bounds[of + 1] - bounds[of]); }
 
 /* This rank's slice of an array of numbers of 4 bytes, the next in the task. */

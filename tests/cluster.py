@@ -8,7 +8,7 @@ from crawler import config, url
 from crawler.core import Core
 from crawler.exchange import Batch, Message, decode, encode
 from crawler.ownership import Ownership, Scheme
-from crawler.ports import Link
+from crawler.ports import Failure, Link
 from crawler.scope import Sites
 from crawler.seen import MemorySeen
 from crawler.workbench import Visit
@@ -106,6 +106,15 @@ class Cluster:
         self.tick(rank)
         return visit
 
+    def fail(self, rank: int, failure: Failure, index: int = 0) -> bool:
+        """End one of the visits of a rank with a failure; whether that was final."""
+        core, visit = self.cores[rank], self.visits[rank].pop(index)
+        final = core.fail(visit, failure, self.now)
+        if final:
+            core.finish(response=False)
+        self.tick(rank)
+        return final
+
     def retry(self, rank: int, index: int = 0) -> None:
         self.cores[rank].retry(self.visits[rank].pop(index), self.now)
         self.tick(rank)
@@ -154,12 +163,14 @@ def run(
     answer: Callable[[Visit], tuple[Iterable[Link], bool]],
     *,
     retries: float = 0.0,
+    failures: float = 0.0,
     concurrency: int = 3,
     stop_after: int | None = None,
 ) -> list[tuple[int, str]]:
     """Let what can happen happen in random order until all cores have ended.
 
-    `answer` gives the links that a visit finds and whether there was a response. Any message may be
+    `answer` gives the links that a visit finds and whether there was a response; a share of visits
+    ask for something else before (`retries`) or fail (`failures`). Any message may be
     overtaken by any other, any visit may last for ever so long; only nothing is lost. The (rank,
     URL) pairs that were asked for come back. An end with work left is an AssertionError.
     """
@@ -183,16 +194,22 @@ def run(
             if rank == slow and dice.random() < 0.9:
                 continue
             index = dice.randrange(len(cluster.visits[rank]))
+            visit = cluster.visits[rank][index]
             if dice.random() < retries:
                 cluster.retry(rank, index)
+            elif (refusal := cluster.cores[rank].refusal(visit)) is not None:
+                asked.append((rank, visit.found.url))
+                assert cluster.fail(rank, refusal, index)
+            elif dice.random() < failures:
+                if cluster.fail(rank, Failure.REFUSED, index):
+                    asked.append((rank, visit.found.url))
             else:
-                visit = cluster.visits[rank][index]
                 asked.append((rank, visit.found.url))
                 links, response = answer(visit)
                 cluster.end(rank, list(links), response=response, index=index)
         elif kind == "acquire" and len(cluster.visits[rank]) < concurrency:
             cluster.acquire(rank)
         elif kind == "time":
-            cluster.now += dice.choice([0, 0.25, 1])
+            cluster.now += dice.choice([0, 0.25, 1, 100 * failures])
             cluster.tick(rank)
     raise AssertionError(f"no end: {[core.bench for core in cluster.cores]}")

@@ -55,10 +55,10 @@ class RawServer(_Server):
         self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/"
         self.requests: list[bytes] = []
         self._answer = answer
-        self._tls: ssl.SSLContext | None = None
+        self.tls: ssl.SSLContext | None = None
         if tls:
-            self._tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-            self._tls.load_cert_chain(CERTIFICATE)
+            self.tls = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
+            self.tls.load_cert_chain(CERTIFICATE)
 
     def _run(self) -> None:
         with contextlib.suppress(OSError):  # closed
@@ -68,8 +68,8 @@ class RawServer(_Server):
 
     def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError), connection:  # the client may leave at any time
-            if self._tls:
-                connection = self._tls.wrap_socket(connection, server_side=True)
+            if self.tls:
+                connection = self.tls.wrap_socket(connection, server_side=True)
             with connection:
                 self.requests.append(read_head(connection))
                 if isinstance(self._answer, bytes):

@@ -136,8 +136,10 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ('scope.include=["ok", "("]', ["scope.include.1 = '('", "regular expression"]),
         # a choice: all of it
         ("storage.sync=often", ["storage.sync = 'often'", "'record', 'interval' or 'close'"]),
-        ("extract.elements=[img]", ["extract.elements = '[img]'"]),
-        ('extract.elements=["img"]', ["extract.elements.0 = 'img'", "'a'", "'iframe'", "'link'"]),
+        ("extract.elements=[form]", ["extract.elements = '[form]'"]),
+        ('extract.elements=["form"]', ["extract.elements.0 = 'form'", "'a'", "'img'", "'link'"]),
+        ('extract.types=["html"]', ["extract.types.0 = 'html'", "image/*", ".zip"]),
+        ('normalise.drop_parameters=["a=b"]', ["drop_parameters.0 = 'a=b'", "a parameter"]),
         # one key needs another
         ("assignment.scheme=part-vector", ["assignment.part_vector = ''", "path of a file"]),
         # no override at all

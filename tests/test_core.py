@@ -207,7 +207,7 @@ def test_the_urls_of_an_unlisted_site_are_held_until_its_registrar_answers() -> 
     cluster.settle()
     assert core.bench.waiting == 2
     assert core.traffic.inter_part_links == 0
-    assert cluster.cores[1].ownership.owner(0, site) is None  # nobody asked
+    assert cluster.cores[1].ownership.owner(link(f"{site}/")) is None  # nobody asked
 
 
 def test_a_registrar_keeps_the_sites_that_it_discovers_itself() -> None:
@@ -254,7 +254,7 @@ def test_a_url_may_come_before_the_grant() -> None:
     cluster.deliver(to_0)  # says nothing new
     assert cluster.cores[0].bench.waiting == 2
     assert cluster.cores[0].complete is False
-    assert cluster.cores[0].ownership.owner(0, site) == 0
+    assert cluster.cores[0].ownership.owner(link(f"{site}/")) == 0
 
 
 def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
@@ -270,7 +270,7 @@ def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
         for rank in range(3):
             cluster.tick(rank)
     # Rank 0 had 1,000 URLs to fetch when it claimed, the others none.
-    owners = [core.ownership.owner(0, site) for core in cluster.cores]
+    owners = [core.ownership.owner(link(f"{site}/")) for core in cluster.cores]
     assert owners == [1, 1, 1]
     assert cluster.cores[1].bench.waiting == 1
 
@@ -488,7 +488,7 @@ def test_every_url_once_and_no_early_end(seed: int, ranks: int, unlisted: str) -
     asked = run(cluster, dice, world.answer, retries=0.2)
     assert sorted(address for _, address in asked) == sorted(world.reachable(seeds))
     for rank, address in asked:
-        assert cluster.cores[rank].ownership.owner(url.key(address), link(address).site) == rank
+        assert cluster.cores[rank].ownership.owner(link(address)) == rank
     assert cluster.complete
 
 
@@ -527,3 +527,163 @@ def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
     assert len(set(asked)) == len(asked)
     assert set(asked) <= world.reachable(seeds)
     assert cluster.complete == (set(asked) == world.reachable(seeds))
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+def test_a_failed_url_is_pending_until_its_last_try() -> None:
+    cluster = Cluster(THREE, 3, settings("retry.tries=2", "retry.base_s=5"))
+    cluster.start(f"{A}/")
+    assert cluster.acquire(0) == f"{A}/"
+    assert not cluster.fail(0, Failure.REFUSED)
+    cluster.settle()
+    assert not cluster.ended
+    assert not cluster.complete
+    assert cluster.acquire(0) is None
+    cluster.now = 6.25  # and up to a quarter more than 5
+    assert cluster.acquire(0) == f"{A}/"
+    assert cluster.visits[0][0].retries == 1
+    assert cluster.fail(0, Failure.REFUSED)
+    cluster.settle()
+    assert cluster.ended
+    assert cluster.complete
+    assert cluster.cores[0].retries == 1
+
+
+@pytest.mark.parametrize(
+    ("failure", "final"),
+    [
+        (Failure.REFUSED, False),
+        (Failure.DNS_FAILED, False),
+        (Failure.TIMEOUT, False),
+        (Failure.UNAVAILABLE, False),
+        (Failure.ROBOTS_UNREACHABLE, False),
+        (Failure.DNS_NOT_FOUND, True),
+        (Failure.PRIVATE_ADDRESS, True),
+        (Failure.BAD_HTTP, True),
+    ],
+)
+def test_what_passes_is_tried_again_and_what_does_not_is_final(
+    failure: Failure, final: bool
+) -> None:
+    cluster = Cluster(THREE, 3)
+    cluster.start(f"{A}/")
+    cluster.acquire(0)
+    assert cluster.fail(0, failure) == final
+    assert cluster.cores[0].bench.waiting == (not final)
+
+
+def test_a_retry_needs_no_second_page_of_quota() -> None:
+    cluster = Cluster(SiteHash(1), 1, settings("session.max_pages=1"))
+    cluster.start(f"{A}/", f"{B}/")
+    assert cluster.acquire(0) == f"{A}/"
+    assert not cluster.fail(0, Failure.REFUSED)
+    assert cluster.acquire(0) == f"{B}/"
+    cluster.end(0)
+    cluster.now = 2
+    assert cluster.acquire(0) is None
+    assert cluster.ended
+
+
+def test_a_host_that_keeps_failing_is_given_up_with_what_is_found_later() -> None:
+    cluster = Cluster(THREE, 3, settings("retry.tries=1", "retry.give_up_after=2"))
+    cluster.start(f"{A}/0", f"{A}/1", f"{A}/2", f"{B}/")
+    core = cluster.cores[0]
+    for number in (0, 1):
+        cluster.now = core.bench.next_time() or 0
+        assert cluster.acquire(0) == f"{A}/{number}"
+        assert core.refusal(cluster.visits[0][0]) is None
+        cluster.fail(0, Failure.REFUSED)
+    cluster.fetch(1, f"{B}/", link(f"{A}/3"))
+    cluster.settle()
+    for number in (2, 3):
+        assert cluster.acquire(0) == f"{A}/{number}"  # at once: nobody is asked
+        assert core.refusal(cluster.visits[0][0]) is Failure.SITE_GIVEN_UP
+        assert cluster.fail(0, Failure.SITE_GIVEN_UP)
+    cluster.settle()
+    assert cluster.ended
+
+
+def test_one_answer_makes_a_host_as_good_as_new() -> None:
+    cluster = Cluster(SiteHash(1), 1, settings("retry.tries=1", "retry.give_up_after=2"))
+    cluster.start(*(f"{A}/{number}" for number in range(4)))
+    core = cluster.cores[0]
+    for works in (False, True, False, True):
+        cluster.now = core.bench.next_time() or 0
+        assert cluster.acquire(0)
+        assert core.refusal(cluster.visits[0][0]) is None
+        if works:
+            cluster.end(0)
+        else:
+            cluster.fail(0, Failure.TIMEOUT)
+    assert cluster.ended
+
+
+@examples(max_examples=200, deadline=None)
+@given(st.integers(0, 2**32), st.integers(1, 5))
+def test_whatever_fails_every_url_has_one_outcome_and_the_end_is_exact(
+    seed: int, ranks: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    cluster = Cluster(
+        scheme_for(world, ranks, dice),
+        ranks,
+        settings(
+            f"retry.tries={dice.choice([1, 2, 3])}",
+            f"retry.give_up_after={dice.choice([0, 2, 6])}",
+            f"politeness.connections_per_site={dice.choice([1, 2])}",
+        ),
+    )
+    found: set[str] = set(dice.sample(world.urls, min(3, len(world.urls))))
+    cluster.start(*found)
+
+    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
+        links, response = world.answer(visit)
+        found.update(one.url for one in links)
+        return links, response
+
+    asked = [address for _, address in run(cluster, dice, answer, retries=0.1, failures=0.4)]
+    assert sorted(asked) == sorted(found)
+    assert cluster.complete
+
+
+# --- traps at the owner -----------------------------------------------------------------------
+
+
+def test_a_trap_is_held_at_its_cap_and_other_sites_are_not() -> None:
+    cluster = Cluster(THREE, 3, settings("traps.max_urls_per_site=3"))
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", *(link(f"{site}/{n}") for site in (A, B) for n in range(5)))
+    cluster.now = 1
+    cluster.tick(0)
+    cluster.settle()
+    assert cluster.cores[0].bench.waiting == 2  # with the seed three
+    assert cluster.cores[1].bench.waiting == 3
+    assert [core.watch.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
+    assert cluster.cores[0].traffic.inter_part_urls == 5
+
+
+def test_links_too_far_from_a_seed_are_not_followed() -> None:
+    cluster = Cluster(SiteHash(1), 1, settings("traps.max_depth=2"))
+    cluster.start(f"{A}/0")
+    for number in range(3):
+        cluster.fetch(0, f"{A}/{number}", link(f"{A}/{number + 1}"))
+    assert cluster.ended
+    assert cluster.cores[0].watch.fired == {"max_depth": 1}
+
+
+def test_replicated_urls_are_sent_to_nobody_and_count_for_nothing() -> None:
+    popular = [link("http://b.example/"), link("http://c.example/", OUT_OF_SCOPE)]
+    sites = {"http://a.example": 0, "http://b.example": 1, "http://c.example": 1}
+    cluster = Cluster(Listed(2, sites), 2, settings())
+    for core in cluster.cores:
+        core.start([link("http://a.example/")], cluster.now, popular)
+    cluster.fetch(0, "http://a.example/", *popular, link("http://b.example/other"))
+    cluster.fetch(1, "http://b.example/")  # its owner has it from the start
+    cluster.settle()
+    cluster.fetch(1, "http://b.example/other")
+    traffic = cluster.cores[0].traffic
+    assert (traffic.inter_part_urls, traffic.inter_part_links) == (1, 1)
+    assert traffic.messages_page_part == 1

@@ -3,6 +3,7 @@
 import json
 import os
 import signal
+import socket
 import subprocess
 import sys
 import time
@@ -189,7 +190,7 @@ def test_the_session_directory(tmp_path: Path, demo_web: tuple[DemoWeb, int]) ->
 # --- politeness
 
 
-def test_one_request_at_a_time_and_the_delay_between(tmp_path: Path) -> None:
+def test_robots_delay_one_request_at_a_time_and_the_delay_between(tmp_path: Path) -> None:
     """robots.txt counts as a request too; Crawl-delay is longer than ours and obeyed."""
     pages = {f"/{n}": Page(b"", headers={"Content-Type": "text/html"}) for n in range(4)}
     links = "".join(f"<a href=/{n}>" for n in range(4)).encode()
@@ -245,6 +246,8 @@ def test_bad_input_becomes_rows(tmp_path: Path) -> None:
             "dns.nameservers": '["127.0.0.1:9"]',
             "dns.timeout_s": 0.2,
             "dns.tries": 1,
+            "retry.tries": 2,
+            "retry.base_s": 0.01,
         }
         words = [word for key, value in settings.items() for word in ("--set", f"{key}={value}")]
         done = crawl_here(session, *seeds, *words)
@@ -254,7 +257,7 @@ def test_bad_input_becomes_rows(tmp_path: Path) -> None:
     assert errors == {
         "/500": None,
         "/huge": "too-large",
-        "/broken-gzip": "bad-encoding",
+        "/broken-gzip": None,  # taken as it is
         "/loop": "redirect-loop",
         "/ping": None,
         "/pong": "redirect-loop",
@@ -271,12 +274,233 @@ def test_bad_input_becomes_rows(tmp_path: Path) -> None:
     measures = metrics_of(session)
     assert measures["complete"]
     assert measures["by_error"]["bad-redirect"] == 2
+    assert measures["retries"] == 2  # the refused connection and the name
+    retried = {row["url"] for row in page_rows(session) if row["retries"]}
+    assert retried == {"http://127.0.0.1:9/", "http://no-such.invalid/"}
+
+
+def test_a_dead_host_is_over_within_seconds_and_what_is_left_is_given_up(tmp_path: Path) -> None:
+    """With all defaults: two pauses of a second and two, and a row says why there is no page."""
+    session = tmp_path / "s"
+    done = crawl_here(session, "http://127.0.0.1:9/")
+    assert done.returncode == 0, done.stderr
+    (row,) = page_rows(session)
+    assert (row["error"], row["retries"], row["status"]) == ("connection-refused", 2, None)
+
+    seeds = [f"http://127.0.0.1:9/{number}" for number in range(2000)]
+    quick = ["--set", "retry.base_s=0.01", "--set", "retry.give_up_after=4"]
+    done = crawl_here(tmp_path / "t", *seeds, *quick)
+    assert done.returncode == 0, done.stderr
+    errors = metrics_of(tmp_path / "t")["by_error"]
+    assert errors == {"connection-refused": 2, "site-given-up": 1998}
+
+
+def test_http_429_a_busy_site_is_asked_again(tmp_path: Path) -> None:
+    """Of one page the site has had enough twice; another is never there."""
+    html = {"Content-Type": "text/html"}
+    answers = {
+        "/": [Page(b"", 503, {"Retry-After": "0"})] * 2 + [Page(b"<a href=/x>", headers=html)],
+        "/x": [Page(b"", 429, {"Retry-After": "1"})] * 3,
+    }
+
+    class Changing(dict[str, Page]):
+        def get(self, path: str, default: Any = None) -> Any:
+            left = answers.get(path)
+            return left.pop(0) if left else default
+
+    with PageServer(Changing()) as server:
+        session = tmp_path / "s"
+        sets = ["--set", "politeness.delay_s=0", "--set", "robots.obey=false"]
+        done = crawl_here(session, f"{server.url}/", *sets)
+        assert done.returncode == 0, done.stderr
+        assert server.paths == ["/"] * 3 + ["/x"] * 3
+    rows = page_rows(session)
+    assert [(row["status"], row["error"], row["retries"]) for row in rows] == [
+        (200, None, 2),
+        (429, "unavailable", 2),
+    ]
+    assert metrics_of(session)["requests"] == 2  # the last of each
+    assert metrics_of(session)["retries"] == 4
+
+
+# --- traps
+
+
+class Trap(dict[str, Page]):
+    """Every path has a page, with a link to the next; and each link has a session id of its own."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        head, _, query = path.partition("?")
+        digits = "".join(c for c in head if c.isdigit())
+        number = int(digits[:4] or 0)
+        kind = head.split("/")[1]
+        following = {
+            "n": f"/n/{number + 1}",  # nothing but the number of pages tells
+            "deep": f"{head.rstrip('/')}/deep/er/",
+            "grow": f"/grow?{query or 'pos='}%2F",
+            "calendar": f"/calendar/{(number or 2026) + 1}-01",
+            "long": f"{head}/{'long' * 200}",
+        }
+        links = [following[kind]] if kind in following else [f"/{name}" for name in following]
+        links = [*links, f"/start?PHPSESSID={hash(path) % 2**64:032x}"]
+        body = "".join(f"<a href='{link}'>x</a>" for link in links).encode()
+        return Page(body, headers={"Content-Type": "text/html"})
+
+
+def test_a_trap_costs_the_good_sites_nothing(tmp_path: Path, mpirun: MpiRun) -> None:
+    html = {"Content-Type": "text/html"}
+    good = [f"good{number}.example" for number in range(5)]
+    pages = {f"/{n}": Page(b"<a href=/%d>%d</a>" % (n + 1, n), headers=html) for n in range(40)}
+    pages["/"] = Page(
+        b"<a href=/0></a><a href=http://trap.example/></a>"
+        + b"".join(b"<a href=http://%s/></a>" % host.encode() for host in good),
+        headers=html,
+    )
+    with PageServer(Trap()) as trap, PageServer(pages) as server:
+        hosts = dict.fromkeys(good, f"127.0.0.1:{server.port}")
+        config = write_config(
+            tmp_path / "c.toml",
+            {
+                "session": {"seeds": ["http://good0.example/"]},
+                "scope": {"hosts": [*good, "trap.example"]},
+                "politeness": {"delay_s": 0},
+                "robots": {"obey": False},
+                "dns": {"hosts": {**hosts, "trap.example": f"127.0.0.1:{trap.port}"}},
+                "fetch": {"allow_private_addresses": True},
+                "traps": {"max_urls_per_site": 200, "max_session_ids": 5},
+            },
+        )
+        session = tmp_path / "s"
+        done = mpirun(2, "-m", "crawler", "crawl", str(config), "--session", str(session))
+        assert done.returncode == 0, done.stderr
+    rows = page_rows(session)
+    fetched = {row["url"] for row in rows if row["status"] == 200}
+    wanted = {f"http://{host}{path}" for host in good for path in pages}
+    assert wanted <= fetched  # coverage 1.0
+    assert len(fetched - wanted) == 200  # held at its cap
+    assert all(url.startswith("http://trap.example/") for url in fetched - wanted)
+    assert metrics_of(session)["complete"]
+    assert sum("/grow" in url for url in fetched) <= 10
+    assert sum("PHPSESSID" in url for url in fetched) == 5
+    assert set(metrics_of(session)["by_trap"]) == {
+        "max_calendar_years",
+        "max_growth",
+        "max_repeated_segments",
+        "max_session_ids",
+        "max_url_length",
+        "max_urls_per_site",
+    }
+    assert "traps     max_" in done.stdout
+
+
+def test_a_site_that_answers_everything_alike_leads_nowhere(tmp_path: Path) -> None:
+    """Soft 404: the same page whatever is asked for, with a relative link that is always new."""
+    page = Page(b"<a href=x/>never mind</a>", headers={"Content-Type": "text/html"})
+
+    class Alike(dict[str, Page]):
+        def get(self, path: str, default: Any = None) -> Any:
+            return page
+
+    with PageServer(Alike()) as server:
+        session = tmp_path / "s"
+        sets = ["politeness.delay_s=0", "traps.max_same_content=5", "traps.max_repeated_segments=0"]
+        words = [word for one in sets for word in ("--set", one)]
+        assert crawl_here(session, f"{server.url}/", *words).returncode == 0
+    assert len(page_rows(session)) == 6  # the links of five are followed
+    assert metrics_of(session)["by_trap"] == {"max_same_content": 1}
+
+
+def test_sitemaps_lead_to_pages_that_no_link_leads_to(tmp_path: Path, mpirun: MpiRun) -> None:
+    pages: dict[str, Page | bytes] = {}
+    with PageServer(pages) as server:
+        here = server.url
+        pages["/"] = Page(b"nothing here", headers={"Content-Type": "text/html"})
+        pages["/robots.txt"] = f"User-agent: *\nDisallow: /no\nSitemap: {here}/i.xml\n".encode()
+        pages["/i.xml"] = f"<sitemapindex><sitemap><loc>{here}/m/1.xml</loc></sitemap>".encode()
+        entries = "".join(f"<url><loc>{here}/{name}</loc></url>" for name in ("orphan", "no", "x"))
+        pages["/m/1.xml"] = f"<urlset>{entries}<url><loc>http://b.example/</loc></url>".encode()
+        pages["/orphan"] = Page(b"found", headers={"Content-Type": "text/html"})
+        session = tmp_path / "s"
+        sets = ["politeness.delay_s=0", "fetch.allow_private_addresses=true"]
+        sets += ["sitemaps.from_robots=true"]
+        words = [word for one in sets for word in ("--set", one)]
+        done = mpirun(2, "-m", "crawler", "crawl", f"{here}/", "--session", str(session), *words)
+        assert done.returncode == 0, done.stderr
+    rows = {row["url"].removeprefix(here): row for row in page_rows(session)}
+    assert set(rows) == {"/", "/i.xml", "/m/1.xml", "/orphan", "/no", "/x"}
+    assert rows["/orphan"]["status"] == 200
+    assert rows["/no"]["error"] == "robots-denied"
+
+
+# --- a session after a session
+
+
+def test_a_session_after_a_session_goes_through_unchanged_pages(
+    tmp_path: Path, mpirun: MpiRun
+) -> None:
+    """/ and /a haven't changed (by a tag, by a date), /b is sent again, /c is new; /d has moved."""
+    asked: list[dict[str, str]] = []
+    html = "Content-Type: text/html\r\n"
+
+    def answer(connection: socket.socket) -> None:
+        head = server.requests[-1].decode()
+        path = head.split()[1]
+        lines = dict(line.split(": ", 1) for line in head.lower().split("\r\n")[1:-2])
+        asked.append({"path": path, **lines})
+        status, headers, body = "200 OK", "", ""
+        if path == "/":
+            headers, body = 'ETag: "1"\r\n', "<a href=/a>a</a><a href=/b>b</a>"
+            status = "304 Not Modified" if lines.get("if-none-match") == '"1"' else status
+        elif path == "/a":
+            date = "Sat, 01 Jan 2000 00:00:00 GMT"
+            headers, body = f"Last-Modified: {date}\r\n", "<a href=/c>c</a>"
+            status = "304 Not Modified" if lines.get("if-modified-since") else status
+        elif path == "/b":
+            body = "always the same"
+        else:
+            body = f"{path} {len(asked)}"
+        body = "" if status.startswith("304") else body
+        text = f"HTTP/1.1 {status}\r\n{html}{headers}Content-Length: {len(body)}\r\n\r\n{body}"
+        connection.sendall(text.encode())
+
+    with RawServer(answer) as server:
+        sets = ["politeness.delay_s=0", "robots.obey=false", "fetch.allow_private_addresses=true"]
+        words = [word for one in sets for word in ("--set", one)]
+        first, second, third = (tmp_path / name for name in ("1", "2", "3"))
+        for ranks, session, previous in ((2, first, None), (1, second, first), (3, third, second)):
+            more = ["--set", f"session.previous={previous}"] if previous else []
+            done = mpirun(
+                ranks,
+                "-m",
+                "crawler",
+                "crawl",
+                server.url,
+                "--session",
+                str(session),
+                *words,
+                *more,
+            )
+            assert done.returncode == 0, done.stderr
+            rows = {row["url"].removeprefix(server.url): row for row in page_rows(session)}
+            assert set(rows) == {"", "a", "b", "c"}
+            if previous:
+                assert (rows[""]["status"], rows["a"]["status"]) == (304, 304)
+                assert [rows[name]["duplicate"] for name in ("", "a", "b", "c")] == [True] * 3 + [
+                    False
+                ]
+                links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+                assert [row["target_url"].removeprefix(server.url) for row in links] == list("abc")
+            for file in session.rglob("*.warc.gz"):
+                check = [sys.executable, "-m", "warcio.cli", "check", str(file)]
+                assert subprocess.run(check, check=False, capture_output=True).returncode == 0
 
 
 def test_private_addresses_are_refused_unless_allowed(tmp_path: Path) -> None:
     with PageServer({"/": b"secret"}) as server:
         session = tmp_path / "s"
-        done = crawl_here(session, f"{server.url}/", "--set", "fetch.allow_private_addresses=false")
+        sets = ["fetch.allow_private_addresses=false", "fetch.contact=me@example.org"]
+        words = [word for one in sets for word in ("--set", one)]
+        done = crawl_here(session, f"{server.url}/", *words)
         assert done.returncode == 0
         assert server.paths == []
     assert [row["error"] for row in page_rows(session)] == ["private-address"]
@@ -295,6 +519,12 @@ def test_private_addresses_are_refused_unless_allowed(tmp_path: Path) -> None:
         (["http://a.example/", "--set", "session.seeds_file=none.txt"], "none.txt"),
         (["http://a.example/", "--set", 'scope.hosts=["b.example"]'], "out of scope"),
         (["http://a.example/", "--max-pages", "many"], "session.max_pages = 'many'"),
+        (["http://a.example/"], "--set fetch.contact=you@example.org"),
+        (
+            [*("http://a.example/", "--set", "fetch.contact=me"), "--set", "session.previous=none"],
+            "session.previous: none/session.toml: No such file",
+        ),
+        (["http://a.example/a/a/a/a"], "out of scope (traps.max_repeated_segments)"),
         ([], "arguments are required: CONFIG.toml | URL"),
     ],
 )

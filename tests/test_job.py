@@ -409,6 +409,8 @@ def test_command_build_then_evaluate_the_vector(
         ("evaluate CRAWL -k 4 --on CRAWL", "--on: only for a part vector"),
         ("evaluate NOWHERE -k 4", ": must be a session that has ended, with tables/, or a graph, "),
         ("evaluate CRAWL/tables/pages.parquet", "not a part vector; needed is"),
+        ("evaluate VECTOR --suffixes NOWHERE", "--suffixes: only for the model hierarchical"),
+        ("evaluate VECTOR --together address", "a part vector needs --on SESSION|GRAPH"),
         ("evaluate VECTOR", "a part vector needs --on SESSION|GRAPH"),
         ("evaluate VECTOR --on CRAWL -k 3", "has 4 parts; leave -k out"),
         ("evaluate CRAWL -k 4 --replicate -1", "--replicate -1: must be 0 or more"),

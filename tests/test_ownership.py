@@ -2,6 +2,7 @@
 
 from pathlib import Path
 
+import numpy as np
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -15,11 +16,18 @@ from crawler.ownership import (
     SiteHash,
     UrlHash,
     make_scheme,
+    place_parts,
+    replicated_urls,
 )
-from crawler.ports import UserError
+from crawler.ports import Found, UserError
 from partition import partvector
 
 SITES = [f"http://{number}.example" for number in range(2000)]
+
+
+def at(site: str, key: int = 0) -> Found:
+    """Some URL of a site."""
+    return Found(key, f"{site}/{key}", site, 0)
 
 
 class Listed:
@@ -182,9 +190,9 @@ def ownership(rank: int, unlisted: str, parts: int = 5, ranks: int = 3) -> Owner
 def test_a_listed_site_belongs_to_the_rank_that_holds_its_part(unlisted: str) -> None:
     for rank in range(3):
         known = ownership(rank, unlisted)
-        assert known.part(0, SITES[0]) == 4
-        assert known.owner(0, SITES[0]) == 1
-        assert known.starts(0, SITES[0]) == (rank == 1)
+        assert known.part(at(SITES[0], 0)) == 4
+        assert known.owner(at(SITES[0], 0)) == 1
+        assert known.starts(at(SITES[0], 0)) == (rank == 1)
 
 
 @pytest.mark.parametrize("unlisted", ["claim", "discoverer", "site-hash"])
@@ -192,7 +200,7 @@ def test_one_rank_alone_begins_with_a_seed_and_all_agree_on_the_registrar(unlist
     ranks = [ownership(rank, unlisted) for rank in range(3)]
     for site in SITES[:200]:
         (registrar,) = {known.registrar(site) for known in ranks}
-        starting = [known.rank for known in ranks if known.starts(0, site)]
+        starting = [known.rank for known in ranks if known.starts(at(site, 0))]
         assert len(starting) == 1
         assert site == SITES[0] or starting == [registrar]
 
@@ -201,19 +209,19 @@ def test_who_owns_an_unlisted_site() -> None:
     site = SITES[1]
     for rank in range(3):
         hashed = ownership(rank, "site-hash")
-        assert hashed.part(0, site) == SiteHash(5).part(0, site)
-        assert hashed.owner(0, site) == hashed.registrar(site)
+        assert hashed.part(at(site, 0)) == SiteHash(5).part(0, site)
+        assert hashed.owner(at(site, 0)) == hashed.registrar(site)
 
         discoverer = ownership(rank, "discoverer")
-        assert discoverer.owner(0, site) == rank
-        assert discoverer.part(0, site) == discoverer.home == rank
+        assert discoverer.owner(at(site, 0)) == rank
+        assert discoverer.part(at(site, 0)) == discoverer.home == rank
 
         claimed = ownership(rank, "claim")
-        assert claimed.part(0, site) is None
-        assert claimed.owner(0, site) is None
+        assert claimed.part(at(site, 0)) is None
+        assert claimed.owner(at(site, 0)) is None
         claimed.learn(site, 3)
-        assert claimed.part(0, site) == 3
-        assert claimed.owner(0, site) == 0
+        assert claimed.part(at(site, 0)) == 3
+        assert claimed.owner(at(site, 0)) == 0
 
 
 def test_what_was_learned_never_changes() -> None:
@@ -222,7 +230,7 @@ def test_what_was_learned_never_changes() -> None:
     known.learn(SITES[1], 2)
     with pytest.raises(ValueError, match="is in part 2 and now in 3"):
         known.learn(SITES[1], 3)
-    assert known.part(0, SITES[1]) == 2
+    assert known.part(at(SITES[1], 0)) == 2
 
 
 def test_each_part_needs_a_rank() -> None:
@@ -238,8 +246,8 @@ def test_more_parts_than_ranks_share_the_urls_out_once(scheme: Scheme) -> None:
         key = url.key(site + "/")
         part = scheme.part(key, site)
         assert part is not None
-        assert [known.owner(key, site) for known in ranks] == [table[part]] * 3
-        assert [known.starts(key, site) for known in ranks].count(True) == 1
+        assert [known.owner(at(site, key)) for known in ranks] == [table[part]] * 3
+        assert [known.starts(at(site, key)) for known in ranks].count(True) == 1
 
 
 # --- the registrar ----------------------------------------------------------------------------
@@ -280,3 +288,34 @@ def test_a_registrar_never_gives_two_answers(claims: list[tuple[int, int, int, i
         registrar.loads[busy] = load
         site = SITES[number]
         assert answers.setdefault(site, registrar.grant(site, claimant)) == registrar.grant(site, 0)
+
+
+def test_what_a_part_vector_says_beyond_sites(tmp_path: Path) -> None:
+    """New pages of a split site go by directory; parts are packed by load; popular URLs known."""
+    path = tmp_path / "vector"
+    partvector.write(
+        path,
+        parts=4,
+        sites={"http://a.example": 0, "http://b.example": 1},
+        directories={"http://a.example/x/": 2, "http://a.example/x/y/": 3},
+        loads=np.array([[9, 9], [1, 1], [2, 2], [8, 8]]),
+        replicated=["http://b.example/"],
+        model="hybrid",
+    )
+    assignment = config.Assignment(scheme="part-vector", part_vector=str(path))
+    scheme = make_scheme(assignment, 2)
+    ranks = place_parts(scheme, 2)
+    assert sorted(ranks) == [0, 0, 1, 1]
+    assert ranks[0] != ranks[3]  # the two heavy ones
+    assert place_parts(UrlHash(5), 2) == [0, 1, 0, 1, 0]
+    known = Ownership(0, scheme, ranks, "claim")
+    urls = [
+        "http://a.example/",
+        "http://a.example/x/1",
+        "http://a.example/x/y/z?q",
+        "http://c.example/",
+    ]
+    places = [Found(url.key(one), one, url.authority(one), 0) for one in urls]
+    assert [known.part(place) for place in places] == [0, 2, 3, None]
+    assert list(replicated_urls(scheme)) == ["http://b.example/"]
+    assert replicated_urls(UrlHash(5)) == ()

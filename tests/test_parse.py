@@ -1,4 +1,4 @@
-"""Bytes to text to links: values by hand, and the shortcut for plain references against ada."""
+"""Pages to links: values by hand, and the shortcut for plain references against ada."""
 
 from html import escape
 
@@ -6,9 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import decode, extract, is_html
-from crawler.ports import ALTERNATE, CANONICAL, FRAME, NEXT, NOFOLLOW, PREV
-from crawler.url import BadUrlError, normalise
+from crawler.parse import Page, extract, finish, is_html, read
+from crawler.parse.links import reading, refresh_target, srcset_urls
+from crawler.ports import ALTERNATE, CANONICAL, FRAME, NEXT, NOFOLLOW, PREV, Response
+from crawler.url import BadUrlError, Folding, normalise
 
 ALL = frozenset({"a", "area", "frame", "iframe", "link"})
 PAGE = "http://a.example/dir/page.html"
@@ -45,62 +46,6 @@ def targets(html: str, url: str = PAGE) -> list[str]:
 )
 def test_is_html(content_type: str | None, body: bytes, answer: bool) -> None:
     assert is_html(content_type, body) is answer
-
-
-# --- decode
-
-
-@pytest.mark.parametrize(
-    ("body", "content_type", "text", "encoding"),
-    [
-        # A byte-order mark beats the header, and is no part of the text.
-        (b"\xef\xbb\xbf\xc3\xa9", "text/html; charset=windows-1251", "é", "utf-8"),
-        (b"\xff\xfea\x00", None, "a", "utf-16le"),
-        (b"\xfe\xff\x00a", "text/html; charset=utf-8", "a", "utf-16be"),
-        # The header beats the page.
-        (b'<meta charset="utf-8">\xe9', 'text/html; charset="ISO-8859-2"', None, "iso-8859-2"),
-        # Labels mean what browsers take them for.
-        (b"\x80\xe9", "text/html;charset=latin1", "€é", "windows-1252"),
-        (b"\x80", "text/html; charset=us-ascii", "€", "windows-1252"),
-        (b"\xd0\xd0", "text/html; charset=ISO-8859-9", "ĞĞ", "windows-1254"),
-        ("㐀".encode("gb18030"), "text/html; charset=gb2312", "㐀", "gbk"),
-        ("①".encode("cp932"), "text/html; charset=x-sjis", "①", "shift_jis"),
-        ("뷁".encode("cp949"), "text/html; charset=ks_c_5601-1987", "뷁", "euc-kr"),
-        (b"\xa1", "text/html; charset=windows-874", "ก", "windows-874"),
-        ("ж".encode("koi8-r"), "text/html; charset=KOI8-R", "ж", "koi8-r"),
-        # A label that is none, or no encoding of the web, is passed over.
-        (b"<meta charset=koi8-r>\xd6", "text/html; charset=nonsense", None, "koi8-r"),
-        (b"YWJj", "text/html; charset=base64", "YWJj", "utf-8"),
-        (b"a+AOk-", "text/html; charset=utf-7", "a+AOk-", "utf-8"),
-        (b"a", "text/html; charset=a\0b", "a", "utf-8"),
-        # meta, both forms; not in a comment; never UTF-16.
-        (b"<meta content='text/html; charset=windows-1251' x>", None, None, "windows-1251"),
-        (b"<!-- <meta charset=koi8-r> --><META CHARSET = 'cp1250'/>", None, None, "windows-1250"),
-        (b"<meta charset=utf-16>\xc3\xa9", None, None, "utf-8"),
-        (b"x" * 3000 + b"<meta charset=koi8-r>", None, None, "koi8-r"),
-        (b"x" * 5000 + b"<meta charset=koi8-r>", None, None, "utf-8"),
-        # Nothing said: UTF-8 if it is valid.
-        ("naïve".encode(), "text/html", "naïve", "utf-8"),
-        (b"", None, "", "utf-8"),
-        # Declared and wrong: marked, not raised.
-        (b"a\xffb", "text/html; charset=utf-8", "a\N{REPLACEMENT CHARACTER}b", "utf-8"),
-    ],
-)
-def test_decode(body: bytes, content_type: str | None, text: str | None, encoding: str) -> None:
-    decoded, name = decode(body, content_type)
-    assert name == encoding
-    assert text is None or decoded == text
-
-
-def test_decode_guesses_when_nothing_is_said() -> None:
-    russian = "Съешь же ещё этих мягких французских булок, да выпей чаю. " * 20
-    assert decode(russian.encode("windows-1251"), None) == (russian, "windows-1251")
-
-
-@given(st.binary(max_size=300), st.none() | st.text(max_size=40).map("charset={}".format))
-def test_decode_never_raises(body: bytes, content_type: str | None) -> None:
-    text, _ = decode(b"<meta charset=" + body, content_type)
-    text.encode()  # no lone surrogates, which the parser would refuse
 
 
 # --- extract
@@ -235,3 +180,138 @@ def test_extract_agrees_with_normalise(reference: str, folder: str) -> None:
         expected = []
     html = f'<a href="{escape(reference)}"></a>'
     assert targets(html, page) == [target for target in expected if target != page]
+
+
+def test_only_so_many_links_are_taken() -> None:
+    html = "".join(f"<a href={number}>" for number in [1, 2, 1, 3, 2, 4]) + "<base href=/b/>"
+    targets = finish(reading(html, PAGE, "utf-8", ALL, max_links=2)).targets
+    assert targets == [("http://a.example/b/1", 0), ("http://a.example/b/2", 0)]
+
+
+# --- refresh, srcset
+
+
+@pytest.mark.parametrize(
+    ("content", "target"),
+    [
+        ("0;url=/x", "/x"),
+        ("5; URL = 'x y' z", "x y"),
+        (' 1.5 , url="x', "x"),
+        ("0 url=x", "x"),
+        ("0;x", "x"),
+        (".;url=x", "x"),
+        ("0;url=a;b", "a;b"),
+        ("0; urls", "urls"),
+        ("5", None),
+        ("5;", None),
+        ("5;url=''", ""),
+        ("x;url=y", None),
+        ("url=x", None),
+        ("-1;url=x", None),
+        ("5x;url=x", None),
+        ("", None),
+    ],
+)
+def test_refresh(content: str, target: str | None) -> None:
+    assert refresh_target(content) == target
+
+
+@pytest.mark.parametrize(
+    ("srcset", "urls"),
+    [
+        ("a,b,,c,", ["a,b,,c"]),
+        ("a, b,, c,", ["a", "b", "c"]),
+        ("a 1x, b 2x", ["a", "b"]),
+        ("a 1x,b 2x", ["a", "b"]),
+        ("data:,a ( , ) 1x, b", ["data:,a", "b"]),
+        ("data:image/png;base64,AA== 1x, b", ["data:image/png;base64,AA==", "b"]),
+        (" ,, a (b", ["a"]),
+        ("", []),
+    ],
+)
+def test_srcset(srcset: str, urls: list[str]) -> None:
+    assert list(srcset_urls(srcset)) == urls
+
+
+def test_refresh_and_images_are_followed_if_wanted() -> None:
+    html = """
+      <META content="0; url=1" HTTP-EQUIV=Refresh><noscript><meta http-equiv=refresh content=3;2>
+      </noscript><!-- <meta http-equiv=refresh content="0;url=no"> -->
+      <img src=i srcset="j 1x, data:,x 2x"><picture><source srcset=k></picture><a href=a></a>
+    """
+    base = "http://a.example/dir/"
+    assert links(html, elements=frozenset({"refresh"})) == [(base + "1", 0), (base + "2", 0)]
+    assert links(html, elements=frozenset({"img"})) == [(base + name, 0) for name in "ijk"]
+    assert links(html) == [(base + "a", 0)]
+
+
+# --- read: a whole response
+
+
+def read_page(body: bytes, *headers: tuple[bytes, bytes], fold: Folding | None = None) -> Page:
+    response = Response(PAGE, 0, 0, None, b"", "1.1", 200, "OK", headers, body, body)
+    return finish(read(response, ALL, "abc-crawler", fold))
+
+
+@pytest.mark.parametrize(
+    ("label", "text", "query"),
+    [
+        ("utf-16le", "пути", "%D0%BF%D1%83%D1%82%D0%B8"),
+        ("windows-1251", "пути", "%EF%F3%F2%E8"),
+        ("gbk", "中", "%D6%D0"),
+        ("shift_jis", "日本", "%93%FA%96{"),
+        ("euc-kr", "한국", "%C7%D1%B1%B9"),
+    ],
+)
+def test_links_of_pages_in_other_encodings(label: str, text: str, query: str) -> None:
+    html = f'<meta charset="{label}"><a href="/{text}?q={text}#{text}">{text}</a>'
+    body = ("\ufeff" + html if label == "utf-16le" else html).encode(label)
+    page = read_page(body)
+    path = normalise(f"http://a.example/{text}")  # paths are UTF-8 whatever the page is in
+    assert page == Page(label, [(f"{path}?q={query}", 0)], noindex=False, nofollow=False)
+
+
+def test_link_headers_are_links_of_the_page_not_of_its_base() -> None:
+    page = read_page(
+        b"<base href=/b/><a href=x></a><link rel=canonical href=y>",
+        (b"Link", b'<c>; rel="canonical", <n>;rel=next;title="a, <b>; rel=prev"'),
+        (b"LINK", b"<s>; rel=stylesheet, <data:,x>; rel=next, <//o.example/>; rel=alternate"),
+    )
+    assert page.links == [
+        ("http://a.example/dir/c", CANONICAL),
+        ("http://a.example/dir/n", NEXT),
+        ("http://o.example/", ALTERNATE),
+        ("http://a.example/b/x", 0),
+        ("http://a.example/b/y", CANONICAL),
+    ]
+
+
+def test_what_the_page_asks_for() -> None:
+    assert read_page(b'<META NAME="ROBOTS" CONTENT="NOINDEX,FOLLOW"><a href=x>') == (
+        "utf-8",
+        [("http://a.example/dir/x", 0)],
+        True,
+        False,
+    )
+    commented = read_page(b'<!-- <meta name=robots content="noindex,nofollow"> --><a href=x>')
+    assert (commented.noindex, commented.nofollow) == (False, False)
+    page = read_page(b"<a href=x><iframe src=y>", (b"X-Robots-Tag", b"nofollow"))
+    assert page.nofollow
+    assert [flags for _, flags in page.links] == [NOFOLLOW, FRAME | NOFOLLOW]
+
+
+def test_folded_targets_are_one_link() -> None:
+    fold = Folding(session_ids=True, slash=True)
+    html = b"<a href='x?jsessionid=1'><a href='x/' rel=nofollow><a href='page.html/'>"
+    assert read_page(html, fold=fold).links == [("http://a.example/dir/x", 0)]
+
+
+@given(st.binary(max_size=200), st.binary(max_size=60), st.binary(max_size=60))
+def test_any_page_can_be_read(body: bytes, content_type: bytes, header: bytes) -> None:
+    page = read_page(
+        b"<a href='" + body,
+        (b"content-type", content_type),
+        (b"link", header),
+        (b"x-robots-tag", header),
+    )
+    assert all(normalise(target) == target for target, _ in page.links)

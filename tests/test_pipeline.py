@@ -1,37 +1,50 @@
 """What the stages decide by themselves: links of responses, robots asked once, the wire."""
 
 import asyncio
+from asyncio import Queue
+from collections.abc import Callable, Sequence
+from pathlib import Path
 
 import pytest
+from cluster import Cluster, settings
 from fakes import FakeClock, network
 from fetches import found, response
 
 from crawler import config, url
 from crawler.exchange import Note
+from crawler.ownership import SiteHash
+from crawler.parse import finish
 from crawler.pipeline import (
     Alarm,
     RobotsGate,
     SystemClock,
     Tally,
     Wire,
-    page_links,
-    read_links,
-    redirect_target,
+    busy_host_stage,
+    dns_stage,
+    fetch_stage,
 )
 from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
     REDIRECT,
+    Earlier,
     Failure,
     Fetched,
     FetchError,
+    PageRow,
     Response,
+    Validators,
 )
-from crawler.scope import Scope, Sites
+from crawler.reading import Reader, make_scope
+from crawler.workbench import Visit
 
 A, B = "http://a.example/dir/x", "http://a.example/b"
-ELEMENTS = frozenset({"a"})
-SCOPE = Scope(config.Scope(), Sites("authority"), [A])
+
+
+def reader(*overrides: str) -> Reader:
+    settings = config.load(None, ["traps.max_calendar_years=0", *overrides])
+    return Reader(settings, make_scope(settings, [A], year=2027))
 
 
 def moved(location: bytes | None, status: int = 301) -> Response:
@@ -42,7 +55,7 @@ def moved(location: bytes | None, status: int = 301) -> Response:
 def read(answer: Response | None, **of_found: object) -> Fetched:
     source = found(A)._replace(**of_found)
     fetched = Fetched(source, 0.0, answer)
-    read_links(fetched, SCOPE, ELEMENTS)
+    list(reader().read(fetched))
     return fetched
 
 
@@ -88,7 +101,7 @@ def test_a_redirect_is_a_page_with_one_link(status: int) -> None:
     ],
 )
 def test_where_a_redirect_leads(location: bytes, target: str) -> None:
-    assert redirect_target(moved(location)) == target
+    assert reader().redirect_target(moved(location)) == target
 
 
 @pytest.mark.parametrize("location", [None, b"http://", b"mailto:a@b.example", b"http://a b/"])
@@ -106,9 +119,9 @@ def test_loops_and_long_chains_of_redirects_are_not_followed() -> None:
 
 def test_the_encoding_of_a_page() -> None:
     latin_1 = (b"Content-Type", b"text/html; charset=latin1")
-    page = response(A, "<a href=/é>".encode("latin-1"), headers=[latin_1])
-    assert page_links(page, ELEMENTS) == ("windows-1252", [("http://a.example/%C3%A9", 0)])
-    assert page_links(moved(b"/b"), ELEMENTS) == (None, [])
+    page = finish(reader().page(response(A, "<a href=/é>".encode("latin-1"), headers=[latin_1])))
+    assert page is not None
+    assert (page.encoding, page.links) == ("windows-1252", [("http://a.example/%C3%A9", 0)])
 
 
 # --- robots
@@ -122,7 +135,7 @@ class RobotsServer:
         self.gate = asyncio.Event()
         self._answer = answer
 
-    async def fetch(self, address: str) -> Response:
+    async def fetch(self, address: str, validators: Validators | None = None) -> Response:
         self.asked.append(address)
         await self.gate.wait()
         if isinstance(self._answer, FetchError):
@@ -172,6 +185,291 @@ def test_no_robots_is_asked_when_not_obeyed_and_silence_denies() -> None:
         assert asked
 
     asyncio.run(scenario())
+
+
+def test_rules_that_could_not_be_had_are_asked_for_again() -> None:
+    async def scenario() -> None:
+        server = RobotsServer(FetchError(Failure.TIMEOUT))
+        server.gate.set()
+        gate = RobotsGate(config.Robots(), server, FakeClock(), Tally())
+        for _ in range(2):
+            rules, asked = await gate.rules("http://a.example")
+            assert (rules.unreachable, asked) == (Failure.TIMEOUT, True)
+        server._answer = robots_file(b"User-agent: *\nDisallow: /x\n")
+        rules, _ = await gate.rules("http://a.example")
+        assert not rules.allows("http://a.example/x")
+        assert len(server.asked) == 3
+
+    asyncio.run(scenario())
+
+
+def test_known_rules_are_used_for_another_day_if_they_cannot_be_had() -> None:
+    async def scenario() -> None:
+        clock = FakeClock()
+        server = RobotsServer(robots_file(b"User-agent: *\nDisallow: /x\n"))
+        server.gate.set()
+        gate = RobotsGate(config.Robots(), server, clock, Tally())
+        known, _ = await gate.rules("http://a.example")
+        server._answer = FetchError(Failure.TIMEOUT)
+        clock.advance(86_400)
+        assert await gate.rules("http://a.example") == (known, True)
+        clock.advance(86_399)
+        assert await gate.rules("http://a.example") == (known, False)
+        clock.advance(1)
+        server._answer = robots_file(b"")
+        rules, asked = await gate.rules("http://a.example")
+        assert (rules.allows("http://a.example/x"), asked) == (True, True)
+
+    asyncio.run(scenario())
+
+
+# --- from visit to page
+
+
+Script = dict[str, list[Response | FetchError]]
+
+
+class Scripted:
+    """A fetcher that answers by a script, for each URL in order; robots.txt is missing unless in
+    the script. Also a resolver: hosts in the script fail so."""
+
+    def __init__(self, script: Script) -> None:
+        self.script = script
+        self.asked: list[tuple[float, str]] = []
+        self.validators: list[Validators | None] = []
+        self.clock = FakeClock()
+
+    async def fetch(self, address: str, validators: Validators | None = None) -> Response:
+        self.asked.append((self.clock.now(), address))
+        self.validators.append(validators)
+        return self._next(address) or response(address, b"", status=404)
+
+    async def resolve(self, host: str) -> list[tuple[str, int | None]]:
+        self._next(host)
+        return [("10.0.0.2", None), ("10.0.0.1", None)]
+
+    def _next(self, name: str) -> Response | None:
+        answers = self.script.get(name)
+        if not answers:
+            return None
+        answer = answers.pop(0)
+        if isinstance(answer, FetchError):
+            raise answer
+        return answer
+
+
+def walk(
+    script: Script,
+    *seeds: str,
+    overrides: Sequence[str] = (),
+    recall: Callable[[int], Earlier | None] = lambda key: None,
+    steps: int = 200,
+) -> tuple[list[Fetched], Scripted]:
+    """One rank's stages in virtual time, from the seeds up to what the parse stage would get."""
+
+    async def main() -> tuple[list[Fetched], Scripted]:
+        cluster = Cluster(SiteHash(1), 1, settings(*overrides))
+        core = cluster.cores[0]
+        scope = make_scope(cluster.settings, seeds, year=2027)
+        world = Scripted(script)
+        clock, alarm = world.clock, Alarm()
+        to_resolve: Queue[Visit] = Queue(4)
+        to_fetch: Queue[Visit] = Queue(4)
+        to_parse: Queue[Fetched] = Queue()
+        wire = Wire(network(1, seed=0)[0])
+        robots = RobotsGate(cluster.settings.robots, world, clock, Tally())
+        tasks = [
+            asyncio.ensure_future(stage)
+            for stage in (
+                busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock),
+                dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, clock),
+                fetch_stage(
+                    to_fetch,
+                    robots,
+                    world,
+                    recall,
+                    Reader(cluster.settings, scope),
+                    core,
+                    to_parse,
+                    alarm,
+                    clock,
+                ),
+            )
+        ]
+        cluster.start(*seeds)
+        done = []
+        for _ in range(steps):
+            for _ in range(20):
+                await asyncio.sleep(0)
+            while not to_parse.empty():
+                done.append(to_parse.get_nowait())
+            due = core.bench.next_time()
+            if due is not None:
+                clock.advance(max(0.0, due - clock.now()))
+                alarm.ring()
+        for task in tasks:
+            task.cancel()
+        return done, world
+
+    return asyncio.run(main())
+
+
+def asked_at(world: Scripted, address: str) -> list[float]:
+    return [time for time, asked in world.asked if asked == address]
+
+
+PAGE = "http://a.example/"
+ROBOTS = "http://a.example/robots.txt"
+
+
+def busy(status: int = 503, retry_after: bytes | None = None) -> Response:
+    headers = [] if retry_after is None else [(b"Retry-After", retry_after)]
+    return response(PAGE, b"later", status=status, headers=headers)
+
+
+@pytest.mark.parametrize("status", [429, 503])
+@pytest.mark.parametrize(
+    ("retry_after", "rest_s"),
+    [
+        (None, 60),
+        (b"5", 5),
+        (b"Fri, 15 Jan 2027 08:00:30 GMT", 30),  # 30 s after the clock's beginning
+        (b"Friday, 15-Jan-27 08:00:30 GMT", 30),
+        (b"Fri Jan 15 08:00:30 2027", 30),
+        (b"Thu, 01 Jan 1970 00:00:00 GMT", 0),
+        (b"999999999999999999999999", 3600),
+        (b"Fri, 15 Jan 9999999 08:00:30 GMT", 60),
+        (b"soon", 60),
+        (b"-5", 60),
+        (b"", 60),
+        (b"\xff", 60),
+    ],
+)
+def test_http_429_a_busy_site_is_left_alone_for_as_long_as_it_says(
+    status: int, retry_after: bytes | None, rest_s: float
+) -> None:
+    good = response(PAGE)
+    done, world = walk({PAGE: [busy(status, retry_after), good]}, PAGE)
+    assert [(one.response, one.failure, one.retries) for one in done] == [(good, None, 1)]
+    first, second = asked_at(world, PAGE)
+    assert rest_s - 0.01 <= second - first <= 1.25 * rest_s + 0.01
+
+
+def test_http_429_the_pause_doubles_and_the_last_answer_is_stored() -> None:
+    done, world = walk({PAGE: [busy() for _ in range(9)]}, PAGE)
+    (only,) = done
+    assert (only.failure, only.retries) == (Failure.UNAVAILABLE, 2)
+    assert only.response is not None
+    assert only.response.status == 503
+    first, second, third = asked_at(world, PAGE)
+    assert 60 <= second - first <= 75
+    assert 120 <= third - second <= 150
+
+
+@pytest.mark.parametrize(
+    ("answer", "rest_s"),
+    [
+        (response(ROBOTS, b"", status=503, headers=[]), 60),
+        (response(ROBOTS, b"", status=500, headers=[]), 60),
+        (FetchError(Failure.TIMEOUT), 1),
+        (FetchError(Failure.TLS), 1),
+    ],
+)
+def test_robots_5xx_asks_again_later_and_fetches_nothing_before(
+    answer: Response | FetchError, rest_s: float
+) -> None:
+    good, rules = response(PAGE), response(ROBOTS, b"User-agent: *\nAllow: /\n", headers=[])
+    done, world = walk({ROBOTS: [answer, answer, rules], PAGE: [good]}, PAGE)
+    assert [(one.response, one.failure) for one in done] == [(good, None)]
+    first, second, third = asked_at(world, ROBOTS)
+    assert rest_s <= second - first <= 1.25 * rest_s
+    assert 2 * rest_s <= third - second <= 2.5 * rest_s
+    assert asked_at(world, PAGE) >= [third]
+
+
+def test_robots_5xx_is_not_decided_for_the_session() -> None:
+    """The first page pays for three tries; the second has its own, and they succeed."""
+    down = FetchError(Failure.REFUSED)
+    rules = response(ROBOTS, b"User-agent: *\nDisallow: /x\n", headers=[])
+    done, _ = walk({ROBOTS: [down, down, down, down, rules]}, PAGE + "1", PAGE + "2", PAGE + "x")
+    assert [(one.found.url, one.failure, one.retries) for one in done] == [
+        (PAGE + "1", Failure.REFUSED, 2),
+        (PAGE + "2", None, 1),
+        (PAGE + "x", Failure.ROBOTS_DENIED, 0),
+    ]
+
+
+def test_a_name_that_fails_is_tried_again_and_one_that_is_not_there_is_not() -> None:
+    script: Script = {
+        "a.example": [FetchError(Failure.DNS_FAILED)] * 2,
+        "b.example": [FetchError(Failure.DNS_NOT_FOUND)],
+    }
+    done, world = walk(script, PAGE, "http://b.example/")
+    assert sorted((one.found.url, one.failure, one.retries) for one in done) == [
+        (PAGE, None, 2),
+        ("http://b.example/", Failure.DNS_NOT_FOUND, 0),
+    ]
+    assert asked_at(world, PAGE) != []
+    assert asked_at(world, "http://b.example/") == []
+
+
+def test_a_dead_site_is_given_up_and_the_rest_of_it_costs_no_request() -> None:
+    seeds = [f"{PAGE}{number}" for number in range(40)]
+    script: Script = {seed: [FetchError(Failure.CONNECT_TIMEOUT)] * 9 for seed in seeds}
+    done, world = walk(script, *seeds, "http://b.example/")
+    failures = [one.failure for one in done if one.found.site == "http://a.example"]
+    assert failures == [Failure.CONNECT_TIMEOUT] * 2 + [Failure.SITE_GIVEN_UP] * 38
+    assert sum(address.startswith(PAGE) and address != ROBOTS for _, address in world.asked) == 6
+    assert any(one.found.url == "http://b.example/" and one.response for one in done)
+
+
+def test_the_sites_of_an_address_are_asked_one_after_another() -> None:
+    overrides = ("politeness.per=address", "politeness.delay_s=2")
+    seeds = [f"http://{letter}.example/" for letter in "abcd"]
+    done, world = walk({}, *seeds, overrides=overrides)
+    assert len(done) == 4
+    assert [round(time) for time, _ in world.asked] == list(range(0, 16, 2))
+
+
+def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
+    """The stages know of it from the core; here it is told so directly."""
+    cluster = Cluster(SiteHash(1), 1, settings("traps.max_bytes_per_site=10"))
+    cluster.start(PAGE)
+    core = cluster.cores[0]
+    cluster.acquire(0)
+    visit = cluster.visits[0][0]
+    assert core.refusal(visit) is None
+    row = PageRow(PAGE, 1, "http://a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
+    assert core.watch.stored(row)
+    assert core.refusal(visit) is Failure.SITE_FULL
+    assert core.watch.fired == {"max_bytes_per_site": 1}
+
+
+# --- what the previous session knows
+
+
+def earlier(*links: tuple[str, int], etag: str | None = '"1"') -> Earlier:
+    row = PageRow(A, url.key(A), "http://a.example", 0, 0, 0, 0.0, 0.0, status=200, etag=etag)
+    return Earlier(row, links, Path("x.warc.gz"))
+
+
+def test_a_page_that_was_stored_before_is_asked_for_by_its_validators() -> None:
+    known = earlier()
+    for knows, sent in ((known, Validators('"1"', None)), (earlier(etag=None), None), (None, None)):
+        done, world = walk({}, A, recall=lambda key, knows=knows: knows)  # type: ignore[misc]
+        assert done[0].earlier is knows
+        assert world.validators == [None, sent]  # robots.txt, the page
+
+
+def test_an_unchanged_page_has_the_links_that_it_had() -> None:
+    links = [(B, NOFOLLOW | OUT_OF_SCOPE), ("http://c.example/", 0)]
+    fetched = Fetched(found(A), 0.0, response(A, b"", status=304), earlier=earlier(*links))
+    list(reader().read(fetched))
+    assert [(link.url, link.flags) for link in fetched.links] == [  # by the scope of today
+        (B, NOFOLLOW),
+        ("http://c.example/", OUT_OF_SCOPE),
+    ]
+    assert read(response(A, b"", status=304)).links == []
 
 
 # --- waiting and sending

@@ -109,6 +109,146 @@ def test_the_line_that_decides(path: str, expected: tuple[bool, str | None]) -> 
     assert rules(DECIDED).decide(url(path)) == expected
 
 
+@pytest.mark.parametrize(
+    ("pattern", "path", "matched"),
+    [
+        # RFC 9309, section 2.2.2: the table, and what is said around it
+        ("/foo/bar?baz=quz", "/foo/bar?baz=quz", True),
+        ("/foo/bar?baz=http://foo.bar", "/foo/bar?baz=http%3A%2F%2Ffoo.bar", False),
+        ("/foo/bar?baz=http%3A%2F%2Ffoo.bar", "/foo/bar?baz=http%3A%2F%2Ffoo.bar", True),
+        ("/foo/bar/\u30c4", "/foo/bar/%E3%83%84", True),
+        ("/foo/bar/%E3%83%84", "/foo/bar/%E3%83%84", True),
+        ("/foo/bar/%e3%83%84", "/foo/bar/%E3%83%84", True),
+        ("/foo/bar/%62%61%7A", "/foo/bar/baz", True),
+        ("/foo/bar/baz", "/foo/bar/%62%61%7A", True),
+        ("/a b", "/a%20b", True),
+        ("/a%2Fb", "/a/b", False),
+        # section 2.2.3: special characters
+        ("/path/file-with-a-%2A.html", "/path/file-with-a-*.html", True),
+        ("/path/file-with-a-%2A.html", "/path/file-with-a-x.html", False),
+        ("/path/foo-%24", "/path/foo-$", True),
+        ("/path/foo-%24", "/path/foo-", False),
+        ("/a$b", "/a$b", True),
+        ("/a$b", "/a", False),
+        ("/this/*/exactly$", "/this/is/not/exactly", True),
+        ("/this/*/exactly$", "/this/is/not/exactly/so", False),
+        ("/*s=", "/?s=x", True),
+        ("*/test", "/test", True),
+        ("*/test", "/a/test/b", True),
+        ("/a**b*", "/axxbyy", True),
+        ("/*a*b$", "/xaxb", True),
+        ("/*ab*b$", "/ab", False),
+        ("/$", "/", True),
+        ("/$", "/a", False),
+        ("$", "/", False),
+        ("*", "/", True),
+        ("test", "/test", False),
+        ("/A", "/a", False),
+    ],
+)
+def test_patterns(pattern: str, path: str, matched: bool) -> None:
+    found = rules(f"User-agent: *\nDisallow: {pattern}\n")
+    assert found.allows(url(path)) is not matched
+
+
+def test_bytes_that_are_no_utf8_stand_for_themselves() -> None:
+    found = rules(b"User-agent: *\nDisallow: /caf\xe9\n")
+    assert not found.allows(url("/caf%E9"))
+    assert found.allows(url("/caf%C3%A9"))
+    assert found.decide(url("/caf%E9")) == (False, "Disallow: /caf\N{REPLACEMENT CHARACTER}")
+
+
+@pytest.mark.parametrize("end", ["\n", "\r\n", "\r", "\r\r\n", " \n\t"])
+def test_line_ends(end: str) -> None:
+    found = rules(
+        end.join(["\ufeffUser-Agent:*", "Disallow:/a", "disallow :\t/b # c", "ALLOW: /b/c"])
+    )
+    verdicts = [found.allows(url(path)) for path in ("/a", "/b", "/b/c", "/c")]
+    assert verdicts == [False, False, True, True]
+
+
+def test_only_ends_of_lines_end_lines() -> None:
+    assert not rules("User-agent: *\nDisallow: /a\x0b\x85\u2028b\n").allows(
+        url("/a%0B%C2%85%E2%80%A8b")
+    )
+
+
+@pytest.mark.parametrize(
+    ("name", "ours"),
+    [
+        ("abc-crawler", True),
+        ("ABC-Crawler/2.1 (+http://a.example/)", True),
+        ("abc-crawler otherbot", True),
+        ("abc-crawler*", True),
+        ("abc", False),
+        ("abc-crawler-news", False),
+        ("crawler", False),
+        ("", False),
+    ],
+)
+def test_product_tokens(name: str, ours: bool) -> None:
+    found = rules(f"User-agent: {name}\nDisallow: /a\nUser-agent: *\nDisallow: /b\n")
+    assert [found.allows(url("/a")), found.allows(url("/b"))] == [not ours, ours]
+
+
+def test_groups() -> None:
+    # Lines without meaning, and those that belong to no group, are between the names of a group.
+    found = rules(
+        "Disallow: /x\nUser-agent: otherbot\nSitemap: http://a.example/s\n<br>\n\n"
+        "User-agent: abc-crawler\nDisallow: /a\n\nDisallow: /b\nUser-agent: *\nDisallow: /c\n"
+    )
+    verdicts = [found.allows(url(path)) for path in ("/x", "/a", "/b", "/c")]
+    assert verdicts == [True, False, False, True]
+    # An own group without rules allows everything.
+    assert rules("User-agent: *\nDisallow: /\n\nUser-agent: abc-crawler\nDisallow:").allows(
+        url("/a")
+    )
+
+
+def test_an_allowed_index_page_allows_its_folder() -> None:
+    found = rules("User-agent: *\nDisallow: /\nAllow: /a/index.html\n")
+    assert [found.allows(url(path)) for path in ("/a/", "/a/index.html", "/a/b")] == [
+        True,
+        True,
+        False,
+    ]
+    assert found.decide(url("/a/")) == (True, "Allow: /a/index.html")
+
+
+def test_delays_are_for_the_agents_named_before_them() -> None:
+    text = (
+        "User-agent: abc-crawler\nCrawl-delay: 3\nCrawl-delay: 2\nUser-agent: *\ncrawl-delay: 9\n"
+    )
+    found = rules(text + "Disallow: /a\n")
+    assert found.crawl_delay == 3
+    assert not found.allows(url("/a"))  # the rule is for both
+    assert rules("User-agent: *\nCrawl-delay: -1\nCrawl-delay: x\n").crawl_delay is None
+
+
+HOSTILE = {
+    "rules": (b"Disallow: /%d\n", 40_000),
+    "wildcards": (b"Disallow: *%d*x\n", 30_000),
+    "lengths": (b"Disallow: /" + b"x" * 100 + b"%d\n", 4_000),
+    "agents": (b"User-agent: bot%d\n", 25_000),
+    "stars": (b"*a%d", 100_000),
+}
+
+
+@pytest.mark.parametrize("name", HOSTILE)
+def test_hostile_files_take_a_time_that_grows_with_their_length(name: str) -> None:
+    line, count = HOSTILE[name]
+    found = rules(
+        b"User-agent: *\nDisallow: /" + b"".join(line % number for number in range(count))
+    )
+    assert found.allows(url("/" + "a" * 2000))
+
+
+def test_patterns_that_backtrack_elsewhere() -> None:
+    found = rules("User-agent: *\nDisallow: /" + "*a" * 1000 + "b\n")
+    assert found.allows(url("/" + "a" * 100_000))
+    assert not found.allows(url("/" + "a" * 100_000 + "b"))
+
+
 def test_without_rules_no_line_decides() -> None:
     assert Rules.allow_all().decide(url("/a")) == (True, None)
     assert Rules.deny_all().decide(url("/a")) == (False, None)
@@ -130,6 +270,7 @@ def test_any_text_is_harmless_and_decide_agrees_with_allows(text: str, path: str
     allowed, line = found.decide(url(path))
     assert allowed == found.allows(url(path))
     assert allowed or line is not None
+    assert line is None or line in text.replace("\ufeff", "") or "\N{REPLACEMENT CHARACTER}" in line
 
 
 @given(st.binary())

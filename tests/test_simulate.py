@@ -1,9 +1,11 @@
 """Whole crawls of known webs: each reachable page once, and the traffic that the models predict."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass
+from itertools import pairwise
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -16,9 +18,10 @@ from hypothesis import strategies as st
 
 from crawler import url
 from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, UserError
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, UserError
 from crawler.session.tables import LINKS, PAGES
 from crawler.simulate import Delays, Simulation, Web, experiments, load_web, measure
+from crawler.workbench import Visit
 
 # --- what the models say ----------------------------------------------------------------------
 
@@ -213,6 +216,107 @@ def test_a_stop_at_any_moment_ends_the_crawl_soon(
     # too; then the open wave and two more, each of them there and back.
     longest_fetch, longest_message = setting.delays.fetch[1], setting.delays.message[1]
     assert simulation.now <= moment + longest_fetch + 10 * longest_message
+
+
+class Logged(Simulation):
+    """Keeps the start, the end and the URL of each fetch."""
+
+    def __init__(self, *about: Any, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self.log: list[tuple[float, float, str]] = []
+
+    def _at(self, time: float, rank: int, happen: Callable[..., None], *about: object) -> None:
+        if happen.__name__ == "_fetch_done":
+            visit = about[1]
+            assert isinstance(visit, Visit)
+            self.log.append((self.now, time, visit.found.url))
+        super()._at(time, rank, happen, *about)
+
+
+@examples(max_examples=100, deadline=None)
+@given(crawls().filter(exact), st.integers(1, 4), st.integers(1, 2))
+def test_the_sites_of_an_address_share_its_clock(
+    setting: Setting, addresses: int, connections: int
+) -> None:
+    """All is fetched all the same, and the traffic is what it always is."""
+    delay_s = 0.3
+    address_of = {link.site: str(url.key(link.site) % addresses) for link in setting.web.links}
+    simulation = Logged(
+        setting.web,
+        settings(
+            *setting.options,
+            "politeness.per=address",
+            f"politeness.delay_s={delay_s}",
+            f"politeness.connections_per_site={connections}",
+        ),
+        SiteHash(1),
+        1,
+        seed=setting.seed,
+        delays=setting.delays,
+        concurrency=setting.concurrency,
+        addresses=address_of,
+    )
+    simulation.run(setting.seeds)
+    assert set(simulation.fetched[0]) == setting.web.reachable(setting.seeds)
+    assert len(simulation.fetched[0]) == len(simulation.log)
+    for address in set(address_of.values()):
+        fetches = sorted(
+            (start, end)
+            for start, end, page in simulation.log
+            if address_of[url.authority(page)] == address
+        )
+        for (start, end), (following, _) in pairwise(fetches):
+            assert following >= (end if connections == 1 else start) + delay_s
+        for start, _ in fetches:
+            assert sum(begun <= start < end for begun, end in fetches) <= connections
+
+
+@examples(max_examples=100, deadline=None)
+@given(crawls().filter(exact), st.floats(0, 0.6))
+def test_failures_that_pass_cost_time_and_no_page(setting: Setting, share: float) -> None:
+    """Each fetch may fail; with tries enough all is fetched once, and sent as ever."""
+    dice = random.Random(setting.seed)
+    simulation = setting.simulation("retry.tries=100", "retry.give_up_after=0", "retry.max_s=2")
+    simulation._trouble = lambda url, now: Failure.TIMEOUT if dice.random() < share else None
+    simulation.run(setting.seeds)
+    fetched = [page for pages in simulation.fetched for page in pages]
+    assert sorted(fetched) == sorted(setting.web.reachable(setting.seeds))
+    urls, messages = setting.traffic(simulation)
+    traffic = [core.traffic for core in simulation.cores]
+    assert sum(one.inter_part_urls for one in traffic) == urls
+    assert sum(one.messages_page_part for one in traffic) == messages
+
+
+def test_a_site_that_is_down_for_a_while_is_crawled_when_it_is_back() -> None:
+    """a.example is down for the first five seconds; it is asked at 0, 1, 3, 7 (and a bit)."""
+    urls = [f"http://{site}.example/{number}" for site in "ab" for number in range(3)]
+    web = Web(urls, np.array([(0, 1), (0, 2), (3, 4), (3, 5)]))
+    simulation = Logged(
+        web,
+        settings("retry.tries=5"),
+        SiteHash(1),
+        1,
+        trouble=lambda address, now: Failure.REFUSED if "//a" in address and now < 5 else None,
+    )
+    simulation.run([0, 3])
+    assert sorted(simulation.fetched[0]) == list(range(6))
+    assert simulation.fetched[0][:3] == [3, 4, 5]  # the other site didn't wait
+    asked = [start for start, _, address in simulation.log if address == urls[0]]
+    assert len(asked) == 4
+    for (before, after), rest_s in zip(pairwise(asked), (1, 2, 4), strict=True):
+        assert rest_s <= after - before <= 1.25 * rest_s + 0.5  # with the fetch
+
+
+def test_a_dead_site_is_given_up_and_its_urls_dealt_with_at_once() -> None:
+    urls = [f"http://a.example/{number}" for number in range(50)]
+    web = Web(urls, np.empty((0, 2), np.int64))
+    simulation = Logged(
+        web, settings(), SiteHash(1), 1, trouble=lambda address, now: Failure.CONNECT_TIMEOUT
+    )
+    simulation.run(range(50))
+    assert len(simulation.log) == 6  # three tries for each of two URLs
+    assert simulation.now < 60
+    assert simulation.cores[0].complete
 
 
 def test_the_same_seed_gives_the_same_crawl() -> None:

@@ -1,12 +1,13 @@
 """URLs: examples by hand, and what must hold for all of them."""
 
 import string
+from typing import Any
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.url import BadUrlError, authority, host, key, normalise
+from crawler.url import BadUrlError, Folding, authority, host, key, normalise
 
 BASE = "http://a.example/b/c/d?q"
 
@@ -139,3 +140,92 @@ def test_joining_gives_normal_urls(reference: str, base: str) -> None:
     except BadUrlError:
         return
     assert normalise(url) == url
+
+
+# --- Folding
+
+
+@pytest.mark.parametrize(
+    ("rules", "url", "folded"),
+    [
+        ({"session_ids": True}, "/a;jsessionid=1A;v=2?PHPSESSID=3&x=4", "/a;v=2?x=4"),
+        ({"session_ids": True}, "/?ASPSESSIONIDQQ=1&cfid=2&CFTOKEN=3", "/"),
+        ({"session_ids": True}, "/(S(lit3py55t21z5v55vlm25s55))/a.aspx", "/a.aspx"),
+        ({"session_ids": True}, "/a/..;jsessionid=1/b", "/b"),
+        ({"session_ids": True}, "/?my_phpsessid=1&utm_id=2", "/?my_phpsessid=1&utm_id=2"),
+        ({"tracking": True}, "/?utm_source=a&UTM_medium=b&x=1&gclid=c&fbclid", "/?x=1"),
+        ({"parameters": ["ref", "x*z"]}, "/?ref=1&refs=2&xyz=3&xz&a=ref", "/?refs=2&a=ref"),
+        ({"parameters": ["*"]}, "/?a=1&b&", "/"),
+        ({"parameters": ["a"]}, "/?&a=1&", "/?&"),
+        ({"sort_query": True}, "/?b=2&a=2&a=1&c", "/?a=2&a=1&b=2&c"),
+        ({"slash": True}, "/a/b//?x=/", "/a/b?x=/"),
+        ({"slash": True}, "/", "/"),
+        ({"index": True}, "/a/INDEX.html?x", "/a/?x"),
+        ({"index": True}, "/default.aspx", "/"),
+        ({"index": True}, "/myindex.html", "/myindex.html"),
+        ({"index": True, "slash": True}, "/a/index.html/index.php/", "/a"),
+        ({"www": True}, "/www.", "/www."),
+        ({}, "/a/index.html;jsessionid=1?utm_id=1", "/a/index.html;jsessionid=1?utm_id=1"),
+    ],
+)
+def test_folding(rules: dict[str, Any], url: str, folded: str) -> None:
+    site = "http://a.example:81"
+    assert Folding(**rules)(site + url) == site + folded
+
+
+@pytest.mark.parametrize(
+    ("host_name", "folded"),
+    [
+        ("www.a.example", "a.example"),
+        ("www.www.a.example:81", "a.example:81"),
+        ("www.example", "www.example"),
+        ("www2.a.example", "www2.a.example"),
+        ("[2001:db8::1]", "[2001:db8::1]"),
+    ],
+)
+def test_folding_www(host_name: str, folded: str) -> None:
+    assert Folding(www=True)(f"http://{host_name}/") == f"http://{folded}/"
+
+
+def test_a_redirect_from_one_form_of_a_page_to_another_is_followed_as_it_is() -> None:
+    fold = Folding(slash=True, www=True)
+    page = "http://a.example/x"
+    assert fold.of_redirect("http://a.example/x/", page) == "http://a.example/x/"
+    assert fold.of_redirect("http://www.a.example/x/", "http://a.example/x/") != page
+    assert fold.of_redirect("http://www.a.example/y/", page) == "http://a.example/y"
+
+
+RULES = ("session_ids", "tracking", "sort_query", "slash", "index", "www")
+pieces = st.sampled_from(
+    ["/", "//", "/index.html", "/Default.aspx", "/..", "/.", ";jsessionid=1", ";v=2", "?", "&", "="]
+) | st.sampled_from(
+    ["utm_source=x", "PHPSESSID=3", "a=2", "b", "a=1", "%2e", "/(S(abcdefghijklmnopqrstuvwx))"]
+)
+hosts = st.sampled_from(["a.example", "www.a.example", "www.www.a.example:81", "www.com", "[::1]"])
+
+
+@given(
+    st.builds("http://{}/{}".format, hosts, st.lists(pieces, max_size=10).map("".join)) | urls,
+    st.fixed_dictionaries({rule: st.booleans() for rule in RULES}),
+    st.sampled_from([(), ("a",), ("*",), ("s*d", "b")]),
+)
+def test_folding_twice_changes_nothing_and_gives_normal_urls(
+    text: str, rules: dict[str, bool], parameters: tuple[str, ...]
+) -> None:
+    fold = Folding(parameters=parameters, **rules)
+    try:
+        url = normalise(text)
+    except BadUrlError:
+        return
+    folded = fold(url)
+    assert normalise(folded) == folded
+    assert fold(folded) == folded
+    assert fold or folded == url
+
+
+@pytest.mark.parametrize(
+    "path", ["/" * 100_000, "/index.html" * 10_000, ";a=1" * 20_000, "?&" * 9_999]
+)
+def test_folding_takes_a_time_that_grows_with_the_url(path: str) -> None:
+    fold = Folding(session_ids=True, tracking=True, sort_query=True, slash=True, index=True)
+    assert fold(f"http://a.example/x{path}").startswith("http://a.example/x")

@@ -20,10 +20,10 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawler.config import Storage
 from crawler.ports import Failure, PageRow
-from crawler.session import RankStore
+from crawler.session import Previous, RankStore
 from crawler.session.warc import _http_head, warc_files
 
-A, B, C = (f"http://a.example/{name}" for name in "abc")
+A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 EMPTY_SHA1 = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # of nothing, as in every book
 
 
@@ -296,15 +296,31 @@ def test_pywb_replays_pages_and_revisits(tmp_path: Path) -> None:
     store.append(fetched(response(A, page, headers=chunked)), 0)
     revisit = store.append(fetched(response(B, page, started=1_800_000_100.0)), 0)
     store.append(fetched(response(C, gzip.compress(page), headers=zipped)), 0)
+    store.append(fetched(response(D, page + b"!", headers=[HTML, (b"ETag", b"1")])), 0)
     store.close()
     assert revisit.duplicate
+    later = open_store(tmp_path / "later")
+    with Previous(tmp_path / "session", lambda row: True) as previous:
+        for answer in (
+            response(D, b"", status=304, headers=[], started=1_800_000_200.0),
+            response(A, page, started=1_800_000_300.0),
+        ):
+            again = fetched(answer)
+            again.earlier = previous.find(again.found.key)
+            assert later.append(again, 0).duplicate
+    later.close()
 
     archive = tmp_path / "archive"
     archive.mkdir()
     manager = [programs / "wb-manager"]
     subprocess.run([*manager, "init", "crawl"], cwd=archive, check=True)
     subprocess.run(
-        [*manager, "add", "crawl", *warc_files(store.directory)], cwd=archive, check=True
+        [
+            *(*manager, "add", "crawl"),
+            *(*warc_files(store.directory), *warc_files(later.directory)),
+        ],
+        cwd=archive,
+        check=True,
     )
     with socket.socket() as free:
         free.bind(("127.0.0.1", 0))
@@ -316,6 +332,12 @@ def test_pywb_replays_pages_and_revisits(tmp_path: Path) -> None:
         for url in (A, B, C):
             replayed = replay(f"http://127.0.0.1:{port}/crawl/2027id_/{url}")
             assert replayed == page
+        # Of the second session, by its dates; pywb would send an unchanged page to a browser.
+        for url, date, body in (
+            (D, "20270115080320", page + b"!"),
+            (A, "20270115080500", page),
+        ):
+            assert replay(f"http://127.0.0.1:{port}/crawl/{date}id_/{url}") == body
     finally:
         server.terminate()
         server.wait()

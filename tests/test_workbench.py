@@ -23,11 +23,17 @@ from crawler.workbench import Visit, Workbench
 SITES = [f"http://{letter}.example" for letter in "abcd"]
 
 
-def bench(delay_s: float = 1, connections: int = 1, longest: float = 60) -> Workbench:
+def bench(
+    delay_s: float = 1, connections: int = 1, longest: float = 60, per: str = "site", **retry: float
+) -> Workbench:
     return Workbench(
         config.Politeness(
-            delay_s=delay_s, connections_per_site=connections, max_crawl_delay_s=longest
-        )
+            delay_s=delay_s,
+            connections_per_site=connections,
+            max_crawl_delay_s=longest,
+            per=per,
+        ),
+        config.Retry(**retry),
     )
 
 
@@ -45,9 +51,25 @@ class Model(RuleBasedStateMachine):
         delay_s=st.sampled_from([0, 1, 2.5]),
         connections=st.integers(1, 3),
         longest=st.sampled_from([0, 5]),
+        tries=st.integers(1, 3),
+        give_up_after=st.sampled_from([0, 2, 4]),
     )
-    def begin(self, delay_s: float, connections: int, longest: float) -> None:
-        self.bench = bench(delay_s, connections, longest)
+    def begin(
+        self, delay_s: float, connections: int, longest: float, tries: int, give_up_after: int
+    ) -> None:
+        self.bench = bench(
+            delay_s,
+            connections,
+            longest,
+            tries=tries,
+            give_up_after=give_up_after,
+            base_s=1,
+            busy_base_s=8,
+            max_s=20,
+        )
+        self.tries, self.give_up_after = tries, give_up_after
+        self.failures = dict.fromkeys(SITES, 0)  # in a row
+        self.tried: dict[int, int] = {}  # failures of a URL that isn't dealt with
         self.delay_s, self.connections, self.longest = delay_s, connections, longest
         self.now = 0.0
         self.urls = 0
@@ -82,6 +104,8 @@ class Model(RuleBasedStateMachine):
         site = visit.found.site
         assert site in due
         assert visit.found == self.queue[site].popleft()  # in order, those put back first
+        assert visit.failures == self.failures[site]
+        assert visit.retries == self.tried.get(visit.found.key, 0)
         self.active[site] += 1
         assert self.active[site] <= self.connections
         if self.connections > 1:
@@ -105,6 +129,43 @@ class Model(RuleBasedStateMachine):
     def release(self, visit: Visit, requested: bool, crawl_delay_s: float | None) -> Visit:
         self.bench.release(visit, self.now, requested=requested, crawl_delay_s=crawl_delay_s)
         self.gave_back(visit, requested, crawl_delay_s)
+        if requested:
+            self.failures[visit.found.site] = 0
+        return visit
+
+    @rule(
+        target=ended,
+        visit=consumes(visits),
+        busy=st.booleans(),
+        retry_after_s=st.none() | st.sampled_from([0, 3, 1000]),
+        crawl_delay_s=st.none() | st.sampled_from([1.5, 4.0]),
+    )
+    def fail(
+        self, visit: Visit, busy: bool, retry_after_s: float | None, crawl_delay_s: float | None
+    ) -> Visit:
+        site, key = visit.found.site, visit.found.key
+        again = self.bench.fail(
+            visit, self.now, busy=busy, retry_after_s=retry_after_s, crawl_delay_s=crawl_delay_s
+        )
+        failures = visit.failures + 1
+        self.failures[site] = max(self.failures[site], failures)
+        self.tried[key] = self.tried.get(key, 0) + 1
+        given_up = 0 < self.give_up_after <= self.failures[site]
+        assert again == (self.tried[key] < self.tries and not given_up)
+        if again:
+            self.queue[site].appendleft(visit.found)
+            self.handed.remove(key)
+        self.gave_back(visit, True, crawl_delay_s)
+        if not given_up:
+            rest_s = retry_after_s
+            if rest_s is None:
+                rest_s = (8 if busy else 1) * 2 ** (failures - 1)
+            rest_s = min(rest_s, 20)
+            next_time = self.bench._states[site].next_time
+            self.allowed[site] = max(self.allowed[site], self.now + rest_s)
+            assert self.allowed[site] <= next_time
+            assert next_time <= max(self.allowed[site], self.now + 1.25 * rest_s)
+            self.allowed[site] = next_time
         return visit
 
     @rule(
@@ -134,6 +195,10 @@ class Model(RuleBasedStateMachine):
             self.bench.release(visit, self.now, requested=True)
         with pytest.raises(RuntimeError, match="twice"):
             self.bench.put_back(visit, self.now)
+        before = dict(self.bench._failures)
+        with pytest.raises(RuntimeError, match="twice"):
+            self.bench.fail(visit, self.now, busy=False)
+        assert self.bench._failures == before
 
     @invariant()
     def counts_are_true(self) -> None:
@@ -283,3 +348,271 @@ def test_a_new_site_queues_behind_those_that_are_due() -> None:
     one.enqueue(found(4, SITES[2]))
     order = [one.acquire(7), one.acquire(7)]
     assert [visit and visit.found.key for visit in order] == [3, 4]
+
+
+# --- failures ---------------------------------------------------------------------------------
+
+
+def rests(one: Workbench, times: int, **how: object) -> list[float]:
+    """How long the site rests after each of so many failures in a row."""
+    seconds, now = [], 0.0
+    for _ in range(times):
+        visit = one.acquire(now)
+        assert visit is not None
+        one.fail(visit, now, busy=True, **how)  # type: ignore[arg-type]
+        next_time = one.next_time()
+        assert next_time is not None
+        seconds.append(next_time - now)
+        now = next_time
+    return seconds
+
+
+def test_a_busy_site_is_asked_again_after_twice_as_long_each_time() -> None:
+    """From 60 s on, with up to a quarter more, so that sites don't all come back at once."""
+    one = bench(tries=9, give_up_after=0)
+    one.enqueue(found(0))
+    seconds = rests(one, 7)
+    for rest_s, base_s in zip(seconds, [60, 120, 240, 480, 960, 1920, 3600], strict=True):
+        assert base_s <= rest_s <= 1.25 * base_s
+    other = bench(tries=9, give_up_after=0)
+    other.enqueue(found(0, SITES[1]))
+    assert rests(other, 1) != seconds[:1]
+
+
+@pytest.mark.parametrize(("asked", "rest_s"), [(10, 10), (0, 1), (7200, 3600)])
+def test_a_site_rests_as_long_as_it_asks_for_up_to_the_longest(asked: float, rest_s: float) -> None:
+    one = bench(tries=3)
+    one.enqueue(found(0))
+    (seconds,) = rests(one, 1, retry_after_s=asked)
+    assert rest_s <= seconds <= 1.25 * rest_s
+
+
+def test_a_url_is_tried_so_often_before_the_others_of_its_site_then_it_is_over() -> None:
+    one = bench(tries=3, give_up_after=0)
+    one.enqueue(found(0))
+    one.enqueue(found(1))
+    finals = []
+    for _ in range(4):
+        now = one.next_time()
+        assert now is not None
+        visit = one.acquire(now)
+        assert visit is not None
+        finals.append((visit.found.key, visit.retries, one.fail(visit, now, busy=False)))
+    assert finals == [(0, 0, True), (0, 1, True), (0, 2, False), (1, 0, True)]
+    assert one.waiting == 1
+
+
+def test_visits_that_fail_together_count_as_one_failure() -> None:
+    one = bench(connections=3, delay_s=0, give_up_after=2)
+    for number in range(4):
+        one.enqueue(found(number))
+    together = [one.acquire(0) for _ in range(3)]
+    for visit in together:
+        assert visit is not None
+        assert one.fail(visit, 0, busy=False)
+    now = one.next_time()
+    assert now is not None
+    last = one.acquire(now)
+    assert last is not None
+    assert last.failures == 1
+    assert not one.fail(last, now, busy=False)
+    given_up = one.acquire(now)
+    assert given_up is not None
+    assert one.has_given_up(given_up.failures)
+
+
+def test_a_host_that_is_given_up_stays_so_after_its_site_is_forgotten() -> None:
+    one = bench(delay_s=0, give_up_after=1)
+    one.enqueue(found(0))
+    visit = one.acquire(0)
+    assert visit is not None
+    assert not one.fail(visit, 0, busy=False)
+    for number in range(3):
+        one.enqueue(found(number + 1, SITES[1]))
+        visit = one.acquire(1)
+        assert visit is not None
+        one.release(visit, 1, requested=True)
+    assert SITES[0] not in one._states
+    one.enqueue(found(9))
+    visit = one.acquire(2)
+    assert visit is not None
+    assert one.has_given_up(visit.failures)
+
+
+# --- addresses --------------------------------------------------------------------------------
+
+
+def test_sites_of_one_address_take_turns_and_leave_the_delay_between() -> None:
+    one = bench(delay_s=2, per="address")
+    for site in SITES[:3]:
+        for number in range(2):
+            one.enqueue(found(number, site))
+    first = one.acquire(0)
+    assert first is not None
+    assert one.locate(first, "10.0.0.1", 0)
+    for _ in range(2):  # only DNS knows that the others live there too
+        visit = one.acquire(0)
+        assert visit is not None
+        assert not one.locate(visit, "10.0.0.1", 0)
+    assert one.acquire(100) is None
+    assert one.waiting == 5
+    one.release(first, 100, requested=True)
+    order, in_vain = [], 0
+    while (now := one.next_time()) is not None:
+        visit = one.acquire(now)
+        if visit is None:
+            in_vain += 1
+            continue
+        assert one.locate(visit, "10.0.0.1", now)
+        order.append((now, visit.found.site))
+        one.release(visit, now, requested=True)
+    assert in_vain <= 5  # once a URL, when the site learns that it has to wait for another
+    a, b, c = SITES[:3]
+    assert order == [(102, b), (104, c), (106, a), (108, b), (110, c)]
+
+
+def test_sites_of_other_addresses_do_not_wait() -> None:
+    one = bench(delay_s=2, per="address")
+    one.enqueue(found(0, SITES[0]))
+    one.enqueue(found(0, SITES[1]))
+    for number in (1, 2):
+        visit = one.acquire(0)
+        assert visit is not None
+        assert one.locate(visit, f"10.0.0.{number}", 0)
+
+
+def test_a_site_that_has_to_rest_does_not_keep_its_address() -> None:
+    one = bench(delay_s=1, per="address")
+    one.enqueue(found(0, SITES[0]))
+    one.enqueue(found(0, SITES[1]))
+    first = one.acquire(0)
+    assert first is not None
+    assert one.locate(first, "10.0.0.1", 0)
+    second = one.acquire(0)
+    assert second is not None
+    assert not one.locate(second, "10.0.0.1", 0)
+    assert one.fail(first, 0, busy=True)  # a minute
+    assert one.next_time() == 1
+    second = one.acquire(1)
+    assert second is not None
+    assert second.found.site == SITES[1]
+    one.release(second, 1, requested=True)
+    assert one.next_time() == pytest.approx(67.5, abs=7.5)
+
+
+def test_a_site_may_move_to_another_address() -> None:
+    one = bench(delay_s=0, per="address")
+    for number in range(2):
+        one.enqueue(found(number, SITES[0]))
+        one.enqueue(found(number, SITES[1]))
+    held = one.acquire(0)
+    assert held is not None
+    assert one.locate(held, "10.0.0.1", 0)
+    other = one.acquire(0)
+    assert other is not None
+    assert not one.locate(other, "10.0.0.1", 0)
+    one.release(held, 0, requested=True)
+    moved = one.acquire(0)
+    assert moved is not None
+    assert moved.found.site == SITES[1]
+    assert one.locate(moved, "10.0.0.2", 0)
+    again = one.acquire(0)  # the first address is free again
+    assert again is not None
+    assert again.found.site == SITES[0]
+    assert one.locate(again, "10.0.0.1", 0)
+
+
+def test_an_address_is_forgotten_with_its_sites() -> None:
+    one = bench(delay_s=1, per="address")
+    for number in range(200):
+        one.enqueue(found(0, f"http://{number}.example"))
+        visit = one.acquire(number * 2)
+        assert visit is not None
+        assert one.locate(visit, f"10.0.0.{number}", number * 2)
+        one.release(visit, number * 2, requested=True)
+    assert len(one._addresses) < 5
+
+
+class Shared(RuleBasedStateMachine):
+    """Sites on two addresses: never more connections, never sooner, and nobody is left behind."""
+
+    visits = Bundle("visits")
+
+    @initialize(connections=st.integers(1, 3), delay_s=st.sampled_from([0, 1]))
+    def begin(self, connections: int, delay_s: float) -> None:
+        self.bench = bench(delay_s, connections, per="address", give_up_after=0, tries=2)
+        self.connections, self.delay_s = connections, delay_s
+        self.now = 0.0
+        self.urls = self.done = 0
+        self.active: dict[str, list[Visit]] = {}
+        self.started: dict[str, float] = {}
+        self.free: dict[str, float] = {}
+
+    @rule(site=st.sampled_from(SITES), count=st.integers(1, 3))
+    def enqueue(self, site: str, count: int) -> None:
+        for _ in range(count):
+            self.bench.enqueue(found(self.urls, site))
+            self.urls += 1
+
+    @rule(quarters=st.integers(1, 8))
+    def time_passes(self, quarters: int) -> None:
+        self.now += quarters / 4
+
+    @rule(target=visits, moved=st.integers(0, 9))
+    def acquire(self, moved: int) -> object:
+        visit = self.bench.acquire(self.now)
+        if visit is None:
+            return multiple()
+        site = SITES.index(visit.found.site)
+        address = str(site % 2 if moved else 2)
+        if not self.bench.locate(visit, address, self.now):
+            return multiple()
+        if self.connections == 1:  # else it goes where it went when it has other visits
+            assert not self.active.get(address)
+            assert self.free.get(address, 0) <= self.now
+            self.active[address] = [visit]
+        return visit
+
+    def gave_back(self, visit: Visit) -> None:
+        for address, visits in self.active.items():
+            if visit in visits:
+                visits.remove(visit)
+                self.free[address] = self.now + self.delay_s
+
+    @rule(visit=consumes(visits), how=st.sampled_from(["release", "put_back", "fail"]))
+    def give_back(self, visit: Visit, how: str) -> None:
+        self.gave_back(visit)
+        if how == "release":
+            self.bench.release(visit, self.now, requested=True)
+            self.done += 1
+        elif how == "put_back":
+            self.bench.put_back(visit, self.now)
+        else:
+            self.done += not self.bench.fail(visit, self.now, busy=False)
+
+    @invariant()
+    def connections_are_counted(self) -> None:
+        if hasattr(self, "bench"):
+            for address in self.bench._addresses.values():
+                assert 0 <= address.active <= self.connections
+
+    def teardown(self) -> None:
+        """Once every visit has ended, the rest comes out without anybody being woken in vain."""
+        if not hasattr(self, "bench"):
+            return
+        assert self.bench.waiting + self.bench.active + self.done == self.urls
+        if self.bench.active:
+            return
+        for _ in range(10 * self.urls):
+            time = self.bench.next_time()
+            if time is None:
+                break
+            self.now = max(self.now, time)
+            visit = self.bench.acquire(self.now)
+            if visit and self.bench.locate(visit, visit.found.site, self.now):
+                self.bench.release(visit, self.now, requested=True)
+        assert self.bench.waiting == 0
+
+
+TestShared = Shared.TestCase
+TestShared.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)

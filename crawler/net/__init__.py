@@ -9,7 +9,7 @@ from typing import Final
 
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher
-from crawler.ports import Failure, Fetcher, FetchError
+from crawler.ports import Fetcher, FetchError
 from crawler.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError, normalise
 
@@ -41,8 +41,7 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
         return Rules.deny_all()
     if response.status >= 300:
         return Rules.allow_all()
-    if response.failure in {Failure.TIMEOUT, Failure.DISCONNECTED} and (
-        len(response.body) < MAX_BYTES
-    ):
+    cut = response.truncated in {"time", "disconnect"}
+    if cut and response.failure and len(response.body) < MAX_BYTES:
         return Rules.deny_all(response.failure)
     return Rules.parse(response.body, agent)

@@ -13,11 +13,12 @@ import pycares
 
 from crawler import config
 from crawler.ports import Clock, Failure, FetchError, Resolver, UserError
+from crawler.url import BadUrlError, normalise
+from crawler.url import host as host_of
 
 _Address = tuple[str, int | None]  # with the port to use instead of the URL's own
 
 _MIN_TTL_S: Final = 30.0
-_FAILED_TTL_S: Final = 30.0  # a server that fails is asked again after this
 _MAX_NAMES: Final = 50_000  # in cache, about 400 bytes each
 _NO_SUCH_NAME: Final = frozenset(
     (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
@@ -50,7 +51,8 @@ class _Answer(NamedTuple):
 class DnsResolver(Resolver):
     """Addresses of host names, from the configuration's table, the cache, or name servers.
 
-    An async context manager. Raises UserError for a malformed table or name server.
+    That there is no such name is an answer, and kept. A failure isn't: the site rests then, and
+    asks anew. An async context manager. Raises UserError for a malformed table or name server.
     """
 
     def __init__(self, dns: config.Dns, allow_private: bool, clock: Clock) -> None:
@@ -58,11 +60,12 @@ class DnsResolver(Resolver):
         self._allow_private = allow_private
         self._clock = clock
         self._fixed = {
-            host.lower(): self._answer([_parse_address(host, value)], float("inf"))
+            _table_name(host): self._answer([_parse_address(host, value)], float("inf"))
             for host, value in dns.hosts.items()
         }
         self._cache: OrderedDict[str, _Answer] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Answer]] = {}
+        self._room = asyncio.Semaphore(dns.concurrency)
         self._channel: aiodns.DNSResolver | None = None
 
     async def __aenter__(self) -> Self:
@@ -91,6 +94,7 @@ class DnsResolver(Resolver):
             await self._channel.close()
 
     async def resolve(self, host: str) -> Sequence[_Address]:
+        host = host.removesuffix(".")  # all our names are complete
         answer = self._fixed.get(host) or self._cache.get(host)
         if answer is None or answer.expires <= self._clock.now():
             answer = await self._ask(host)
@@ -107,28 +111,33 @@ class DnsResolver(Resolver):
 
     async def _look_up(self, host: str) -> _Answer:
         try:
-            answer = await self._query(host)
+            async with self._room:
+                answer = await self._query(host)
         finally:
             del self._asking[host]
-        self._cache[host] = answer
-        self._cache.move_to_end(host)
-        if len(self._cache) > _MAX_NAMES:
-            self._cache.popitem(last=False)
+        if answer.failure is not Failure.DNS_FAILED:
+            self._cache[host] = answer
+            self._cache.move_to_end(host)
+            if len(self._cache) > _MAX_NAMES:
+                self._cache.popitem(last=False)
         return answer
 
     async def _query(self, host: str) -> _Answer:
         """Ask the hosts file and the name servers (A and AAAA); c-ares answers literals itself."""
         assert self._channel, "enter the resolver first"
         now = self._clock.now
+        negative_ttl_s = self._dns.negative_ttl_s
+        if not host or host.endswith("."):  # c-ares would take off one dot more
+            return _Answer((), Failure.DNS_NOT_FOUND, f"{host}: no name", now() + negative_ttl_s)
         try:
             found = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
         except aiodns.error.DNSError as error:
             code, text = error.args
             if code in _NO_SUCH_NAME:
-                ttl_s = self._dns.negative_ttl_s
-                return _Answer((), Failure.DNS_NOT_FOUND, f"{host}: {text}", now() + ttl_s)
-            return _Answer((), Failure.DNS_FAILED, f"{host}: {text}", now() + _FAILED_TTL_S)
-        ttl_s = min((node.ttl for node in found.nodes), default=0)
+                detail = f"{host}: {text}"
+                return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
+            return _Answer((), Failure.DNS_FAILED, f"{host}: {text}", now())
+        ttl_s: float = min((node.ttl for node in found.nodes), default=0)
         ttl_s = min(max(ttl_s, _MIN_TTL_S), self._dns.max_ttl_s)
         return self._answer([(node.addr[0].decode(), None) for node in found.nodes], now() + ttl_s)
 
@@ -138,6 +147,14 @@ class DnsResolver(Resolver):
             return _Answer(usable, None, "", expires)
         detail = ", ".join(address for address, _ in addresses)
         return _Answer((), Failure.PRIVATE_ADDRESS, detail, expires)
+
+
+def _table_name(host: str) -> str:
+    """A host name as it stands in normalised URLs."""
+    try:
+        return host_of(normalise(f"http://{host}/")).removesuffix(".")
+    except BadUrlError:
+        raise UserError(f'dns.hosts: "{host}": a host name is needed') from None
 
 
 def _parse_address(host: str, value: str) -> _Address:

@@ -5,6 +5,8 @@
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
 
+`previous` looks pages up in the directory of an earlier session.
+
 During a crawl each rank owns one `RankStore`, and nobody else writes these files of its directory.
 They only grow, by whole records, and a second run adds to none of them: it starts new ones.
 `docs/session.md` describes the formats for their readers.
@@ -12,6 +14,7 @@ They only grow, by whole records, and a second run adds to none of them: it star
 
 from crawler.session.info import Program, SessionInfo, create, finish, load
 from crawler.session.log import LoggedPage, Torn, log_files, read_log
+from crawler.session.previous import Previous
 from crawler.session.store import ContentSeen, RankStore
 from crawler.session.tables import Totals, write_tables
 from crawler.session.warc import digest
@@ -19,6 +22,7 @@ from crawler.session.warc import digest
 __all__ = [
     "ContentSeen",
     "LoggedPage",
+    "Previous",
     "Program",
     "RankStore",
     "SessionInfo",

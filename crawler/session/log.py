@@ -13,7 +13,7 @@ import os
 import struct
 from collections.abc import Iterator, Sequence
 from pathlib import Path
-from typing import Final, NamedTuple
+from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
 import numpy as np
@@ -66,6 +66,9 @@ class Torn(NamedTuple):
     lost_bytes: int
 
 
+_decode = msgspec.msgpack.Decoder(LoggedPage).decode
+
+
 def log_files(session: Path) -> list[Path]:
     """The log files of all ranks, by rank, then oldest first."""
     return sorted(session.glob("rank-*/log/*.log"))
@@ -104,13 +107,24 @@ def read_log(path: Path) -> Iterator[LoggedPage | Torn]:
 
     Raises UserError for a format version that this program doesn't know.
     """
-    decode = msgspec.msgpack.Decoder(LoggedPage).decode
+    return (entry for _, entry in read_placed(path))
+
+
+def read_page(file: BinaryIO, offset: int) -> LoggedPage:
+    """The page whose frame begins at this offset, by `read_placed`."""
+    file.seek(offset)
+    length, _ = _FRAME.unpack(file.read(_FRAME.size))
+    return _decode(memoryview(file.read(length))[1:])
+
+
+def read_placed(path: Path) -> Iterator[tuple[int, LoggedPage | Torn]]:
+    """As `read_log`, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
         header = file.read(_HEADER.size)
         if len(header) < _HEADER.size or not header.startswith(_MAGIC):
             if size:
-                yield Torn(path, 0, size)
+                yield 0, Torn(path, 0, size)
             return
         _, version = _HEADER.unpack(header)
         if version != _VERSION:
@@ -124,9 +138,9 @@ def read_log(path: Path) -> Iterator[LoggedPage | Torn]:
                 if 0 < length <= size - offset - _FRAME.size:  # 0: zeros that a crash left behind
                     body = file.read(length)
             if not body or isal_zlib.crc32(body) != checksum:
-                yield Torn(path, offset, size - offset)
+                yield offset, Torn(path, offset, size - offset)
                 return
             if body[:1] != _PAGE:
                 raise ValueError(f"{path}: frame of unknown kind {body[:1]!r} at {offset}")
-            yield decode(memoryview(body)[1:])
+            yield offset, _decode(memoryview(body)[1:])
             offset += _FRAME.size + len(body)

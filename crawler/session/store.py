@@ -1,12 +1,13 @@
 """What a rank writes during a crawl: the WARC records of a fetch, then its row with its links."""
 
 import time
+from collections.abc import Callable
 from pathlib import Path
 
 from xxhash import xxh3_64_intdigest
 
 from crawler.config import Storage
-from crawler.ports import Fetched, PageRow, Response
+from crawler.ports import Earlier, Fetched, PageRow, Response
 from crawler.session.log import LogWriter
 from crawler.session.warc import (
     Original,
@@ -19,6 +20,8 @@ from crawler.session.warc import (
 
 _SYNC_INTERVAL_S = 5.0
 _OFFSETS = 1 << 48  # more than a WARC file has bytes
+_VALIDATOR_BYTES = 512
+_MEDIA_TYPE_LENGTH = 128
 
 
 class ContentSeen:
@@ -37,9 +40,9 @@ class ContentSeen:
         """Take note of a row, if it is one of a whole payload that came with status 200."""
         if row.status != 200 or not row.bytes or row.truncated or row.duplicate:
             return
+        if row.warc_file is None or row.warc_offset is None:  # of a kind that isn't stored
+            return
         assert row.digest is not None
-        assert row.warc_file is not None
-        assert row.warc_offset is not None
         if not self._files or self._files[-1] != row.warc_file:
             self._files.append(row.warc_file)
         place = (len(self._files) - 1) * _OFFSETS + row.warc_offset
@@ -57,6 +60,28 @@ class ContentSeen:
             return None
 
 
+def _read_earlier(earlier: Earlier) -> Original | None:
+    row = earlier.row
+    assert row.warc_offset is not None
+    assert row.digest is not None
+    return read_original(earlier.warc_path, row.warc_offset, row.digest)
+
+
+def validator(response: Response, name: bytes) -> str | None:
+    """A header that can be sent back as it came, in a conditional request."""
+    value = response.header(name)
+    if value is None or not 0 < len(value) <= _VALIDATOR_BYTES:
+        return None
+    text = value.decode("latin-1")
+    return text if text.isascii() and text.isprintable() else None
+
+
+def media_type(content_type: str) -> str:
+    """Lower case, without parameters, and without anything that a terminal would obey."""
+    essence = content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH]
+    return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
+
+
 class RankStore:
     """The repository of one rank (`ports.Repository`), sole writer of its WARC files and log.
 
@@ -64,9 +89,19 @@ class RankStore:
     """
 
     def __init__(
-        self, session: Path, rank: int, storage: Storage, *, user_agent: str, obeys_robots: bool
+        self,
+        session: Path,
+        rank: int,
+        storage: Storage,
+        *,
+        user_agent: str,
+        obeys_robots: bool,
+        keeps: Callable[[Response], bool] = lambda response: True,
     ) -> None:
-        """Start new files, beside those of earlier runs; of these, cut off what a kill tore."""
+        """Start new files, beside those of earlier runs; of these, cut off what a kill tore.
+
+        `keeps`: which pages with status 200 are stored; of others there is only the row.
+        """
         self.directory = session / f"rank-{rank:05}"
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
@@ -74,6 +109,7 @@ class RankStore:
             cut_torn_tail(path)
         self.seen = ContentSeen(self.directory)
         self._rank = rank
+        self._keeps = keeps
         self._warc = WarcWriter(
             self.directory,
             rank,
@@ -122,15 +158,21 @@ class RankStore:
                 seconds=0.0,
                 address=fetched.address,
                 error=failure and failure.value,
+                retries=fetched.retries,
             )
         failure = failure or response.failure
-        payload_digest = digest(response.payload)
-        repeatable = response.status == 200 and response.payload and response.truncated is None
-        original = self.seen.find(payload_digest) if repeatable else None
-        place = self._warc.write(found.url, response, payload_digest, original)
+        payload_digest, original = self._identify(response, fetched.earlier)
+        place = None
+        if response.status != 200 or self._keeps(response):
+            place = self._warc.write(found.url, response, payload_digest, original)
         if self._policy == "record":  # before the row that points there is written
             self._warc.sync()
         content_type = response.content_type
+        etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
+        if response.status == 304 and fetched.earlier is not None:  # which needn't repeat them
+            before = fetched.earlier.row
+            content_type = before.content_type
+            etag, last_modified = etag or before.etag, last_modified or before.last_modified
         return PageRow(
             url=found.url,
             key=found.key,
@@ -145,12 +187,32 @@ class RankStore:
             error=failure and failure.value,
             truncated=response.truncated,
             bytes=len(response.payload),
-            content_type=content_type and content_type.partition(";")[0].strip().lower(),
+            content_type=content_type and media_type(content_type),
             digest=payload_digest,
             duplicate=original is not None,
-            warc_file=place.file,
-            warc_offset=place.offset,
+            warc_file=place and place.file,
+            warc_offset=place and place.offset,
+            retries=fetched.retries,
+            etag=etag,
+            last_modified=last_modified,
+            noindex=fetched.noindex,
         )
+
+    def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
+        """The digest of the page, and the record that holds it already, here or in the previous
+        session. After status 304 both are those of the page that hasn't changed."""
+        if response.status == 304 and earlier is not None:
+            original = _read_earlier(earlier)
+            if original is not None:
+                assert earlier.row.digest is not None
+                return earlier.row.digest, original
+        payload_digest = digest(response.payload)
+        if response.status != 200 or not response.payload or response.truncated is not None:
+            return payload_digest, None
+        original = self.seen.find(payload_digest)
+        if original is None and earlier is not None and earlier.row.digest == payload_digest:
+            original = _read_earlier(earlier)
+        return payload_digest, original
 
     def _sync_log(self) -> None:
         if self._policy == "record":

@@ -44,6 +44,10 @@ PAGES: Final = pa.schema(
         ("duplicate", pa.bool_()),
         ("warc_file", pa.string()),
         ("warc_offset", pa.int64()),
+        ("retries", pa.int32()),
+        ("etag", pa.string()),
+        ("last_modified", pa.string()),
+        ("noindex", pa.bool_()),
     ]
 )
 LINKS: Final = pa.schema(
@@ -69,7 +73,7 @@ SITES: Final = pa.schema(
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
-    "duplicate", "warc_file", "source_key", "flags",
+    "duplicate", "warc_file", "retries", "noindex", "source_key", "flags",
 ]  # fmt: skip
 
 
@@ -79,7 +83,7 @@ class Totals:
 
     pages: int  # fetches that gave a response
     unique_pages: int  # distinct URLs among them
-    stored_pages: int  # response records; the others are revisits
+    stored_pages: int  # response records
     duplicate_content: int  # revisit records
     bytes: int  # of payloads, as received
     by_status: dict[int, int]
@@ -252,6 +256,7 @@ class _Counts:
     """What is counted over the page rows of a rank."""
 
     keys: "array[int]" = field(default_factory=lambda: array("Q"))  # of pages with a response
+    stored: int = 0
     duplicates: int = 0
     bytes: int = 0
     by_status: Counter[int] = field(default_factory=Counter)
@@ -263,6 +268,7 @@ class _Counts:
         if row.status is not None:
             self.keys.append(row.key)
             self.duplicates += row.duplicate
+            self.stored += row.warc_file is not None and not row.duplicate
             self.by_status[row.status] += 1
         if row.error is not None:
             self.by_error[row.error] += 1
@@ -271,14 +277,13 @@ class _Counts:
 def _totals(ranks: Collection[_Counts]) -> Totals:
     keys = [np.frombuffer(counts.keys, np.uint64) for counts in ranks]
     pages = sum(map(len, keys))
-    duplicates = sum(counts.duplicates for counts in ranks)
     by_status: Counter[int] = sum((counts.by_status for counts in ranks), Counter())
     by_error: Counter[str] = sum((counts.by_error for counts in ranks), Counter())
     return Totals(
         pages=pages,
         unique_pages=np.unique(np.concatenate(keys)).size if keys else 0,
-        stored_pages=pages - duplicates,
-        duplicate_content=duplicates,
+        stored_pages=sum(counts.stored for counts in ranks),
+        duplicate_content=sum(counts.duplicates for counts in ranks),
         bytes=sum(counts.bytes for counts in ranks),
         by_status=dict(sorted(by_status.items())),
         by_error=dict(sorted(by_error.items())),

@@ -24,7 +24,7 @@ from crawler.ports import Response
 from crawler.session.files import AppendFile
 
 _GZIP = 31  # zlib's code for: with a gzip header and trailer
-_REVISIT = "http://netpreserve.org/warc/1.1/revisit/identical-payload-digest"
+_PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Bytes that would end a header line become spaces, whatever a server sent.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
 _HEAD_BYTES = 16 << 10  # compressed; the WARC headers of our records are far shorter
@@ -71,7 +71,10 @@ class WarcWriter:
     def write(
         self, url: str, response: Response, payload_digest: str, original: Original | None
     ) -> Place:
-        """Append a response (with `original`, a revisit) and its request, by a single write."""
+        """Append a response (with `original`, a revisit) and its request, by a single write.
+
+        `payload_digest`: of what was sent or, by a revisit after status 304, of the original.
+        """
         head = _http_head(response)
         date = warc_date(response.started)
         response_id = _record_id()
@@ -79,22 +82,25 @@ class WarcWriter:
         if response.address is not None:
             common += f"WARC-IP-Address: {response.address}\r\n"
         fields = (
-            f"{common}WARC-Record-ID: {response_id}\r\n"
-            f"WARC-Payload-Digest: {payload_digest}\r\n"
-            "Content-Type: application/http;msgtype=response\r\n"
+            f"{common}WARC-Record-ID: {response_id}\r\nWARC-Payload-Digest: {payload_digest}\r\n"
         )
+        media = "Content-Type: application/http;msgtype=response\r\n"
         if response.truncated is not None:
             fields += f"WARC-Truncated: {response.truncated}\r\n"
         if original is None:
-            answer = self._record("response", fields, head, response.payload)
+            answer = self._record("response", fields + media, head, response.payload)
         else:
+            unchanged = response.status == 304
+            profile = "server-not-modified" if unchanged else "identical-payload-digest"
             fields += (
-                f"WARC-Profile: {_REVISIT}\r\n"
+                f"WARC-Profile: {_PROFILES}{profile}\r\n"
                 f"WARC-Refers-To: {original.record_id}\r\n"
                 f"WARC-Refers-To-Target-URI: {original.url}\r\n"
                 f"WARC-Refers-To-Date: {original.date}\r\n"
             )
-            answer = self._record("revisit", fields, head)
+            # Without a block, the page is replayed with the headers that it had. With those of the
+            # 304, pywb would tell browsers to look into their caches.
+            answer = self._record("revisit", *((fields,) if unchanged else (fields + media, head)))
         fields = (
             f"{common}WARC-Record-ID: {_record_id()}\r\n"
             f"WARC-Concurrent-To: {response_id}\r\n"
@@ -189,7 +195,7 @@ def _http_head(response: Response) -> bytes:
     true_length = b"%d" % len(response.payload)
     has_length = False
     for raw_name, raw_value in response.headers:
-        name = raw_name.translate(_ONE_LINE).strip()
+        name = raw_name.translate(_ONE_LINE).replace(b":", b" ").strip()
         value = raw_value.translate(_ONE_LINE).strip()
         lowered = name.lower()
         if lowered == b"content-length" and value == true_length and not has_length:
@@ -203,14 +209,27 @@ def _http_head(response: Response) -> bytes:
 
 
 def read_original(path: Path, offset: int, payload_digest: str) -> Original | None:
-    """The record at a place, as a revisit names it; None if it isn't of this payload."""
+    """The record at a place, as a revisit names it; None if it isn't of this payload.
+
+    Where there is a revisit, it names the same original.
+    """
     with path.open("rb") as file:
         file.seek(offset)
-        start = isal_zlib.decompressobj(_GZIP).decompress(file.read(_HEAD_BYTES), _HEAD_BYTES)
+        packed = file.read(_HEAD_BYTES)
+    try:
+        start = isal_zlib.decompressobj(_GZIP).decompress(packed, _HEAD_BYTES)
+    except isal_zlib.error:  # type: ignore[misc]  # no record begins there
+        return None
     lines = start.partition(b"\r\n\r\n")[0].decode().split("\r\n")
     fields = {name: value for name, _, value in (line.partition(": ") for line in lines)}
     if fields.get("WARC-Payload-Digest") != payload_digest:
         return None
+    if fields["WARC-Type"] == "revisit":
+        return Original(
+            fields["WARC-Refers-To-Target-URI"],
+            fields["WARC-Refers-To-Date"],
+            fields["WARC-Refers-To"],
+        )
     return Original(fields["WARC-Target-URI"], fields["WARC-Date"], fields["WARC-Record-ID"])
 
 

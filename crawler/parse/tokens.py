@@ -1,0 +1,187 @@
+"""HTML to the tags that hold links, by the tokeniser of the HTML standard, without a tree.
+
+https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Links don't need the tree, and
+libraries build it in a time quadratic in the depth of nesting and in the attributes of a tag: of
+1 MB of `<div>` in minutes. Here time grows with length, memory doesn't, and a caller can do other
+work between two steps. docs/decisions/two-readers-of-html.md has the measurements.
+"""
+
+import re
+from collections.abc import Iterator
+from functools import lru_cache
+from html.entities import html5
+from typing import Final
+
+SPACE: Final = r"[\t\n\f\r ]"
+_BREAK: Final = r"[\t\n\f\r />]"  # after a name
+# Everything is possessive (++, *+, ?+): nothing is ever read twice, and a construct that doesn't
+# end within the text fails as a whole.
+_QUOTED_OR_BARE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?!["'])[^\t\n\f\r >]*+)"""
+ATTRIBUTE: Final = (
+    rf"[^\t\n\f\r />][^\t\n\f\r />=]*+(?:{SPACE}*+={SPACE}*+{_QUOTED_OR_BARE}|(?!{SPACE}*+=))"
+)
+# 300,000 attributes take 50 ms. A tag with more is none, nor is what follows.
+ATTRIBUTES: Final = rf"(?:[\t\n\f\r /]*+{ATTRIBUTE}){{0,300000}}+[\t\n\f\r /]*+"
+
+_RAW_TEXT: Final = frozenset(
+    {"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"}
+)
+_NESTED: Final = frozenset({"math", "svg", "template"})
+_WINDOW: Final = 1 << 17  # characters read in one step, if no construct is longer
+_TOKENS: Final = 1 << 11  # tags and comments in one step
+_LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; data: URLs are longer, links aren't
+
+
+def _any_case(name: str) -> str:
+    """A name in either case; much faster than the flag IGNORECASE."""
+    return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in name)
+
+
+@lru_cache(64)
+def _reader(names: frozenset[str]) -> re.Pattern[str]:
+    """Skips to the next start tag (or end of template, math or svg) with one of the names."""
+    wanted = "|".join(map(_any_case, sorted(names | _RAW_TEXT | _NESTED)))
+    ends = "|".join(map(_any_case, sorted(_NESTED)))
+    return re.compile(
+        rf"""
+        (?: [^<]*+ <(?:
+            # End tags, then start tags, of no interest; a quick form, then the full one.
+            /(?!(?:{ends}){_BREAK}) [a-zA-Z]
+                (?: [a-zA-Z0-9]*+ > | [^\t\n\f\r />]*+ {ATTRIBUTES} > )
+          | (?!(?:{wanted}){_BREAK}) [a-zA-Z]
+                (?: [a-zA-Z0-9]*+ (?:[ ][a-z-]++="[^"]*+")?+ > | [^\t\n\f\r />]*+ {ATTRIBUTES} > )
+          | (?: !(?!--) | \? | /(?=[^a-zA-Z]) ) [^>]*+ >
+          | (?=[^a-zA-Z/!?])
+        ))*+
+        [^<]*+
+        (?: <(?: (!)-- | (/?)({wanted}) (?={_BREAK}) ({ATTRIBUTES}) > ) )?+
+        """,
+        re.VERBOSE,
+    )
+
+
+_COMMENT_END: Final = re.compile("--(?:>|!(?<!<!--!)>)")
+_RAW_TEXT_END: Final = {
+    name: re.compile(rf"</{_any_case(name)}(?={_BREAK})")
+    for name in _RAW_TEXT - {"plaintext", "script"}
+}
+_SCRIPT_MARKS: Final = re.compile(rf"<!--(?!-*+>)|-->|<(/?){_any_case('script')}(?={_BREAK})")
+
+
+def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
+    """The start tags with these names (lower case): name, and attributes as they stand there.
+
+    None comes between two steps of the work, each of a few milliseconds. What is in comments,
+    scripts, templates and the like is no tag; what noscript holds is one.
+    """
+    read = _reader(names).match
+    at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
+    templates = foreign = count = 0
+    while at < length:
+        token = read(text, at, end)
+        assert token  # it matches nothing at least
+        at = token.end()
+        comment, closing, name, attributes = token.groups()
+        if name:
+            name = name.lower()
+            if name in names and not templates:
+                yield name, attributes
+            elif name in _NESTED:
+                change = -1 if closing else 1
+                if name == "template":
+                    templates = max(0, templates + change)
+                elif closing or not attributes.endswith("/"):
+                    foreign = max(0, foreign + change)
+            if name in _RAW_TEXT and not (foreign and attributes.endswith("/")):
+                at = _end_of_raw_text(text, name, at)
+        elif comment:
+            match = _COMMENT_END.search(text, at - 2)  # <!--> is a whole one
+            at = match.end() if match else length
+        elif end >= length:
+            return  # what follows, if anything, is without its end
+        else:
+            end = at + (_WINDOW if end - at < _WINDOW else 2 * (end - at))
+            pause = at
+        if at >= end:
+            end = at + _WINDOW
+        count += 1
+        if at >= pause or count % _TOKENS == 0:
+            pause = at + _WINDOW
+            yield None
+
+
+def _end_of_raw_text(text: str, name: str, at: int) -> int:
+    """Where the end tag starts that closes an element whose content is no markup."""
+    if name == "plaintext":
+        return len(text)
+    if name != "script":
+        match = _RAW_TEXT_END[name].search(text, at)
+        return match.start() if match else len(text)
+    # <script><!-- <script> </script> --></script> is one element.
+    escaped = nested = False
+    for mark in _SCRIPT_MARKS.finditer(text, at):
+        if mark[0] == "<!--":
+            escaped = True
+        elif mark[0] == "-->":
+            escaped = nested = False
+        elif mark[1] and not nested:
+            return mark.start()
+        else:
+            nested = escaped and not mark[1]
+    return len(text)
+
+
+_ATTRIBUTE_NAMES: Final = "content href http-equiv name rel src srcset".split()  # noqa: SIM905
+_NAMED: Final = rf"(?:{'|'.join(map(_any_case, _ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
+_NAMED_ATTRIBUTE: Final = re.compile(
+    rf"""
+    (?: [\t\n\f\r /]*+ (?!{_NAMED}) {ATTRIBUTE} )*+
+    [\t\n\f\r /]*+ ({_NAMED})
+    (?: {SPACE}*+ = {SPACE}*+ (?: "([^"]*+)" | '([^']*+)' | ([^\t\n\f\r >]*+) ) )?+
+    """,
+    re.VERBOSE,
+)
+
+
+def attributes_of(text: str) -> dict[str, str]:
+    """Of the attributes of a tag those that links need, by lower-case name; the first of a name.
+
+    A value that is far too long for a URL is left out.
+    """
+    found: dict[str, str] = {}
+    match = _NAMED_ATTRIBUTE.match(text)
+    while match:
+        name, double, single, bare = match.groups()
+        name = name.lower()
+        if name not in found:
+            value = double or single or bare or ""
+            found[name] = unescape(value) if len(value) <= _LONGEST_VALUE else ""
+        match = _NAMED_ATTRIBUTE.match(text, match.end())
+    return found
+
+
+_REFERENCE: Final = re.compile(
+    r"&(?:#(?:[xX]([0-9a-fA-F]++)|([0-9]++));?+|([a-zA-Z][a-zA-Z0-9]*+)(;|=)?+)"
+)
+
+
+def unescape(value: str) -> str:
+    """The value of an attribute, character references undone as the standard does in attributes."""
+    if "&" in value:
+        value = _REFERENCE.sub(_character, value)
+    return value.replace("\0", "\ufffd") if "\0" in value else value
+
+
+def _character(match: re.Match[str]) -> str:
+    hexadecimal, decimal, name, after = match.groups()
+    if name:
+        if after == ";" and (text := html5.get(name + ";")):
+            return text
+        # &copy in a query: without its semicolon it counts only where nothing like a name goes on.
+        text = html5.get(name) if after != "=" else None
+        return match[0] if text is None else text + (after or "")
+    digits = hexadecimal or decimal
+    code = int(digits, 16 if hexadecimal else 10) if len(digits.lstrip("0")) < 8 else 0
+    if 0x80 <= code < 0xA0:
+        return bytes([code]).decode("cp1252", "replace")
+    return "\ufffd" if code in range(0xD800, 0xE000) or not 0 < code < 0x110000 else chr(code)

@@ -1,0 +1,148 @@
+"""Reading: from a response to its links, as the core takes them.
+
+Pure, and in steps of a few milliseconds, so that no page keeps the others waiting: a generator
+yields between two of them.
+"""
+
+from collections.abc import Generator, Iterable, Iterator
+from typing import Final
+
+from crawler import config, url
+from crawler.core import redirect_failure
+from crawler.parse import Kinds, Page, media_type
+from crawler.parse import read as read_html
+from crawler.parse.kinds import HTML_TYPES
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Link, Response
+from crawler.scope import Scope, Sites
+from crawler.sitemaps import Entry, belongs, entries
+from crawler.traps import Shapes
+
+REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_STEP = 500  # links
+_SITEMAP: Final = (b"<urlset", b"<sitemapindex")
+_SITEMAP_HEAD = 4096  # bytes in which one of these stands
+
+
+def make_scope(settings: config.Config, seeds: Iterable[str], year: int) -> Scope:
+    """The scope with the rules on traps that a URL shows by itself. `year`: the present one."""
+    shapes = Shapes(settings.traps, year)
+    return Scope(settings.scope, Sites(settings.assignment.site), seeds, shapes.rule)
+
+
+class Reader:
+    """What the responses of a crawl lead to."""
+
+    def __init__(self, settings: config.Config, scope: Scope) -> None:
+        self._scope = scope
+        self._elements = frozenset(settings.extract.elements)
+        self._kinds = Kinds(settings.extract.types)
+        self._agent = settings.robots.agent
+        self._obeys_nofollow = settings.robots.obey_nofollow
+        self._fold = settings.normalise.folding()
+        self._sitemaps = settings.sitemaps
+        # By key of a sitemap: the authority whose robots.txt names it, itself or in an index. Other
+        # ranks don't know; where they read the sitemap, it may speak of its own folder only.
+        self._named_by: dict[int, str] = {}
+
+    def read(self, fetched: Fetched) -> Iterator[None]:
+        """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,
+        of a page that hasn't changed those that it had."""
+        response = fetched.response
+        if response is None:
+            return
+        if response.status in REDIRECTS:
+            self._follow(fetched, response)
+            return
+        targets: Iterable[tuple[str, int]] = ()
+        if response.status == 304 and fetched.earlier is not None:
+            targets = fetched.earlier.links
+        elif response.status == 200 and self._is_sitemap(fetched.found.key, response):
+            targets = yield from self._listed(fetched.found.key, response)
+        elif response.status == 200:
+            page = yield from self.page(response)
+            if page is not None:
+                fetched.noindex, targets = page.noindex, page.links
+        for number, (target, flags) in enumerate(targets, start=1):
+            fetched.links.append(self._link(target, flags & ~OUT_OF_SCOPE))
+            if number % _STEP == 0:
+                yield
+
+    def page(self, response: Response) -> Generator[None, None, Page | None]:
+        """What a response with status 200 says, if it is of a kind that links are read in."""
+        media = media_type(response.content_type, response.body)
+        if not self._kinds.hold(media, response.url):
+            return None
+        if media in HTML_TYPES:
+            return (yield from read_html(response, self._elements, self._agent, self._fold))
+        links = []
+        for entry in entries(response.body, response.url):  # a feed
+            if entry is None:
+                yield
+            else:
+                links.append((self._folded(entry.url), 0))
+        return Page("", list(dict.fromkeys(links)), noindex=False, nofollow=False)
+
+    def redirect_target(self, response: Response) -> str:
+        """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
+        location = response.header(b"location")
+        if location is None:
+            raise url.BadUrlError("")
+        # Bytes beyond ASCII go to the wire as they came.
+        text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
+        target = url.normalise(text, response.url)
+        return self._fold.of_redirect(target, response.url) if self._fold else target
+
+    def sitemaps(self, authority: str, named: Iterable[str]) -> list[Link]:
+        """The sitemaps of an authority that are to be read; `named` are those in its robots.txt."""
+        references = list(named) if self._sitemaps.from_robots else []
+        if self._sitemaps.well_known:
+            references.append("/sitemap.xml")
+        links = {}
+        for reference in references:
+            try:
+                link = self._scope.link(url.normalise(reference, authority + "/"))
+            except url.BadUrlError:
+                continue
+            self._named_by[link.key] = authority
+            links[link.key] = link
+        return list(links.values())
+
+    def _follow(self, fetched: Fetched, response: Response) -> None:
+        try:
+            target = self._scope.link(self.redirect_target(response), REDIRECT)
+        except url.BadUrlError:
+            fetched.failure = Failure.BAD_REDIRECT
+            return
+        fetched.failure = redirect_failure(fetched.found, target.key)
+        if fetched.failure is None:
+            fetched.links = [target]
+            if fetched.found.key in self._named_by:
+                self._named_by[target.key] = self._named_by[fetched.found.key]
+
+    def _is_sitemap(self, key: int, response: Response) -> bool:
+        if not (self._sitemaps.from_robots or self._sitemaps.well_known):
+            return False
+        head = response.body[:_SITEMAP_HEAD]
+        return key in self._named_by or any(name in head for name in _SITEMAP)
+
+    def _listed(self, key: int, response: Response) -> Generator[None, None, list[tuple[str, int]]]:
+        limits, named_by = self._sitemaps, self._named_by.get(key)
+        found: dict[str, Entry] = {}
+        for entry in entries(response.body, response.url, limits.max_bytes, limits.max_entries):
+            if entry is None:
+                yield
+            elif belongs(response.url, entry.url, named_by):
+                found[entry.url if entry.is_sitemap else self._folded(entry.url)] = entry
+        if named_by is not None:
+            for address, entry in found.items():
+                if entry.is_sitemap:
+                    self._named_by[url.key(address)] = named_by
+        return [(address, 0) for address in found]
+
+    def _folded(self, address: str) -> str:
+        return self._fold(address) if self._fold else address
+
+    def _link(self, address: str, flags: int) -> Link:
+        if self._obeys_nofollow and flags & NOFOLLOW:
+            flags |= OUT_OF_SCOPE  # recorded, never followed
+        return self._scope.link(address, flags)

@@ -1,0 +1,197 @@
+"""Traps: places without end, known by the shape of a URL or by how much of the same there is.
+
+Pure. Each rule is a key of the table [traps], and is counted under that name. `Shapes` judges a
+URL alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of it.
+What a rule refuses is never fetched; a page that was fetched is stored in any case.
+"""
+
+import re
+from collections import Counter, OrderedDict
+
+from xxhash import xxh3_64_intdigest
+
+from crawler import config
+from crawler.ports import Found, PageRow
+
+# What the URL of a calendar has; and a year with its month, or as a parameter.
+_CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
+             "/cal", "=cal", "/day", "day=", "date=")  # fmt: skip
+_DATE = re.compile(
+    r"(?<!\d)(\d{4})(?:[-/_.](?:0?[1-9]|1[0-2])|(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01]))(?!\d)"
+    r"|(?:year|yr|jahr|annee|yil|y)=(\d{1,6})(?!\d)"
+)
+_SESSION_ID = re.compile(
+    r"(?<=[?&;])(?:\w*sess\w*=[^&;/]{6,}|(?:sid|oscsid|zenid)=[\w-]{16,}|cf(?:id|token)=[\w-]{6,})"
+    r"|(?<=/)\([a-z]\([0-9a-z]{16,}\)\)(?=/)",  # ASP.NET without cookies
+    re.IGNORECASE,
+)
+_ESCAPED_AGAIN = re.compile(r"%((?:25)+)")  # %2F, %252F, %25252F, ...
+_LONGEST_PATTERN = 8  # segments that are repeated as one
+_WATCHED_URLS = 100_000
+
+
+class Shapes:
+    """The rules on a URL alone."""
+
+    def __init__(self, traps: config.Traps, year: int) -> None:
+        """`year`: the present one."""
+        self._traps = traps
+        self._year = year
+
+    def rule(self, address: str) -> str | None:
+        """The rule that keeps a normalised URL out, if any."""
+        traps = self._traps
+        if 0 < traps.max_url_length < len(address):
+            return "max_url_length"
+        segments = address[address.index("/", 8) + 1 :].partition("?")[0].split("/")
+        if 0 < traps.max_path_segments < len(segments):
+            return "max_path_segments"
+        if 0 < traps.max_repeated_segments < len(segments) and (
+            _repeats(segments, traps.max_repeated_segments)
+        ):
+            return "max_repeated_segments"
+        if traps.max_calendar_years and self._is_far(address):
+            return "max_calendar_years"
+        return None
+
+    def _is_far(self, address: str) -> bool:
+        text = address.lower()
+        for word in _CALENDAR:
+            if word in text:
+                return any(
+                    abs(int(dated or year) - self._year) > self._traps.max_calendar_years
+                    for dated, year in _DATE.findall(text)
+                )
+        return False
+
+
+def _repeats(segments: list[str], most: int) -> bool:
+    """Whether a pattern of segments stands there more than `most` times in a row."""
+    longest = min(len(segments) // (most + 1), _LONGEST_PATTERN)
+    for length in range(1, longest + 1):
+        same = 0  # segments in a row that are as the one a pattern before
+        for at in range(length, len(segments)):
+            same = same + 1 if segments[at] == segments[at - length] else 0
+            if same == length * most:
+                return True
+    return False
+
+
+class Watch:
+    """What a rank remembers of the sites that it owns. `fired` counts what each rule kept out.
+
+    With `assignment.scheme = "url-hash"` a site has several owners, and each sees its share only.
+    Remembered are numbers under 64-bit hashes: about 100 bytes a site, and as much for each path
+    with queries and each URL with a session id.
+    """
+
+    def __init__(self, traps: config.Traps) -> None:
+        self.fired: Counter[str] = Counter()
+        self._traps = traps
+        self._urls: Counter[int] = Counter()  # by site
+        self._bytes: Counter[int] = Counter()  # by site
+        self._queries: Counter[int] = Counter()  # by path
+        self._session_ids: Counter[int] = Counter()  # by what is left of the URL
+        self._same: Counter[int] = Counter()  # by site and digest
+        self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
+
+    def admit(self, found: Found, source: Found | None) -> bool:
+        """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
+        rule = self._rule(found, source)
+        if rule is not None:
+            self.fired[rule] += 1
+        return rule is None
+
+    def too_deep(self, hops: int) -> bool:
+        """Whether links of a page so far from a seed aren't followed."""
+        if 0 < self._traps.max_depth <= hops:
+            self.fired["max_depth"] += 1
+            return True
+        return False
+
+    def stored(self, row: PageRow) -> bool:
+        """Take note of a fetch; whether links found there are worth following."""
+        if self._traps.max_bytes_per_site and row.bytes:
+            self._bytes[_hash(row.site)] += row.bytes
+        if not (self._traps.max_same_content and row.duplicate and row.digest):
+            return True
+        same = _hash(f"{row.site} {row.digest}")
+        self._same[same] += 1  # the first of them was no duplicate
+        if self._same[same] < self._traps.max_same_content:
+            return True
+        self.fired["max_same_content"] += 1
+        return False
+
+    def is_full(self, site: str) -> bool:
+        """Whether the site has sent all that it may; counted, as it keeps a URL out."""
+        limit = self._traps.max_bytes_per_site
+        if not limit or self._bytes[_hash(site)] < limit:
+            return False
+        self.fired["max_bytes_per_site"] += 1
+        return True
+
+    def _rule(self, found: Found, source: Found | None) -> str | None:
+        traps, address = self._traps, found.url
+        site = _hash(found.site)
+        if 0 < traps.max_urls_per_site <= self._urls[site]:
+            return "max_urls_per_site"
+        if traps.max_session_ids and _SESSION_ID.search(address):
+            bare = _hash(_SESSION_ID.sub("", address))
+            if self._session_ids[bare] >= traps.max_session_ids:
+                return "max_session_ids"
+            self._session_ids[bare] += 1
+        path, mark, _ = address.partition("?")
+        if traps.max_growth and self._grows(found, source):
+            return "max_growth"
+        if mark and traps.max_queries_per_path:
+            key = _hash(path)
+            if self._queries[key] >= traps.max_queries_per_path:
+                return "max_queries_per_path"
+            self._queries[key] += 1
+        if traps.max_urls_per_site:
+            self._urls[site] += 1
+        return None
+
+    def _grows(self, found: Found, source: Found | None) -> bool:
+        """Whether this is the URL of the page before with something put in, once too often.
+
+        As /?at=/ on the page /?at=, and /?at=// on that. What is escaped again on every hop has
+        something put in at many places, and is known by the 25s.
+        """
+        limit = self._traps.max_growth
+        if "%2525" in found.url and max(map(len, _ESCAPED_AGAIN.findall(found.url))) > 2 * limit:
+            return True
+        if source is None or len(found.url) <= len(source.url):
+            return False
+        before, end = _split(source.url)
+        if not (end and found.url.startswith(before) and _split(found.url)[0] == before):
+            return False
+        put_in = _put_in(end, found.url[len(before) :])
+        if not put_in or put_in.isdigit():  # numbers get longer by themselves
+            return False
+        growths = self._growths.get(source.key, 0) + 1
+        if growths > limit:
+            return True
+        self._growths[found.key] = growths
+        if len(self._growths) > _WATCHED_URLS:
+            self._growths.popitem(last=False)
+        return False
+
+
+def _split(address: str) -> tuple[str, str]:
+    """What may grow of a URL, and what is before: its query, or else the last of its path."""
+    at = address.find("?") + 1 or address.rindex("/") + 1
+    return address[:at], address[at:]
+
+
+def _put_in(old: str, new: str) -> str:
+    """What makes `new` of `old` if put in at one place; else nothing."""
+    head = 0
+    while head < len(old) and old[head] == new[head]:
+        head += 1
+    rest = old[head:]
+    return new[head : len(new) - len(rest)] if new.endswith(rest) else ""
+
+
+def _hash(text: str) -> int:
+    return xxh3_64_intdigest(text.encode())

@@ -1,0 +1,282 @@
+"""What goes with a request by configuration, and what of it no record shows; and proxies."""
+
+import base64
+import contextlib
+import socket
+import threading
+from pathlib import Path
+
+import pytest
+from servers import CERTIFICATE, RawServer
+from test_net import HTML, OK, failure_of, get
+
+from crawler import config
+from crawler.net.credentials import Credentials, withhold
+from crawler.net.proxies import Proxies
+from crawler.ports import Failure, Response, UserError, Validators
+
+PAGE = OK + b"Content-Length: 23\r\n\r\n" + HTML
+A = {"a.example": "127.0.0.1"}
+
+
+def sent(head: bytes) -> dict[str, str]:
+    """The headers of a request head."""
+    lines = head.decode().split("\r\n")[1:-2]
+    return dict(line.split(": ", 1) for line in lines)
+
+
+def headers(url: str, **settings: object) -> dict[str, str]:
+    return dict(Credentials(config.Fetch.model_validate(settings)).headers(url))
+
+
+@pytest.fixture
+def file(tmp_path: Path) -> Path:
+    return tmp_path / "file"
+
+
+# Headers of sites
+
+
+def test_headers_by_host_and_by_authority() -> None:
+    table = {
+        "a.example": {"X-A": "1", "Accept-Language": "de"},
+        "https://a.example": {"X-A": "2"},
+        "http://A.example:81/": {"X-B": "3"},
+    }
+    assert headers("http://a.example/", headers=table) == {"X-A": "1", "Accept-Language": "de"}
+    assert headers("https://a.example/", headers=table)["X-A"] == "2"
+    assert headers("http://a.example:81/x?y", headers=table)["X-B"] == "3"
+    assert headers("http://b.a.example/", headers=table) == {}
+
+
+@pytest.mark.parametrize(
+    ("name", "value"),
+    [
+        ("", "x"),
+        ("A b", "x"),
+        ("A:", "x"),
+        ("A", "x\r\nB: y"),
+        ("A", "\xe9"),
+        ("Host", "b.example"),
+    ],
+)
+def test_headers_that_cant_be_sent(name: str, value: str) -> None:
+    with pytest.raises(UserError, match=r"fetch\.headers") as caught:
+        headers("http://a.example/", headers={"a.example": {name: value}})
+    assert "\n" not in str(caught.value)
+
+
+def test_secrets_go_to_the_site_and_into_no_record(file: Path) -> None:
+    file.write_text("a.example\tFALSE\t/\tFALSE\t0\tid\tSECRET\n")
+    table = {"a.example": {"X-Api-Key": "SECRET", "Accept": "text/html", "X-Plain": "shown"}}
+    with RawServer(PAGE) as server:
+        response = get(f"http://a.example:{server.port}/", A, headers=table, cookies_file=str(file))
+    (head,) = server.requests
+    assert sent(head)["Cookie"] == "id=SECRET"
+    assert sent(head)["X-Api-Key"] == "SECRET"
+    assert sent(head)["X-Plain"] == "shown"
+    assert response.request_head == head.replace(b"id=SECRET", b"withheld").replace(
+        b"SECRET", b"withheld"
+    )
+
+
+@pytest.mark.parametrize(
+    "name",
+    ["Authorization", "proxy-authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "Session"],
+)
+def test_names_of_secrets(name: str) -> None:
+    assert withhold(name, "x") == "withheld"
+    assert withhold("Accept-Language", "de") == "de"
+
+
+# Logins
+
+
+def test_logins(file: Path) -> None:
+    file.write_text(
+        "machine a.example login me password my:word\n"
+        "machine b.example login you password yours\n"
+        "default login any password one\n"
+    )
+    basic = "Basic " + base64.b64encode(b"me:my:word").decode()
+    for url in ("http://a.example/", "https://a.example:8443/x"):
+        assert headers(url, netrc_file=str(file)) == {"Authorization": basic}
+    assert headers("http://c.example/", netrc_file=str(file)) == {}
+    own = {"a.example": {"Authorization": "Bearer x"}}
+    found = headers("http://a.example/", netrc_file=str(file), headers=own)
+    assert found == {"Authorization": "Bearer x"}
+
+
+@pytest.mark.parametrize("text", [None, "machine a.example login SECRET garbage", "\xff"])
+def test_unusable_logins(file: Path, text: str | None) -> None:
+    if text is not None:
+        file.write_bytes(text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"fetch\.netrc_file") as caught:
+        headers("http://a.example/", netrc_file=str(file))
+    assert "SECRET" not in str(caught.value).replace(str(file), "")
+
+
+# Cookies
+
+COOKIES = """\
+# Netscape HTTP Cookie File
+
+.a.example\tTRUE\t/\tFALSE\t0\tbelow\t1
+a.example\tFALSE\t/\tFALSE\t4000000000\thost\t2
+#HttpOnly_a.example\tFALSE\t/deep\tTRUE\t\tsecure\t3
+a.example\tFALSE\t/\tFALSE\t1000000000\texpired\t4
+a.example\tFALSE\t/deep/\tFALSE\t0\t\tbare
+"""
+
+
+@pytest.mark.parametrize(
+    ("url", "expected"),
+    [
+        ("http://a.example/", "below=1; host=2"),
+        ("http://a.example/?/deep/", "below=1; host=2"),
+        ("http://b.a.example/", "below=1"),
+        ("http://a.example/deep", "below=1; host=2"),
+        ("http://a.example/deep/x", "bare; below=1; host=2"),
+        ("https://a.example/deep/x", "bare; secure=3; below=1; host=2"),
+        ("https://a.example/deeper", "below=1; host=2"),
+        ("http://ba.example/", None),
+    ],
+)
+def test_cookies(file: Path, url: str, expected: str | None) -> None:
+    file.write_text(COOKIES)
+    assert headers(url, cookies_file=str(file)).get("Cookie") == expected
+
+
+@pytest.mark.parametrize(
+    "text", [None, "SECRET\n", "a.example\tTRUE\t/\tFALSE\tnever\tname\tSECRET\n", "a\x00\xff"]
+)
+def test_unusable_cookies(file: Path, text: str | None) -> None:
+    if text is not None:
+        file.write_bytes(b"# fine\n" + text.encode("latin-1"))
+    with pytest.raises(UserError, match=r"fetch\.cookies_file") as caught:
+        headers("http://a.example/", cookies_file=str(file))
+    assert "SECRET" not in str(caught.value).replace(str(file), "")
+
+
+# Proxies
+
+
+class ProxyServer(RawServer):
+    """A proxy for anything; answers itself what isn't a tunnel."""
+
+    def __init__(
+        self, own: bytes = PAGE, tunnel: bytes = b"HTTP/1.1 200 Connected\r\n\r\n"
+    ) -> None:
+        super().__init__(self.serve)
+        self._own = own
+        self._tunnel = tunnel
+        self.url = f"http://127.0.0.1:{self.port}"
+
+    def serve(self, connection: socket.socket) -> None:
+        method, target, _ = self.requests[-1].split(b" ", 2)
+        if method != b"CONNECT":
+            connection.sendall(self._own)
+            return
+        connection.sendall(self._tunnel)
+        if b" 200 " not in self._tunnel:
+            return
+        port = int(target.rpartition(b":")[2])
+        with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port)) as onward:
+            thread = threading.Thread(target=pump, args=[onward, connection], daemon=True)
+            thread.start()
+            pump(connection, onward)
+
+
+def pump(source: socket.socket, target: socket.socket) -> None:
+    with contextlib.suppress(OSError):
+        while data := source.recv(65536):
+            target.sendall(data)
+        target.shutdown(socket.SHUT_WR)
+
+
+def through(proxy: str, url: str, **settings: object) -> Response:
+    return get(url, proxy=proxy, allow_private_addresses=False, **settings)
+
+
+def test_http_through_a_proxy() -> None:
+    with ProxyServer() as proxy:
+        with_login = proxy.url.replace("//", "//me:SECRET@")
+        response = through(with_login, "http://nowhere.invalid/a?b")
+    (head,) = proxy.requests
+    assert head.startswith(b"GET http://nowhere.invalid/a?b HTTP/1.1\r\n")
+    assert sent(head)["Proxy-Authorization"].startswith("Basic ")
+    assert response.body == HTML
+    # The record is of what the site would have been sent.
+    assert response.request_head.startswith(b"GET /a?b HTTP/1.1\r\nHost: nowhere.invalid\r\n")
+    assert b"Proxy" not in response.request_head
+    assert response.address is None  # that was the proxy's
+
+
+def test_https_through_a_proxy() -> None:
+    with RawServer(PAGE, tls=True) as server, ProxyServer() as proxy:
+        with_login = proxy.url.replace("//", "//me:SECRET@")
+        url = f"https://a.example:{server.port}/x"
+        response = through(with_login, url, ca_files=[str(CERTIFICATE)])
+        assert failure_of(url, proxy=proxy.url) is Failure.TLS
+    assert response.body == HTML
+    assert server.requests[0] == response.request_head
+    assert proxy.requests[0].startswith(f"CONNECT a.example:{server.port} HTTP/1.1".encode())
+    assert sent(proxy.requests[0])["Proxy-Authorization"].startswith("Basic ")
+
+
+def test_a_proxy_that_wont() -> None:
+    with ProxyServer(tunnel=b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as proxy:
+        assert failure_of("https://a.example/", proxy=proxy.url) is Failure.UNREACHABLE
+    assert failure_of("http://a.example/", proxy=proxy.url) is Failure.UNREACHABLE
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "[::1]", "10.0.0.1", "localhost", "x.localhost."])
+def test_private_targets_dont_go_through_a_proxy(host: str) -> None:
+    with ProxyServer() as proxy:
+        found = failure_of(f"http://{host}/", proxy=proxy.url, allow_private_addresses=False)
+    assert found is Failure.PRIVATE_ADDRESS
+    assert proxy.requests == []
+
+
+def test_a_private_proxy_makes_no_other_address_public() -> None:
+    with ProxyServer() as proxy, RawServer(PAGE) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("http_proxy", proxy.url)
+        patch.setenv("no_proxy", "127.0.0.1")
+        url = f"http://127.0.0.1:{server.port}/"
+        found = failure_of(url, proxy="environment", allow_private_addresses=False)
+    assert found is Failure.PRIVATE_ADDRESS
+
+
+def test_proxies_of_the_environment() -> None:
+    with ProxyServer() as proxy, RawServer(PAGE) as server, pytest.MonkeyPatch.context() as patch:
+        patch.setenv("http_proxy", proxy.url.removeprefix("http://"))
+        patch.setenv("no_proxy", "a.example")
+        for url in ("http://b.example/", f"http://a.example:{server.port}/"):
+            assert get(url, A, proxy="environment").body == HTML
+    assert len(proxy.requests) == len(server.requests) == 1
+
+
+@pytest.mark.parametrize(
+    "setting", ["socks5://a.example", "http://", "ftp://SECRET@a.example", "//"]
+)
+def test_what_is_no_proxy(setting: str) -> None:
+    with pytest.raises(UserError, match=r"fetch\.proxy") as caught:
+        Proxies(setting)
+    assert "SECRET" not in str(caught.value)
+
+
+# Conditional requests
+
+
+def test_conditional_requests() -> None:
+    answer = b'HTTP/1.1 304 Not Modified\r\nETag: "x"\r\n\r\n'
+    with RawServer(answer) as server:
+        date = "Sat, 28 Nov 2026 00:00:00 GMT"
+        response = get(server.url, validators=Validators('"x"', date))
+        get(server.url, validators=Validators(None, None))
+        get(server.url, validators=Validators('"\xe9"', "a\r\nb"))
+    first, *others = server.requests
+    assert (sent(first)["If-None-Match"], sent(first)["If-Modified-Since"]) == ('"x"', date)
+    assert response.request_head == first
+    assert (response.status, response.body, response.failure) == (304, b"", None)
+    assert all(b"\r\nIf-" not in head for head in others)

@@ -1,0 +1,215 @@
+"""A session after a session: what hasn't changed is a revisit, and nothing of it is lost."""
+
+from pathlib import Path
+
+import pytest
+from fetches import HTML, fetched, link, response
+from test_warc import assert_warcio_accepts, records
+
+from crawler import url as urls
+from crawler.config import Storage
+from crawler.ports import NOFOLLOW, Earlier, Failure, Fetched, Link, PageRow, Response
+from crawler.session import Previous, RankStore
+from crawler.session.warc import warc_files
+
+A, B, C = (f"http://a.example/{name}" for name in "abc")
+LINKS = [link(B), link(C, NOFOLLOW)]
+ETAG = (b"ETag", b'"v1"')
+DATE = (b"Last-Modified", b"Sat, 01 Jan 2000 00:00:00 GMT")
+PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
+
+
+def always(row: PageRow) -> bool:
+    return True
+
+
+def crawl(
+    session: Path, *pages: Fetched, previous: Path | None = None, rank: int = 0
+) -> list[PageRow]:
+    """Store pages, each with what the previous session says of it."""
+    store = RankStore(session, rank, Storage(), user_agent="tester/1", obeys_robots=True)
+    rows = []
+    with Previous(previous, always) as earlier:
+        for page in pages:
+            page.earlier = earlier.find(page.found.key)
+            rows.append(store.append(page, 0))
+    store.close()
+    return rows
+
+
+def answer(address: str, payload: bytes = b"hello", **more: object) -> Response:
+    more = {"headers": [HTML, ETAG, DATE], **more}
+    return response(address, payload, **more)  # type: ignore[arg-type]
+
+
+def not_modified(address: str = A, *headers: tuple[bytes, bytes], started: float) -> Response:
+    return response(address, b"", status=304, headers=headers, started=started)
+
+
+def page(one: Response, links: list[Link] | None = None) -> Fetched:
+    return fetched(one, LINKS if links is None else links)
+
+
+# --- looking up
+
+
+def test_a_page_comes_back_with_its_links_and_the_place_of_its_record(tmp_path: Path) -> None:
+    (row,) = crawl(tmp_path / "1", page(answer(A)), rank=3)
+    assert (row.etag, row.last_modified) == ('"v1"', "Sat, 01 Jan 2000 00:00:00 GMT")
+    with Previous(tmp_path / "1", always) as previous:
+        assert len(previous) == 1
+        (file,) = warc_files(tmp_path / "1" / "rank-00003")
+        assert previous.find(row.key) == Earlier(row, [(B, 0), (C, NOFOLLOW)], file)
+        assert previous.find(row.key + 1) is None
+        assert previous.find(0) is None
+
+
+def test_pages_of_all_ranks_are_found_and_the_latest_of_several(tmp_path: Path) -> None:
+    crawl(tmp_path, page(answer(A, b"old")), page(answer(B)), rank=0)
+    crawl(tmp_path, page(answer(C)), rank=1)
+    (new,) = crawl(tmp_path, page(answer(A, b"new")), rank=0)  # of a later run
+    with Previous(tmp_path, always) as previous:
+        assert len(previous) == 4
+        assert all(previous.find(urls.key(address)) for address in (A, B, C))
+        found = previous.find(urls.key(A))
+        assert found is not None
+        assert found.row == new
+
+
+@pytest.mark.parametrize(
+    "spoiled",
+    [
+        answer(A, status=404),
+        answer(A, status=301),
+        answer(A, truncated="length", failure=Failure.TOO_LARGE),
+        answer(A, failure=Failure.BAD_ENCODING),
+        not_modified(started=1.8e9),  # though nobody had asked whether
+    ],
+)
+def test_what_is_no_whole_page_is_not_looked_up(tmp_path: Path, spoiled: Response) -> None:
+    crawl(tmp_path, page(spoiled))
+    with Previous(tmp_path, always) as previous:
+        assert len(previous) == 0
+
+
+def test_a_page_whose_record_is_gone_is_fetched_anew(tmp_path: Path) -> None:
+    crawl(tmp_path, page(answer(A)))
+    for file in tmp_path.rglob("*.warc.gz"):
+        file.unlink()
+    with Previous(tmp_path, always) as previous:
+        assert previous.find(urls.key(A)) is None
+
+
+def test_only_what_is_wanted_takes_memory(tmp_path: Path) -> None:
+    crawl(tmp_path, page(answer(A)), page(answer("http://b.example/")))
+    with Previous(tmp_path, lambda row: row.site == "http://b.example") as previous:
+        assert len(previous) == 1
+    with Previous(None, always) as previous:
+        assert len(previous) == 0
+        assert previous.find(1) is None
+
+
+def test_a_torn_log_serves_up_to_its_tear(tmp_path: Path) -> None:
+    crawl(tmp_path, page(answer(A)), page(answer(B)))
+    (log,) = tmp_path.glob("rank-*/log/*.log")
+    log.write_bytes(log.read_bytes()[:-5])
+    with Previous(tmp_path, always) as previous:
+        assert previous.find(urls.key(A)) is not None
+        assert previous.find(urls.key(B)) is None
+
+
+@pytest.mark.parametrize(
+    ("value", "kept"),
+    [
+        (b'W/"x"', 'W/"x"'),
+        (b'"a\rSet-Cookie: b"', None),
+        (b'"a\x1b[2J"', None),
+        (b'"\xe9"', None),
+        (b"", None),
+        (b'"' + b"x" * 600 + b'"', None),
+    ],
+)
+def test_validators_can_be_sent_back_or_are_dropped(
+    tmp_path: Path, value: bytes, kept: str | None
+) -> None:
+    (row,) = crawl(tmp_path, page(answer(A, headers=[(b"ETag", value)])))
+    assert row.etag == kept
+
+
+# --- revisits
+
+
+def fields_of(session: Path, row: PageRow) -> dict[str, str]:
+    (file,) = warc_files(session / f"rank-{row.rank:05}")
+    index = assert_warcio_accepts(file)
+    number = [entry["offset"] for entry in index].index(str(row.warc_offset))
+    return records(file)[number][0]
+
+
+def test_warc_revisit_of_a_304_refers_to_the_page_that_has_not_changed(tmp_path: Path) -> None:
+    (first,) = crawl(tmp_path / "1", page(answer(A)))
+    unchanged = page(not_modified(started=1.9e9))
+    (second,) = crawl(tmp_path / "2", unchanged, previous=tmp_path / "1")
+    original, revisit = fields_of(tmp_path / "1", first), fields_of(tmp_path / "2", second)
+    assert revisit["WARC-Type"] == "revisit"
+    assert revisit["WARC-Profile"] == PROFILE + "server-not-modified"
+    assert revisit["WARC-Refers-To"] == original["WARC-Record-ID"]
+    assert revisit["WARC-Refers-To-Target-URI"] == A
+    assert revisit["WARC-Refers-To-Date"] == original["WARC-Date"] == "2027-01-15T08:00:00.250000Z"
+    assert revisit["WARC-Payload-Digest"] == original["WARC-Payload-Digest"]
+    assert (second.status, second.bytes, second.duplicate, second.error) == (304, 0, True, None)
+    assert (second.digest, second.content_type) == (first.digest, "text/html")
+    assert (second.etag, second.last_modified) == (first.etag, first.last_modified)
+
+
+def test_warc_revisit_of_an_equal_payload_refers_to_the_previous_session(tmp_path: Path) -> None:
+    (first,) = crawl(tmp_path / "1", page(answer(A)))
+    again, other = answer(A, started=1.9e9), answer(B, b"something else")
+    second, new = crawl(tmp_path / "2", page(again), page(other), previous=tmp_path / "1")
+    (file,) = warc_files(tmp_path / "2" / "rank-00000")
+    kinds = [entry["warc-type"] for entry in assert_warcio_accepts(file)]
+    assert kinds == ["warcinfo", "revisit", "request", "response", "request"]
+    revisit = fields_of(tmp_path / "2", second)
+    assert revisit["WARC-Profile"] == PROFILE + "identical-payload-digest"
+    assert revisit["WARC-Refers-To-Target-URI"] == A
+    assert revisit["WARC-Refers-To-Date"] == fields_of(tmp_path / "1", first)["WARC-Date"]
+    assert (second.status, second.bytes, second.duplicate) == (200, 5, True)
+    assert not new.duplicate
+
+
+def test_a_changed_page_is_stored_whole(tmp_path: Path) -> None:
+    crawl(tmp_path / "1", page(answer(A)))
+    (second,) = crawl(tmp_path / "2", page(answer(A, b"new")), previous=tmp_path / "1")
+    assert not second.duplicate
+    assert fields_of(tmp_path / "2", second)["WARC-Type"] == "response"
+
+
+@pytest.mark.parametrize("third", [not_modified(started=2e9), answer(A, started=2e9)])
+@pytest.mark.parametrize("second", [not_modified(started=1.9e9), answer(A, started=1.9e9)])
+def test_revisits_of_revisits_refer_to_the_record_that_has_the_page(
+    tmp_path: Path, second: Response, third: Response
+) -> None:
+    (first,) = crawl(tmp_path / "1", page(answer(A)))
+    crawl(tmp_path / "2", page(second), previous=tmp_path / "1")
+    (last,) = crawl(tmp_path / "3", page(third), previous=tmp_path / "2")
+    original, revisit = fields_of(tmp_path / "1", first), fields_of(tmp_path / "3", last)
+    assert revisit["WARC-Refers-To"] == original["WARC-Record-ID"]
+    assert revisit["WARC-Refers-To-Date"] == original["WARC-Date"]
+    assert last.digest == first.digest
+
+
+def test_a_304_that_nobody_asked_for_is_no_revisit(tmp_path: Path) -> None:
+    (row,) = crawl(tmp_path, page(not_modified(started=1.9e9)))
+    assert fields_of(tmp_path, row)["WARC-Type"] == "response"
+    assert not row.duplicate
+
+
+def test_a_304_on_a_record_that_is_not_what_it_was_is_no_revisit(tmp_path: Path) -> None:
+    """Somebody put another file in the place of the one that the previous session wrote."""
+    crawl(tmp_path / "1", page(answer(A)))
+    crawl(tmp_path / "x", page(answer(A, b"HELLO")))
+    (file,), (wrong,) = (warc_files(tmp_path / name / "rank-00000") for name in "1x")
+    file.write_bytes(wrong.read_bytes())
+    (row,) = crawl(tmp_path / "2", page(not_modified(started=1.9e9)), previous=tmp_path / "1")
+    assert fields_of(tmp_path / "2", row)["WARC-Type"] == "response"
+    assert not row.duplicate
