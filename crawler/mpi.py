@@ -17,6 +17,7 @@ import contextlib
 import os
 import socket
 import sys
+import time
 import traceback
 from collections import deque
 from collections.abc import Callable, Coroutine
@@ -61,6 +62,7 @@ _BURST = 32  # messages taken in one go, between two turns of the event loop
 _SHORTEST_S = 0.001
 _BUSY_POLL_S = 0.008  # longest while requests are in flight: MPI moves them only when called
 _IDLE_POLL_S = 0.1  # longest otherwise: the bell wakes us
+_LAST_WORDS_S = 0.3  # for the launcher to pass on what an aborting rank has said
 _MEETING_POLL_S = 0.02  # longest while ranks wait for each other outside of a crawl
 
 
@@ -310,6 +312,7 @@ def abort(code: int, message: str) -> NoReturn:
     sys.stdout.flush()
     sys.stderr.write(message)
     sys.stderr.flush()
+    time.sleep(_LAST_WORDS_S)
     MPI.COMM_WORLD.Abort(code)
 
 

@@ -17,6 +17,7 @@ from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
+_CACHED_LINKS = 1 << 16  # about 20 MB
 _TRAPS = "traps."
 
 
@@ -74,6 +75,8 @@ class Scope:
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
         self._authority_verdict = lru_cache(_CACHED_AUTHORITIES)(self._judge_authority)
+        # Most links of a page stand on its neighbours too.
+        self._known_link = lru_cache(_CACHED_LINKS)(self._make_link)
 
     def judge(self, address: str) -> Verdict:
         """The verdict on a normalised URL and the rule behind it."""
@@ -95,12 +98,18 @@ class Scope:
 
     def link(self, address: str, flags: int = 0) -> Link:
         """The link to a normalised URL, with its key, its site and its place in the scope."""
+        link, trap = self._known_link(address)
+        if trap is not None:
+            self.trapped[trap] += 1
+        return Link(link.key, address, link.site, link.flags | flags) if flags else link
+
+    def _make_link(self, address: str) -> tuple[Link, str | None]:
+        """The link without flags but that of the scope, and the trap that keeps it out."""
         verdict = self.judge(address)
-        if not verdict.allowed:
-            flags |= OUT_OF_SCOPE
-            if verdict.rule.startswith(_TRAPS):
-                self.trapped[verdict.rule.removeprefix(_TRAPS)] += 1
-        return Link(url.key(address), address, self.sites.of(address), flags)
+        flags, trap = 0 if verdict.allowed else OUT_OF_SCOPE, None
+        if not verdict.allowed and verdict.rule.startswith(_TRAPS):
+            trap = verdict.rule.removeprefix(_TRAPS)
+        return Link(url.key(address), address, self.sites.of(address), flags), trap
 
     def _judge_authority(self, authority: str) -> Verdict:
         host = url.host(authority)

@@ -156,9 +156,10 @@ def test_long_values_and_long_comments_end_where_they_end() -> None:
     "text",
     [
         "<div>" * 4001,
+        "<div></x>" * 4001,
         "<a " + " ".join(f"a{n}" for n in range(2000)) + ">",
-        "<a " + 'x=">" b c d ' * 3 + ">",
-        "<a x = '>'>",
+        "<a " + 'x=">" b c d ' * 3 + ">" + " " * 8192,
+        "<a x = '>'>" + " " * 8192,
         "x" * ((1 << 19) + 1),
     ],
 )

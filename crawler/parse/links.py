@@ -1,7 +1,7 @@
 """The text of an HTML page to its links."""
 
 import re
-from collections.abc import Callable, Generator, Iterable, Iterator
+from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from crawler.parse.elements import elements as elements_of
@@ -74,23 +74,24 @@ def reading(
         name, attributes = element
         if name == "base":
             if base is None and "href" in attributes:
-                base = _base(attributes["href"], url)
+                base = _base(attributes["href"] or "", url)
         elif name == "meta":
-            content = attributes.get("content", "")
-            if attributes.get("name", "").strip().lower() in robots:
-                metas.append((attributes["name"], content))
-            elif "refresh" in elements and attributes.get("http-equiv", "").lower() == "refresh":
+            content = attributes.get("content") or ""
+            meta = attributes.get("name") or ""
+            if meta.strip().lower() in robots:
+                metas.append((meta, content))
+            elif "refresh" in elements and _equiv(attributes) == "refresh":
                 target = refresh_target(content)
                 if target is not None:
                     add(target, NOFOLLOW)
         elif name in images:
-            for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset", ""))):
+            for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
                 if target:
                     add(target, NOFOLLOW)
         else:
-            rel = attributes.get("rel", "")
+            rel = attributes.get("rel") or ""
             flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
-            target = attributes.get("href")
+            source = "href"
             if name == "link":
                 kinds = link_kinds(rel)
                 if not kinds:
@@ -98,12 +99,16 @@ def reading(
                 flags |= kinds
             elif name in _FRAMES:
                 flags |= FRAME
-                target = attributes.get("src")
-            if target is not None:
-                add(target, flags)
+                source = "src"
+            if source in attributes:
+                add(attributes[source] or "", flags)
     yield
     targets = yield from _resolving(references, base or url, url, encoding, fold)
     return Links(targets, metas)
+
+
+def _equiv(attributes: Mapping[str, str | None]) -> str:
+    return (attributes.get("http-equiv") or "").lower()
 
 
 def _base(href: str, url: str) -> str:
