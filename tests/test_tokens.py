@@ -167,6 +167,30 @@ def test_a_page_that_could_hurt_lexbor_is_not_ordinary(text: str) -> None:
     assert not is_ordinary(text)
 
 
+PIECES = [
+    "x ",
+    "y=1 ",
+    "z='<b>' ",
+    'z="<b>" ',
+    "z= '\">' ",
+    'z="',
+    "z='",
+    "'",
+    '"',
+    "=",
+    ">",
+    "<p ",
+    "/>",
+]
+
+
+@given(st.lists(st.tuples(st.lists(st.sampled_from(PIECES), max_size=6), st.integers(1, 2000))))
+def test_an_ordinary_page_has_no_tag_that_is_long(parts: list[tuple[list[str], int]]) -> None:
+    text = "<p " + "".join("".join(pieces) * times for pieces, times in parts)
+    if is_ordinary(text):
+        assert all(len(tag[1]) <= 8192 for tag in tags(text, frozenset({"p"})) if tag)
+
+
 def test_both_readers_find_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
     page = (
         "<base href=/d/><META NAME=robots CONTENT=nofollow><title><a href=no></title>"

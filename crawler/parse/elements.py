@@ -6,7 +6,6 @@ bounds on both decide: a page beyond them goes to `tokens`, which is slower, lin
 same links. docs/decisions/two-readers-of-html.md has the measurements.
 """
 
-import re
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -17,8 +16,8 @@ from crawler.parse.tokens import attributes_of, tags
 _SMALL: Final = 1 << 13  # characters; too few for a depth or a tag that takes long
 _LARGEST: Final = 1 << 19  # characters; more takes lexbor more than some milliseconds
 _DEPTH: Final = 4000  # levels, that take 30 ms: so many unclosed tags, or twice as many in all
-# Bounds the attributes of a tag: it is shorter than this, and no quoted > hides its end.
-_LONG_TAG: Final = re.compile(r"""<[^>]{4096}|=\s*+(?:"[^">]*+>|'[^'>]*+>)""")
+_BLOCK: Final = 1 << 12  # characters; a tag as long as two has attributes that take 30 ms
+_TRIALS: Final = 8  # of the > in a block
 
 
 def elements(
@@ -49,6 +48,28 @@ def is_ordinary(text: str) -> bool:
         len(text) <= _LARGEST
         # End tags may be there that end nothing, but each is a tag too.
         and tags <= 2 * _DEPTH
-        and tags - 2 * text.count("</") <= _DEPTH
-        and _LONG_TAG.search(text) is None
+        and (tags <= _DEPTH or tags - 2 * text.count("</") <= _DEPTH)
+        and all(_ends_tags(text, at) for at in range(0, len(text) - _BLOCK, _BLOCK))
     )
+
+
+def _ends_tags(text: str, start: int) -> bool:
+    """Whether a block of the text has a > that ends whatever tag it stands in: then no tag reaches
+    across the block. Only where an attribute's quoted value is open does a > end nothing."""
+    at = start
+    for _ in range(_TRIALS):
+        at = text.find(">", at, start + _BLOCK) + 1
+        if not at:
+            return False
+        if not (_opens_value(text, '"', at) or _opens_value(text, "'", at)):
+            return True
+    return False
+
+
+def _opens_value(text: str, quote: str, end: int) -> bool:
+    """Whether a value may start at the last such quote before `end`, and so be open there."""
+    at = text.rfind(quote, 0, end)
+    if at < 0:
+        return False
+    before = text[max(0, at - 16) : at].rstrip("\t\n\f\r ")
+    return before.endswith("=") or not before  # = comes before it, or only space for so long

@@ -3,6 +3,7 @@
 import fnmatch
 import re
 from collections.abc import Iterable
+from functools import lru_cache
 from typing import Final
 
 HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
@@ -55,7 +56,10 @@ class _Patterns:
         self._extensions = tuple(pattern for pattern in patterns if pattern.startswith("."))
         self._types = [pattern for pattern in patterns if not pattern.startswith(".")]
 
+        self._match_type = lru_cache(1024)(self._match_type_uncached)
+
     def match(self, media: str, name: str) -> bool:
-        return name.endswith(self._extensions) or any(
-            fnmatch.fnmatchcase(media, pattern) for pattern in self._types
-        )
+        return self._match_type(media) or name.endswith(self._extensions)
+
+    def _match_type_uncached(self, media: str) -> bool:
+        return any(fnmatch.fnmatchcase(media, pattern) for pattern in self._types)

@@ -2,6 +2,7 @@
 
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from crawler.parse.elements import elements as elements_of
@@ -17,12 +18,16 @@ _OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECAS
 _PLAIN: Final = re.compile(
     r"(?=.)(/|(?:\.\./)*+)((?:[\w~-][\w~.-]*+/)*+(?:[\w~-][\w~.-]*+)?+)", re.ASCII
 )
+_ABSOLUTE: Final = ("http://", "https://")
+_SHORT: Final = 512  # characters of an absolute reference that is worth remembering
+_known: Final = lru_cache(1 << 14)(normalise)  # neighbours link to the same pages elsewhere
 _WAY_UP: Final = 8
 MAX_LINKS: Final = 100_000
 _REFERENCES: Final = 1 << 11  # resolved in one step
 _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # queries are UTF-8
 
 _ALWAYS: Final = frozenset({"base", "meta"})
+_PLAIN_LINKS: Final = frozenset({"a", "area"})
 _FRAMES: Final = frozenset({"frame", "iframe"})
 _IMAGES: Final = frozenset({"img", "source"})
 
@@ -72,10 +77,26 @@ def reading(
             yield
             continue
         name, attributes = element
-        if name == "base":
+        rel = attributes.get("rel")
+        flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
+        if name in _PLAIN_LINKS:
+            if "href" in attributes:
+                add(attributes["href"] or "", flags)
+        elif name == "link":
+            kinds = link_kinds(rel or "")
+            if kinds and "href" in attributes:
+                add(attributes["href"] or "", flags | kinds)
+        elif name in _FRAMES:
+            if "src" in attributes:
+                add(attributes["src"] or "", flags | FRAME)
+        elif name in images:
+            for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
+                if target:
+                    add(target, NOFOLLOW)
+        elif name == "base":
             if base is None and "href" in attributes:
                 base = _base(attributes["href"] or "", url)
-        elif name == "meta":
+        else:
             content = attributes.get("content") or ""
             meta = attributes.get("name") or ""
             if meta.strip().lower() in robots:
@@ -84,24 +105,6 @@ def reading(
                 target = refresh_target(content)
                 if target is not None:
                     add(target, NOFOLLOW)
-        elif name in images:
-            for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
-                if target:
-                    add(target, NOFOLLOW)
-        else:
-            rel = attributes.get("rel") or ""
-            flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
-            source = "href"
-            if name == "link":
-                kinds = link_kinds(rel)
-                if not kinds:
-                    continue
-                flags |= kinds
-            elif name in _FRAMES:
-                flags |= FRAME
-                source = "src"
-            if source in attributes:
-                add(attributes[source] or "", flags)
     yield
     targets = yield from _resolving(references, base or url, url, encoding, fold)
     return Links(targets, metas)
@@ -172,8 +175,12 @@ def _resolving(
         elif _OTHER_SCHEME.match(reference):
             continue
         else:
+            as_sent = reference if utf8 else encode_query(reference, encoding)
             try:
-                target = normalise(reference if utf8 else encode_query(reference, encoding), base)
+                if as_sent.startswith(_ABSOLUTE) and len(as_sent) <= _SHORT:
+                    target = _known(as_sent)
+                else:
+                    target = normalise(as_sent, base)
             except BadUrlError:
                 continue
         if fold:

@@ -7,7 +7,7 @@ work between two steps. docs/decisions/two-readers-of-html.md has the measuremen
 """
 
 import re
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from html.entities import html5
 from typing import Final
@@ -143,11 +143,15 @@ _NAMED_ATTRIBUTE: Final = re.compile(
 )
 
 
-def attributes_of(text: str) -> dict[str, str]:
+def attributes_of(text: str) -> Mapping[str, str]:
     """Of the attributes of a tag those that links need, by lower-case name; the first of a name.
 
     A value that is far too long for a URL is left out.
     """
+    return _known(text) if len(text) <= _SHORT else _attributes_of(text)
+
+
+def _attributes_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     match = _NAMED_ATTRIBUTE.match(text)
     while match:
@@ -158,6 +162,10 @@ def attributes_of(text: str) -> dict[str, str]:
             found[name] = unescape(value) if len(value) <= _LONGEST_VALUE else ""
         match = _NAMED_ATTRIBUTE.match(text, match.end())
     return found
+
+
+_SHORT: Final = 512  # characters
+_known: Final = lru_cache(1 << 14)(_attributes_of)  # most tags stand on the neighbours too
 
 
 _REFERENCE: Final = re.compile(
