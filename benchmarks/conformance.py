@@ -2,30 +2,48 @@
 
     python benchmarks/conformance.py CASES [--write]
 
-CASES is a folder with the test files of WPT, html5lib and Google under `conformance/`. `--write`
-puts the table into docs/conformance.md. Exit code 1: a difference that nobody has explained.
+CASES is a folder with the test files of WPT, html5lib, Google, curl and llhttp under
+`conformance/`. `--write` puts the table into docs/conformance.md. Exit code 1: a difference that
+nobody has explained, or input that costs more than it may. Servers run on loopback, and the test
+extras are needed (`pip install '.[test]'`).
 
 To add an area: a function from CASES to an Area, named in AREAS.
 """
 
 import argparse
+import asyncio
 import base64
 import json
 import re
 import sys
-from collections.abc import Callable, Iterator
+from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+import uvloop
 import webencodings
 
-from crawler.parse import declared_encoding
-from crawler.parse.encoding import encode_query
-from crawler.robots import Rules
-from crawler.url import BadUrlError, host, normalise
+HERE = Path(__file__).parent
+sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]  # hostile.py; servers, and what curl gets
 
-PAGE = Path(__file__).parents[1] / "docs" / "conformance.md"
+from curl import BODIES, Reply, ReplyServer, digest, replies  # noqa: E402
+from fakes import FakeClock  # noqa: E402
+from fetches import found, response  # noqa: E402
+from hostile import MOST_BYTES, MOST_SECONDS, Cost, pages  # noqa: E402
+from hostile import replies as hostile_replies  # noqa: E402
+from servers import quick_dns  # noqa: E402
+
+from crawler import config  # noqa: E402
+from crawler.net import DnsResolver, HttpFetcher  # noqa: E402
+from crawler.parse import declared_encoding  # noqa: E402
+from crawler.parse.encoding import encode_query  # noqa: E402
+from crawler.ports import Failure, Fetched, FetchError, Response  # noqa: E402
+from crawler.reading import Reader, make_scope  # noqa: E402
+from crawler.robots import Rules  # noqa: E402
+from crawler.url import BadUrlError, host, normalise  # noqa: E402
+
+PAGE = HERE.parent / "docs" / "conformance.md"
 
 
 @dataclass
@@ -47,6 +65,7 @@ class Area:
     notes: str = ""
     # Which tests we fail on purpose, each with the reason; `?` where there is none.
     differences: list[tuple[str, str]] = field(default_factory=list)
+    costs: list[tuple[str, Cost]] = field(default_factory=list)
 
 
 # --- URLs -------------------------------------------------------------------------------------
@@ -166,9 +185,138 @@ def robots(cases: Path) -> Area:
     )
 
 
+# --- HTTP -------------------------------------------------------------------------------------
+
+Outcome = Response | FetchError
+
+
+def http(cases: Path) -> Area:
+    curl: Mapping[str, tuple[int, str, int, str]] = json.loads(BODIES.read_text("utf-8"))
+    tests, costs, differences = [], [], []
+    for name in ("curl", "llhttp"):
+        got = Test(f"{name}'s replies: pages that curl gets, got with the same body")
+        ended = Test(f"{name}'s replies that end in a page or an error class")
+        cost = Cost()
+        scripted = replies(cases, name)
+        for reply, outcome in zip(scripted, _fetch_all(scripted, cost), strict=True):
+            exit_code, payload, exit_code_decoding, body = curl[reply.id]
+            same = isinstance(outcome, Response) and (
+                (exit_code != 0 or digest(outcome.payload) == payload)
+                and (exit_code_decoding != 0 or digest(outcome.body) == body)
+            )
+            ended.count(right=True)
+            if exit_code == 0 or exit_code_decoding == 0:
+                got.count(right=same)
+                if not same:
+                    differences.append((f"`{reply.id}`: {outcome}", "?"))
+        tests += [got, ended]
+        costs.append((f"{name}'s replies", cost))
+    ours, cost = Test("replies made to hurt that end in a page or an error class"), Cost()
+    for what, data in hostile_replies():
+        _fetch_all([Reply(what, data)], cost)
+        ours.count(right=True)
+    return Area(
+        "HTTP",
+        "the tests of curl (479 replies) and llhttp (85)",
+        [*tests, ours],
+        "What curl 7.88.1 gets by a plain GET, exit code 0, and what it makes of the body with"
+        " `--compressed`, stand in tests/instances/curl-bodies.json (`python tests/curl.py` renews"
+        " it). The replies that are made to hurt are in benchmarks/hostile.py.",
+        differences,
+        [*costs, ("replies made to hurt", cost)],
+    )
+
+
+def _fetch_all(answers: Sequence[Reply], cost: Cost) -> list[Outcome]:
+    """What becomes of each. Whatever isn't a page or an error class of ours ends the program."""
+    fetch = config.Fetch(allow_private_addresses=True, timeout_s=30, idle_timeout_s=10)
+
+    async def main(url: str) -> list[Outcome]:
+        outcomes: list[Outcome] = []
+        async with (
+            DnsResolver(config.Dns(), True, FakeClock()) as resolver,
+            HttpFetcher(fetch, resolver) as fetcher,
+        ):
+            for number, answer in enumerate(answers):
+                work = _outcome(fetcher.fetch(f"{url}{number}"))
+                outcomes.append(await cost.of(answer.id, work))
+        return outcomes
+
+    with ReplyServer(answers) as server:
+        return uvloop.run(main(server.url))
+
+
+async def _outcome(fetch: Awaitable[Response]) -> Outcome:
+    try:
+        return await fetch
+    except FetchError as error:
+        return error
+
+
+# --- HTML -------------------------------------------------------------------------------------
+
+
+def html(_: Path) -> Area:
+    test, cost = Test("pages made to hurt, all links found"), Cost()
+    settings = config.load(None, ['scope.domains=["*"]'])
+    reader = Reader(settings, make_scope(settings, [], 2026))
+    address = "http://a.example/page"
+    for what, kind, body, links in pages():
+        answer = response(address, body, headers=[(b"Content-Type", kind.encode())])
+        fetched = Fetched(found(address), 0.0, answer)
+        cost.of_steps(what, reader.read(fetched))
+        test.count(right=links is None or len(fetched.links) == links)
+    return Area(
+        "HTML",
+        "benchmarks/hostile.py",
+        [test],
+        "Nesting, attributes, links, unclosed elements, values and comments, wrong encodings: in"
+        " numbers that make other readers quadratic.",
+        costs=[("pages made to hurt", cost)],
+    )
+
+
+# --- DNS --------------------------------------------------------------------------------------
+
+
+def dns(_: Path) -> Area:
+    names = [f"{'gone' if n % 10 == 0 else 'host'}{n}.example" for n in range(25_000)]
+    test = Test("names at once, every tenth of which doesn't exist")
+
+    async def main(nameserver: str) -> list[bool]:
+        table = config.Dns(nameservers=(nameserver,))
+        async with DnsResolver(table, True, FakeClock()) as resolver:
+            return await asyncio.gather(*(_is_right(resolver, name) for name in names))
+
+    with quick_dns() as nameserver:
+        for right in uvloop.run(main(nameserver)):
+            test.count(right=right)
+    return Area(
+        "DNS",
+        "a name server of the test's own",
+        [test],
+        "There is no public test of resolvers that a crawler could take; tests/test_dns.py has the"
+        " cases: chains of names, dead and failing servers, both families, odd names, caching.",
+    )
+
+
+async def _is_right(resolver: DnsResolver, name: str) -> bool:
+    try:
+        return await resolver.resolve(name) == [("10.0.0.1", None)]
+    except FetchError as error:
+        return "gone" in name and error.failure is Failure.DNS_NOT_FOUND
+
+
 # ----------------------------------------------------------------------------------------------
 
-AREAS: list[Callable[[Path], Area]] = [urls, encodings, robots]
+AREAS: dict[str, Callable[[Path], Area]] = {
+    "URLs": urls,
+    "Encodings": encodings,
+    "robots.txt": robots,
+    "HTTP": http,
+    "HTML": html,
+    "DNS": dns,
+}
 
 
 def page(areas: list[Area]) -> str:
@@ -176,7 +324,7 @@ def page(areas: list[Area]) -> str:
         "# Conformance",
         "",
         "Written by `python benchmarks/conformance.py CASES --write`, where CASES holds the public"
-        " test files under `conformance/`.",
+        " test files under `conformance/` (and `pip install '.[test]'` has been done).",
         "",
         "| area | tests | what | passed |",
         "|---|---|---|---|",
@@ -185,6 +333,18 @@ def page(areas: list[Area]) -> str:
         for test in area.tests:
             share = f"{test.right} of {test.total} ({test.right / max(1, test.total):.1%})"
             lines.append(f"| {area.name} | {area.source} | {test.what} | {share} |")
+    lines += [
+        "",
+        "What input costs at most: CPU time in which the event loop serves nobody else (which may"
+        f" be {MOST_SECONDS * 1000:.0f} ms), and memory on top of what the process had"
+        f" ({MOST_BYTES >> 20} MiB), as this machine measured it.",
+        "",
+        "| input | longest break | memory |",
+        "|---|---|---|",
+    ]
+    for area in areas:
+        for what, cost in area.costs:
+            lines.append(f"| {what} | {cost.time} | {cost.memory} |")
     for area in areas:
         lines += ["", f"## {area.name}", "", *filter(None, [area.notes])]
         if area.differences:
@@ -198,12 +358,13 @@ def main() -> int:
     parser.add_argument("cases", type=Path, metavar="CASES")
     parser.add_argument("--write", action="store_true", help=f"to {PAGE.name}")
     arguments = parser.parse_args()
-    areas = [area(arguments.cases) for area in AREAS]
+    areas = [area(arguments.cases) for area in AREAS.values()]
     text = page(areas)
     print(text, end="")
     if arguments.write:
         PAGE.write_text(text, "utf-8")
-    return any(reason == "?" for area in areas for _, reason in area.differences)
+    unexplained = any(reason == "?" for area in areas for _, reason in area.differences)
+    return unexplained or not all(cost.bearable for area in areas for _, cost in area.costs)
 
 
 if __name__ == "__main__":

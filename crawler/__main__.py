@@ -13,11 +13,11 @@ from typing import Any, NoReturn
 
 import uvloop
 
-from crawler import __version__, config, inspect, report, simulate
-from crawler.ports import UserError
+from crawler import __version__, config, inspect, report, session, simulate
+from crawler.ports import EXIT_STOPPED, UserError
+from crawler.verify import verify
 
 EXIT_USAGE = 2
-EXIT_STOPPED = 75  # EX_TEMPFAIL: resume with the same command
 
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
@@ -33,7 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command: the demonstration, offline.",
         epilog="Exit codes: 0 done; 1 failed; 2 wrong usage or configuration;"
-        " 75 stopped before its end.",
+        " 75 stopped before its end: resume it.",
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
@@ -54,14 +54,40 @@ def _parser() -> argparse.ArgumentParser:
     crawl.add_argument(
         "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration, or seeds"
     )
-    crawl.add_argument("--session", metavar="DIR", help="directory of the new session")
-    crawl.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
-    crawl.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
-    crawl.add_argument("--json", action="store_true", help="print metrics.json at the end")
+    crawl.add_argument("--session", metavar="DIR", help="directory of the session")
+    crawl.add_argument(
+        "--resume", action="store_true", help="if it is there already, go on with it"
+    )
+    resume = command("resume", "Go on with a session, on any number of ranks.")
+    resume.add_argument("session", type=Path, metavar="SESSION")
+    for one in (crawl, resume):
+        one.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
+        one.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
+        one.add_argument("--json", action="store_true", help="print metrics.json at the end")
+
+    stop = command(
+        "stop", "Ask a crawl to stop, from any node that sees its directory.", sets=False
+    )
+    stop.add_argument("session", type=Path, metavar="SESSION")
 
     measures = command("report", "Print the measures of a session; write report/.", sets=False)
     measures.add_argument("session", type=Path, metavar="SESSION")
-    measures.add_argument("--json", action="store_true", help="print metrics.json")
+    measures.add_argument("other", nargs="?", type=Path, metavar="OTHER", help="beside this one")
+    measures.add_argument(
+        "--graph",
+        type=Path,
+        metavar="GRAPH",
+        help="session or graph that coverage and quality are about; default: the previous session",
+    )
+    measures.add_argument("--json", action="store_true", help="print metrics.json, a list of two")
+
+    check = command(
+        "verify",
+        "Hold what a session promises against its files; exit code 1 if something is wrong.",
+        sets=False,
+    )
+    check.add_argument("session", type=Path, metavar="SESSION")
+    check.add_argument("--json", action="store_true", help="print a JSON object")
 
     settings = command("config", "Print the configuration as commented TOML.")
     settings.add_argument(
@@ -116,18 +142,37 @@ def _demo(_: argparse.Namespace) -> int:
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    from crawler import mpi  # noqa: PLC0415
+    from crawler import agent, mpi  # noqa: PLC0415
 
-    return mpi.run(partial(_crawl_together, arguments))
+    def prepare() -> agent.Plan:
+        settings = _crawl_settings(arguments)
+        directory = Path(settings.session.directory)
+        if arguments.resume and settings.session.directory and session.exists(directory):
+            return agent.prepare_again(directory, settings, mpi.SIZE)
+        return agent.prepare(settings, mpi.SIZE)
+
+    return mpi.run(partial(_crawl_together, prepare, arguments))
 
 
-async def _crawl_together(arguments: argparse.Namespace) -> int:
+def _resume(arguments: argparse.Namespace) -> int:
+    from crawler import agent, mpi  # noqa: PLC0415
+
+    def prepare() -> agent.Plan:
+        values = {"directory": str(arguments.session), **_limits(arguments)}
+        before = session.load(arguments.session).config
+        settings = config.load(None, arguments.set, {"session": values}, before=before)
+        return agent.prepare_again(arguments.session, settings, mpi.SIZE)
+
+    return mpi.run(partial(_crawl_together, prepare, arguments))
+
+
+async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namespace) -> int:
     from crawler import agent, mpi  # noqa: PLC0415
 
     plan: agent.Plan | UserError | None = None
     if mpi.RANK == 0:
         try:
-            plan = agent.prepare(_crawl_settings(arguments), mpi.SIZE)
+            plan = prepare()
         except UserError as error:
             plan = error
     plan = await mpi.bcast(plan)
@@ -137,30 +182,63 @@ async def _crawl_together(arguments: argparse.Namespace) -> int:
         return EXIT_USAGE
     assert plan is not None
     ending = await agent.crawl(plan)
-    if mpi.RANK == 0:
+    if mpi.RANK == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)
-    return EXIT_STOPPED if ending.stopped and not ending.complete else 0
+    elif mpi.RANK == 0:
+        _complain(f"{plan.directory}: no room for the tables; make some, and resume the session")
+    stopped = ending.stopped and not ending.complete
+    return EXIT_STOPPED if stopped or not ending.reported else 0
 
 
 def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
     what: list[str] = arguments.what
     file = Path(what[0]) if len(what) == 1 and what[0].endswith(".toml") else None
-    session: dict[str, object] = {
-        "directory": arguments.session,
-        "max_pages": arguments.max_pages,
-        "max_time": arguments.max_time,
-        "seeds": None if file else what,
-    }
-    given = {key: value for key, value in session.items() if value is not None}
+    given = _limits(arguments)
+    if arguments.session is not None:
+        given["directory"] = arguments.session
+    if file is None:
+        given["seeds"] = what
     return config.load(file, arguments.set, {"session": given})
+
+
+def _limits(arguments: argparse.Namespace) -> dict[str, object]:
+    given = {"max_pages": arguments.max_pages, "max_time": arguments.max_time}
+    return {key: value for key, value in given.items() if value is not None}
 
 
 # --- commands of one process ------------------------------------------------------------------
 
 
+def _stop(arguments: argparse.Namespace) -> int:
+    directory = arguments.session
+    info = session.load(directory)
+    if info.last.ended is not None:
+        _print(f"{directory} has ended: {info.last.reason}")
+        return 0
+    session.ask_to_stop(directory)
+    _print(f"{directory} stops: fetches under way have {info.config.session.stop_grace:g} s")
+    return 0
+
+
+def _verify(arguments: argparse.Namespace) -> int:
+    verdict = verify(arguments.session)
+    if arguments.json:
+        _print(json.dumps(asdict(verdict)))
+    else:
+        for line in (*verdict.notes, *verdict.lines, verdict.summary):
+            _print(_one_line(line))
+    return 0 if verdict.sound else 1
+
+
 def _report(arguments: argparse.Namespace) -> int:
-    report.write_metrics(arguments.session)
-    _print_report(arguments.session, as_json=arguments.json)
+    directories = [arguments.session, *([arguments.other] if arguments.other else [])]
+    each = [report.write_metrics(directory, arguments.graph) for directory in directories]
+    if len(each) == 1:
+        _print_report(arguments.session, as_json=arguments.json)
+    elif arguments.json:
+        _print(json.dumps(each))
+    else:
+        _print(report.comparison(dict(zip(map(str, directories), each, strict=True))))
     return 0
 
 
@@ -200,22 +278,19 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
+    # A known web has no traps, and nobody there minds how often it is asked.
+    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
+    planned = simulate.plan(
+        [
+            config.load(None, [*sets, *arguments.set], {"session": {"mode": mode}})
+            for mode in arguments.modes.split(",")
+        ],
+        procs=arguments.procs,
+        seeds=arguments.seeds,
+        repeat=arguments.repeat,
+    )
     web = simulate.load_web(arguments.graph)
-    outcomes = [
-        asdict(outcome)
-        for mode in arguments.modes.split(",")
-        for outcome in simulate.experiments(
-            web,
-            config.load(
-                None,
-                arguments.set,
-                {"session": {"mode": mode}, "politeness": {"delay_s": 0}},
-            ),
-            procs=arguments.procs,
-            seeds=arguments.seeds,
-            repeat=arguments.repeat,
-        )
-    ]
+    outcomes = [asdict(outcome) for outcome in simulate.experiments(web, planned)]
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)
         (arguments.out / "simulate.json").write_text(json.dumps(outcomes, indent=1) + "\n")
@@ -274,6 +349,9 @@ def _print(text: str, end: str = "\n") -> None:
 _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     None: _demo,
     "crawl": _crawl,
+    "resume": _resume,
+    "stop": _stop,
+    "verify": _verify,
     "report": _report,
     "config": _config,
     "fetch": _fetch,
@@ -296,7 +374,7 @@ def main(words: Sequence[str] | None = None) -> int:
         return EXIT_USAGE
 
 
-def _complain(error: UserError) -> None:
+def _complain(error: UserError | str) -> None:
     sys.stderr.write(f"error: {error}\n")
     sys.stderr.flush()
 

@@ -6,18 +6,24 @@ The command line and the demonstration enter here, on all ranks at a time: `prep
 
 import asyncio
 import logging
+import os
 import resource
 import signal
+import socket
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass
+from dataclasses import asdict, dataclass, replace
 from pathlib import Path
 
-from crawler import config, mpi, session, url
+import msgspec
+from xxhash import xxh3_64_hexdigest
+
+from crawler import __version__, config, mpi, session
 from crawler.core import Core
 from crawler.exchange import Note
 from crawler.net import DnsResolver, HttpFetcher
+from crawler.order import EarlierScores, make_order, pagerank_by_key
 from crawler.ownership import Ownership, make_scheme, place_parts, replicated_urls
 from crawler.parse import Kinds, media_type
 from crawler.pipeline import (
@@ -32,15 +38,23 @@ from crawler.pipeline import (
     fetch_stage,
     parse_stage,
 )
-from crawler.ports import Fetched, Response, UserError
+from crawler.ports import EXIT_STOPPED, Fetched, PageRow, Response, UserError
 from crawler.progress import Board, RankLog
 from crawler.reading import Reader, make_scope
+from crawler.replay import Replay
 from crawler.report import Counters, write_counters, write_metrics
 from crawler.seen import MemorySeen
+from crawler.state import State
 from crawler.workbench import Visit
 
 _NOTE_INTERVAL_S = 1.0
+_AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
+_SAMPLES = 500  # of the progress that a rank keeps
+_LAST_BREATH_S = 5.0
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_PATIENCE_S = 1.0  # launchers and terminals may deliver one signal twice
+_LOOK_S = 1.0  # between two looks for an order to stop
+_PARSE_GRACE_S = 5.0  # after stop_grace, for what was fetched to be stored
 _LOG = logging.getLogger("crawler")
 
 
@@ -51,6 +65,12 @@ class Plan:
     settings: config.Config
     directory: Path
     seeds: Sequence[str]  # normalised
+    run: int = 0  # of the session
+    logs: Sequence[Sequence[Path]] = ()  # of earlier runs, by the rank that is to read them
+    judges_again: bool = False  # the scope isn't that of all earlier runs
+    basis: str = ""  # of snapshots
+    has_snapshots: bool = False
+    popular: Sequence[str] = ()  # URLs of the previous session that all ranks are to know
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -59,13 +79,89 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     Raises UserError: no seeds, a seed that is no URL or isn't in the scope, a missing file, a part
     vector for fewer ranks, no contact, a directory that holds a session.
     """
-    seeds = _seeds(settings)
+    seeds = session.read_seeds(settings)
+    if not seeds:
+        raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
+    parts = _check(settings, seeds, ranks)
+    directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
+    session.create(directory, settings, ranks, parts, seeds)
+    basis = _basis(settings, ranks, directory)
+    return Plan(settings, directory, seeds, popular=_popular(settings), basis=basis)
+
+
+def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
+    """The same for a further run of a session, with the settings that it is to have from now on.
+
+    Raises UserError also for settings that can't change in a session, and while it is crawled.
+    """
+    info = session.load(directory)
+    before, now = info.config, settings
+    for name, old, new in (
+        ("[normalise]", before.normalise, now.normalise),
+        ("assignment.site", before.assignment.site, now.assignment.site),
+        ("session.mode", before.session.mode, now.session.mode),
+    ):
+        if old != new:
+            raise UserError(f"{directory}: {name} can't change within a session; start a new one")
+    if now.session.mode != "exchange" and info.last.ranks != ranks:
+        raise UserError(
+            f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
+            f" {info.last.ranks}, as before"
+        )
+    _await_writers(directory)
+    seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
+    parts = _check(settings, seeds, ranks)
+    logs = session.log_sizes(directory)
+    runs = session.resume(directory, settings, ranks, parts, seeds).runs
+    basis = _basis(settings, ranks, directory)
+    return Plan(
+        settings,
+        directory,
+        seeds,
+        len(runs) - 1,
+        session.shares(logs, ranks),
+        judges_again=len({run.scope for run in runs}) > 1,
+        popular=_popular(settings),
+        basis=basis,
+        has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
+    )
+
+
+def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
+    """What a snapshot depends on, as a hash: with another of these the logs have to be read."""
+    vector = settings.assignment.part_vector
+    content = Path(vector).read_bytes() if settings.assignment.scheme == "part-vector" else b""
+    parts = [
+        settings.model_dump_json(include={"assignment": True, "exchange": True, "retry": True}),
+        settings.session.mode,
+        settings.frontier.order,
+        session.load(directory).last.scope,
+        __version__,
+    ]
+    return f"{ranks} {xxh3_64_hexdigest(content)} {xxh3_64_hexdigest(' '.join(parts).encode())}"
+
+
+def _await_writers(directory: Path) -> None:
+    """After a kill, a rank may live for a moment longer than its mpirun."""
+    deadline = time.monotonic() + _LAST_BREATH_S
+    while alive := [path for path in session.log_files(directory) if session.is_open(path)]:
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"{directory}: is being crawled: {alive[0]} is open; stop that crawl first"
+                f" (python -m crawler stop {directory})"
+            )
+        time.sleep(0.1)
+
+
+def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
+    """What can be checked of the settings; the number of parts."""
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     for seed in seeds:
         verdict = scope.judge(seed)
         if not verdict.allowed:
             raise UserError(f"seed {seed}: out of scope ({verdict.rule}); [scope] must allow it")
     scheme = make_scheme(settings.assignment, ranks)
+    make_order(settings.frontier)
     for file in settings.fetch.ca_files:
         if not Path(file).is_file():
             raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")
@@ -76,9 +172,22 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
         )
     if settings.session.previous:
         _check_previous(Path(settings.session.previous))
-    directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
-    session.create(directory, settings, ranks, scheme.parts)
-    return Plan(settings, directory, seeds)
+    elif settings.exchange.replicated:
+        raise UserError(
+            f"exchange.replicated = {settings.exchange.replicated}: of which session? Name it in"
+            " session.previous"
+        )
+    return scheme.parts
+
+
+def _popular(settings: config.Config) -> list[str]:
+    """The most linked-to pages of the previous session, as many as are to be replicated."""
+    number, previous = settings.exchange.replicated, settings.session.previous
+    if not number:
+        return []
+    urls = session.most_linked(Path(previous), number)
+    fold = settings.normalise.folding()
+    return list(dict.fromkeys(map(fold, urls))) if fold else urls
 
 
 def _check_previous(directory: Path) -> None:
@@ -88,36 +197,13 @@ def _check_previous(directory: Path) -> None:
         raise UserError(f"session.previous: {error}") from None
 
 
-def _seeds(settings: config.Config) -> list[str]:
-    fold = settings.normalise.folding()
-    lines, file = list(settings.session.seeds), settings.session.seeds_file
-    if file:
-        try:
-            text = Path(file).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"session.seeds_file = {file!r}: {error}; a text file with one URL a line is needed"
-            ) from None
-        lines += [line.strip() for line in text.splitlines()]
-    seeds: dict[str, None] = {}
-    for line in lines:
-        if line and not line.startswith("#"):
-            try:
-                seed = url.normalise(line)
-            except url.BadUrlError:
-                raise UserError(f"seed {line!r}: not an http or https URL") from None
-            seeds[fold(seed) if fold else seed] = None
-    if not seeds:
-        raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
-    return list(seeds)
-
-
 @dataclass(frozen=True, slots=True)
 class Ending:
     """How a crawl ended, at a rank or altogether."""
 
     complete: bool  # the frontier ran empty
     stopped: str  # what ended it early: the name of a signal, or max_time; empty if nothing did
+    reported: bool = True  # false: there was no room for tables and measures
 
     @property
     def reason(self) -> str:
@@ -130,19 +216,51 @@ async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
     `reachable`: see report.write_counters; rank 0's counts.
     """
     transport = await mpi.start()
-    agent = _Agent(plan, transport)
+    scores = await _earlier_scores(plan)
+    agent = _Agent(plan, transport, scores)
     everybody = await mpi.gather(await agent.run())
-    ending = Ending(False, "")  # only rank 0's counts
-    if mpi.RANK == 0:
-        endings = [one for _, one in everybody]
-        ending = Ending(
+    endings = [one for _, one, _ in everybody]
+    ending = await mpi.bcast(  # only rank 0's counts
+        Ending(
             all(one.complete for one in endings),
             next((one.stopped for one in endings if one.stopped), ""),
         )
-        session.finish(plan.directory, ending.complete, ending.reason)
-        write_counters(plan.directory, [counters for counters, _ in everybody], reachable)
-        write_metrics(plan.directory)
-    return await mpi.bcast(ending)
+    )
+    if not ending.complete:
+        agent.leave_snapshot()
+    if mpi.RANK == 0:
+        for _, _, warnings in everybody:
+            agent.board.say(warnings)
+        try:
+            session.finish(plan.directory, ending.complete, ending.reason)
+            if ending.complete:
+                session.remove_snapshots(plan.directory)
+            counters = [counters for counters, _, _ in everybody]
+            write_counters(plan.directory, plan.run, counters, reachable)
+            write_metrics(plan.directory)
+        except OSError as error:
+            if not session.is_no_room(error):
+                raise
+            ending = replace(ending, reported=False)
+    ending = await mpi.bcast(ending)
+    agent.close()
+    return ending
+
+
+async def _earlier_scores(plan: Plan) -> EarlierScores | None:
+    """The PageRank of the previous session's pages, if the order asks for it; computed once."""
+    settings, path = plan.settings, plan.directory / "previous-pagerank.npy"
+    if settings.frontier.order != "pagerank" or not settings.session.previous:
+        return None
+    if mpi.RANK == 0:
+        links = session.read_links(Path(settings.session.previous))
+        EarlierScores.write(path, *pagerank_by_key(*links))
+    await mpi.bcast(None)
+    scores = EarlierScores(path)
+    await mpi.gather(None)
+    if mpi.RANK == 0:
+        path.unlink()  # the ranks go on to have it in memory
+    return scores
 
 
 def _raise_file_limit() -> None:
@@ -154,28 +272,48 @@ def _raise_file_limit() -> None:
 class _Agent:
     """One rank of a crawl."""
 
-    def __init__(self, plan: Plan, transport: mpi.MpiTransport) -> None:
+    def __init__(
+        self, plan: Plan, transport: mpi.MpiTransport, scores: EarlierScores | None
+    ) -> None:
         settings = plan.settings
+        self._plan = plan
+        self._directory = plan.directory
         self._settings = settings
         self._clock = SystemClock()
         self._transport = transport
         self._wire = Wire(transport)
         self._alarm = Alarm()
         self._tally = Tally()
+        self._state: State | None = None  # at the end, for a snapshot
+        self._progress: list[tuple[float, int]] = []
         self._stopped = ""
+        self._stopped_at = 0.0
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
         scheme = make_scheme(settings.assignment, transport.size)
         rank_of_part = place_parts(scheme, transport.size)
         self._ownership = Ownership(
-            transport.rank, scheme, rank_of_part, settings.assignment.unlisted
+            transport.rank,
+            scheme,
+            rank_of_part,
+            settings.assignment.unlisted,
+            settings.session.mode,
         )
+        self._spill = session.SpillFiles(plan.directory / f"rank-{transport.rank:05}" / "frontier")
         self._core = Core(
-            settings, transport.size, self._ownership, self._scope.sites, MemorySeen()
+            settings,
+            transport.size,
+            self._ownership,
+            self._scope.sites,
+            MemorySeen(),
+            make_order(settings.frontier, scores),
+            self._spill,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
-        popular = replicated_urls(scheme) if settings.exchange.replicated else ()
+        popular = dict.fromkeys((*replicated_urls(scheme), *plan.popular))
         self._replicated = [self._scope.link(address) for address in popular]
         self._kinds = Kinds(settings.storage.types)
+        logs = plan.logs[transport.rank] if plan.logs else ()
+        session.mend({path.parent.parent for path in logs})
         self._store = session.RankStore(
             plan.directory,
             transport.rank,
@@ -184,20 +322,31 @@ class _Agent:
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
         )
+        self._reader = Reader(settings, self._scope)
         self._log = RankLog(self._store.directory / "agent.log", transport.rank)
-        self._board = Board(settings.session.max_pages)
+        self.board = Board(settings.session.max_pages)
+        self._replay = None
+        if plan.logs:
+            self._replay = Replay(
+                logs, settings, self._core, self._recall, judges_again=plan.judges_again
+            )
 
-    async def run(self) -> tuple[Counters, Ending]:
-        """Crawl to the end, which is the same for all ranks."""
+    async def run(self) -> tuple[Counters, Ending, list[str]]:
+        """Crawl to the end, which is the same for all ranks. The last warnings are with it.
+
+        From here to `close` signals are ours: those that come too late to stop anything don't keep
+        the report from being written, nor change the exit code.
+        """
         started = self._clock.now()
         _raise_file_limit()
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
-            loop.add_signal_handler(number, self._stop, signal.Signals(number).name)
+            loop.add_signal_handler(number, self._signalled, number)
         timer = None
         if self._settings.session.max_time:
             timer = loop.call_later(self._settings.session.max_time, self._stop, "max_time")
-        _LOG.info("started")
+        about = {"pid": os.getpid(), "host": socket.gethostname()}
+        _LOG.info("started", extra={"about": about})
         try:
             await self._crawl()
             self._store.close()
@@ -208,14 +357,17 @@ class _Agent:
         finally:
             if timer is not None:
                 timer.cancel()
-            for number in _STOP_SIGNALS:
-                loop.remove_signal_handler(number)
-            self._board.close()
+            self.board.close()
         counters = self._counters(self._clock.now() - started)
         ending = Ending(self._core.complete, self._stopped)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
-        return counters, ending
+        return counters, ending, self._log.take_warnings()
+
+    def close(self) -> None:
+        self._spill.close()
+        for number in _STOP_SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
 
     async def _crawl(self) -> None:
         settings, core, clock = self._settings, self._core, self._clock
@@ -230,13 +382,15 @@ class _Agent:
             fetcher = await stack.enter_async_context(HttpFetcher(settings.fetch, resolver))
             recall = stack.enter_context(self._previous()).find
             robots = RobotsGate(settings.robots, fetcher, clock, self._tally)
-            reader = Reader(settings, self._scope)
+            reader = self._reader
+            if self._replay is not None:
+                await self._resume(self._replay, reader)
             group = await stack.enter_async_context(asyncio.TaskGroup())
-            stages = [
+            asking = [
                 busy_host_stage(core, to_resolve, to_parse, self._wire, self._alarm, clock),
                 *(
-                    dns_stage(to_resolve, resolver, core, to_fetch, to_parse, self._alarm, clock)
-                    for _ in range(settings.dns.concurrency)
+                    dns_stage(to_resolve, fetcher, core, to_fetch, to_parse, self._alarm, clock)
+                    for _ in range(_AWAITING_NAMES)
                 ),
                 *(
                     fetch_stage(
@@ -245,6 +399,7 @@ class _Agent:
                         fetcher,
                         recall,
                         reader,
+                        self._store,
                         core,
                         to_parse,
                         self._alarm,
@@ -252,53 +407,131 @@ class _Agent:
                     )
                     for _ in range(width)
                 ),
-                parse_stage(
-                    to_parse,
-                    reader,
-                    self._store,
-                    core,
-                    self._tally,
-                    self._wire,
-                    self._alarm,
-                    settings.exchange.max_backlog_bytes,
-                    clock,
-                ),
+            ]
+            parsing = parse_stage(
+                to_parse,
+                reader,
+                self._store,
+                core,
+                self._tally,
+                self._wire,
+                self._alarm,
+                settings.exchange.max_backlog_bytes,
+                clock,
+            )
+            others = [
                 exchange_stage(
                     core,
                     self._wire,
-                    self._board.update,
+                    self.board.update,
                     self._alarm,
                     settings.exchange.max_delay_s,
                     clock,
                 ),
                 self._note_stage(),
             ]
+            if self._replay is not None:
+                others.append(
+                    self._replay.admit(reader, self._scope, self._wire, self._alarm, clock)
+                )
             core.start(self._seeds, clock.now(), self._replicated)
-            tasks = [group.create_task(stage) for stage in stages]
+            asks, parses = [group.create_task(one) for one in asking], group.create_task(parsing)
+            tasks = [*asks, parses, *map(group.create_task, others)]
+            tasks.append(group.create_task(self._stop_stage(asks, to_parse, parses)))
             await self._wire.over.wait()
+            _LOG.info("over")
             for task in tasks:
                 task.cancel()
+            self._state = core.state()
+
+    async def _resume(self, replay: Replay, reader: Reader) -> None:
+        """Take up the session where it was."""
+        began, rank = self._clock.now(), self._transport.rank
+        packed = session.read_snapshot(self._directory, rank) if self._plan.has_snapshots else None
+        state = None if packed is None else msgspec.msgpack.decode(packed, type=State)
+        restored = await replay.adopt(state)
+        if state is not None and restored:
+            self._store.seen.restore(*state.contents)
+        self.board.earlier = await replay.recall(reader)
+        about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
+        _LOG.info("resumed", extra={"about": about | {"pages": self.board.earlier}})
+
+    def leave_snapshot(self) -> None:
+        """Keep what this rank knew at the end, for a faster resume, if that is all."""
+        state, self._state = self._state, None
+        if state is None:
+            return
+        logs = [self._store.log_path, *(self._plan.logs[mpi.RANK] if self._plan.logs else ())]
+        state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
+        state.named_by = self._reader.named_by
+        state.contents = self._store.seen.state()
+        content = msgspec.msgpack.encode(state)
+        session.write_snapshot(self._directory, mpi.RANK, self._plan.basis, logs, content)
 
     def _keeps(self, response: Response) -> bool:
         return self._kinds.hold(media_type(response.content_type, response.body), response.url)
+
+    def _recall(self, row: PageRow) -> None:
+        if row.rank == self._transport.rank:
+            self._store.seen.remember(row)
 
     def _previous(self) -> session.Previous:
         """The pages of the previous session that this rank may have to fetch."""
         directory = self._settings.session.previous
         rank = self._transport.rank
+        crosses = self._settings.session.mode == "cross-over"
         return session.Previous(
             Path(directory) if directory else None,
-            lambda row: self._ownership.owner(row) in {None, rank},
+            lambda row: crosses or self._ownership.owner(row) in {None, rank},
         )
 
     def _stop(self, reason: str) -> None:
         """End the crawl early, on all ranks; what is under way is finished."""
-        self._stopped = self._stopped or reason
+        if not self._stopped:
+            self._stopped, self._stopped_at = reason, self._clock.now()
         _LOG.info("stopping", extra={"about": {"reason": reason}})
         now = self._clock.now()
         self._core.stop(now)
         self._wire.deliver(self._core, now)
         self._alarm.ring()
+
+    def _signalled(self, number: signal.Signals) -> None:
+        """The first signal stops the crawl in good order, a further one at once.
+
+        But SIGUSR1 never hurries: it is the word of a scheduler, which may send it twice.
+        """
+        if self._core.ended:
+            return
+        late = self._clock.now() - self._stopped_at > _PATIENCE_S
+        if self._stopped and late and number != signal.SIGUSR1:
+            _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
+            words = "stopped at once; nothing is lost: resume the session\n"
+            mpi.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
+        self._stop(number.name)
+
+    async def _stop_stage(
+        self,
+        asking: Sequence[asyncio.Task[None]],
+        to_parse: asyncio.Queue[Fetched],
+        parsing: asyncio.Task[None],
+    ) -> None:
+        """See to it that a stop ends: drop what is still under way after `session.stop_grace`."""
+        while not self._core.stopping:
+            if self._transport.rank == 0 and session.is_asked_to_stop(self._directory):
+                self._stop("stop")
+            await asyncio.sleep(_LOOK_S)
+        await asyncio.sleep(self._settings.session.stop_grace)
+        for task in asking:
+            task.cancel()
+        await asyncio.wait(asking)
+        stored = asyncio.ensure_future(to_parse.join())
+        await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
+        in_order = stored.done()
+        for task in (stored, parsing):
+            task.cancel()
+        await asyncio.wait([parsing])
+        self._core.abandon(in_order=in_order)
+        self._wire.deliver(self._core, self._clock.now())
 
     async def _note_stage(self) -> None:
         """Tell rank 0, and rank 0 the user, how far we are."""
@@ -307,13 +540,16 @@ class _Agent:
             note = Note(
                 self._tally.pages,
                 self._tally.bytes,
-                self._core.bench.waiting,
+                self._core.waiting,
                 self._tally.errors,
                 self._log.take_warnings(),
             )
+            self._progress.append((self._clock.time(), self._core.traffic.inter_part_urls))
+            if len(self._progress) > _SAMPLES:
+                del self._progress[::2]
             if self._transport.rank == 0:
-                self._board.update(0, note)
-                self._board.show()
+                self.board.update(0, note)
+                self.board.show()
             elif not self._transport.backlog(0):  # rank 0 is not so far behind as to be flooded
                 self._wire.send(0, note)
 
@@ -326,16 +562,19 @@ class _Agent:
             seconds=seconds,
             cpu_seconds=usage.ru_utime + usage.ru_stime,
             peak_bytes=usage.ru_maxrss * 1024,
-            waiting=self._core.bench.waiting,
+            progress=[*self._progress, (self._clock.time(), traffic.inter_part_urls)],
+            waiting=self._core.waiting,
             requests=self._tally.requests,
             retries=self._core.retries,
             by_trap=dict(self._scope.trapped + self._core.watch.fired),
             inter_part_links=traffic.inter_part_links,
+            dropped_links=traffic.dropped_links,
+            inter_part_pages=traffic.inter_part_pages,
             inter_part_urls=traffic.inter_part_urls,
             messages_page_part=traffic.messages_page_part,
             site_part=traffic.site_part,
             # Who forgets what was sent can't count different URLs.
-            transmissions_target_part=traffic.inter_part_urls if remembers else None,
+            transmissions_target_part=traffic.transmissions_target_part if remembers else None,
             claims=traffic.claims,
             mpi_messages=self._wire.messages,
             mpi_bytes=self._wire.bytes,

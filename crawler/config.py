@@ -64,6 +64,16 @@ DocumentKind = Annotated[
     ),
 ]
 Natural = Annotated[int, Field(ge=0)]
+OrderName = Annotated[
+    str,
+    AfterValidator(
+        _formed(
+            r"breadth-first|backlinks|pagerank|opic|depth-first|random|\w+(\.\w+)*:\w+",
+            "must be breadth-first, backlinks, pagerank, opic, depth-first, random, or"
+            " module:function",
+        )
+    ),
+]
 
 
 class Table(BaseModel):
@@ -74,10 +84,19 @@ class Session(Table):
     directory: str = Field("", description="where the session lies; empty: session-DATE-TIME here")
     seeds: tuple[str, ...] = Field((), description="URLs to start from")
     seeds_file: str = Field("", description="a file with one seed a line; # starts a comment")
-    mode: Literal["exchange"] = Field("exchange", description="what becomes of inter-part links")
+    mode: Literal["exchange", "firewall", "cross-over", "independent"] = Field(
+        "exchange",
+        description="what becomes of inter-part links: sent to their owners, dropped, followed by"
+        " a rank without pages of its own; independent: no partition, the seeds dealt out in turn",
+    )
     max_pages: int = Field(0, ge=0, description="stop after so many pages, all ranks; 0: no limit")
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         0.0, description='stop after this time, like "3h55m" (then resumable); 0: no limit'
+    )
+    stop_grace: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
+        20.0,
+        description="how long fetches under way may go on after a stop; then they are dropped, and"
+        " their pages are left for a resume",
     )
     previous: str = Field(
         "",
@@ -146,6 +165,9 @@ class Assignment(Table):
         description='hierarchical: part by longest suffix of the host, {de = 0, "ac.uk" = 1};'
         " other hosts go by site-hash",
     )
+    suffixes_file: str = Field(
+        "", description='the same in a file, one "suffix part" a line; # starts a comment'
+    )
     part_vector: str = Field("", description="part-vector: the file")
     unlisted: Literal["claim", "discoverer", "site-hash"] = Field(
         "claim", description="part-vector: who owns a site that the vector lacks"
@@ -160,8 +182,10 @@ class Exchange(Table):
         ByteSize(8 << 20),
         description="a rank with more than this waiting for another rank stops extracting links",
     )
-    replicated: bool = Field(
-        True, description="part-vector: never send the popular URLs that the vector lists"
+    replicated: Natural = Field(
+        0,
+        description="so many of the most linked-to pages of session.previous are known to all"
+        " ranks: seeds of their owners, and never sent; those that a part vector lists always are",
     )
     remember: Literal["all", "cache", "batch"] = Field(
         "all", description="which URLs sent before aren't sent again: all, the latest, this batch's"
@@ -170,7 +194,17 @@ class Exchange(Table):
 
 
 class Frontier(Table):
-    order: Literal["breadth-first"] = Field("breadth-first", description="order within a site")
+    order: OrderName = Field(
+        "breadth-first",
+        description="which of the URLs that wait comes first: breadth-first, backlinks, pagerank,"
+        " opic, depth-first, random, or what a function of yours says, module:function"
+        " (docs/order.md)",
+    )
+    seed: Natural = Field(0, description="order = random: which of all random orders")
+    memory: Count = Field(
+        10_000_000,
+        description="waiting URLs in memory, each rank; of longer queues the ends lie on disk",
+    )
 
 
 class Politeness(Table):
@@ -236,7 +270,7 @@ class Dns(Table):
     )
     timeout_s: Annotated[float, Field(gt=0)] = Field(5.0, description="for one try")
     tries: Count = Field(3, description="tries before a name has failed for now")
-    concurrency: Count = Field(256, description="names being resolved at a time, each rank")
+    concurrency: Count = Field(128, description="names asked for at a time, each rank")
     max_ttl_s: Annotated[float, Field(gt=0)] = Field(3600.0, description="longest life in cache")
     negative_ttl_s: Annotated[float, Field(gt=0)] = Field(
         300.0, description="how long a name that doesn't exist is left alone"
@@ -249,6 +283,9 @@ class Fetch(Table):
     idle_timeout_s: Annotated[float, Field(gt=0)] = Field(20.0, description="between two bytes")
     timeout_s: Annotated[float, Field(gt=0)] = Field(120.0, description="for one fetch, in all")
     max_bytes: Size = Field(ByteSize(10 << 20), description="of a body, as sent and decoded")
+    max_ratio: Natural = Field(
+        0, description="of a body to what was sent of it; 0: max_bytes is limit enough"
+    )
     max_header_bytes: Size = Field(ByteSize(512 << 10), description="of all before the body")
     max_headers: Count = Field(8_000, description="header lines of a response")
     allow_private_addresses: bool = Field(
@@ -259,7 +296,8 @@ class Fetch(Table):
     proxy: str = Field(
         "",
         description='"http://[user:password@]host:port", https likewise, or "environment" for what'
-        " the variables http_proxy, https_proxy and no_proxy say",
+        " the variables http_proxy, https_proxy and no_proxy say; a proxy resolves the names, so"
+        " private addresses are refused only where a URL shows one",
     )
     headers: dict[str, dict[str, str]] = Field(
         default_factory=dict,
@@ -271,7 +309,16 @@ class Fetch(Table):
     user_agent: str = Field(
         f"abc-crawler/{__version__}", min_length=1, description="the User-Agent header"
     )
-    contact: str = Field("", description="a URL or e-mail address, added to User-Agent")
+    contact: str = Field(
+        "",
+        description="a URL or e-mail address, added to User-Agent; without one, a crawl goes to"
+        " private addresses only, if to any",
+    )
+
+    @property
+    def holds_secrets(self) -> bool:
+        """Whether there may be any: a header of a site, or the password for a proxy."""
+        return bool(self.headers) or "@" in self.proxy
 
     @property
     def user_agent_header(self) -> str:
@@ -316,6 +363,11 @@ class Traps(Table):
     max_same_content: Natural = Field(
         100,
         description="pages of one site with the same bytes; of further ones no link is followed",
+    )
+    max_near_duplicates: Natural = Field(
+        300,
+        description="pages in a row of a branch of a site that say nearly the same; then the rest"
+        " of the branch comes only when nothing else of the site waits",
     )
 
 
@@ -363,14 +415,18 @@ def load(
     path: Path | None = None,
     overrides: Iterable[str] = (),
     values: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    before: Config | None = None,
 ) -> Config:
-    """Read a file, then lay `table.key=value` overrides over it, then `values`.
+    """Read a file, or take up the configuration of `before`; then lay `table.key=value` overrides
+    over it, then `values`.
 
     Raises UserError with the first mistake and the number of further ones.
     """
     where = str(path) if path else "configuration"
+    raw: dict[str, Any] = before.model_dump() if before else {}
     try:
-        raw: dict[str, Any] = tomllib.loads(path.read_text("utf-8")) if path else {}
+        raw |= tomllib.loads(path.read_text("utf-8")) if path else {}
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}; a readable TOML file is needed") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -424,10 +480,12 @@ def _explain(error: PydanticValidationError) -> str:
         message = f"{name}: unknown; known here: {', '.join(known)}"
     else:
         allowed = _ALLOWED.get(first["type"]) or _plain(first["msg"])
-        message = f"{name} = {first['input']!r}: {allowed}"
+        shown = "" if name.startswith(_SECRETS) else f" = {first['input']!r}"
+        message = f"{name}{shown}: {allowed}"
     return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
 
 
+_SECRETS = ("fetch.headers", "fetch.proxy")  # messages don't show their values
 _ALLOWED = {  # where pydantic's words don't say it
     "byte_size": "must be a size, like 64KiB or 1GB",
     "byte_size_unit": "must be a size, like 64KiB or 1GB",

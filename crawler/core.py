@@ -4,24 +4,43 @@ Two shells drive it, the agent (`crawler.pipeline`) and the simulator (`crawler.
 neither decides anything about URLs by itself:
 
 * `start`, `discovered`, `received` bring URLs to the one door, `_admit`: there each is taken in to
-  be fetched, sent to its owner, held until its owner is known, or dropped as seen;
+  be fetched, dealt with as the mode says if another rank owns it, held until its owner is known,
+  or dropped as seen;
 * `acquire` hands out a visit; `finish` ends it, and so does whatever puts its URL back: `retry`,
   `fail` and `locate`;
 * `tick` gives the messages that must leave now, and notices when this rank is passive.
+
+What becomes of inter-part links is `session.mode` (Cho and Garcia-Molina 2002, section 3): in
+`exchange` they are sent to their owners, in `firewall` dropped. In `cross-over` a rank sets them
+aside, and follows them, oldest first, while it has dealt with everything of its own. `independent`
+knows none: each rank owns what it finds. Whatever the mode, batches carry page quota and the stop.
 """
 
-from collections import defaultdict
-from collections.abc import Iterable, Iterator, Sequence
+from array import array
+from collections import defaultdict, deque
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from itertools import count, islice
 from math import inf
 from typing import Final
 
 from crawler import config, url
-from crawler.exchange import Batch, Message, Note, Outboxes, Quota, Report, Termination
+from crawler.exchange import (
+    Arrivals,
+    Batch,
+    Message,
+    Note,
+    Outboxes,
+    Quota,
+    Report,
+    Termination,
+)
+from crawler.order import BreadthFirst, make_order
 from crawler.ownership import Ownership, Registrar
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, PageRow
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, PageRow, Spill
 from crawler.scope import Sites
-from crawler.seen import UrlSeen, sent_memory
+from crawler.seen import MemorySeen, UrlSeen, sent_memory
+from crawler.state import State
 from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
 
@@ -48,6 +67,7 @@ _UNASKED: Final = frozenset(
         Failure.BAD_URL,
         Failure.DNS_NOT_FOUND,
         Failure.PRIVATE_ADDRESS,
+        Failure.NO_CONTACT,
         Failure.ROBOTS_DENIED,
         Failure.SITE_GIVEN_UP,
         Failure.SITE_FULL,
@@ -60,7 +80,10 @@ class Traffic:
     """What this rank has sent, by the words of DESIGN: the models' messages aren't MPI's."""
 
     inter_part_links: int = 0  # links found whose page belongs to another rank
+    dropped_links: int = 0  # of them those that a firewall stopped
+    inter_part_pages: int = 0  # pages of other ranks that this one has crossed over to
     inter_part_urls: int = 0  # URLs sent
+    transmissions_target_part: int = 0  # of them those not sent before, as far as is remembered
     messages_page_part: int = 0  # (page, other rank) pairs with a link
     site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
     claims: int = 0
@@ -75,7 +98,8 @@ class _Page:
     source: Found | None  # None: they are seeds
     hops: int  # of the links
     chain: tuple[int, ...] = ()  # of the links
-    others: set[int] = field(default_factory=set)  # the ranks that own some of them
+    others: tuple[int, ...] = ()  # the ranks that own some of them
+    again: bool = False  # found in an earlier run, which has counted them
 
 
 class Core:
@@ -88,25 +112,48 @@ class Core:
         ownership: Ownership,
         sites: Sites,
         seen: UrlSeen,
+        order: BreadthFirst | None = None,
+        spill: Spill | None = None,
     ) -> None:
+        """`order`: by default what the configuration names. `spill`: none, and all that waits is
+        kept in memory."""
         self.rank = ownership.rank
         self.ownership = ownership
-        self.bench = Workbench(settings.politeness, settings.retry)
+        self.bench = Workbench(
+            settings.politeness,
+            settings.retry,
+            order or make_order(settings.frontier),
+            spill,
+            settings.frontier.memory,
+        )
         self.watch = Watch(settings.traps)
         self.traffic = Traffic()
+        self._recounted = Traffic()  # what earlier runs have counted
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
+        self.abandoned = 0  # what was left undone at a stop: visits, the rest of a replay
         self.stopping = False  # a limit or a signal ends the crawl early
         self._ranks = ranks
+        self._independent = settings.session.mode == "independent"
         self._max_hops = settings.scope.max_hops or inf
         self._sites = sites
         self._seen = seen
         self._sent = sent_memory(settings.exchange, seen)
         self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self._outboxes = Outboxes(ranks, settings.exchange)
+        self._numbers = [count() for _ in range(ranks)]  # of batches, by receiver
+        self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
         self._registrar = Registrar(ranks)
         self._held: defaultdict[str, list[tuple[Link, _Page]]] = defaultdict(list)
-        self._open = 0  # visits acquired whose links haven't been admitted
+        # What becomes of a URL that another rank owns.
+        elsewhere = {"firewall": self._drop, "cross-over": self._set_aside}
+        self._elsewhere = elsewhere.get(settings.session.mode, self._send)
+        self._aside: deque[Found] = deque()  # cross-over: URLs of other ranks, oldest first
+        self._abroad: set[int] = set()  # keys of those taken up and not dealt with
+        self._most_abroad = settings.fetch.concurrency
+        self._open = 0  # visits acquired whose links haven't been admitted; and an open replay
+        self._visiting: dict[int, Found] = {}  # by key, the URLs of these visits
+        self._broken_off = False  # by a stop, so that only the logs know everything
         limited = settings.session.max_pages > 0
         self._allowance = 0.0 if limited else inf
         self._asked = False
@@ -121,85 +168,226 @@ class Core:
 
         So are the replicated URLs, the popular ones of the last session: their owners take them as
         seeds, and links to them are sent to nobody and count for nothing (Cho 2002, section 3.1).
+        In independent mode the seeds are dealt out in turn, and there is nothing to replicate.
         """
-        nowhere = _Page(None, 0)
-        popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
-        for seed in (*seeds, *popular):
-            if not seed.flags & OUT_OF_SCOPE and self.ownership.starts(seed):
-                self._admit(seed, nowhere, now)
+        popular: list[Link] = []
+        if self._independent:
+            seeds = islice(seeds, self.rank, None, self._ranks)
+        else:
+            popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
+        self._admit(filter(self.ownership.starts, (*seeds, *popular)), _Page(None, 0), now)
         self._replicated = frozenset(link.key for link in popular)
+
+    def recall(self, keys: Iterable[int], watch: Watch, given_up: Iterable[str]) -> None:
+        """Take note of URLs of this rank that were fetched, or failed, in earlier runs of the
+        session; before `start`, and as often as one likes.
+
+        `watch` has recalled the pages; `given_up` are the authorities left alone.
+        """
+        self._seen.update(keys)
+        self.watch.absorb(watch)
+        for authority in given_up:
+            self.bench.give_up(authority)
+
+    def remember_sent(self, keys: Iterable[int]) -> None:
+        """Links to these URLs were found in earlier runs, and they are fetched."""
+        self._sent.update(keys)
+
+    def resume(self) -> None:
+        """A session is resumed. Until `resumed`, this rank isn't passive."""
+        self._open += 1
+
+    def state(self) -> State | None:
+        """What this rank knows, if it has stopped in good order; it has no further use then.
+
+        None: only the logs have all of it. So it is after a stop that broke off a replay or a page,
+        with URLs held for a claim, and with an order or a mode that remembers more.
+        """
+        seen = self._seen
+        whole = not self._broken_off and not self._held and self._elsewhere == self._send
+        plain = type(self.bench.order) is BreadthFirst and self._sent is seen
+        if not (whole and plain and isinstance(seen, MemorySeen)):
+            return None
+        left = [*self._visiting.values(), *self.bench.drain()]
+        return State(
+            seen=array("Q", seen).tobytes(),
+            urls=[found.url for found in left],
+            hops=[found.hops for found in left],
+            chains={index: found.chain for index, found in enumerate(left) if found.chain},
+            watch=self.watch.tables(),
+            given=self._registrar.given,
+            learned=self.ownership.learned,
+            failures=self.bench.failures,
+        )
+
+    def restore(self, state: State) -> Iterator[None]:
+        """Be as the core that gave the state, in steps; after the first one, visits may begin."""
+        self._seen.update(array("Q", state.seen))
+        self.watch.restore(state.watch)
+        for site, rank in state.given.items():
+            self._registrar.recall(site, rank)
+        self.ownership.learned.update(state.learned)
+        self.bench.failures.update(state.failures)
+        for index, address in enumerate(state.urls):
+            if index % _STEP == 0:
+                yield
+            site, chain = self._sites.of(address), state.chains.get(index, ())
+            self.bench.enqueue(Found(url.key(address), address, site, state.hops[index], chain))
+        yield
+
+    def spend(self, pages: int) -> None:
+        """The session has had so many pages already."""
+        self._quota.spend(pages)
+
+    def found_again(self, source: Found | None, links: Sequence[Link], now: float) -> None:
+        """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched."""
+        if source is None:
+            page = _Page(None, 0, again=True)
+        elif links and links[0].flags & REDIRECT:
+            page = _Page(source, source.hops, (*source.chain, source.key), again=True)
+        else:
+            page = _Page(source, source.hops + 1, again=True)
+        self._admit(links, page, now)
+
+    def resumed(self, *, wholly: bool) -> None:
+        """What was found in earlier runs has been admitted; if not wholly, for a stop."""
+        self._open -= 1
+        self.abandoned += not wholly
+        self._broken_off |= not wholly
+
+    def follows(self, hops: int) -> bool:
+        """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
+        return hops < self._max_hops and not 0 < self.watch.max_depth <= hops
+
+    def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
+        """As the registrar of these sites, whose part in an earlier run is given: their parts now.
+
+        They stay with the rank of that part, if there is such a part, else they are `claimant`'s.
+        """
+        table = self.ownership.rank_of_part
+        settled = {}
+        for site, part in claims.items():
+            owner = self._registrar.recall(site, table[part] if part < len(table) else claimant)
+            settled[site] = table.index(owner)
+            self.ownership.learn(site, settled[site])
+        return settled
 
     def introduced(self, links: Iterable[Link], now: float) -> None:
         """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
-        nowhere = _Page(None, 0)
-        for link in links:
-            if not link.flags & OUT_OF_SCOPE:
-                self._admit(link, nowhere, now)
+        self._admit(links, _Page(None, 0), now)
 
     def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
         """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
 
         A redirect is no hop. Its chain is that of its source with the source added.
         """
-        for _ in self._discovered(source, links, now):
-            pass
+        page = self._page(source, links)
+        if page is not None:
+            self._admit(links, page, now)
+            if self.bench.order.wants_links:
+                self._show_order(source, links)
 
-    def _discovered(self, source: Found, links: Sequence[Link], now: float) -> Iterator[None]:
+    def _page(self, source: Found, links: Sequence[Link]) -> _Page | None:
+        """Where these links were found, unless that is too far from a seed to follow them."""
         if links and links[0].flags & REDIRECT:
-            page = _Page(source, source.hops, (*source.chain, source.key))
-        elif source.hops >= self._max_hops or (links and self.watch.too_deep(source.hops)):
-            return
-        else:
-            page = _Page(source, source.hops + 1)
-        for number, link in enumerate(links, start=1):
-            if not link.flags & OUT_OF_SCOPE:
-                self._admit(link, page, now)
-            if number % _STEP == 0:
-                yield
+            return _Page(source, source.hops, (*source.chain, source.key))
+        if source.hops >= self._max_hops:
+            return None
+        if 0 < self.watch.max_depth <= source.hops and links and self.watch.too_deep(source.hops):
+            return None
+        return _Page(source, source.hops + 1)
+
+    def _show_order(self, source: Found, links: Sequence[Link]) -> None:
+        """Let the order of the frontier see the links of a page."""
+        followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
+        self.bench.fetched(source, [key for key in followed if key not in self._replicated])
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Take a message of another rank. Notes aren't the core's."""
         assert not isinstance(message, Note)
         if isinstance(message, Batch):
-            self.traffic.batches_received += 1
-            self._open_batch(sender, message, now)
+            if self._arrivals[sender].is_new(message.number):
+                self.traffic.batches_received += 1
+                self._open_batch(sender, message, now)
         elif isinstance(message, Report):
             self._collect(sender, message)
         else:
             self._termination.conclude(message)
 
-    def _admit(self, link: Link, page: _Page, now: float) -> None:
-        """The door."""
-        if link.key in self._replicated:
-            return
-        owner = self.ownership.owner(link)
-        if owner is None:
-            owner = self._claim(link, page, now)
+    def _admit(self, links: Iterable[Link], page: _Page, now: float) -> None:
+        """The door. A link that has been seen costs a few look-ups and no call."""
+        rank, seen, replicated = self.rank, self._seen, self._replicated
+        owners, counts = self.ownership.rank_of_site, self.bench.order.counts
+        for link in links:
+            key, address, site, flags = link
+            if flags & OUT_OF_SCOPE or key in replicated:
+                continue
+            owner = owners.get(site)
             if owner is None:
-                return
-        if owner == self.rank:
-            if self._seen.add(link.key):
-                found = Found(link.key, link.url, link.site, page.hops, page.chain)
-                self._take(found, page.source)
-        else:
-            self._send(owner, link, page, now)
+                owner = self.ownership.owner(link)
+                if owner is None:
+                    owner = self._claim(link, page, now)
+                    if owner is None:
+                        continue
+            if owner != rank:
+                self._elsewhere(owner, link, page, now)
+            elif key not in seen:
+                seen.add(key)
+                self._take(Found(key, address, site, page.hops, page.chain), page.source)
+            elif counts:
+                self.bench.linked(key)
 
-    def _take(self, found: Found, source: Found | None) -> None:
+    def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
         if self.watch.admit(found, source):
-            self.bench.enqueue(found)
+            self.bench.enqueue(found, links, self.watch.is_poor(found))
+
+    # --- what another rank owns ---------------------------------------------------------------
+
+    def _drop(self, owner: int, link: Link, page: _Page, now: float) -> None:
+        traffic = self._recounted if page.again else self.traffic
+        traffic.inter_part_links += 1
+        traffic.dropped_links += 1
+
+    def _set_aside(self, owner: int, link: Link, page: _Page, now: float) -> None:
+        traffic = self._recounted if page.again else self.traffic
+        traffic.inter_part_links += 1
+        if link.key not in self._seen:
+            self._seen.add(link.key)
+            found = Found(link.key, link.url, link.site, page.hops, page.chain)
+            if self.watch.admit(found, page.source):
+                self._aside.append(found)
+
+    def _cross_over(self, now: float) -> None:
+        """Take up URLs set aside, oldest first, until one can be fetched now.
+
+        Only while all of this rank's own pages are dealt with, and few at a time: own pages may
+        turn up with any of them.
+        """
+        bench, abroad = self.bench, self._abroad
+        while self._aside and bench.waiting + self._open == len(abroad) < self._most_abroad:
+            due = bench.next_time()
+            if due is not None and due <= now:
+                return
+            found = self._aside.popleft()
+            abroad.add(found.key)
+            bench.enqueue(found)
 
     def _send(self, owner: int, link: Link, page: _Page, now: float) -> None:
-        traffic = self.traffic
+        traffic = self._recounted if page.again else self.traffic
         traffic.inter_part_links += 1
         if page.source is not None and owner not in page.others:
-            page.others.add(owner)
+            page.others += (owner,)
             traffic.messages_page_part += 1
             traffic.site_part.add((page.source.site, owner))
         if self._outboxes.count_again(owner, link.key):
             return
-        if self._sent.add(link.key):
+        new = link.key not in self._sent
+        self._sent.add(link.key)
+        if new:
+            traffic.transmissions_target_part += 1
+        if new or self.bench.order.counts:  # its owner wants to know of every back-link
             found = Found(link.key, link.url, link.site, page.hops, page.chain)
-            self._outboxes.open(owner, now, self.pages).add(found)
+            self._outboxes.add(owner, found, now, self.pages)
             traffic.inter_part_urls += 1
 
     # --- sites that no table knows ------------------------------------------------------------
@@ -227,7 +415,7 @@ class Core:
     def _learn(self, site: str, part: int, now: float) -> None:
         self.ownership.learn(site, part)
         for link, page in self._held.pop(site, ()):
-            self._admit(link, page, now)
+            self._admit([link], page, now)
 
     # --- batches ------------------------------------------------------------------------------
 
@@ -240,15 +428,18 @@ class Core:
         for site, part in batch.grants.items():
             self._learn(site, part, now)
         for index, address in enumerate(batch.urls):
-            key = url.key(address)
-            if not self._seen.add(key):
+            key, links = url.key(address), batch.counts[index]
+            if key in self._seen:
+                if self.bench.order.counts:
+                    self.bench.linked(key, links)
                 continue
+            self._seen.add(key)
             site, chain = self._sites.of(address), batch.chains.get(index, ())
             found = Found(key, address, site, batch.hops[index], chain)
             if self.ownership.part(found) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self.ownership.home, now)
-            self._take(found, None)
+            self._take(found, None, links)
         if batch.stop:
             self.stopping = True
         if batch.ask:
@@ -261,17 +452,21 @@ class Core:
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
-        self._return_quota(now)
-        dry = not self._open and (not self.bench.waiting or self.stopping or self._starved)
-        batches: list[tuple[int, Message]] = [
-            (rank, outbox.batch(self.bench.enqueued))
-            for rank, outbox in self._outboxes.due(now, self.pages, everything=dry)
+        if 1 <= self._allowance < inf:
+            self._return_quota(now)
+        dry = not self._open and (not self.waiting or self.stopping or self._starved)
+        due = self._outboxes.due(now, self.pages, everything=dry)
+        messages: list[tuple[int, Message]] = [
+            (rank, outbox.batch(self.bench.enqueued, next(self._numbers[rank])))
+            for rank, outbox in due
         ]
-        self.traffic.batches_sent += len(batches)
+        self.traffic.batches_sent += len(due)
         if dry and (not self._held or self.stopping):
             self._report()
-        control, self._control = self._control, []
-        return batches + control
+        if self._control:
+            messages += self._control
+            self._control = []
+        return messages
 
     def next_time(self) -> float | None:
         """When `tick` will have something to do, unless something happens before."""
@@ -283,6 +478,8 @@ class Core:
         """A visit that may begin now, within the page quota."""
         if self.stopping:
             return None
+        if self._aside:
+            self._cross_over(now)
         if self._allowance < 1:
             if self.bench.waiting and not self._asked:
                 self._asked = True
@@ -290,18 +487,19 @@ class Core:
                     self._quota.ask(0)
                     self._share_quota(now)
                 else:
-                    self._outboxes.open(0, now, self.pages).ask = True
+                    self._outboxes.open(0, now, self.pages, urgent=True).ask = True
             if self._allowance < 1:
                 return None
         visit = self.bench.acquire(now)
         if visit is not None:
+            self._visiting[visit.found.key] = visit.found
             self._open += 1
             self._allowance -= 1
         return visit
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the site isn't to be asked for this URL after all, if so."""
-        if self.bench.has_given_up(visit.failures):
+        if visit.failures and self.bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
         if self.watch.is_full(visit.found.site):
             return Failure.SITE_FULL
@@ -311,13 +509,13 @@ class Core:
         """Whether a visit may go to the address of its host; else it has been given back."""
         free = self.bench.locate(visit, address, now)
         if not free:
-            self._put_back()
+            self._put_back(visit)
         return free
 
     def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
         """Give back a visit that asked its site for something else: its URL is still to be had."""
         self.bench.put_back(visit, now, crawl_delay_s=crawl_delay_s)
-        self._put_back()
+        self._put_back(visit)
 
     def fail(
         self,
@@ -342,27 +540,38 @@ class Core:
         )
         if again:
             self.retries += 1
-            self._put_back()
+            self._put_back(visit)
         return not again
 
-    def _put_back(self) -> None:
+    def _put_back(self, visit: Visit) -> None:
+        del self._visiting[visit.found.key]
         self._open -= 1
         self._allowance += 1
 
     def stored(
         self, row: PageRow, links: Sequence[Link], found: Found, now: float
     ) -> Iterator[None]:
-        """A visit has been released and its row stored: admit its links, unless it is a trap's.
+        """A visit has been released and its row stored: admit its links.
 
         In steps, for pages with very many links; to be gone through to the end.
         """
-        if self.watch.stored(row):
-            yield from self._discovered(found, links, now)
-        self.finish(response=row.status is not None)
+        page = self._page(found, links)
+        if page is not None:
+            for at in range(0, len(links), _STEP):
+                if at:
+                    yield
+                self._admit(links[at : at + _STEP], page, now)
+            if self.bench.order.wants_links:
+                self._show_order(found, links)
+        self.finish(found, response=row.status is not None)
 
-    def finish(self, *, response: bool) -> None:
+    def finish(self, found: Found, *, response: bool) -> None:
         """A visit has been released, its row stored, its links admitted."""
+        del self._visiting[found.key]
         self._open -= 1
+        if self._abroad and found.key in self._abroad:
+            self._abroad.remove(found.key)
+            self.traffic.inter_part_pages += response
         if response:
             self.pages += 1
         else:
@@ -374,12 +583,28 @@ class Core:
             self.stopping = True
             for rank in range(self._ranks):
                 if rank != self.rank:
-                    self._outboxes.open(rank, now, self.pages).stop = True
+                    self._outboxes.open(rank, now, self.pages, urgent=True).stop = True
+
+    def abandon(self, *, in_order: bool) -> None:
+        """Drop the visits that are open: the crawl stops, and their URLs are left for a resume.
+
+        `in_order`: the links of every row that is stored have been admitted.
+        """
+        assert self.stopping
+        self._broken_off |= not in_order
+        self.abandoned += self._open
+        self._open = 0
+
+    @property
+    def waiting(self) -> int:
+        """URLs that this rank has still to fetch."""
+        return self.bench.waiting + len(self._aside)
 
     @property
     def complete(self) -> bool:
         """Whether this rank has dealt with every URL it knows of."""
-        return not (self.bench.waiting or self._open or self._held or len(self._outboxes))
+        waiting = self.waiting or self.abandoned
+        return not (waiting or self._open or self._held or len(self._outboxes))
 
     # --- page quota ---------------------------------------------------------------------------
 
@@ -394,10 +619,10 @@ class Core:
                 self._allowance += pages
                 self._asked = False
             else:
-                self._outboxes.open(rank, now, self.pages).allow += pages
+                self._outboxes.open(rank, now, self.pages, urgent=True).allow += pages
 
     def _return_quota(self, now: float) -> None:
-        if self._open or self.bench.waiting or not 1 <= self._allowance < inf:
+        if self._open or self.waiting:
             return
         pages, self._allowance = int(self._allowance), 0
         if self.rank == 0:
@@ -407,7 +632,7 @@ class Core:
             self._quota.give_back(pages)
             self._share_quota(now)
         else:
-            self._outboxes.open(0, now, self.pages).returned += pages
+            self._outboxes.open(0, now, self.pages, urgent=True).returned += pages
 
     # --- the end ------------------------------------------------------------------------------
 

@@ -8,13 +8,13 @@ import asyncio
 import json
 import sys
 import time
-from collections.abc import Sequence
 from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
 from crawler import agent, config, mpi, url
 from crawler.demoweb import DemoWeb, outside_mpi, serve
+from crawler.report import comparison
 
 _SEED = 1
 
@@ -39,7 +39,8 @@ async def run() -> int:
             served, folder / "second", {"scheme": "part-vector", "part_vector": str(vector)}
         )
     if mpi.RANK == 0 and first and second:
-        _show(first, second, predicted)
+        columns = {"site-hash": first, "part vector": second, "as predicted": predicted}
+        _say("\n" + comparison(columns), sys.stdout)
         _say(f"\nsessions  {folder / 'first'}\n          {folder / 'second'}", sys.stdout)
     return 0
 
@@ -86,31 +87,6 @@ async def _partition(directory: Path, out: Path) -> dict[str, Any]:
         raise RuntimeError(f"the partitioning job ended with {job.returncode}")
     plans: list[dict[str, Any]] = json.loads(output)
     return plans[0]
-
-
-_ROWS: Sequence[tuple[str, str, str]] = (
-    ("pages", "pages", "{:,}"),
-    ("overlap", "overlap", "{:.3f}"),
-    ("coverage", "coverage", "{:.3f}"),
-    ("inter-part URLs a page", "communication_overhead", "{:.3f}"),
-    ("messages (page, part)", "messages_page_part", "{:,}"),
-    ("messages (site, part)", "messages_site_part", "{:,}"),
-    ("transmissions (target, part)", "transmissions_target_part", "{:,}"),
-    ("imbalance of bytes", "imbalance_bytes", "{:.1%}"),
-    ("imbalance of requests", "imbalance_requests", "{:.1%}"),
-    ("pages/s", "pages_per_second", "{:,.0f}"),
-)
-
-
-def _show(first: dict[str, Any], second: dict[str, Any], predicted: dict[str, Any]) -> None:
-    lines = [f"\n{'':28}  {'site-hash':>12}  {'part vector':>12}  {'as predicted':>12}"]
-    for name, key, form in _ROWS:
-        cells = [
-            form.format(measures[key]) if measures.get(key) is not None else "-"
-            for measures in (first, second, predicted)
-        ]
-        lines.append(f"{name:28}" + "".join(f"  {cell:>12}" for cell in cells))
-    _say("\n".join(lines), sys.stdout)
 
 
 def _say(text: str, stream: Any = None) -> None:

@@ -7,6 +7,7 @@ depends on their arrival; the other messages aren't.
 
 from collections.abc import Iterator
 from dataclasses import dataclass, field
+from math import inf
 
 import msgspec
 import zstandard
@@ -31,6 +32,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     allow: int = 0  # page quota, from rank 0
     returned: int = 0  # page quota not needed, to rank 0
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
+    number: int = 0  # of the batches from this sender to this receiver
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):
@@ -92,7 +94,8 @@ def decode(data: bytes) -> Message:
 class Outbox:
     """What waits to go to one rank."""
 
-    found: dict[int, tuple[Found, int]] = field(default_factory=dict)  # with back-link counts
+    found: dict[int, Found] = field(default_factory=dict)  # by key
+    more: dict[int, int] = field(default_factory=dict)  # links to them beyond the first, by key
     size: int = 0  # bytes of the URLs
     claims: list[str] = field(default_factory=list)
     grants: dict[str, int] = field(default_factory=dict)
@@ -103,23 +106,13 @@ class Outbox:
     born: float | None = None  # when the first thing was put
     born_page: int = 0  # pages fetched by then
 
-    def add(self, found: Found) -> None:
-        """Add a URL that isn't in it."""
-        self.found[found.key] = (found, 1)
-        self.size += len(found.url) + 1
-
-    @property
-    def urgent(self) -> bool:
-        """A rank may stand still for want of this."""
-        return self.ask or self.stop or bool(self.allow or self.returned)
-
-    def batch(self, load: int) -> Batch:
-        entries = list(self.found.values())
+    def batch(self, load: int, number: int) -> Batch:
+        entries, more = self.found.values(), self.more
         return Batch(
-            urls=[found.url for found, _ in entries],
-            counts=[count for _, count in entries],
-            hops=[found.hops for found, _ in entries],
-            chains={i: found.chain for i, (found, _) in enumerate(entries) if found.chain},
+            urls=[found.url for found in entries],
+            counts=[1 + more.get(key, 0) for key in self.found],
+            hops=[found.hops for found in entries],
+            chains={i: found.chain for i, found in enumerate(entries) if found.chain},
             claims=self.claims,
             grants=self.grants,
             load=load,
@@ -127,6 +120,7 @@ class Outbox:
             allow=self.allow,
             returned=self.returned,
             stop=self.stop,
+            number=number,
         )
 
 
@@ -137,56 +131,95 @@ class Outboxes:
         self._exchange = exchange
         self._boxes = [Outbox() for _ in range(ranks)]
         self._filled: dict[int, Outbox] = {}  # by rank, in order of age
-        self._changed = False  # something has been put in since `due` looked
+        self._full: dict[int, Outbox] = {}  # those that needn't get any older
+        # When the oldest is due, by time and by pages; looked at after every event.
+        self._due_time = self._due_page = inf
 
-    def open(self, rank: int, now: float, pages: int) -> Outbox:
-        """The outbox of a rank, to put something in. `pages`: fetched so far by the sender."""
+    def open(self, rank: int, now: float, pages: int, *, urgent: bool = False) -> Outbox:
+        """The outbox of a rank, to put something in. `pages`: fetched so far by the sender.
+
+        `urgent`: the rank may stand still for want of it.
+        """
         box = self._boxes[rank]
         if box.born is None:
             box.born, box.born_page = now, pages
             self._filled[rank] = box
-        self._changed = True
+            if len(self._filled) == 1:
+                self._look()
+        if urgent:
+            self._full[rank] = box
         return box
+
+    def add(self, rank: int, found: Found, now: float, pages: int) -> None:
+        """Put in a URL that isn't in the outbox of the rank."""
+        box = self.open(rank, now, pages)
+        box.found[found.key] = found
+        box.size += len(found.url) + 1
+        if box.size >= self._exchange.batch_bytes:
+            self._full[rank] = box
 
     def count_again(self, rank: int, key: int) -> bool:
         """Count one more link to a URL, if it waits in the outbox of that rank."""
-        found = self._boxes[rank].found
-        waiting = found.get(key)
-        if waiting is None:
+        box = self._boxes[rank]
+        if key not in box.found:
             return False
-        found[key] = (waiting[0], waiting[1] + 1)
+        box.more[key] = box.more.get(key, 0) + 1
         return True
 
     def __len__(self) -> int:
         return len(self._filled)
 
     def due(self, now: float, pages: int, *, everything: bool) -> list[tuple[int, Outbox]]:
-        """Take out the boxes whose batch must leave now. Called after every event, so it is lazy:
-        urgency and size are looked at after a change only, and ages from the oldest on."""
-        ready = []
-        if everything:
-            ready = list(self._filled)
-        elif self._changed:
-            full = self._exchange.batch_bytes
-            ready = [r for r, box in self._filled.items() if box.size >= full or box.urgent]
-        self._changed = False
+        """Take out the boxes whose batch must leave now."""
+        ready = self._filled if everything else self._full
+        if not ready and now < self._due_time and pages < self._due_page:
+            return []  # as after most events
+        leaving = dict(ready)
         for rank, box in self._filled.items():
-            if now < self._too_old(box) and pages - box.born_page < self._exchange.batch_pages:
+            if now < self._too_old(box) and pages < self._too_many(box):
                 break
-            if rank not in ready:
-                ready.append(rank)
-        taken = [(rank, self._filled.pop(rank)) for rank in ready]
-        for rank in ready:
+            leaving[rank] = box
+        for rank in leaving:
+            del self._filled[rank]
             self._boxes[rank] = Outbox()
-        return taken
+        self._full.clear()
+        self._look()
+        return list(leaving.items())
 
     def next_time(self) -> float | None:
         """When the oldest batch gets too old."""
-        return next(map(self._too_old, self._filled.values()), None)
+        return self._due_time if self._filled else None
+
+    def _look(self) -> None:
+        """See which box is the oldest now."""
+        oldest = next(iter(self._filled.values()), None)
+        self._due_time = inf if oldest is None else self._too_old(oldest)
+        self._due_page = inf if oldest is None else self._too_many(oldest)
 
     def _too_old(self, box: Outbox) -> float:
         assert box.born is not None
         return box.born + self._exchange.max_delay_s
+
+    def _too_many(self, box: Outbox) -> int:
+        return box.born_page + self._exchange.batch_pages
+
+
+class Arrivals:
+    """The batches of one sender that have come. They may overtake each other, and come again."""
+
+    def __init__(self) -> None:
+        self._before = 0  # all with lower numbers have come
+        self._beyond: set[int] = set()
+
+    def is_new(self, number: int) -> bool:
+        """Note a batch; whether it comes for the first time."""
+        if number < self._before or number in self._beyond:
+            return False
+        self._beyond.add(number)
+        while self._before in self._beyond:
+            self._beyond.remove(self._before)
+            self._before += 1
+        return True
 
 
 # --- page quota -------------------------------------------------------------------------------
@@ -206,6 +239,10 @@ class Quota:
         self._left = pages
         self._ranks = ranks
         self._waiting: dict[int, None] = {}  # in order of asking
+
+    def spend(self, pages: int) -> None:
+        """Earlier runs of the session have fetched so many."""
+        self._left = max(0, self._left - pages)
 
     def ask(self, rank: int) -> None:
         self._waiting[rank] = None
@@ -260,8 +297,9 @@ class Termination:
 
     def collect(self, rank: int, report: Report) -> Sums | None:
         """At rank 0: take a report; the sums for everybody once all have come."""
-        assert report.wave == self.wave, (report, self.wave)
-        assert rank not in self._reports, report
+        assert report.wave <= self.wave, (report, self.wave)
+        if report.wave < self.wave or rank in self._reports:
+            return None  # it came before
         self._reports[rank] = report
         if len(self._reports) < self._ranks:
             return None
@@ -275,7 +313,9 @@ class Termination:
 
     def conclude(self, sums: Sums) -> None:
         """Close the open wave."""
-        assert sums.wave == self.wave, (sums, self.wave)
+        assert sums.wave <= self.wave, (sums, self.wave)
+        if sums.wave < self.wave:
+            return  # they came before
         self.ended = self._received_before == sums.sent
         self._received_before = sums.received
         self._joined = False

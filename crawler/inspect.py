@@ -16,7 +16,7 @@ from crawler.ports import Failure, FetchError, Found, UserError
 from crawler.reading import REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
 from crawler.scope import Scope
-from crawler.session import digest
+from crawler.session import digest, read_seeds
 
 
 async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
@@ -42,7 +42,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
     redirects: list[dict[str, Any]] = []
     result: dict[str, Any] = {"url": address, "redirects": redirects}
     try:
-        target = url.normalise(address)
+        target = _normalised(settings, address)
     except url.BadUrlError:
         return {**result, "error": Failure.BAD_URL.value}
     reader = Reader(settings, _scope(settings, target))
@@ -77,9 +77,15 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
     }
 
 
+def _normalised(settings: config.Config, address: str) -> str:
+    """As a seed. Raises BadUrlError."""
+    normalised, fold = url.normalise(address), settings.normalise.folding()
+    return fold(normalised) if fold else normalised
+
+
 def _scope(settings: config.Config, address: str) -> Scope:
     """By the seeds of the configuration, or without any by the address alone."""
-    seeds = [url.normalise(seed) for seed in settings.session.seeds] or [address]
+    seeds = read_seeds(settings) or [address]
     return make_scope(settings, seeds, time.gmtime().tm_year)
 
 
@@ -98,11 +104,9 @@ async def explain(
     `offline`: robots.txt isn't asked for; unless there is a `robots_file`, robots is null then.
     """
     try:
-        normalised = url.normalise(address)
+        normalised = _normalised(settings, address)
     except url.BadUrlError:
         return {"url": address, "normalised": None, "why": "not an http or https URL"}
-    fold = settings.normalise.folding()
-    normalised = fold(normalised) if fold else normalised
     scope = _scope(settings, normalised)
     verdict = scope.judge(normalised)
     rules = await _rules(settings, normalised, robots_file, offline=offline)
@@ -114,6 +118,8 @@ async def explain(
         why = f"not fetched: {verdict.rule}"
     elif rules is not None and not rules.allows(normalised):
         why = "not fetched: robots.txt forbids it"
+    elif settings.session.mode == "independent":
+        part, why = None, "fetched by each rank that finds it: session.mode = 'independent'"
     elif part is None:
         why = (
             f"unlisted in the part vector: goes by assignment.unlisted ="

@@ -14,14 +14,17 @@ costs at most `_IDLE_POLL_S` of latency, a forged one a look in vain.
 
 import asyncio
 import contextlib
+import fcntl
 import os
 import socket
+import struct
 import sys
 import time
 import traceback
 from collections import deque
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
+from ipaddress import IPv4Address, IPv4Interface
 from typing import Any, Final, NoReturn, TypeVar
 
 import mpi4py
@@ -51,7 +54,7 @@ if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
         f" this Python's MPI library, {MPI.get_vendor()[0]}"
     )
 
-_MESSAGE, _BCAST, _GATHER = range(3)  # tags
+_MESSAGE, _BCAST, _GATHER, _ALL = range(4)  # tags
 
 _WINDOW = 4  # messages in flight to one rank
 _CELLS = 64  # MPICH's shared memory starves when more than this many messages wait for one rank
@@ -62,6 +65,8 @@ _BURST = 32  # messages taken in one go, between two turns of the event loop
 _SHORTEST_S = 0.001
 _BUSY_POLL_S = 0.008  # longest while requests are in flight: MPI moves them only when called
 _IDLE_POLL_S = 0.1  # longest otherwise: the bell wakes us
+_LOOPBACK = "127.0.0.1"
+_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B  # of Linux; elsewhere all ranks share a host
 _LAST_WORDS_S = 0.3  # for the launcher to pass on what an aborting rank has said
 _MEETING_POLL_S = 0.02  # longest while ranks wait for each other outside of a crawl
 
@@ -101,18 +106,21 @@ class MpiTransport:
         host, neighbours = node.bcast(self.rank), node.size  # a host goes by its lowest rank
         node.Free()
         alone = neighbours == self.size
+        networks = [] if alone else _networks()
         self._bell = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._bell.setblocking(False)
-        self._bell.bind(("127.0.0.1" if alone else "", 0))
-        lan_address = "127.0.0.1" if alone else _lan_address()
-        cards = self._comm.allgather((host, lan_address, self._bell.getsockname()[1]))
+        self._bell.bind((_LOOPBACK if alone else "", 0))
+        cards = self._comm.allgather((host, networks, self._bell.getsockname()[1]))
         self._peers = [
             _Peer(
                 remote=its_host != host,
-                bell=(address if its_host != host else "127.0.0.1", port),
+                bell=(
+                    meeting_address(networks, its_networks) if its_host != host else _LOOPBACK,
+                    port,
+                ),
                 window=_WINDOW if its_host != host else max(1, min(_WINDOW, _CELLS // neighbours)),
             )
-            for its_host, address, port in cards
+            for its_host, its_networks, port in cards
         ]
         self._loop = asyncio.get_running_loop()
         self._loop.add_reader(self._bell.fileno(), self._rung)
@@ -243,16 +251,34 @@ class MpiTransport:
         self._awake.clear()
 
 
-def _lan_address() -> str:
-    """The address by which other hosts most likely reach this one; a wrong guess costs latency."""
+def _networks() -> list[IPv4Interface]:
+    """This host's addresses with their networks, that of its name first; loopback isn't one."""
+    found = []
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
+        for _, name in socket.if_nameindex():
+            request = struct.pack("256s", name.encode())
+            with contextlib.suppress(OSError):  # this one has no address
+                address, mask = (
+                    socket.inet_ntoa(fcntl.ioctl(any_socket, code, request)[20:24])
+                    for code in (_SIOCGIFADDR, _SIOCGIFNETMASK)
+                )
+                found.append(IPv4Interface(f"{address}/{mask}"))
+    name_address = ""
     with contextlib.suppress(OSError):
-        address = socket.gethostbyname(MPI.Get_processor_name())
-        if not address.startswith("127."):
-            return address
-    with contextlib.suppress(OSError), socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as probe:
-        probe.connect(("198.51.100.1", 9))  # sends nothing; the routing table picks our side
-        return str(probe.getsockname()[0])
-    return "127.0.0.1"
+        name_address = socket.gethostbyname(MPI.Get_processor_name())
+    found.sort(key=lambda interface: str(interface.ip) != name_address)
+    return [interface for interface in found if not interface.is_loopback]
+
+
+def meeting_address(mine: Sequence[IPv4Interface], theirs: Sequence[IPv4Interface]) -> str:
+    """Where to ring at another host: its address in a network that both are in, or its first.
+
+    A wrong one costs latency. An address that both have is that of a bridge within each of them.
+    """
+    own = {interface.ip for interface in mine}
+    others = [interface.ip for interface in theirs if interface.ip not in own]
+    near = [ip for ip in others if any(ip in interface.network for interface in mine)]
+    return str((near or others or [IPv4Address(_LOOPBACK)])[0])
 
 
 # Set-up and end. Every rank calls these in the same order. While one rank works for minutes before
@@ -281,6 +307,15 @@ async def gather(value: T) -> list[T]:
         return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
     await _until(MPI.COMM_WORLD.isend(value, 0, _GATHER).Test)
     return []
+
+
+async def alltoall(values: Sequence[T]) -> list[T]:
+    """Give the value at each index to that rank; what the ranks have given to this one. Pickled."""
+    peers = [rank for rank in range(SIZE) if rank != RANK]
+    requests = [MPI.COMM_WORLD.isend(values[rank], rank, _ALL) for rank in peers]
+    received = [values[RANK] if rank == RANK else await _take(rank, _ALL) for rank in range(SIZE)]
+    await _until(lambda: MPI.Request.Testall(requests))
+    return received
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:

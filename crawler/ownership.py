@@ -1,7 +1,8 @@
 """Ownership: which part a URL belongs to, and which rank holds the part.
 
 A scheme is a pure look-up. `Ownership` adds what a rank learns during a session: sites that the
-part vector lacks and that a registrar has given away (`unlisted = "claim"`).
+part vector lacks and that a registrar has given away (`unlisted = "claim"`). With
+`session.mode = "independent"` there is no partition: every rank owns all that it finds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -63,6 +64,7 @@ class Hierarchical:
     """The longest suffix of the host that the table names; other hosts by site hash."""
 
     def __init__(self, suffixes: Mapping[str, int], parts: int) -> None:
+        """Raises UserError for a part that there isn't."""
         for suffix, part in suffixes.items():
             if part >= parts:
                 raise UserError(
@@ -91,14 +93,15 @@ class Hierarchical:
 def make_scheme(assignment: config.Assignment, ranks: int) -> Scheme:
     """The configured scheme. The hash schemes have as many parts as there are ranks.
 
-    Raises UserError for a part vector that can't be read or has fewer parts than there are ranks.
+    Raises UserError for a file that can't be read, a table with parts that there aren't, and a part
+    vector with fewer parts than there are ranks.
     """
     if assignment.scheme == "url-hash":
         return UrlHash(ranks)
     if assignment.scheme == "site-hash":
         return SiteHash(ranks)
     if assignment.scheme == "hierarchical":
-        return Hierarchical(assignment.suffixes, ranks)
+        return Hierarchical(_suffixes(assignment), ranks)
     try:
         vector = PartVector.open(Path(assignment.part_vector))
     except (PartVectorError, OSError) as error:
@@ -109,6 +112,27 @@ def make_scheme(assignment: config.Assignment, ranks: int) -> Scheme:
             f" {ranks} ranks; start at most {vector.parts} ranks, or build one with -k {ranks}"
         )
     return vector
+
+
+def _suffixes(assignment: config.Assignment) -> dict[str, int]:
+    """The table of suffixes, with that of the file; no suffix may stand in both, or twice."""
+    table, name = dict(assignment.suffixes), assignment.suffixes_file
+    if not name:
+        return table
+    where = f"assignment.suffixes_file = {name!r}"
+    try:
+        lines = Path(name).read_text("utf-8").splitlines()
+    except (OSError, UnicodeDecodeError) as error:
+        raise UserError(f"{where}: {error}; a text file is needed") from None
+    for number, line in enumerate(lines, start=1):
+        words = line.partition("#")[0].split()
+        if words:
+            if len(words) != 2 or not words[1].isdecimal():
+                raise UserError(f"{where}: line {number}: needed is a suffix and a part: uk 1")
+            if words[0] in table:
+                raise UserError(f"{where}: line {number}: {words[0]} has a part already")
+            table[words[0]] = int(words[1])
+    return table
 
 
 def place_parts(scheme: Scheme, ranks: int) -> list[int]:
@@ -132,27 +156,36 @@ class Ownership:
         scheme: Scheme,
         rank_of_part: Sequence[int],
         unlisted: str = "claim",
+        mode: str = "exchange",
     ) -> None:
+        """`unlisted`, `mode`: see config. Claims are answered by messages, and only exchange mode
+        has those; elsewhere `claim` is `site-hash`."""
         if len(rank_of_part) != scheme.parts:
             raise ValueError(f"{len(rank_of_part)} ranks given for {scheme.parts} parts")
         self.rank = rank
         self.rank_of_part = tuple(rank_of_part)
         self.home = self.rank_of_part.index(rank)  # the part that takes sites found in no table
+        # The owners of sites that have one, as far as they have been asked for.
+        self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
+        self._independent = mode == "independent"
+        self._whole_sites = self._independent or not _splits_sites(scheme)
         # New pages of a site in several parts go by their directory, so the text is needed.
         self._by_directory = (
             scheme if isinstance(scheme, PartVector) and scheme.has_directories else None
         )
-        self._unlisted = unlisted
+        self._unlisted = "site-hash" if unlisted == "claim" and mode != "exchange" else unlisted
         self._registrars = SiteHash(scheme.parts)
-        self._learned: dict[str, int] = {}
+        self.learned: dict[str, int] = {}  # the parts of unlisted sites
 
     def part(self, place: Located) -> int | None:
         """The part of a URL; None while the site has to be claimed first."""
+        if self._independent:
+            return self.home
         part = self._listed(place)
         if part is not None:
             return part
-        part = self._learned.get(place.site)
+        part = self.learned.get(place.site)
         if part is not None or self._unlisted == "claim":
             return part
         if self._unlisted == "discoverer":
@@ -162,7 +195,12 @@ class Ownership:
     def owner(self, place: Located) -> int | None:
         """The rank that owns a URL; None while the site has to be claimed first."""
         part = self.part(place)
-        return None if part is None else self.rank_of_part[part]
+        if part is None:
+            return None
+        rank = self.rank_of_part[part]
+        if self._whole_sites:
+            self.rank_of_site[place.site] = rank
+        return rank
 
     def _listed(self, place: Located) -> int | None:
         if self._by_directory is not None:
@@ -171,8 +209,8 @@ class Ownership:
 
     def learn(self, site: str, part: int) -> None:
         """Note whom the registrar gave an unlisted site. What is known doesn't change."""
-        if self._learned.setdefault(site, part) != part:
-            raise ValueError(f"{site} is in part {self._learned[site]} and now in {part}")
+        if self.learned.setdefault(site, part) != part:
+            raise ValueError(f"{site} is in part {self.learned[site]} and now in {part}")
 
     def registrar(self, site: str) -> int:
         """The rank that decides about an unlisted site, and that starts with its seeds."""
@@ -180,9 +218,18 @@ class Ownership:
 
     def starts(self, seed: Located) -> bool:
         """Whether a seed is this rank's to begin with: nobody has discovered it."""
+        if self._independent:
+            return True
         if self._listed(seed) is None:
             return self.registrar(seed.site) == self.rank
         return self.owner(seed) == self.rank
+
+
+def _splits_sites(scheme: Scheme) -> bool:
+    """Whether pages of one site may lie in several parts."""
+    if isinstance(scheme, PartVector):
+        return scheme.has_directories or len(scheme.url_keys) > 0
+    return isinstance(scheme, UrlHash)
 
 
 class Registrar:
@@ -196,16 +243,21 @@ class Registrar:
 
     def __init__(self, ranks: int) -> None:
         self.loads = [0] * ranks  # URLs that each rank has had to fetch, as last heard
-        self._given: dict[str, int] = {}
+        self.given: dict[str, int] = {}  # sites and their ranks
+
+    def recall(self, site: str, owner: int) -> int:
+        """The rank that owns a site of earlier runs: the first one named."""
+        self.loads[owner] += site not in self.given
+        return self.given.setdefault(site, owner)
 
     def grant(self, site: str, claimant: int) -> int:
         """The rank that owns the site from now on."""
-        owner = self._given.get(site)
+        owner = self.given.get(site)
         if owner is None:
             share = sum(self.loads) / len(self.loads)
             owner = claimant
             if self.loads[claimant] > self.SLACK * share + self.HEADROOM:
                 owner = self.loads.index(min(self.loads))
             self.loads[owner] += 1  # a URL at least, until more is heard
-            self._given[site] = owner
+            self.given[site] = owner
         return owner

@@ -11,6 +11,7 @@ by `core.stored`.
 """
 
 import asyncio
+import logging
 import time
 from asyncio import Queue
 from collections import Counter
@@ -18,7 +19,9 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from datetime import UTC
 from email.utils import parsedate_to_datetime
+from functools import partial
 from math import inf
+from typing import TypeVar
 
 from crawler import config, url
 from crawler.core import BUSY, Core
@@ -31,9 +34,9 @@ from crawler.ports import (
     Fetched,
     Fetcher,
     FetchError,
+    NoRoomError,
     PageRow,
     Repository,
-    Resolver,
     Response,
     Transport,
     Validators,
@@ -42,7 +45,12 @@ from crawler.reading import Reader
 from crawler.robots import RobotsCache, Rules
 from crawler.workbench import Visit
 
+T = TypeVar("T")
+
+_LOG = logging.getLogger("crawler")
 _BACKLOG_POLL_S = 0.005
+_ROOM_POLL_S = 1.0
+_TURN_S = 0.005
 
 
 class SystemClock:
@@ -70,6 +78,20 @@ class Alarm:
         if timer is not None:
             timer.cancel()
         self._event.clear()
+
+
+class _Turn:
+    """Time on the event loop for one stage. A round of the loop costs as much as a small page."""
+
+    def __init__(self, clock: Clock) -> None:
+        self._clock = clock
+        self._ends = 0.0
+
+    async def rest(self) -> None:
+        """Let the others have the loop, if the turn is over."""
+        if self._clock.now() >= self._ends:
+            await asyncio.sleep(0)
+            self._ends = self._clock.now() + _TURN_S
 
 
 class Wire:
@@ -197,7 +219,7 @@ async def busy_host_stage(
 
 async def dns_stage(
     to_resolve: Queue[Visit],
-    resolver: Resolver,
+    fetcher: Fetcher,
     core: Core,
     to_fetch: Queue[Visit],
     to_parse: Queue[Fetched],
@@ -208,14 +230,13 @@ async def dns_stage(
     while True:
         visit = await to_resolve.get()
         try:
-            addresses = await resolver.resolve(url.host(visit.found.url))
+            server = await fetcher.locate(visit.found.url)
         except FetchError as error:
             if core.fail(visit, error.failure, clock.now()):
                 await to_parse.put(_failed(visit, error.failure, clock, error.address))
             alarm.ring()
         else:
-            # Answers come in any order, but the server's name shall be the same every time.
-            if core.locate(visit, min(address for address, _ in addresses), clock.now()):
+            if core.locate(visit, server, clock.now()):
                 await to_fetch.put(visit)
             else:
                 alarm.ring()
@@ -227,6 +248,7 @@ async def fetch_stage(
     fetcher: Fetcher,
     recall: Callable[[int], Earlier | None],
     reader: Reader,
+    repository: Repository,
     core: Core,
     to_parse: Queue[Fetched],
     alarm: Alarm,
@@ -246,7 +268,9 @@ async def fetch_stage(
             if core.fail(visit, Failure.ROBOTS_UNREACHABLE, clock.now(), busy=busy):
                 await to_parse.put(_failed(visit, rules.unreachable, clock))
         elif asked:  # that was this visit's request
-            core.introduced(reader.sitemaps(authority, rules.sitemaps), clock.now())
+            if sitemaps := reader.sitemaps(authority, rules.sitemaps):
+                await _with_room(partial(repository.introduce, authority, sitemaps))
+                core.introduced(sitemaps, clock.now())
             core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
         elif not rules.allows(found.url):
             core.bench.release(visit, clock.now(), requested=False)
@@ -323,23 +347,47 @@ async def parse_stage(
     max_backlog_bytes: int,
     clock: Clock,
 ) -> None:
-    """Page to out-links; store both; hand the links to the core."""
+    """Page to out-links; store both; hand the links to the core.
+
+    As a full queue never makes it wait, it breaks off by the clock, for the others.
+    """
+    turn = _Turn(clock)
     while True:
         fetched = await to_parse.get()
         found = fetched.found
         for _ in reader.read(fetched):
-            await asyncio.sleep(0)
+            await turn.rest()
         part = core.ownership.part(found)
         assert part is not None, found
-        row = repository.append(fetched, part)
+        core.watch.compare(fetched)
+        row = await _with_room(partial(repository.append, fetched, part, core.watch.stored))
         tally.add(row)
         for _ in core.stored(row, fetched.links, found, clock.now()):
-            await asyncio.sleep(0)
+            await turn.rest()
         wire.deliver(core, clock.now())
         alarm.ring()
         while wire.backlog() > max_backlog_bytes:
             await asyncio.sleep(_BACKLOG_POLL_S)  # the receiver is slower than we are
-        await asyncio.sleep(0)  # a full queue never makes us wait, but the others have work
+        to_parse.task_done()
+        await turn.rest()
+
+
+async def _with_room(store: Callable[[], T]) -> T:
+    """What `store` returns, once there is room on the disk. Meanwhile the rank stands still: the
+    stages before this one fill up."""
+    waits = False
+    while True:
+        try:
+            stored = store()
+        except NoRoomError as error:
+            if not waits:
+                _LOG.warning("no room: %s; the crawl goes on here when there is some", error)
+            waits = True
+            await asyncio.sleep(_ROOM_POLL_S)
+        else:
+            if waits:
+                _LOG.warning("there is room again")
+            return stored
 
 
 async def exchange_stage(

@@ -4,7 +4,7 @@ The deciding part of an agent knows the outside only through these; `crawler.net
 `crawler.session` implement the protocols for real, `tests/fakes.py` for tests.
 """
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
@@ -21,6 +21,9 @@ PREV: Final = 16
 ALTERNATE: Final = 32
 FRAME: Final = 64
 OUT_OF_SCOPE: Final = 128  # recorded, never followed
+
+
+EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: resume with the same command
 
 
 class Link(NamedTuple):
@@ -49,6 +52,7 @@ class Failure(StrEnum):
     DNS_NOT_FOUND = "dns-not-found"
     DNS_FAILED = "dns-failed"
     PRIVATE_ADDRESS = "private-address"
+    NO_CONTACT = "no-contact"  # a public address, while fetch.contact is unset
     UNREACHABLE = "unreachable"
     REFUSED = "connection-refused"
     CONNECT_TIMEOUT = "connect-timeout"
@@ -82,12 +86,17 @@ class UserError(Exception):
     """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
 
 
+class NoRoomError(UserError):
+    """A file can't grow for now: no space, no quota, or a file system that is read-only."""
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """One HTTP exchange as it was on the wire, transfer coding removed.
 
     `failure` is set, and `truncated` says how (`length`, `time` or `disconnect`, the words of
-    WARC-Truncated), when the body is only the part that came.
+    WARC-Truncated), when the body is only a part: because no more of the payload came, which isn't
+    whole then, or because its content coding ends early or is undone only up to a limit.
     """
 
     url: str
@@ -103,6 +112,7 @@ class Response:
     body: bytes  # content coding undone
     truncated: str | None = None
     failure: Failure | None = None
+    payload_whole: bool = True
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header, given by its lower-case name."""
@@ -166,6 +176,10 @@ class Fetched:
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
     earlier: Earlier | None = None  # what a conditional request was made with
+    sitemaps_of: str | None = None  # the links are sitemaps that the robots.txt there names
+    lastmods: dict[int, str] = field(
+        default_factory=dict
+    )  # by place in `links`: what a sitemap says
 
 
 class Clock(Protocol):
@@ -195,6 +209,11 @@ class Validators(NamedTuple):
 
 
 class Fetcher(Protocol):
+    async def locate(self, url: str) -> str:
+        """The server of a normalised URL, the same every time: an address of its host or, where a
+        proxy goes there and resolves the name, the authority. Raises FetchError like a Resolver."""
+        ...
+
     async def fetch(self, url: str, validators: Validators | None = None) -> Response:
         """One exchange for a normalised URL; redirects aren't followed. Raises FetchError.
 
@@ -204,8 +223,28 @@ class Fetcher(Protocol):
 
 
 class Repository(Protocol):
-    def append(self, fetched: Fetched, part: int) -> PageRow:
-        """Store a fetch: WARC records first, then its row with its links, in one piece."""
+    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+        """Store a fetch: WARC records first, then its row with its links, in one piece.
+
+        `follows` says of the row whether its links are; else they are flagged OUT_OF_SCOPE. After
+        a NoRoomError, the next call must be with the same fetch.
+        """
+        ...
+
+    def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
+        """Store which sitemaps the robots.txt of an authority names. Raises NoRoomError."""
+        ...
+
+
+class Spill(Protocol):
+    """A place on disk for what doesn't fit in memory. Nothing of it outlives the run."""
+
+    def put(self, chunk: bytes) -> int:
+        """Write a chunk; the number to ask for it by."""
+        ...
+
+    def take(self, number: int) -> bytes:
+        """Read a chunk back, once: its place is free then."""
         ...
 
 

@@ -4,10 +4,13 @@ The log is one JSON object a line, so nothing that the web sends can forge a lin
 all ranks also reach the user, through notes to rank 0.
 """
 
+import contextlib
 import json
 import logging
 import sys
 import time
+from collections.abc import Iterable
+from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler.exchange import Note
@@ -32,7 +35,7 @@ class RankLog(logging.Handler):
 
     def emit(self, record: logging.LogRecord) -> None:
         line: dict[str, object] = {
-            "time": time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(record.created)),
+            "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
             "rank": self._rank,
             "event": record.getMessage(),
@@ -40,7 +43,8 @@ class RankLog(logging.Handler):
         line.update(getattr(record, "about", {}))
         if record.exc_info:
             line["traceback"] = logging.Formatter().formatException(record.exc_info)
-        self._file.write(json.dumps(line) + "\n")
+        with contextlib.suppress(OSError):  # a full disk; the user hears of it all the same
+            self._file.write(json.dumps(line) + "\n")
         if record.levelno >= logging.WARNING:
             self._warnings.append(f"rank {self._rank}: {record.getMessage()}")
 
@@ -52,7 +56,8 @@ class RankLog(logging.Handler):
     def close(self) -> None:
         for name in _LOGGERS:
             logging.getLogger(name).removeHandler(self)
-        self._file.close()
+        with contextlib.suppress(OSError):
+            self._file.close()
         super().close()
 
 
@@ -64,6 +69,7 @@ class Board:
     """
 
     def __init__(self, max_pages: int) -> None:
+        self.earlier = 0  # pages of earlier runs of the session
         self._max_pages = max_pages
         self._latest: dict[int, Note] = {}
         self._terminal = sys.stderr.isatty()
@@ -72,8 +78,7 @@ class Board:
     def update(self, rank: int, note: Note) -> None:
         """Take a rank's note; pass its warnings on."""
         self._latest[rank] = note
-        for warning in note.warnings:
-            self._say(warning)
+        self.say(note.warnings)
 
     def show(self) -> None:
         """To be called every second or so."""
@@ -86,7 +91,8 @@ class Board:
         seconds = now - self._started
         limit = f" of {self._max_pages:,}" if self._max_pages else ""
         line = (
-            f"{_clock(seconds)}  {pages:,}{limit} pages  {pages / max(seconds, 0.1):,.0f}/s"
+            f"{_clock(seconds)}  {self.earlier + pages:,}{limit} pages"
+            f"  {pages / max(seconds, 0.1):,.0f}/s"
             f"  {sum(note.bytes for note in notes) / 1e6:,.1f} MB"
             f"  {sum(note.waiting for note in notes):,} waiting"
             f"  {sum(note.errors for note in notes):,} errors"
@@ -95,7 +101,7 @@ class Board:
             sys.stderr.write(f"\r\x1b[K{line}")
             sys.stderr.flush()
         else:
-            self._say(line)
+            self.say([line])
 
     def close(self) -> None:
         """Leave the terminal's line to what comes next."""
@@ -103,9 +109,10 @@ class Board:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
 
-    def _say(self, line: str) -> None:
-        text = "".join(c if c.isprintable() else "?" for c in line)  # no escape of the web's making
-        sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
+    def say(self, lines: Iterable[str]) -> None:
+        for line in lines:
+            text = "".join(c if c.isprintable() else "?" for c in line)  # no escape from the web
+            sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         sys.stderr.flush()
 
 

@@ -4,7 +4,7 @@ Pure, and in steps of a few milliseconds, so that no page keeps the others waiti
 yields between two of them.
 """
 
-from collections.abc import Generator, Iterable, Iterator
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from crawler import config, url
@@ -29,12 +29,23 @@ def make_scope(settings: config.Config, seeds: Iterable[str], year: int) -> Scop
     return Scope(settings.scope, Sites(settings.assignment.site), seeds, shapes.rule)
 
 
+def redirect_target(response: Response) -> str:
+    """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
+    location = response.header(b"location")
+    if location is None:
+        raise url.BadUrlError("")
+    # Bytes beyond ASCII go to the wire as they came.
+    text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
+    return url.normalise(text, response.url)
+
+
 class Reader:
     """What the responses of a crawl lead to."""
 
     def __init__(self, settings: config.Config, scope: Scope) -> None:
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
+        self._max_links = settings.extract.max_links
         self._kinds = Kinds(settings.extract.types)
         self._agent = settings.robots.agent
         self._obeys_nofollow = settings.robots.obey_nofollow
@@ -42,7 +53,7 @@ class Reader:
         self._sitemaps = settings.sitemaps
         # By key of a sitemap: the authority whose robots.txt names it, itself or in an index. Other
         # ranks don't know; where they read the sitemap, it may speak of its own folder only.
-        self._named_by: dict[int, str] = {}
+        self.named_by: dict[int, str] = {}
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,
@@ -57,13 +68,13 @@ class Reader:
         if response.status == 304 and fetched.earlier is not None:
             targets = fetched.earlier.links
         elif response.status == 200 and self._is_sitemap(fetched.found.key, response):
-            targets = yield from self._listed(fetched.found.key, response)
+            targets = yield from self._listed(fetched, response)
         elif response.status == 200:
             page = yield from self.page(response)
             if page is not None:
                 fetched.noindex, targets = page.noindex, page.links
         for number, (target, flags) in enumerate(targets, start=1):
-            fetched.links.append(self._link(target, flags & ~OUT_OF_SCOPE))
+            fetched.links.append(self.link(target, flags & ~OUT_OF_SCOPE))
             if number % _STEP == 0:
                 yield
 
@@ -73,23 +84,22 @@ class Reader:
         if not self._kinds.hold(media, response.url):
             return None
         if media in HTML_TYPES:
-            return (yield from read_html(response, self._elements, self._agent, self._fold))
-        links = []
+            return (
+                yield from read_html(
+                    response, self._elements, self._agent, self._fold, self._max_links
+                )
+            )
+        links: dict[tuple[str, int], None] = {}
         for entry in entries(response.body, response.url):  # a feed
             if entry is None:
                 yield
-            else:
-                links.append((self._folded(entry.url), 0))
-        return Page("", list(dict.fromkeys(links)), noindex=False, nofollow=False)
+            elif len(links) < self._max_links:
+                links[self._folded(entry.url), 0] = None
+        return Page("", list(links), noindex=False, nofollow=False)
 
     def redirect_target(self, response: Response) -> str:
-        """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
-        location = response.header(b"location")
-        if location is None:
-            raise url.BadUrlError("")
-        # Bytes beyond ASCII go to the wire as they came.
-        text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
-        target = url.normalise(text, response.url)
+        """Where a redirect leads, normalised and folded. Raises BadUrlError if that is nowhere."""
+        target = redirect_target(response)
         return self._fold.of_redirect(target, response.url) if self._fold else target
 
     def sitemaps(self, authority: str, named: Iterable[str]) -> list[Link]:
@@ -103,9 +113,14 @@ class Reader:
                 link = self._scope.link(url.normalise(reference, authority + "/"))
             except url.BadUrlError:
                 continue
-            self._named_by[link.key] = authority
+            self.named_by[link.key] = authority
             links[link.key] = link
         return list(links.values())
+
+    def recall(self, named_by: Mapping[int, str]) -> None:
+        """Take note of sitemaps that were named in earlier runs of the session: by key, the
+        authority whose robots.txt did."""
+        self.named_by.update(named_by)
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
         try:
@@ -116,17 +131,20 @@ class Reader:
         fetched.failure = redirect_failure(fetched.found, target.key)
         if fetched.failure is None:
             fetched.links = [target]
-            if fetched.found.key in self._named_by:
-                self._named_by[target.key] = self._named_by[fetched.found.key]
+            named_by = self.named_by.get(fetched.found.key)
+            if named_by is not None:
+                self.named_by[target.key] = fetched.sitemaps_of = named_by
 
     def _is_sitemap(self, key: int, response: Response) -> bool:
         if not (self._sitemaps.from_robots or self._sitemaps.well_known):
             return False
         head = response.body[:_SITEMAP_HEAD]
-        return key in self._named_by or any(name in head for name in _SITEMAP)
+        return key in self.named_by or any(name in head for name in _SITEMAP)
 
-    def _listed(self, key: int, response: Response) -> Generator[None, None, list[tuple[str, int]]]:
-        limits, named_by = self._sitemaps, self._named_by.get(key)
+    def _listed(
+        self, fetched: Fetched, response: Response
+    ) -> Generator[None, None, list[tuple[str, int]]]:
+        limits, named_by = self._sitemaps, self.named_by.get(fetched.found.key)
         found: dict[str, Entry] = {}
         for entry in entries(response.body, response.url, limits.max_bytes, limits.max_entries):
             if entry is None:
@@ -135,14 +153,17 @@ class Reader:
                 found[entry.url if entry.is_sitemap else self._folded(entry.url)] = entry
         if named_by is not None:
             for address, entry in found.items():
-                if entry.is_sitemap:
-                    self._named_by[url.key(address)] = named_by
+                if entry.is_sitemap:  # then all are: it is an index
+                    self.named_by[url.key(address)] = fetched.sitemaps_of = named_by
+        lastmods = enumerate(entry.lastmod for entry in found.values())
+        fetched.lastmods = {number: text for number, text in lastmods if text}
         return [(address, 0) for address in found]
 
     def _folded(self, address: str) -> str:
         return self._fold(address) if self._fold else address
 
-    def _link(self, address: str, flags: int) -> Link:
+    def link(self, address: str, flags: int) -> Link:
+        """The link to a normalised URL, with its place in the crawl."""
         if self._obeys_nofollow and flags & NOFOLLOW:
             flags |= OUT_OF_SCOPE  # recorded, never followed
         return self._scope.link(address, flags)

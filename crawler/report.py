@@ -1,21 +1,26 @@
 """The measures of a session: metrics.json, and the summary that a person reads.
 
 Pages, bytes and errors are counted in the log. What only the ranks know while they run (messages,
-requests) they leave in `report/counters.json`; without it, after a kill, those measures are null.
+requests) they leave in `report/counters.json` at the end of each run. The measures are sums over
+all runs; if one of them was killed, those that only its ranks knew are null.
 """
 
 import json
 from collections import Counter
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
 
 from crawler import session
+from crawler.measures import Point, Reference, overlap, read_reference, series
 
 
 @dataclass(frozen=True, slots=True)
@@ -26,11 +31,14 @@ class Counters:
     seconds: float
     cpu_seconds: float
     peak_bytes: int  # of memory
+    progress: Sequence[tuple[float, int]]  # seconds since the epoch, inter_part_urls until then
     waiting: int  # URLs that it knew and hadn't fetched
     requests: int  # pages and robots.txt files
     retries: int  # URLs put back after a failure
     by_trap: dict[str, int]  # links and URLs kept out, by the rule of [traps]
     inter_part_links: int
+    dropped_links: int
+    inter_part_pages: int
     inter_part_urls: int
     messages_page_part: int
     site_part: Collection[tuple[str, int]]  # (source site, other rank)
@@ -40,11 +48,16 @@ class Counters:
     mpi_bytes: int
 
 
+_AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 _REACHABLE = "reachable.npy"  # u64 URL keys
+_COUNTERS = "counters.json"  # of each run, of each rank
+_SITE_PART = "site_part.npz"  # by rank: u64 hashes of its (source site, other rank) pairs
 _SUMMED = (
     "requests",
     "retries",
     "inter_part_links",
+    "dropped_links",
+    "inter_part_pages",
     "inter_part_urls",
     "messages_page_part",
     "transmissions_target_part",
@@ -56,9 +69,9 @@ _SUMMED = (
 
 
 def write_counters(
-    directory: Path, ranks: Sequence[Counters], reachable: Collection[int] | None = None
+    directory: Path, run: int, ranks: Sequence[Counters], reachable: Collection[int] | None = None
 ) -> None:
-    """Keep what the ranks counted, for this and later reports.
+    """Keep what the ranks counted in a run of the session, for this and later reports.
 
     `reachable`: URL keys of all pages that the crawl should have fetched with status 200, where
     they are known.
@@ -66,56 +79,69 @@ def write_counters(
     (directory / "report").mkdir(exist_ok=True)
     if reachable is not None:
         np.save(directory / "report" / _REACHABLE, np.array(sorted(reachable), np.uint64))
-    content = {
-        # A pair counts once however many ranks hold pages of the site.
-        "messages_site_part": len(set().union(*(one.site_part for one in ranks))),
-        "ranks": [
-            {"messages_site_part": len(one.site_part), **_without(asdict(one), "site_part")}
-            for one in ranks
-        ],
-    }
-    (directory / "report" / "counters.json").write_text(json.dumps(content, indent=1))
+    counted = [_without(asdict(one), "site_part") for one in ranks]
+    runs = [*_read_runs(directory), {"run": run, "ranks": counted}]
+    (directory / "report" / _COUNTERS).write_text(json.dumps({"runs": runs}, indent=1))
+    pairs = _read_site_part(directory)
+    for one in ranks:
+        new = [xxh3_64_intdigest(site.encode(), other) for site, other in one.site_part]
+        before = pairs.get(one.rank, np.zeros(0, np.uint64))
+        pairs[one.rank] = np.union1d(before, np.array(new, np.uint64))
+    arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
+    np.savez(directory / "report" / _SITE_PART, **arrays)
 
 
-def write_metrics(directory: Path) -> dict[str, Any]:
+def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     """Rebuild the tables from the log, compute the measures, write report/metrics.json.
 
-    Overlap is (N-I)/I and coverage I/U, with N pages fetched, I different ones, U reachable (where
-    that is known); communication overhead is URLs exchanged per page fetched (Cho and Garcia-Molina
-    2002, section 4). Imbalance is W_max/W_avg - 1 over the ranks. docs/measures.md has them all.
+    Coverage and quality are asked against the web in `graph`, a session or a graph directory; else
+    against the previous session, if there is one. docs/measures.md explains all the measures.
+    Raises UserError for a graph that can't be used.
     """
     info = session.load(directory)
+    web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
+    reference = read_reference(web) if web else None
     totals, by_rank = session.write_tables(directory)
-    counted = _read_counters(directory)
+    runs = _read_runs(directory)
+    if [run["run"] for run in runs] != list(range(len(info.runs))):
+        runs = []  # one was killed, and what it counted is lost
+    site_part = _read_site_part(directory) if runs else None
+    counted = [one for run in runs for one in run["ranks"]]
+    for run in runs[:-1]:
+        for one in run["ranks"]:
+            one["waiting"] = 0  # what waited then has been taken up again
     ranks = [
         {
             "rank": rank,
             **_pages(one),
-            "messages_site_part": counted["ranks"][rank]["messages_site_part"] if counted else None,
-            **_traffic([counted["ranks"][rank]] if counted else []),
+            "messages_site_part": None if site_part is None else _distinct(site_part, rank),
+            **_traffic([its for its in counted if its["rank"] == rank]),
         }
         for rank, one in enumerate(by_rank)
     ]
-    traffic = _traffic(counted["ranks"] if counted else [])
+    traffic = _traffic(counted)
+    points = _series(directory, reference, counted)
     urls = traffic["inter_part_urls"]
-    seconds = max((one["seconds"] for one in counted["ranks"]), default=None) if counted else None
+    seconds = sum(max(one["seconds"] for one in run["ranks"]) for run in runs) or None
     metrics: dict[str, Any] = {
         "mode": info.config.session.mode,
         "scheme": info.config.assignment.scheme,
-        "complete": info.program.complete is True,
-        "reason": info.program.reason or "interrupted",
+        "runs": len(info.runs),
+        "complete": info.last.complete is True,
+        "reason": info.last.reason or "interrupted",
         "seconds": seconds,
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
-        "overlap": _ratio(totals.pages - totals.unique_pages, totals.unique_pages),
-        "coverage": _coverage(directory),
+        "overlap": overlap(totals.pages, totals.unique_pages),
+        **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
         "imbalance_bytes": imbalance([one.bytes for one in by_rank]),
         "imbalance_requests": imbalance([one.pages for one in by_rank]),
-        "messages_site_part": counted["messages_site_part"] if counted else None,
+        "messages_site_part": None if site_part is None else _distinct(site_part, *site_part),
         **traffic,
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,
+        "series": [point._asdict() for point in points],
     }
     (directory / "report").mkdir(exist_ok=True)
     (directory / "report" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
@@ -139,29 +165,65 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     """The sums of what the given ranks counted; null for what one of them doesn't know."""
     sums: dict[str, Any] = {}
     for name in _SUMMED:
-        values = [one[name] for one in ranks]
+        values = [one.get(name) for one in ranks]  # an older session lacks the newer counts
         sums[name] = None if not values or None in values else sum(values)
     by_trap = sum((Counter(one["by_trap"]) for one in ranks), Counter[str]())
     sums["by_trap"] = dict(sorted(by_trap.items())) if ranks else None
     return sums
 
 
-def _read_counters(directory: Path) -> dict[str, Any] | None:
+def _read_runs(directory: Path) -> list[dict[str, Any]]:
     try:
-        content: dict[str, Any] = json.loads((directory / "report" / "counters.json").read_text())
+        content = json.loads((directory / "report" / _COUNTERS).read_text())
     except FileNotFoundError:
-        return None
-    return content
+        return []
+    runs: list[dict[str, Any]] = content["runs"]
+    return runs
 
 
-def _coverage(directory: Path) -> float | None:
+def _read_site_part(directory: Path) -> dict[int, NDArray[np.uint64]]:
     try:
-        reachable = np.load(directory / "report" / _REACHABLE)
+        with np.load(directory / "report" / _SITE_PART) as file:
+            return {int(rank): file[rank] for rank in file}
+    except FileNotFoundError:
+        return {}
+
+
+def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
+    """The pairs of these ranks; one counts once however many of them hold pages of the site."""
+    known = [site_part[rank] for rank in ranks if rank in site_part]
+    return len(np.unique(np.concatenate(known))) if known else 0
+
+
+def _series(
+    directory: Path, reference: Reference | None, ranks: Sequence[dict[str, Any]]
+) -> list[Point]:
+    """The measures over time. `ranks`: what was counted, in each run, by each."""
+    table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status", "time"])
+    table = table.filter(pc.is_valid(table["status"])).sort_by("time")
+    times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
+    sent = None
+    if ranks and all("progress" in one for one in ranks):
+        sent = np.zeros(len(times), np.int64)
+        for one in ranks:
+            when, urls = np.array([(0.0, 0), *one["progress"]]).T
+            sent += urls[np.searchsorted(when, times, side="right") - 1].astype(np.int64)
+    return series(
+        table["key"].to_numpy(),
+        pc.equal(table["status"], 200).to_numpy(),
+        times,
+        sent,
+        reference,
+        _reachable(directory),
+    )
+
+
+def _reachable(directory: Path) -> NDArray[np.uint64] | None:
+    try:
+        keys: NDArray[np.uint64] = np.load(directory / "report" / _REACHABLE)
     except FileNotFoundError:
         return None
-    table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status"])
-    fetched = table["key"].filter(pc.equal(table["status"], 200)).to_numpy()
-    return _ratio(int(np.isin(reachable, fetched).sum()), len(reachable))
+    return keys
 
 
 def _ratio(part: float, whole: float) -> float | None:
@@ -174,7 +236,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f"session   {directory}",
         f"ended     {metrics['reason']}"
         + ("" if metrics["complete"] else f", {_number(metrics['waiting'])} URLs waiting"),
-        f"scheme    {metrics['scheme']}, {len(metrics['ranks'])} ranks",
+        f"mode      {metrics['mode']}, {metrics['scheme']}, {len(metrics['ranks'])} ranks",
         f"pages     {_number(metrics['pages'])} ({_number(metrics['unique_pages'])} different,"
         f" {_number(metrics['duplicate_content'])} of known content)",
         f"bytes     {_number(metrics['bytes'])}",
@@ -184,9 +246,14 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         "errors    " + (_listing(metrics["by_error"]) or "none"),
         "traps     " + (_listing(metrics["by_trap"] or {}) or "none"),
         f"overlap   {_number(metrics['overlap'])}, coverage {_number(metrics['coverage'])}",
+        f"quality   {_number(metrics['quality'])} by back-links,"
+        f" {_number(metrics['quality_pagerank'])} by PageRank",
         f"exchange  {_number(metrics['inter_part_urls'])} URLs between ranks"
         f" ({_number(metrics['communication_overhead'])} a page) in"
         f" {_number(metrics['mpi_messages'])} MPI messages, {_number(metrics['mpi_bytes'])} bytes",
+        f"links     {_number(metrics['inter_part_links'])} between ranks,"
+        f" {_number(metrics['dropped_links'])} of them dropped;"
+        f" {_number(metrics['inter_part_pages'])} pages of other ranks fetched",
         f"messages  {_number(metrics['messages_page_part'])} (page, part),"
         f" {_number(metrics['messages_site_part'])} (site, part),"
         f" {_number(metrics['transmissions_target_part'])} (target, part)",
@@ -201,6 +268,35 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f" {_number(one['inter_part_urls']):>11} {_number(one['mpi_messages']):>14}"
         for one in metrics["ranks"]
     ]
+    return "\n".join(lines)
+
+
+_COMPARED: Sequence[tuple[str, str, str]] = (
+    ("pages", "pages", "{:,}"),
+    ("overlap", "overlap", "{:.3f}"),
+    ("coverage", "coverage", "{:.3f}"),
+    ("quality by back-links", "quality", "{:.3f}"),
+    ("quality by PageRank", "quality_pagerank", "{:.3f}"),
+    ("inter-part URLs a page", "communication_overhead", "{:.3f}"),
+    ("messages (page, part)", "messages_page_part", "{:,}"),
+    ("messages (site, part)", "messages_site_part", "{:,}"),
+    ("transmissions (target, part)", "transmissions_target_part", "{:,}"),
+    ("imbalance of bytes", "imbalance_bytes", "{:.1%}"),
+    ("imbalance of requests", "imbalance_requests", "{:.1%}"),
+    ("pages/s", "pages_per_second", "{:,.0f}"),
+)
+
+
+def comparison(columns: Mapping[str, Mapping[str, Any]]) -> str:
+    """The measures of several crawls, or of a prediction, side by side; what nobody knows is left
+    out. `columns`: metrics by heading."""
+    width = max(12, *map(len, columns))
+    lines = [f"{'':28}" + "".join(f"  {heading:>{width}}" for heading in columns)]
+    for name, key, form in _COMPARED:
+        values = [metrics.get(key) for metrics in columns.values()]
+        if any(value is not None for value in values):
+            cells = ["-" if value is None else form.format(value) for value in values]
+            lines.append(f"{name:28}" + "".join(f"  {cell:>{width}}" for cell in cells))
     return "\n".join(lines)
 
 

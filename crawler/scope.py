@@ -36,7 +36,9 @@ class Sites:
 
     def of(self, address: str) -> str:
         """The site of a normalised URL."""
-        authority = url.authority(address)
+        return self.of_authority(url.authority(address))
+
+    def of_authority(self, authority: str) -> str:
         return self._registrable(authority) if self._domain else authority
 
     def _registrable_uncached(self, authority: str) -> str:
@@ -80,7 +82,10 @@ class Scope:
 
     def judge(self, address: str) -> Verdict:
         """The verdict on a normalised URL and the rule behind it."""
-        verdict = self._authority_verdict(url.authority(address))
+        return self._judge(address, url.authority(address))
+
+    def _judge(self, address: str, authority: str) -> Verdict:
+        verdict = self._authority_verdict(authority)
         if not verdict.allowed:
             return verdict
         if self._include:
@@ -105,11 +110,14 @@ class Scope:
 
     def _make_link(self, address: str) -> tuple[Link, str | None]:
         """The link without flags but that of the scope, and the trap that keeps it out."""
-        verdict = self.judge(address)
-        flags, trap = 0 if verdict.allowed else OUT_OF_SCOPE, None
-        if not verdict.allowed and verdict.rule.startswith(_TRAPS):
-            trap = verdict.rule.removeprefix(_TRAPS)
-        return Link(url.key(address), address, self.sites.of(address), flags), trap
+        authority = url.authority(address)
+        allowed, rule = self._judge(address, authority)
+        flags, trap = 0, None
+        if not allowed:
+            flags = OUT_OF_SCOPE
+            trap = rule.removeprefix(_TRAPS) if rule.startswith(_TRAPS) else None
+        site = self.sites.of_authority(authority)
+        return Link(url.key(address), address, site, flags), trap
 
     def _judge_authority(self, authority: str) -> Verdict:
         host = url.host(authority)
@@ -123,7 +131,7 @@ class Scope:
         for suffix in self._suffixes:
             if host.endswith(suffix):
                 return Verdict(True, f"scope.suffixes: {suffix[1:]}")
-        site = self.sites.of(authority + "/")
+        site = self.sites.of_authority(authority)
         if site in self._seed_sites:
             return Verdict(True, f"site of a seed: {site}")
         if self._seed_sites:

@@ -1,26 +1,27 @@
 """URL-seen: which keys a rank has met. One test serves the frontier, another what was sent."""
 
+from collections.abc import Iterable
 from typing import Protocol
 
 from crawler import config
 
 
 class UrlSeen(Protocol):
-    def add(self, key: int) -> bool:
-        """Whether the key is new; from now on it isn't."""
+    """A set of keys, as far as it goes. Every link of every page is held against it."""
+
+    def __contains__(self, key: object, /) -> bool: ...
+
+    def add(self, key: int, /) -> None:
+        """Note that the key has been met, for the first time or again."""
+        ...
+
+    def update(self, keys: Iterable[int], /) -> None:
+        """`add` each of the keys."""
         ...
 
 
-class MemorySeen:
-    """Every key ever met, in a set: exact, about 95 bytes a key."""
-
-    def __init__(self) -> None:
-        self._keys: set[int] = set()
-
-    def add(self, key: int) -> bool:
-        before = len(self._keys)
-        self._keys.add(key)
-        return len(self._keys) != before
+class MemorySeen(set[int]):
+    """Every key ever met: exact, about 95 bytes a key."""
 
 
 class CacheSeen:
@@ -28,24 +29,33 @@ class CacheSeen:
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
-        self._keys: dict[int, None] = {}  # oldest first
+        self._keys: dict[object, None] = {}  # oldest first
 
-    def add(self, key: int) -> bool:
-        if key in self._keys:
-            del self._keys[key]
-            self._keys[key] = None
-            return False
+    def __contains__(self, key: object) -> bool:
+        return key in self._keys
+
+    def add(self, key: int) -> None:
+        self._keys.pop(key, None)
         self._keys[key] = None
         if len(self._keys) > self._capacity:
             del self._keys[next(iter(self._keys))]
-        return True
+
+    def update(self, keys: Iterable[int]) -> None:
+        for key in keys:
+            self.add(key)
 
 
 class NothingSeen:
     """Every key is new (`exchange.remember = "batch"`: only the outbox knows what it holds)."""
 
-    def add(self, key: int) -> bool:
-        return True
+    def __contains__(self, key: object) -> bool:
+        return False
+
+    def add(self, key: int) -> None:
+        pass
+
+    def update(self, keys: Iterable[int]) -> None:
+        pass
 
 
 def sent_memory(exchange: config.Exchange, own: UrlSeen) -> UrlSeen:

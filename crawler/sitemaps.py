@@ -10,7 +10,7 @@ entities that hold each other is as harmless as any other.
 
 import codecs
 import re
-from collections.abc import Iterator
+from collections.abc import Generator, Iterator
 from contextlib import suppress
 from functools import lru_cache
 from typing import Any, Final, NamedTuple
@@ -26,7 +26,7 @@ MAX_ENTRIES: Final = 50_000
 class Entry(NamedTuple):
     url: str  # normalised
     is_sitemap: bool  # another sitemap, named by an index
-    lastmod: str | None = None  # as written
+    lastmod: str | None = None  # as written, if it may be a date
     priority: float | None = None  # 0 to 1
 
 
@@ -46,9 +46,9 @@ def entries(
     """The entries of a sitemap fetched from `url`; none if it is something else.
 
     Of a file that is longer when decoded, or broken, those before that place. None comes between
-    two steps of the work, each of a few milliseconds (but undoing 50 MB of gzip is one step).
+    two steps of the work, each of a few milliseconds.
     """
-    text = _utf8(_inflated(body, max_bytes)).lstrip()
+    text = yield from _utf8((yield from _inflated(body, max_bytes)))
     read = _read_xml(text) if text.startswith(b"<") else _read_lines(text)
     for found in read:
         if found is None:
@@ -69,56 +69,94 @@ def entries(
 
 _GZIP: Final = b"\x1f\x8b"
 _BROKEN: Final[Any] = isal_zlib.error
+_Steps = Generator[None, None, bytes]
+_PIECE: Final = 1 << 20  # bytes in one step
+_FED: Final = 1 << 14  # bytes of gzip at a time; what a member leaves of them is copied
 _LAYERS: Final = 2  # some servers compress what is a .gz already
 _DECLARED: Final = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
 
 
-def _inflated(body: bytes, max_bytes: int) -> bytes:
+def _inflated(body: bytes, max_bytes: int) -> _Steps:
     for _ in range(_LAYERS):
         if not body.startswith(_GZIP):
             break
-        body = _gunzipped(body, max_bytes)
+        body = yield from _gunzipped(body, max_bytes)
     return body[:max_bytes]
 
 
-def _gunzipped(body: bytes, max_bytes: int) -> bytes:
+def _gunzipped(body: bytes, max_bytes: int) -> _Steps:
     """All members, up to a length; of a broken file what comes before."""
     text = bytearray()
-    while body.startswith(_GZIP) and len(text) < max_bytes:
-        member = isal_zlib.decompressobj(wbits=31)
+    at = fed = 0
+    member = isal_zlib.decompressobj(wbits=31)
+    while at < len(body) and len(text) < max_bytes:
+        if member.eof:  # another member, or what doesn't belong there
+            if not body.startswith(_GZIP, at):
+                break
+            member = isal_zlib.decompressobj(wbits=31)
+        piece = body[at : at + _FED]
         try:
-            text += member.decompress(body, max_bytes - len(text))
+            more = member.decompress(piece, min(_PIECE, max_bytes - len(text)))
         except _BROKEN:
             break
-        body = member.unused_data
+        at += len(piece) - len(member.unused_data if member.eof else member.unconsumed_tail)
+        text += more
+        fed += len(piece) + len(more)
+        if fed >= _PIECE:
+            fed = 0
+            yield
     return bytes(text)
 
 
-def _utf8(text: bytes) -> bytes:
-    """In UTF-8, by byte-order mark or XML declaration."""
-    for bom, name in ((codecs.BOM_UTF16_LE, "utf-16-le"), (codecs.BOM_UTF16_BE, "utf-16-be")):
-        if text.startswith(bom):
-            return text[2:].decode(name, "replace").encode()
-    text = text.removeprefix(codecs.BOM_UTF8)
-    declared = _DECLARED.match(text.lstrip()[:200])
-    name = declared[1].decode("ascii").lower() if declared else "utf-8"
-    try:
-        return text if name in {"utf-8", "utf8"} else text.decode(name, "replace").encode()
-    except (LookupError, UnicodeError):  # no such encoding, or one that isn't for text
+def _utf8(text: bytes) -> _Steps:
+    """In UTF-8, by byte-order mark or XML declaration; without blanks at its start."""
+    name = "utf-8"
+    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
+        name = "utf-16"
+    else:
+        text = _without_blanks(text.removeprefix(codecs.BOM_UTF8))
+        if declared := _DECLARED.match(text):
+            name = declared[1].decode("ascii").lower()
+    if name in {"utf-8", "utf8"}:
         return text
+    try:
+        decoder = codecs.getincrementaldecoder(name)("replace")
+        pieces = []
+        for at in range(0, len(text), _PIECE):
+            pieces.append(decoder.decode(text[at : at + _PIECE]).encode("utf-8", "replace"))
+            yield
+        return _without_blanks(b"".join(pieces))
+    except (LookupError, UnicodeError, TypeError):  # none for text, or of no such name
+        return text
+
+
+def _without_blanks(text: bytes) -> bytes:
+    """As lstrip, but a file that begins with a million blanks is none."""
+    start = len(text[:_PIECE]) - len(text[:_PIECE].lstrip())
+    return text[start:] if start < _PIECE else b""
 
 
 # --- Text -------------------------------------------------------------------------------------
 
 _Read = Iterator[tuple[str, bool, str | None, float | None] | None]
 _TAGS: Final = 1 << 11  # or lines, read in one step
+_WINDOW: Final = 1 << 18  # bytes read in one step; a longer element or line is none
+_LONGEST_VALUE: Final = 1 << 14  # bytes of an element; longer ones hold no URL
+_LONGEST_DATE: Final = 40  # characters
+_LINE: Final = re.compile(rb"[^\r\n]{1,%d}+" % _LONGEST_VALUE)
 
 
 def _read_lines(text: bytes) -> _Read:
-    for count, line in enumerate(re.finditer(rb"[^\r\n]+", text), 1):
-        if count % _TAGS == 0:
+    pause = _WINDOW
+    for count, line in enumerate(_LINE.finditer(text), 1):
+        if count % _TAGS == 0 or line.end() > pause:
+            pause = line.end() + _WINDOW
             yield None
-        reference = line[0].decode("utf-8", "replace").strip()
+        # Of a longer line there are pieces.
+        is_whole = (
+            len(line[0]) < _LONGEST_VALUE and text[line.start() - 1 : line.start()] in b"\r\n"
+        )
+        reference = line[0].decode("utf-8", "replace").strip() if is_whole else ""
         if reference[:8].lower().startswith(("http://", "https://")):
             yield reference, False, None, None
 
@@ -167,7 +205,7 @@ def _tags(form: str, prefix: str) -> re.Pattern[bytes]:
 
 
 def _read_xml(text: bytes) -> _Read:
-    root = _ROOT.match(text)
+    root = _ROOT.match(text, 0, _PIECE)
     form = root[2].decode("latin-1") if root else ""
     if not root or form not in _FORMS:
         return
@@ -176,9 +214,10 @@ def _read_xml(text: bytes) -> _Read:
     prefix = root[1].decode("latin-1") + ":" if root[1] and form != "RDF" else ""
     inside = False  # an entry
     reference = lastmod = priority = None
-    for count, tag in enumerate(_tags(form, prefix).finditer(text, root.end()), 1):
-        if count % _TAGS == 0:
+    for tag in _find_tags(_tags(form, prefix), text, root.end()):
+        if tag is None:
             yield None
+            continue
         closing, qualified, attributes, content = tag.groups()
         if not qualified:
             continue
@@ -197,6 +236,8 @@ def _read_xml(text: bytes) -> _Read:
             reference = reference or (_href(attributes) if form == "feed" else _value(content))
         elif name == names.time:
             lastmod = _value(content)
+            if lastmod and not (len(lastmod) <= _LONGEST_DATE and lastmod.isprintable()):
+                lastmod = None
         else:
             with suppress(ValueError):
                 priority = min(1.0, max(0.0, float(_value(content) or "")))
@@ -204,8 +245,40 @@ def _read_xml(text: bytes) -> _Read:
         yield reference, names.is_index, lastmod, priority
 
 
+_END_OF: Final = {b"<!--": b"-->", b"<![C": b"]]>"}
+
+
+def _find_tags(
+    pattern: re.Pattern[bytes], text: bytes, at: int
+) -> Iterator[re.Match[bytes] | None]:
+    """All matches, a window of the text at a time; None after each, and after so many of them."""
+    length = len(text)
+    while at < length:
+        end = min(at + _WINDOW, length)
+        start = at
+        for count, tag in enumerate(pattern.finditer(text, at, end), 1):
+            # What follows may go on, as text or as CDATA that doesn't end in the window.
+            cut = tag.end() == end or (tag[2] and text.startswith(b"<![CDATA[", tag.end()))
+            if cut and end < length:
+                at = tag.start()
+                break
+            yield tag
+            at = tag.end()
+            if count % _TAGS == 0:
+                yield None
+        else:
+            at = max(at, text.rfind(b"<", at, end)) if end < length else end
+        if at == start and end < length:  # what begins here is longer than a window
+            at = text.find(_END_OF.get(text[at : at + 4], b"<"), at + 1)
+            if at < 0:
+                return
+        yield None
+
+
 def _value(content: bytes) -> str | None:
     """The text of an element, in one line."""
+    if len(content) > _LONGEST_VALUE:
+        return None
     pieces = []
     at = 0
     for cdata in re.finditer(_CDATA + rb"\]\]>", content):

@@ -2,16 +2,22 @@
 
 Pure. Each rule is a key of the table [traps], and is counted under that name. `Shapes` judges a
 URL alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of it.
-What a rule refuses is never fetched; a page that was fetched is stored in any case.
+What a rule refuses is never fetched; a page that was fetched is stored in any case. `Branches`
+refuses nothing: it says which URLs may well come last.
 """
 
 import re
+from array import array
 from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from operator import eq
+from typing import Final
 
+from rensa import RMinHash
 from xxhash import xxh3_64_intdigest
 
 from crawler import config
-from crawler.ports import Found, PageRow
+from crawler.ports import Fetched, Found, PageRow
 
 # What the URL of a calendar has; and a year with its month, or as a parameter.
 _CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
@@ -28,6 +34,14 @@ _SESSION_ID = re.compile(
 _ESCAPED_AGAIN = re.compile(r"%((?:25)+)")  # %2F, %252F, %25252F, ...
 _LONGEST_PATTERN = 8  # segments that are repeated as one
 _WATCHED_URLS = 100_000
+_WATCHED_BRANCHES = 1 << 16  # 40 MB
+_SAMPLED: Final = 16  # one page of so many is compared
+_COMPARED: Final = 1 << 16  # bytes of a page
+_PERMUTATIONS: Final = 64
+_RESEMBLING: Final = 58  # of the permutations: about 0.9
+_SKETCHES: Final = 2  # kept of a branch
+_DIGITS: Final = re.compile(r"\d+")
+_VALUES: Final = re.compile(r"=[^&;]*")
 
 
 class Shapes:
@@ -43,13 +57,15 @@ class Shapes:
         traps = self._traps
         if 0 < traps.max_url_length < len(address):
             return "max_url_length"
-        segments = address[address.index("/", 8) + 1 :].partition("?")[0].split("/")
-        if 0 < traps.max_path_segments < len(segments):
+        end = address.find("?")
+        start = address.index("/", 8) + 1
+        count = address.count("/", start, end if end >= 0 else None) + 1
+        if 0 < traps.max_path_segments < count:
             return "max_path_segments"
-        if 0 < traps.max_repeated_segments < len(segments) and (
-            _repeats(segments, traps.max_repeated_segments)
-        ):
-            return "max_repeated_segments"
+        if 0 < traps.max_repeated_segments < count:
+            segments = address[start : end if end >= 0 else None].split("/")
+            if _repeats(segments, traps.max_repeated_segments):
+                return "max_repeated_segments"
         if traps.max_calendar_years and self._is_far(address):
             return "max_calendar_years"
         return None
@@ -67,6 +83,8 @@ class Shapes:
 
 def _repeats(segments: list[str], most: int) -> bool:
     """Whether a pattern of segments stands there more than `most` times in a row."""
+    if len(segments) - len(set(segments)) < most:
+        return False
     longest = min(len(segments) // (most + 1), _LONGEST_PATTERN)
     for length in range(1, longest + 1):
         same = 0  # segments in a row that are as the one a pattern before
@@ -94,6 +112,7 @@ class Watch:
         self._session_ids: Counter[int] = Counter()  # by what is left of the URL
         self._same: Counter[int] = Counter()  # by site and digest
         self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
+        self._branches = Branches(traps.max_near_duplicates)
 
     def admit(self, found: Found, source: Found | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
@@ -122,6 +141,57 @@ class Watch:
         self.fired["max_same_content"] += 1
         return False
 
+    def compare(self, fetched: Fetched) -> None:
+        """Hold the text of a page that leads somewhere against others of its branch."""
+        response = fetched.response
+        if response is not None and response.status == 200 and fetched.links:
+            self._branches.add(fetched.found.url, response.body)
+
+    def is_poor(self, found: Found) -> bool:
+        """Whether a URL that is let in should come only when nothing else of its site waits."""
+        if not self._branches.is_poor(found.url):
+            return False
+        self.fired["max_near_duplicates"] += 1
+        return True
+
+    def recall(self, row: PageRow) -> None:
+        """Take note of a page of an earlier run, admitted and stored there."""
+        self._rule(Found(row.key, row.url, row.site, row.hops), None)
+        self.stored(row)
+
+    def absorb(self, other: "Watch") -> None:
+        """Take over what another Watch has recalled."""
+        for mine, its in zip(self._counters(), other._counters(), strict=True):
+            mine.update(its)
+
+    def keeps_out(self, found: Found, source: Found | None) -> bool:
+        """Whether a rule may have kept a URL out, in a crawl all of whose pages are recalled.
+
+        How far URLs had grown isn't, so any growth will do.
+        """
+        if source is not None:
+            self._growths[source.key] = self._traps.max_growth
+        return self._rule(found, source) is not None
+
+    def tables(self) -> list[tuple[bytes, bytes]]:
+        """What is counted, packed as in state.State."""
+        return [
+            (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
+            for counter in self._counters()
+        ]
+
+    def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
+        """Go on where another Watch has given its tables."""
+        for counter, (hashes, counts) in zip(self._counters(), tables, strict=True):
+            counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
+
+    def _counters(self) -> tuple[Counter[int], ...]:
+        return self._urls, self._bytes, self._queries, self._session_ids, self._same
+
+    @property
+    def max_depth(self) -> int:
+        return self._traps.max_depth
+
     def is_full(self, site: str) -> bool:
         """Whether the site has sent all that it may; counted, as it keeps a URL out."""
         limit = self._traps.max_bytes_per_site
@@ -135,12 +205,14 @@ class Watch:
         site = _hash(found.site)
         if 0 < traps.max_urls_per_site <= self._urls[site]:
             return "max_urls_per_site"
-        if traps.max_session_ids and _SESSION_ID.search(address):
+        path, mark, _ = address.partition("?")
+        # Without one of these characters there is no session id; the search takes far longer.
+        ids_possible = mark or ";" in path or "&" in path or "/(" in path
+        if ids_possible and traps.max_session_ids and _SESSION_ID.search(address):
             bare = _hash(_SESSION_ID.sub("", address))
             if self._session_ids[bare] >= traps.max_session_ids:
                 return "max_session_ids"
             self._session_ids[bare] += 1
-        path, mark, _ = address.partition("?")
         if traps.max_growth and self._grows(found, source):
             return "max_growth"
         if mark and traps.max_queries_per_path:
@@ -176,6 +248,93 @@ class Watch:
         if len(self._growths) > _WATCHED_URLS:
             self._growths.popitem(last=False)
         return False
+
+
+class _Branch:
+    """What is known of a branch."""
+
+    __slots__ = ("alike", "pages", "sketches")
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.alike = 0  # of those looked at, the latest in a row that were near-duplicates
+        self.sketches: tuple[array[int], ...] = ()  # of the latest that were none
+
+
+class Branches:
+    """The branches of sites, and which of them bring near-duplicates only.
+
+    A branch is the pages of a site that share the first two folders of the path, numbers in it and
+    the names in the query; the values there don't matter. The first pages of a site's branches make
+    a branch too, which stands for all those that aren't known yet: of a site that answers anything,
+    at paths that were never heard of. Two pages are near-duplicates if the sets of their words,
+    without digits, have a resemblance (Jaccard) of about 0.9, estimated by MinHash (Broder, On the
+    resemblance and containment of documents, 1997). Only one page in sixteen is looked at.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: pages of a branch in a row, all near-duplicates, that make it a poor one; 0 for
+        none."""
+        self._limit = limit
+        self._step = max(1, min(_SAMPLED, limit // 10))
+        self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
+        self._poor: set[int] = set()
+
+    def add(self, address: str, body: bytes) -> None:
+        """Take note of a page that was fetched."""
+        if not self._limit:
+            return
+        site, name = _branch(address)
+        key = _hash(name)
+        if key not in self._branches:
+            self._count(_hash(site), body)
+        self._count(key, body)
+
+    def is_poor(self, address: str) -> bool:
+        if not self._poor:
+            return False
+        site, name = _branch(address)
+        key = _hash(name)
+        return (key if key in self._branches else _hash(site)) in self._poor
+
+    def _count(self, key: int, body: bytes) -> None:
+        branch = self._branches.get(key)
+        if branch is None:
+            branch = self._branches[key] = _Branch()
+            if len(self._branches) > _WATCHED_BRANCHES:
+                self._poor.discard(self._branches.popitem(last=False)[0])
+        else:
+            self._branches.move_to_end(key)
+        branch.pages += 1
+        if branch.pages % self._step:
+            return
+        sketch = _sketch(body)
+        if any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in branch.sketches):
+            branch.alike += 1
+            if branch.alike * self._step >= self._limit:
+                self._poor.add(key)
+        else:
+            branch.alike = 0
+            branch.sketches = (sketch, *branch.sketches[: _SKETCHES - 1])
+            self._poor.discard(key)
+
+
+def _branch(address: str) -> tuple[str, str]:
+    """The site of a URL, and what its branch has in common."""
+    path, _, query = address.partition("?")
+    scheme, _, authority, *folders = path.split("/", 5)
+    folder = "/".join(folders[:-1][:2])
+    site = f"{scheme}//{authority}"
+    return site, f"{site}/{_DIGITS.sub('0', folder)}?{_VALUES.sub('', query)}"
+
+
+def _sketch(body: bytes) -> "array[int]":
+    """The MinHash of the words of a page, outside its tags."""
+    pieces = body[:_COMPARED].translate(None, b"0123456789").split(b">")
+    text = b" ".join([piece.partition(b"<")[0] for piece in pieces]).decode("latin-1")
+    sketch = RMinHash(num_perm=_PERMUTATIONS, seed=1)
+    sketch.update(text.split())
+    return array("I", sketch.digest())
 
 
 def _split(address: str) -> tuple[str, str]:

@@ -1,14 +1,17 @@
 """The workbench: sites with URLs to fetch, and when each may be asked next.
 
 A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
-request. `acquire` takes the earliest site whose time has come and issues a Visit, the licence to
-fetch one URL of it. The holder gives the visit back exactly once: `release` when the URL is dealt
-with, `put_back` when its request was for something else, `fail` when there was no answer worth
-having. Nobody else touches a visit state. Every operation costs O(log sites).
+request. `acquire` takes a site whose time has come and issues a Visit, the licence to fetch one URL
+of it: the site whose time came first, or with an order by scores the one with the best URL. The
+holder gives the visit back exactly once: `release` when the URL is dealt with, `put_back` when its
+request was for something else, `fail` when there was no answer worth having. Nobody else touches a
+visit state. Every operation costs O(log sites + log URLs).
 
     EMPTY   --enqueue-->                   WAITING
-    WAITING --acquire-->                   BUSY | WAITING | EMPTY     (BUSY: no connection free)
-    WAITING --acquire-->                   PARKED                     (its address isn't free)
+    WAITING --acquire-->                   DUE                        (by scores: its time has come)
+    DUE     --acquire, next_time-->        WAITING                    (it has been told to rest)
+    WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY     (BUSY: no connection free)
+    WAITING | DUE --acquire-->             PARKED                     (its address isn't free)
     PARKED  --release, put_back, fail-->   WAITING                    (of another site: its turn)
     BUSY | EMPTY --release, put_back, fail--> WAITING | EMPTY | PARKED
 
@@ -17,7 +20,9 @@ address is known once a visit of it has been through DNS (`locate`). Sites that 
 taken are parked there, and as it gets free each has its turn.
 """
 
+import sys
 from collections import deque
+from collections.abc import Iterator, Sequence
 from enum import Enum
 from heapq import heappop, heappush
 from weakref import WeakValueDictionary
@@ -25,12 +30,17 @@ from weakref import WeakValueDictionary
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
-from crawler.ports import Found
+from crawler.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
+from crawler.ports import Found, Spill
+
+_UNRANKED: Rank = (0.0, 0)
+_UNPACKED = 100_000  # URLs that wait as they came; more are packed, which costs a little time
 
 
 class Phase(Enum):
     EMPTY = "empty"  # nothing queued; requests may be under way
     WAITING = "waiting"  # in the heap, for its time or its turn
+    DUE = "due"  # among the sites whose time has come, by their best URLs
     PARKED = "parked"  # in the queue of its address
     BUSY = "busy"  # URLs queued, but every allowed connection in use
 
@@ -40,21 +50,32 @@ class Address:
 
     __slots__ = ("__weakref__", "active", "next_time", "parked", "turn")
 
-    def __init__(self) -> None:
+    def __init__(self, parked: "deque[VisitState] | Heads[VisitState]") -> None:
         self.active = 0  # visits that hold a connection to it
         self.next_time = 0.0
-        self.parked: deque[VisitState] = deque()
+        self.parked = parked
         self.turn: VisitState | None = None  # in the heap, and the only one that may come
 
 
 class VisitState:
     """One site's queue, clock and phase."""
 
-    __slots__ = ("active", "address", "delay_s", "next_time", "phase", "queue", "resting", "site")
+    __slots__ = (
+        "active",
+        "address",
+        "delay_s",
+        "next_time",
+        "phase",
+        "queue",
+        "resting",
+        "site",
+        "ticket",
+    )
 
-    def __init__(self, site: str, delay_s: float, now: float) -> None:
+    def __init__(self, site: str, queue: Queue, delay_s: float, now: float) -> None:
         self.site = site
-        self.queue: deque[Found] = deque()
+        self.queue = queue
+        self.ticket = 0  # of `Heads`
         self.phase = Phase.EMPTY
         self.active = 0  # visits issued and not given back
         self.next_time = now
@@ -64,7 +85,7 @@ class VisitState:
 
     def __repr__(self) -> str:
         return (
-            f"<{self.site}: {self.phase.value}, {len(self.queue)} queued, {self.active} active,"
+            f"<{self.site}: {self.phase.value}, {self.queue.size} queued, {self.active} active,"
             f" next at {self.next_time:.3f}>"
         )
 
@@ -72,10 +93,13 @@ class VisitState:
 class Visit:
     """The licence to fetch one URL."""
 
-    __slots__ = ("_address", "_state", "failures", "found", "retries")
+    __slots__ = ("_address", "_state", "failures", "found", "rank", "retries")
 
-    def __init__(self, found: Found, state: VisitState, retries: int, failures: int) -> None:
+    def __init__(
+        self, found: Found, rank: Rank, state: VisitState, retries: int, failures: int
+    ) -> None:
         self.found = found
+        self.rank = rank  # by its score, when the visit began
         self.retries = retries  # requests for this URL that have failed
         self.failures = failures  # of its host in a row, when the visit began
         self._state: VisitState | None = state
@@ -92,10 +116,26 @@ class Visit:
 class Workbench:
     """All visit states of a rank. `waiting` and `active` count URLs."""
 
-    def __init__(self, politeness: config.Politeness, retry: config.Retry) -> None:
+    def __init__(
+        self,
+        politeness: config.Politeness,
+        retry: config.Retry,
+        order: BreadthFirst | None = None,
+        spill: Spill | None = None,
+        memory: int = sys.maxsize,
+    ) -> None:
+        """`memory`: URLs that may wait in memory. The rest goes to `spill`, if there is one."""
+        self.order = order or BreadthFirst()
         self._politeness = politeness
         self._retry = retry
         self._connections = politeness.connections_per_site
+        self._store: Queues = Fifos(spill)
+        self._due: Heads[VisitState] | None = None  # with an order by scores
+        if isinstance(self.order, Scored):
+            self._store = Heaps(self.order, spill)
+            self._due = Heads(self._rank)
+        self._memory = memory if spill else sys.maxsize
+        self._full = min(_UNPACKED, self._memory)  # URLs in memory that call for something
         self._states: dict[str, VisitState] = {}
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
@@ -104,7 +144,7 @@ class Workbench:
         # An address is kept by the states that have it, and so for as long as its clock matters.
         self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
         self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
-        self._failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
+        self.failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
         self.waiting = 0
         self.active = 0
         self.enqueued = 0  # URLs ever taken in: the rank's load
@@ -114,30 +154,84 @@ class Workbench:
             f"<Workbench: {len(self._states)} sites, {self.waiting} waiting, {self.active} active>"
         )
 
-    def enqueue(self, found: Found) -> None:
-        """Take in a URL that was never seen before."""
+    def enqueue(self, found: Found, links: int = 1, low: bool = False) -> None:
+        """Take in a URL that was never seen before, with the back-links known so far.
+
+        `low`: it comes only when nothing else of its site waits.
+        """
         state = self._states.get(found.site)
         if state is None:
             # Behind the sites that are due already, so that new ones don't keep these waiting.
-            state = VisitState(found.site, self._politeness.delay_s, self._now)
+            queue = self._store.queue(found.site)
+            state = VisitState(found.site, queue, self._politeness.delay_s, self._now)
             self._states[found.site] = state
-        state.queue.append(found)
+        is_head = self._store.add(state.queue, found, links, low)
         self.waiting += 1
         self.enqueued += 1
         if state.phase is Phase.EMPTY:
             self._settle(state)
+        elif is_head:
+            self._head_changed(state)
+        if self.waiting - self._store.on_disk > self._full:
+            self._make_room()
+
+    def linked(self, key: int, links: int = 1) -> None:
+        """Count more back-links of a URL; to be called if `order.counts`.
+
+        Of a URL that doesn't wait they are of no interest.
+        """
+        assert isinstance(self._store, Heaps)
+        queue = self._store.linked(key, links)
+        if queue is not None:
+            self._head_changed(self._states[queue.site])
+
+    def fetched(self, source: Found, keys: Sequence[int]) -> None:
+        """Take note of a fetched page's links; to be called if `order.wants_links`.
+
+        Each of them has been counted before, by `enqueue` or `linked`.
+        """
+        store, order = self._store, self.order
+        assert isinstance(store, Heaps)
+        assert isinstance(order, Scored)
+        for queue in store.fetched(source.key, keys):
+            self._head_changed(self._states[queue.site])
+        if order.is_stale():
+            store.rescore(state.queue for state in self._states.values())
+            for state in self._states.values():
+                self._head_changed(state)
+
+    def drain(self) -> Iterator[Found]:
+        """Take out all that waits, site by site; nothing else may be asked of it afterwards."""
+        for state in self._states.values():
+            while state.queue.size:
+                yield self._store.pop(state.queue)
 
     def acquire(self, now: float) -> Visit | None:
-        """A visit to the site that has waited longest for its turn, if any may be asked now."""
+        """A visit to the first of the sites that may be asked now, if there is any."""
         self._now = now
-        while (time := self.next_time()) is not None and time <= now:
-            state = heappop(self._heap)[2]
-            assert state.phase is Phase.WAITING, state
-            assert state.queue, state
+        while (state := self._next(now)) is not None:
+            assert state.queue.size, state
             if state.address is None or self._is_free(state.address, state, now):
                 return self._issue(state, now)
             self._park(state)
         return None
+
+    def _next(self, now: float) -> VisitState | None:
+        """Take out of its heap the site that comes first of those whose time has come."""
+        due = self._due
+        while True:
+            while (time := self._next_waiting()) is not None and time <= now:
+                state = heappop(self._heap)[2]
+                if due is None:
+                    return state
+                state.phase = Phase.DUE
+                due.append(state)
+            if not due:
+                return None
+            state = due.popleft()
+            if state.next_time <= now:
+                return state
+            self._rest_again(state)
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
         """Whether the visit may go on to this address, where its host lives.
@@ -150,15 +244,16 @@ class Workbench:
         assert state is not None, visit.found
         its = self._addresses.get(address)
         if its is None:
-            its = self._addresses[address] = Address()
-        if state.address is not None and state.phase in {Phase.PARKED, Phase.WAITING}:
+            parked = deque[VisitState]() if self._due is None else Heads(self._rank)
+            its = self._addresses[address] = Address(parked)
+        if state.address is not None and state.phase in {Phase.PARKED, Phase.WAITING, Phase.DUE}:
             its = state.address  # if it has moved, it is told so when no queue depends on it
         held = visit._address
         if held is its:
             return True
         state.address = its
-        self._leave(visit)
         if held is not None:
+            self._leave(visit)
             self._next_turn(held)
         if self._is_free(its, state, now):
             self._hold(visit, its, now)
@@ -179,8 +274,8 @@ class Workbench:
         """
         address = visit._address
         state = self._give_back(visit, crawl_delay_s)
-        if requested:
-            self._failures.pop(url.authority(visit.found.url), None)
+        if requested and self.failures:
+            self.failures.pop(url.authority(visit.found.url), None)
         self._rest(state, address, now, requested=requested)
 
     def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
@@ -210,8 +305,8 @@ class Workbench:
         state = self._give_back(visit, crawl_delay_s)
         # Visits that were under way together have failed for one reason, and count as one failure.
         failures = visit.failures + 1
-        self._failures[authority] = max(failures, self._failures.get(authority, 0))
-        given_up = self.has_given_up(self._failures[authority])
+        self.failures[authority] = max(failures, self.failures.get(authority, 0))
+        given_up = self.has_given_up(self.failures[authority])
         again = visit.retries + 1 < retry.tries and not given_up
         if again:
             visit.retries += 1
@@ -228,25 +323,36 @@ class Workbench:
         self._rest(state, address, now, requested=True)
         return again
 
+    def give_up(self, authority: str) -> None:
+        """Leave a host alone, as an earlier run did."""
+        self.failures[authority] = self._retry.give_up_after
+
     def has_given_up(self, failures: int) -> bool:
         """Whether a host with so many failures in a row is left alone."""
         return 0 < self._retry.give_up_after <= failures
 
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
+        while self._due:
+            if self._due.first().next_time <= self._now:
+                return self._now
+            self._rest_again(self._due.popleft())
+        return self._next_waiting()
+
+    def _next_waiting(self) -> float | None:
+        """When the time of the next WAITING site comes."""
         heap = self._heap
         while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
             _, turn, state = heappop(heap)
             heappush(heap, (state.next_time, turn, state))
-            if state.address is not None and state.address.turn is state:
-                state.address.turn = None
-                self._next_turn(state.address)
+            self._pass_turn(state)
         return heap[0][0] if heap else None
 
     def _issue(self, state: VisitState, now: float) -> Visit:
-        found = state.queue.popleft()
-        failures = self._failures.get(url.authority(found.url), 0) if self._failures else 0
-        visit = Visit(found, state, self._retries.pop(found.key, 0), failures)
+        rank = _UNRANKED if self._due is None else self._rank(state)
+        found = self._store.pop(state.queue)
+        failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
+        visit = Visit(found, rank, state, self._retries.pop(found.key, 0), failures)
         state.active += 1
         self.waiting -= 1
         self.active += 1
@@ -256,7 +362,8 @@ class Workbench:
             self._hold(visit, state.address, now)
         state.phase = Phase.EMPTY
         self._settle(state)
-        self._forget(now)
+        if self._resting:
+            self._forget(now)
         return visit
 
     def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
@@ -264,7 +371,8 @@ class Workbench:
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
-        self._leave(visit)
+        if visit._address is not None:
+            self._leave(visit)
         if crawl_delay_s is not None:  # the longest, where hosts of a site ask for different ones
             longest = self._politeness.max_crawl_delay_s
             state.delay_s = max(state.delay_s, min(crawl_delay_s, longest))
@@ -272,8 +380,10 @@ class Workbench:
 
     def _requeue(self, visit: Visit, state: VisitState) -> None:
         """Before the others of its site."""
-        state.queue.appendleft(visit.found)
+        self._store.put_back(state.queue, visit.found, visit.rank)
         self.waiting += 1
+        if self._due is not None:
+            self._head_changed(state)
         if visit.retries:
             self._retries[visit.found.key] = visit.retries
 
@@ -287,7 +397,7 @@ class Workbench:
                 address.next_time = max(address.next_time, now + state.delay_s)
         if address is not None:
             self._next_turn(address)
-        if state.phase in {Phase.EMPTY, Phase.BUSY}:
+        if state.phase is Phase.EMPTY or state.phase is Phase.BUSY:
             self._settle(state)
         if state.phase is Phase.EMPTY and not state.active and not state.resting:
             state.resting = True
@@ -295,7 +405,7 @@ class Workbench:
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
-        if not state.queue:
+        if not state.queue.size:
             state.phase = Phase.EMPTY
         elif state.active >= self._connections:
             state.phase = Phase.BUSY
@@ -306,6 +416,39 @@ class Workbench:
     def _push(self, state: VisitState, time: float) -> None:
         self._turn += 1
         heappush(self._heap, (time, self._turn, state))
+
+    # --- the order ----------------------------------------------------------------------------
+
+    def _rank(self, state: VisitState) -> Rank:
+        assert isinstance(self._store, Heaps)
+        return self._store.rank(state.queue)
+
+    def _head_changed(self, state: VisitState) -> None:
+        """Let a site stand where its best URL puts it, if it stands among others."""
+        if state.phase is Phase.DUE:
+            assert self._due is not None
+            self._due.append(state)
+        elif state.phase is Phase.PARKED:
+            assert state.address is not None
+            state.address.parked.append(state)
+
+    def _rest_again(self, state: VisitState) -> None:
+        """Let a DUE site wait that has been told to rest since."""
+        state.phase = Phase.WAITING
+        self._push(state, state.next_time)
+        self._pass_turn(state)
+
+    def _make_room(self) -> None:
+        """Pack what comes from now on; bring what is too much for the memory to disk."""
+        store = self._store
+        store.packs = True
+        excess = self.waiting - store.on_disk - self._memory
+        if excess > 0:
+            store.spill(
+                (state.queue for state in self._states.values()), excess + self._memory // 4
+            )
+        # Queues that are too short to be cut shan't be looked at again for each URL.
+        self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
 
     # --- addresses ----------------------------------------------------------------------------
 
@@ -329,9 +472,9 @@ class Workbench:
 
     def _leave(self, visit: Visit) -> None:
         """Give up the connection; whoever comes next is called once the clock has been set."""
-        if visit._address is not None:
-            visit._address.active -= 1
-            visit._address = None
+        assert visit._address is not None
+        visit._address.active -= 1
+        visit._address = None
 
     def _park(self, state: VisitState) -> None:
         address = state.address
@@ -353,6 +496,12 @@ class Workbench:
                 address.turn = state
             # Else it has to rest by itself, and the others needn't wait for that.
             self._push(state, max(state.next_time, address.next_time))
+
+    def _pass_turn(self, state: VisitState) -> None:
+        """Let another site have the turn of a site that has to rest by itself."""
+        if state.address is not None and state.address.turn is state:
+            state.address.turn = None
+            self._next_turn(state.address)
 
     def _forget(self, now: float) -> None:
         """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""

@@ -11,28 +11,18 @@ from pathlib import Path
 from typing import Final, Never
 
 from crawler import __version__
-from partition import UserError, graph, importers, job, synthesize, webgraph
+from partition import UserError, graph, importers, job, synthesize, table, webgraph
 from partition.child import EngineError
 from partition.engines import ENGINES, RANKS
-from partition.job import BASELINES, DEFAULT_TOLERANCES, Plan, Settings, Tolerances
+from partition.job import BASELINES, Plan
 from partition.models import MODELS, Objective
 from partition.network import read_costs
 from partition.partvector import PartVector, PartVectorError
+from partition.settings import DEFAULT_TOLERANCES, Settings, Tolerances
 from partition.suffixes import read_suffixes
 from partition.webgraph import WebGraph
 
 _ALL: Final = (*BASELINES, *MODELS)
-_COLUMNS: Final = (
-    "model",
-    "k",
-    "imbalance bytes",
-    "requests",
-    "messages page",
-    "site",
-    "transmissions",
-    "volume KB",
-    "seconds",
-)
 
 
 class _Parser(argparse.ArgumentParser):
@@ -131,6 +121,7 @@ def _parser() -> _Parser:
         metavar="FILE",
         help="hierarchical: the part of each suffix of host names, TOML",
     )
+    evaluate.add_argument("--html", type=Path, metavar="FILE", help="the table as a page, too")
     for command in (build, evaluate):
         _add_settings(command)
 
@@ -174,16 +165,15 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add(
         "--t-start",
         type=_number,
-        default=1.0,
         metavar="T",
-        help="hybrid: what a message costs by itself (default: 1)",
+        help="hybrid: what a message costs by itself (default: 1; without --t-byte, messages and"
+        " volume are both made small)",
     )
     add(
         "--t-byte",
         type=_number,
-        default=0.0,
         metavar="T",
-        help="hybrid: what each byte of a URL costs in it (default: 0)",
+        help="hybrid: what each byte of a URL costs in it (default: 0 with --t-start)",
     )
     add(
         "--remember",
@@ -215,8 +205,6 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 def _settings(arguments: argparse.Namespace) -> Settings:
     if arguments.replicate < 0:
         raise UserError(f"--replicate {arguments.replicate}: must be 0 or more")
-    if not arguments.t_start and not arguments.t_byte:
-        raise UserError("--t-start, --t-byte: one of them must be more than 0")
     if arguments.engine_ranks and arguments.engine != "zoltan":
         raise UserError("--engine-ranks: only for --engine zoltan")
     started = time.perf_counter()
@@ -226,7 +214,7 @@ def _settings(arguments: argparse.Namespace) -> Settings:
         tries=arguments.tries,
         engine=arguments.engine,
         ranks=arguments.engine_ranks or RANKS,
-        objective=Objective(arguments.t_start, arguments.t_byte, arguments.remember == "all"),
+        objective=_objective(arguments),
         previous=PartVector.open(arguments.previous) if arguments.previous else None,
         migration=arguments.migration,
         network=read_costs(arguments.network) if arguments.network else None,
@@ -234,10 +222,26 @@ def _settings(arguments: argparse.Namespace) -> Settings:
     )
 
 
+def _objective(arguments: argparse.Namespace) -> Objective | None:
+    t_start, t_byte, remember = arguments.t_start, arguments.t_byte, arguments.remember == "all"
+    if t_start is None and t_byte is None:
+        if remember:
+            raise UserError("--remember all: only with --t-byte")
+        return None
+    objective = Objective(1.0 if t_start is None else t_start, t_byte or 0.0, remember)
+    if not objective.t_start and not objective.t_byte:
+        raise UserError("--t-start, --t-byte: one of them must be more than 0")
+    return objective
+
+
+def _check_file(option: str, path: Path) -> None:
+    if path.is_dir() or not path.absolute().parent.is_dir():
+        raise UserError(f"{option} {path}: must be a file in a folder that exists")
+
+
 def _build(arguments: argparse.Namespace) -> None:
     out: Path = arguments.out
-    if out.is_dir() or not out.parent.is_dir():
-        raise UserError(f"--out {out}: must be a file in a folder that exists")
+    _check_file("--out", out)
     plans = job.build(
         arguments.paths,
         arguments.k,
@@ -260,6 +264,8 @@ def _build(arguments: argparse.Namespace) -> None:
 
 def _evaluate(arguments: argparse.Namespace) -> None:
     path: Path = arguments.path
+    if arguments.html:
+        _check_file("--html", arguments.html)
     settings = _settings(arguments)
     models = arguments.models or (job.COMPARED if path.is_file() else _ALL)
     if arguments.suffixes:
@@ -297,6 +303,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         plans += [job.plan(web, model, parts, settings) for model in models]
     _say(_size(web))
     _show(plans, as_json=arguments.json)
+    if arguments.html:
+        arguments.html.write_text(table.page(f"Partitions of {path}", _size(web), plans))
+        _say(f"written: {arguments.html}")
 
 
 def _import(arguments: argparse.Namespace) -> None:
@@ -333,43 +342,7 @@ def _show(plans: Sequence[Plan], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([plan.row() for plan in plans], indent=1) + "\n")
         return
-    lines = [_COLUMNS, *map(_cells, plans)]
-    widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    for line in lines:
-        cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
-        sys.stdout.write("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
-    for plan in plans:
-        for note in _notes(plan):
-            sys.stdout.write(f"{plan.model}, k = {plan.parts}: {note}\n")
-
-
-def _cells(plan: Plan) -> tuple[str, ...]:
-    counts = plan.counts
-    return (
-        plan.model,
-        str(plan.parts),
-        f"{counts.imbalance_bytes:.1%}",
-        f"{counts.imbalance_requests:.1%}",
-        f"{counts.messages_page_part:,}",
-        f"{counts.messages_site_part:,}",
-        f"{counts.transmissions_target_part:,}",
-        f"{counts.volume_bytes / 1000:,.0f}",
-        f"{plan.seconds:.2f}",
-    )
-
-
-def _notes(plan: Plan) -> list[str]:
-    """What the table has no column for."""
-    notes = []
-    if plan.reason:
-        notes.append(plan.reason)
-    if plan.constraints == 1:
-        notes.append("the engine balanced one weight only, or the sum of bytes and requests")
-    if plan.network_cost is not None:
-        notes.append(f"network cost {plan.network_cost:,.0f}")
-    if plan.moved is not None:
-        notes.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
-    return notes
+    sys.stdout.write(table.text(plans))
 
 
 def _say(text: str) -> None:

@@ -24,6 +24,18 @@ class EngineError(Exception):
     """An engine that ended without a partition."""
 
 
+class OneWeight(NamedTuple):
+    """The task of an engine that cuts hypergraphs and balances one weight."""
+
+    xpins: npt.NDArray[Any]  # nets + 1
+    pins: npt.NDArray[Any]
+    costs: npt.NDArray[Any]  # of the nets
+    weights: npt.NDArray[Any]  # of the vertices
+    parts: int
+    tolerance: float
+    seed: int
+
+
 class Answer(NamedTuple):
     part: npt.NDArray[Any]  # of each vertex, int32
     constraints: int  # how many weights were balanced

@@ -9,13 +9,13 @@ import importlib.util
 import math
 import sys
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 
-from partition import UserError, child, kahypar, metis, models, multilevel, zoltan
-from partition.child import EngineError
+from partition import UserError, child, metis, models, multilevel, zoltan
+from partition.child import EngineError, OneWeight
 from partition.hypergraph import Hypergraph, connectivity_minus_one
 from partition.models import Graph
 from partition.webgraph import Ids, Ints
@@ -56,6 +56,7 @@ def partition(
     tries: int = 1,
     ranks: int = RANKS,
     start: Start | None = None,
+    starts: Sequence[Ids] = (),
     progress: Progress | None = None,
 ) -> Partition:
     """Parts that cost little, each weight within its tolerance where the engine manages.
@@ -63,16 +64,17 @@ def partition(
     `tolerances` are the imbalances allowed, for bytes and requests; math.inf where a weight doesn't
     matter. The result is only the engine's best, to be judged by whoever calls. Equal arguments
     give equal parts. Where there are no more vertices than parts, each gets a part of its own.
-    `tries` and `progress` concern the multilevel engine, which alone can start from a partition;
-    `ranks` are those that Zoltan runs on.
+    `tries` and `progress` concern the multilevel engine, which alone can start from a partition:
+    from `start` only, or beside its own from `starts`, and then the result is no worse than any of
+    them. `ranks` are those that Zoltan runs on.
     Raises EngineError; UserError for an engine that can't do what is asked.
     """
-    if start is not None and engine != "multilevel":
+    if (start is not None or len(starts)) and engine != "multilevel":
         raise UserError(f"engine {engine}: can't start from a partition; multilevel can")
     vertices = len(net.weights)
     if parts == 1:
         return Partition(np.zeros(vertices, np.int32))
-    if vertices <= parts and start is None:
+    if vertices <= parts and start is None and not len(starts):
         return Partition(np.arange(vertices, dtype=np.int32))
     if engine == "metis":
         if not isinstance(net, Graph):
@@ -80,10 +82,10 @@ def partition(
         return _metis(net, parts, tolerances, seed)
     hypergraph = models.as_hypergraph(net) if isinstance(net, Graph) else net
     if engine == "mt-kahypar":
-        return _kahypar(hypergraph, parts, tolerances, seed)
+        return _kahypar(_one_weight(hypergraph, parts, tolerances, seed))
     peak_bytes = 0
     if engine == "zoltan":
-        found = _zoltan(hypergraph, parts, tolerances, seed, ranks)
+        found = _zoltan(_one_weight(hypergraph, parts, tolerances, seed), ranks)
         if progress is not None:
             progress(f"zoltan: connectivity - 1 {connectivity_minus_one(hypergraph, found.part)}")
         start, peak_bytes = Start(found.part, None), found.peak_bytes
@@ -93,6 +95,7 @@ def partition(
         tolerances=tuple(min(bound, parts) for bound in tolerances),
         seed=seed,
         tries=tries,
+        starts=starts,
         previous=None if start is None else start.part,
         max_migration=None if start is None else start.migration,
         progress=progress,
@@ -101,6 +104,7 @@ def partition(
 
 
 def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> Partition:
+    """METIS overshoots where vertices are heavy; our engine then brings that within the bounds."""
     columns = _finite(tolerances)
     task = metis.Task(
         xadj=graph.xadj,
@@ -111,48 +115,53 @@ def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> 
         tolerances=tuple(min(tolerances[at], parts) for at in columns),
         seed=seed,
     )
-    return _ask(
+    found = _ask(
         "METIS", _METIS, task, f"{len(graph.weights)} vertices, {len(graph.adj) // 2} edges"
     )
+    bounds = tuple(min(bound, parts) for bound in tolerances)
+    if not fit(graph.weights, parts, tolerances):
+        return found
+    part = multilevel.rebalanced(
+        models.as_hypergraph(graph), found.part, parts, tolerances=bounds, seed=seed
+    )
+    return replace(found, part=part)
 
 
-def _kahypar(
-    hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int
-) -> Partition:
+def fit(weights: Ints, parts: int, tolerances: Sequence[float]) -> bool:
+    """Whether no vertex alone is more than a part may weigh."""
+    shares = weights.max(axis=0, initial=0) * parts / np.maximum(weights.sum(axis=0), 1)
+    return bool((shares <= 1 + np.array(tolerances)).all())
+
+
+def _kahypar(task: OneWeight) -> Partition:
     if importlib.util.find_spec("mtkahypar") is None:
         raise UserError("engine mt-kahypar: not installed; pip install mtkahypar")
-    columns = _finite(tolerances)
-    task = kahypar.Task(
-        xpins=hypergraph.xpins,
-        pins=hypergraph.pins,
-        costs=hypergraph.costs,
-        weights=_combined(hypergraph, columns),
-        parts=parts,
-        tolerance=min(min(tolerances[at], parts) for at in columns),
-        seed=seed,
-    )
-    return _ask("Mt-KaHyPar", _KAHYPAR, task, _size(hypergraph))
+    return _ask("Mt-KaHyPar", _KAHYPAR, task, _size(task))
 
 
-def _zoltan(
-    hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int, ranks: int
-) -> Partition:
-    columns = _finite(tolerances)
-    task = zoltan.Task(
-        xpins=hypergraph.xpins,
-        pins=hypergraph.pins,
-        costs=hypergraph.costs,
-        weights=_combined(hypergraph, columns),
-        parts=parts,
-        tolerance=min(min(tolerances[at], parts) for at in columns),
-        seed=seed,
-        ranks=ranks,
-    )
+def _zoltan(task: OneWeight, ranks: int) -> Partition:
     try:
-        part, peak_bytes = zoltan.partition(task)
+        part, peak_bytes = zoltan.partition(task, ranks)
     except EngineError as error:
-        raise EngineError(f"Zoltan: {error} ({_size(hypergraph)})") from None
+        raise EngineError(f"Zoltan: {error} ({_size(task)})") from None
     return Partition(part, constraints=1, peak_bytes=peak_bytes)
+
+
+def _one_weight(
+    hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int
+) -> OneWeight:
+    """The weights that matter made one, in which they count alike in total."""
+    columns = _finite(tolerances)
+    combined: Ints = np.sum([_scaled(hypergraph.weights[:, at]) for at in columns], axis=0)
+    return OneWeight(
+        xpins=hypergraph.xpins,
+        pins=hypergraph.pins,
+        costs=hypergraph.costs,
+        weights=combined,
+        parts=parts,
+        tolerance=min(min(tolerances[at], parts) for at in columns),
+        seed=seed,
+    )
 
 
 def _finite(tolerances: Sequence[float]) -> list[int]:
@@ -160,14 +169,8 @@ def _finite(tolerances: Sequence[float]) -> list[int]:
     return [at for at, bound in enumerate(tolerances) if math.isfinite(bound)] or [1]
 
 
-def _combined(hypergraph: Hypergraph, columns: Sequence[int]) -> Ints:
-    """One weight of each vertex in place of several, which count alike in total."""
-    combined: Ints = np.sum([_scaled(hypergraph.weights[:, at]) for at in columns], axis=0)
-    return combined
-
-
-def _size(hypergraph: Hypergraph) -> str:
-    return f"{hypergraph.vertices} vertices, {hypergraph.nets} nets"
+def _size(task: OneWeight) -> str:
+    return f"{len(task.weights)} vertices, {len(task.costs)} nets"
 
 
 def _ask(name: str, command: tuple[str, ...], task: object, size: str) -> Partition:

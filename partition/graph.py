@@ -10,7 +10,6 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
-import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -18,10 +17,14 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler import url
 from partition import UserError
-from partition.webgraph import Ids, Ints, Keys, WebGraph, from_arrays
+from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays
 
 _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 _BATCH_ROWS: Final = 1 << 18
+_INTEGERS: Final = frozenset(
+    ("id", "src", "dst", "bytes", "key", "source_key", "target_key", "flags")
+)
+_TEXTS: Final = frozenset(("url", "target_url"))
 
 
 def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
@@ -56,11 +59,57 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     doesn't matter.
     """
     sites = _Sites(domains=_sites_are_domains(folders))
-    batches: list[tuple[Any, ...]] = []
+    fetched = _fetched(folders, sites)
+    if fetched is None:
+        return from_arrays([], [], site=[], sites=[])
+    key, session, size, length, site = fetched
+    sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.uint64)]  # places in `key`; keys
+    unfetched = [(key[:0], site[:0], length[:0])]
     for number, folder in enumerate(folders):
-        for batch in _batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
+        path = folder / "links.parquet"
+        for batch in batches(path, "source_key", "target_key", "target_url", "flags"):
+            source, known = find(key, batch["source_key"].to_numpy())
+            if not known.all():
+                raise UserError(f"{path}: a source_key isn't in pages.parquet; each must be")
+            in_scope = batch["flags"].to_numpy() & _OUT_OF_SCOPE == 0
+            wanted = np.flatnonzero(in_scope & (session[source] == number))
+            target = batch["target_key"].to_numpy()[wanted]
+            sources.append(source[wanted].astype(np.int32))
+            targets.append(target)
+            new = np.flatnonzero(~find(key, target)[1])
+            new_key, first = np.unique(target[new], return_index=True)
+            texts = batch["target_url"].take(pa.array(wanted[new[first]]))
+            unfetched.append((new_key, sites.of(texts), _lengths(texts)))
+    new_key, new_site, new_length = (np.concatenate(c) for c in zip(*unfetched, strict=True))
+    new_key, first = np.unique(new_key, return_index=True)
+    site, length = np.append(site, new_site[first]), np.append(length, new_length[first])
+    size = np.append(size, np.zeros(len(new_key), np.int64))
+
+    old_key, key = key, np.append(key, new_key)
+    order = np.argsort(key)
+    key = key[order]
+    names, site = sites.by_name(site[order])
+    place = np.searchsorted(key, old_key).astype(np.int32)
+    return from_arrays(
+        place[np.concatenate(sources)],
+        np.concatenate([np.searchsorted(key, target).astype(np.int32) for target in targets]),
+        site=site,
+        sites=names,
+        bytes=size[order],
+        url_bytes=length[order],
+        key=key,
+        texts=_SessionTexts(folders, key),
+    )
+
+
+def _fetched(folders: Sequence[Path], sites: "_Sites") -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
+    """The fetched pages in the order of their keys: key, number of the session that fetched them
+    last, bytes, length of the URL, site."""
+    rows: list[tuple[Any, ...]] = []
+    for number, folder in enumerate(folders):
+        for batch in batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
             sites.learn(batch["url"], batch["site"])
-            batches.append(
+            rows.append(
                 (
                     batch["key"].to_numpy(),
                     np.full(len(batch), number, np.int32),
@@ -70,50 +119,15 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
                     sites.numbers(batch["site"]),
                 )
             )
-    if not batches:
-        return from_arrays([], [], site=[], sites=[])
-    columns = [np.concatenate(column) for column in zip(*batches, strict=True)]
-    del batches
+    if not rows:
+        return None
+    columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    del rows
     key, session, time = columns[:3]
     order = np.lexsort((time, session, key))
     last = order[np.append(key[order][1:] != key[order][:-1], True)]  # of the rows of each key
     key, session, _, size, length, site = (column[last] for column in columns)
-
-    # Pages never fetched are numbered after the fetched ones here, and all by key at the end.
-    unfetched = _Unfetched(len(key), sites)
-    sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.int32)]
-    for number, folder in enumerate(folders):
-        path = folder / "links.parquet"
-        for batch in _batches(path, "source_key", "target_key", "target_url", "flags"):
-            source, known = _find(key, batch["source_key"].to_numpy())
-            if not known.all():
-                raise UserError(f"{path}: a source_key isn't in pages.parquet; each must be")
-            in_scope = batch["flags"].to_numpy() & _OUT_OF_SCOPE == 0
-            wanted = in_scope & (session[source] == number)
-            target_key = batch["target_key"].to_numpy()
-            target, known = _find(key, target_key)
-            new = np.flatnonzero(wanted & ~known)
-            target[new] = unfetched.numbers(
-                target_key[new], batch["target_url"].take(pa.array(new))
-            )
-            sources.append(source[wanted].astype(np.int32))
-            targets.append(target[wanted].astype(np.int32))
-
-    key = np.append(key, np.fromiter(unfetched.number_of, np.uint64))
-    order = np.argsort(key)
-    place = np.empty(len(key), np.int32)
-    place[order] = np.arange(len(key), dtype=np.int32)
-    names, site = sites.by_name(np.append(site, np.array(unfetched.sites, np.int32)))
-    return from_arrays(
-        place[np.concatenate(sources)],
-        place[np.concatenate(targets)],
-        site=site[order],
-        sites=names,
-        bytes=np.append(size, np.zeros(len(unfetched.sites), np.int64))[order],
-        url_bytes=np.append(length, np.array(unfetched.lengths, np.int32))[order],
-        key=key[order],
-        texts=_SessionTexts(folders, key[order]),
-    )
+    return key, session, size, length, site
 
 
 def _sites_are_domains(folders: Sequence[Path]) -> bool:
@@ -149,10 +163,10 @@ class _SessionTexts:
         missing = len(wanted)
         for table, (key_column, url_column) in columns.items():
             for folder in self._folders:
-                for batch in _batches(folder / f"{table}.parquet", key_column, url_column):
+                for batch in batches(folder / f"{table}.parquet", key_column, url_column):
                     if not missing:
                         break
-                    at, known = _find(wanted, batch[key_column].to_numpy())
+                    at, known = find(wanted, batch[key_column].to_numpy())
                     rows = np.flatnonzero(known)
                     texts[at[rows]] = batch[url_column].take(pa.array(rows)).to_pylist()
                 missing = sum(text is None for text in texts)
@@ -179,7 +193,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
     path = folder / "pages.parquet"
     sites = _Sites(domains=False)
     pieces: dict[str, list[Any]] = {}
-    for batch in _batches(path, "id", site_column, optional=("url", "bytes")):
+    for batch in batches(path, "id", site_column, optional=("url", "bytes")):
         pieces.setdefault("id", []).append(batch["id"].to_numpy())
         pieces.setdefault("site", []).append(sites.numbers(batch[site_column]))
         if "bytes" in batch.schema.names:
@@ -200,17 +214,17 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
 
     path = folder / "links.parquet"
     ends: dict[str, list[Ids]] = {name: [np.empty(0, np.int32)] for name in ("src", "dst")}
-    for batch in _batches(path, *ends):
+    for batch in batches(path, *ends):
         for name, arrays in ends.items():
-            at, known = _find(ids, batch[name].to_numpy())
+            at, known = find(ids, batch[name].to_numpy())
             if not known.all():
                 stranger = batch[name][int(np.argmin(known))]
                 raise UserError(f"{path}: {name} {stranger}: must be the id of a page")
             arrays.append(order[at].astype(np.int32))
     names, site = sites.by_name(page["site"])
     return from_arrays(
-        np.concatenate(ends["src"]),
-        np.concatenate(ends["dst"]),
+        np.concatenate(ends.pop("src")),
+        np.concatenate(ends.pop("dst")),
         site=site,
         sites=names,
         bytes=page.get("bytes"),
@@ -230,7 +244,7 @@ class _DirectoryTexts:
         wanted, back = np.unique(pages, return_inverse=True)
         texts: list[str] = []
         first = 0
-        for batch in _batches(self._path, "url"):
+        for batch in batches(self._path, "url"):
             low, high = np.searchsorted(wanted, [first, first + len(batch)])
             texts += batch["url"].take(pa.array(wanted[low:high] - first)).to_pylist()
             first += len(batch)
@@ -257,20 +271,21 @@ class _Sites:
     def learn(self, texts: pa.Array, names: pa.Array) -> None:
         if pc.all(pc.match_substring(names, "://")).as_py():
             return  # the sites are authorities themselves
-        authorities = pc.replace_substring_regex(texts, r"^([a-z]+://[^/]*).*", r"\1")
-        pairs = pa.table({"authority": authorities, "site": names})
+        pairs = pa.table({"authority": _authorities(texts), "site": names})
         for pair in pairs.group_by(["authority", "site"]).aggregate([]).to_pylist():
             self._site_at[pair["authority"]] = pair["site"]
 
-    def of(self, text: str) -> int:
-        """The number of the site of a normalised URL."""
-        authority = url.authority(text)
-        site = self._site_at.get(authority)
-        if site is None:
-            site = self._site_at[authority] = self._site(authority)
-        return self._number(site)
+    def of(self, texts: pa.Array) -> Ids:
+        """The numbers of the sites of normalised URLs."""
+        authorities = _authorities(texts).dictionary_encode()
+        sites = [self._site_of(authority) for authority in authorities.dictionary.to_pylist()]
+        distinct = np.array([self._number(site) for site in sites], np.int32)
+        numbers: Ids = distinct[authorities.indices.to_numpy()]
+        return numbers
 
-    def _site(self, authority: str) -> str:
+    def _site_of(self, authority: str) -> str:
+        if authority in self._site_at:
+            return self._site_at[authority]
         if self._suffixes is None:
             return authority
         host = url.host(authority)
@@ -287,49 +302,29 @@ class _Sites:
         return names, mapped
 
 
-class _Unfetched:
-    """Numbers pages that were never fetched, from `start` on, as links to them come."""
-
-    def __init__(self, start: int, sites: _Sites) -> None:
-        self.number_of: dict[int, int] = {}  # by key, in order of number
-        self.sites: list[int] = []
-        self.lengths: list[int] = []
-        self._start = start
-        self._sites = sites
-
-    def numbers(self, keys: Keys, texts: pa.Array) -> Ints:
-        distinct, first, back = np.unique(keys, return_index=True, return_inverse=True)
-        numbers = np.empty(len(distinct), np.int64)
-        for at, (key, row) in enumerate(zip(distinct.tolist(), first.tolist(), strict=True)):
-            if key not in self.number_of:
-                text = texts[row].as_py()
-                self.number_of[key] = self._start + len(self.sites)
-                self.sites.append(self._sites.of(text))
-                self.lengths.append(len(text))
-            numbers[at] = self.number_of[key]
-        return numbers[back]
-
-
-def _find(ascending: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
-    """Where each value stands, and whether it does; `ascending` isn't empty."""
-    at = np.searchsorted(ascending, values)
-    at[at == len(ascending)] = 0
-    return at, ascending[at] == values
+def _authorities(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, r"^([a-z]+://[^/]*).*", r"\1")
 
 
 def _lengths(texts: pa.Array) -> Ids:
     return np.asarray(pc.binary_length(texts).to_numpy(), np.int32)
 
 
-def _batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file, batch by batch: these columns, no value of which may be null."""
+def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file, batch by batch: these columns, no value of which may be null.
+
+    Those that this module knows are integers or texts; of others any type will do. Raises
+    UserError where that isn't what the file holds.
+    """
     try:
         with pq.ParquetFile(path) as file:
-            present = file.schema_arrow.names
+            present = {field.name: field.type for field in file.schema_arrow}
             for name in columns:
                 if name not in present:
                     raise UserError(f"{path}: no column {name}; needed: {', '.join(columns)}")
             wanted = [*columns, *(name for name in optional if name in present)]
+            for name in wanted:
+                _check_type(path, name, present[name])
             for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
                 for name in wanted:
                     if batch[name].null_count:
@@ -340,3 +335,13 @@ def _batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterato
         raise UserError(f"{path}: {what}; a Parquet file is needed") from None
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: not a Parquet file: {error}") from None
+
+
+def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
+    types = pa.types
+    if types.is_null(kind):
+        return  # of a column without rows, or of nulls, which are found
+    if name in _INTEGERS and not types.is_integer(kind):
+        raise UserError(f"{path}: {name}: is {kind}; must be integers")
+    if name in _TEXTS and not (types.is_string(kind) or types.is_large_string(kind)):
+        raise UserError(f"{path}: {name}: is {kind}; must be strings")

@@ -24,8 +24,8 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 from warcio.exceptions import ArchiveLoadFailed  # type: ignore[import-untyped]
 
 from crawler import url
-from partition import UserError
-from partition.webgraph import Ints, distinct
+from partition import UserError, graph
+from partition.webgraph import Ints, distinct, find
 
 KINDS: Final = ("snap", "webgraph", "edges", "warc", "parquet")
 
@@ -132,8 +132,11 @@ def _webgraph(files: Sequence[Path], say: Say) -> Imported:
     (path,) = files
     degrees, successors = array("q"), array("q")
     lines = (line for block in _blocks(path) for line in block.splitlines())
+    first = next(lines, b"").strip()
+    if not first.isdigit():
+        raise UserError(f"{path}: line 1: must be the number of nodes")
+    nodes = int(first)
     try:
-        nodes = int(next(lines, b""))
         for line in lines:
             numbers = array("q", map(int, line.split()))
             degrees.append(len(numbers))
@@ -145,7 +148,7 @@ def _webgraph(files: Sequence[Path], say: Say) -> Imported:
     # A node without successors has an empty line; the last ones may be missing with their ends.
     if len(degrees) > nodes and not sum(degrees[nodes:]):
         degrees = degrees[:nodes]
-    if len(degrees) > nodes or nodes < 0:
+    if len(degrees) > nodes:
         raise UserError(f"{path}: {len(degrees)} lines of successors for {nodes} nodes")
     dst = np.frombuffer(successors, np.int64) if successors else np.empty(0, np.int64)
     if len(dst) and not 0 <= dst.min() <= dst.max() < nodes:
@@ -309,37 +312,28 @@ def _normal(references: Sequence[str], base: str) -> list[str]:
 
 def _parquet(pages: Path, links: Path, site_column: str) -> Imported:
     """Tables as in a graph folder, but with the sites in any column, or none if there are URLs."""
-    table = _table(pages)
+    optional = list(dict.fromkeys(("url", "bytes", site_column)))
+    batches = list(graph.batches(pages, "id", optional=optional))
+    if not batches:
+        raise UserError(f"{pages}: there is no page in it")
+    table = pa.Table.from_batches(batches)
     if site_column in table.column_names:
         site = table[site_column].cast(pa.string())
     elif site_column == "site" and "url" in table.column_names:
         try:
             site = pa.array(map(url.authority, table["url"].to_pylist()), pa.string())
-        except (ValueError, AttributeError):
+        except ValueError:
             needed = "normalised http or https URLs, or a column of sites"
             raise UserError(f"{pages}: url: needed: {needed}") from None
     else:
         raise UserError(f"{pages}: no column {site_column}; needed: id, {site_column} or url")
     kept = [name for name in ("id", "url", "bytes") if name in table.column_names]
-    if "id" not in kept:
-        raise UserError(f"{pages}: no column id; needed: id, {site_column} or url")
-    ends = _table(links)
-    for name in ("src", "dst"):
-        if name not in ends.column_names:
-            raise UserError(f"{links}: no column {name}; needed: src, dst")
-    ids = table["id"].to_numpy()
-    for name in ("src", "dst"):
-        if not np.isin(ends[name].to_numpy(), ids).all():
-            raise UserError(f"{links}: {name}: an id that isn't in {pages}")
-    src, dst = (ends[name].to_numpy().astype(np.int64) for name in ("src", "dst"))
+    ids = np.sort(table["id"].to_numpy())
+    ends = {name: [np.empty(0, np.int64)] for name in ("src", "dst")}
+    for batch in graph.batches(links, *ends):
+        for name, arrays in ends.items():
+            arrays.append(batch[name].to_numpy().astype(np.int64))
+            if not find(ids, arrays[-1])[1].all():
+                raise UserError(f"{links}: {name}: an id that isn't in {pages}")
+    src, dst = map(np.concatenate, ends.values())
     return table.select(kept).append_column("site", site), src, dst
-
-
-def _table(path: Path) -> pa.Table:
-    try:
-        return pq.read_table(path)
-    except OSError as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
-        raise UserError(f"{path}: {what}; a Parquet file is needed") from None
-    except pa.ArrowInvalid as error:
-        raise UserError(f"{path}: not a Parquet file: {error}") from None

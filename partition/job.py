@@ -3,11 +3,9 @@
 `build` is the walk. `plan` is its middle, from graph to evaluated assignment, for any model.
 """
 
-import math
 import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field, replace
-from functools import partial
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -16,7 +14,7 @@ import numpy as np
 from crawler import __version__, url
 from partition import (
     UserError,
-    engines,
+    assign,
     evaluate,
     graph,
     models,
@@ -26,12 +24,12 @@ from partition import (
     webgraph,
 )
 from partition.child import peak_memory
-from partition.engines import Partition, Start
+from partition.engines import Partition
 from partition.evaluate import Evaluation
-from partition.models import MODELS, Model, Objective
-from partition.network import Costs
+from partition.models import MODELS
 from partition.partvector import PartVector
-from partition.webgraph import Ids, Ints, WebGraph
+from partition.settings import Settings, Tolerances
+from partition.webgraph import Ids, WebGraph
 
 BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
     "url-hash": evaluate.url_hash,
@@ -40,34 +38,6 @@ BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
 }
 COMPARED: Final = ("url-hash", "site-hash")  # what a part vector is held against
 WEIGHTS: Final = ("bytes", "requests")
-
-# METIS overshoots where vertices are heavy: asked for less, it may deliver what is needed.
-_STRICTNESS: Final = (1.0, 0.4, 0.1)
-
-Tolerances = tuple[float, float]  # the imbalance allowed: bytes, requests
-DEFAULT_TOLERANCES: Final[Tolerances] = (0.05, 0.05)
-
-
-def _silent(text: str) -> None:
-    pass
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Settings:
-    """How to partition; the defaults are those of the command line."""
-
-    tolerances: Tolerances = DEFAULT_TOLERANCES
-    seed: int = 0
-    tries: int = 1  # the best of so many seeds, from `seed` on
-    engine: str | None = None  # None: METIS for graphs, multilevel for hypergraphs
-    ranks: int = engines.RANKS  # that Zoltan runs on
-    objective: Objective = models.MESSAGES  # of the hybrid model
-    together: Mapping[str, str] = field(default_factory=dict)  # site -> address to keep in one part
-    previous: PartVector | None = None  # to start from
-    migration: float = 0.1  # the fraction of the bytes that may then move to other parts
-    network: Costs | None = None  # ranks x ranks; parts are placed accordingly
-    suffixes: Mapping[str, int] | None = None  # of hosts -> part, for hierarchical
-    progress: Callable[[str], None] = _silent
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -213,7 +183,8 @@ def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None
     elif model in BASELINES:
         found = Partition(BASELINES[model](web, parts), constraints=0)
     elif model in MODELS:
-        found = _cut(web, MODELS[model], parts, settings)
+        before = None if settings.previous is None else _listed(web, settings.previous)
+        found = assign.assign(web, MODELS[model], parts, settings, before)
         if settings.network is not None and settings.previous is None:
             traffic = evaluate.traffic(web, found.part, parts)
             rank_of = network.place(traffic, settings.network, settings.seed)
@@ -234,81 +205,6 @@ def check(settings: Settings, parts: int) -> None:
     for suffix, part in (settings.suffixes or {}).items():
         if part >= parts:
             raise UserError(f"suffixes: {suffix} = {part}: there are parts 0 to {parts - 1}")
-
-
-def _cut(web: WebGraph, model: Model, parts: int, settings: Settings) -> Partition:
-    """The best partition of a model, spread out over the pages."""
-    engine = settings.engine
-    if engine is None:
-        engine = "multilevel" if model.hyper or settings.previous is not None else "metis"
-    unit = models.units(web, model.units, parts, settings.together)
-    start = None
-    if settings.previous is not None:
-        before = _listed(web, settings.previous)
-        start = Start(_of_units(unit, before), settings.migration)
-    elif model.units is models.Units.HYBRID and engine == "multilevel":
-        # Where sites fit as they are, what they are split into only refines a partition of whole
-        # sites: that is simpler to find, and so it is never missed.
-        whole = models.units(web, models.Units.SITES, parts, settings.together)
-        if whole.max() < unit.max() and _fit(models.weights(web, whole), parts, settings):
-            found = _cut_units(web, model, whole, parts, engine, None, settings)
-            start = Start(_of_units(unit, found.part), None)
-    return _cut_units(web, model, unit, parts, engine, start, settings)
-
-
-def _of_units(unit: Ids, part: Ids) -> Ids:
-    """The part that most pages of each unit are in; -1 where that is so of all."""
-    return webgraph.majority(unit, part, int(unit.max(initial=-1)) + 1)
-
-
-def _fit(weights: Ints, parts: int, settings: Settings) -> bool:
-    """Whether no vertex alone is more than a part may weigh."""
-    shares = weights.max(axis=0) * parts / np.maximum(weights.sum(axis=0), 1)
-    return bool((shares <= 1 + np.array(settings.tolerances)).all())
-
-
-def _cut_units(
-    web: WebGraph,
-    model: Model,
-    unit: Ids,
-    parts: int,
-    engine: str,
-    start: Start | None,
-    settings: Settings,
-) -> Partition:
-    objective = settings.objective if model.units is models.Units.HYBRID else model.objective
-    net = models.hypergraph(web, unit, objective) if model.hyper else models.graph(web, unit)
-    edges = f"{len(net.costs):,} nets" if model.hyper else f"{len(net.costs) // 2:,} edges"
-    settings.progress(f"{engine}: {len(net.weights):,} vertices, {edges}")
-    cut = partial(
-        engines.partition,
-        net,
-        parts,
-        engine=engine,
-        ranks=settings.ranks,
-        start=start,
-        progress=settings.progress,
-    )
-    if engine == "multilevel":
-        found = cut(tolerances=settings.tolerances, seed=settings.seed, tries=settings.tries)
-        return replace(found, part=found.part[unit])
-    possible = _fit(net.weights, parts, settings)
-    best, best_rank = None, (math.inf, math.inf)
-    for seed in range(settings.seed, settings.seed + settings.tries):
-        for strictness in _STRICTNESS:
-            tolerances = [bound * strictness for bound in settings.tolerances]
-            found = cut(tolerances=tolerances, seed=seed)
-            found = replace(found, part=found.part[unit])
-            counts = evaluate.evaluate(web, found.part, parts)
-            pairs = zip(counts.imbalances, settings.tolerances, strict=True)
-            excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
-            rank = (excess, objective.value(counts))
-            if rank < best_rank:
-                best, best_rank = found, rank
-            if excess == 0 or not possible:
-                break
-    assert best is not None
-    return best
 
 
 def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:

@@ -4,12 +4,13 @@ The preset is DEFAULT on one thread, so that equal seeds give equal parts.
 """
 
 from itertools import pairwise
-from typing import Any, Final, NamedTuple
+from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from partition import child
+from partition.child import OneWeight
 
 Array = npt.NDArray[Any]
 
@@ -18,17 +19,7 @@ _TOTAL: Final = (
 )  # what the weights, and the costs, sum to at most: its integers have 32 bits
 
 
-class Task(NamedTuple):
-    xpins: Array  # nets + 1
-    pins: Array
-    costs: Array  # of the nets
-    weights: Array  # of the vertices, only these are balanced
-    parts: int
-    tolerance: float
-    seed: int
-
-
-def partition(task: Task) -> tuple[Array, int]:
+def partition(task: OneWeight) -> tuple[Array, int]:
     import mtkahypar  # type: ignore[import-not-found]  # noqa: PLC0415 - optional
 
     kahypar = mtkahypar.initialize(1, print_warnings=False)

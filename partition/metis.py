@@ -36,7 +36,7 @@ class Task(NamedTuple):
     weights: Array  # vertices x weights, 1 or more
     parts: int  # fewer than vertices, 2 or more
     tolerances: tuple[float, ...]  # the imbalance allowed for each weight
-    seed: int
+    seed: int  # 0 or more
 
 
 def partition(task: Task, library: ctypes.CDLL) -> Array:
@@ -45,7 +45,8 @@ def partition(task: Task, library: ctypes.CDLL) -> Array:
     cuts = min(CUTS, max(CUTS * _FEWER_FROM // max(len(task.adj), 1), 1))
     options = np.full(_OPTIONS, -1, index)
     place = pymetis._internal.options_indices  # type: ignore[attr-defined]  # not in its stub
-    options[[place.NITER, place.NCUTS, place.SEED, place.NUMBERING]] = ROUNDS, cuts, task.seed, 0
+    options[[place.NITER, place.NCUTS, place.NUMBERING]] = ROUNDS, cuts, 0
+    options[place.SEED] = task.seed + 1  # to METIS 0 and 1 are the same
     bounds = np.array([1 + max(bound - _SLACK, 0) for bound in task.tolerances], np.float32)
     part = np.zeros(len(task.weights), index)
     arrays: list[Array | None] = [
@@ -71,7 +72,7 @@ def partition(task: Task, library: ctypes.CDLL) -> Array:
 def partition_by_sum(task: Task) -> Array:
     """One weight balanced, the sum of all, by pymetis's own function."""
     options = pymetis.Options(
-        seed=task.seed,
+        seed=task.seed + 1,
         ncuts=CUTS,
         niter=ROUNDS,
         ufactor=max(1, round(1000 * (min(task.tolerances) - _SLACK))),

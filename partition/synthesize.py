@@ -4,6 +4,9 @@ What is known of that web (913,569 pages, 15,819 sites, 4.48 million links, 87.4
 sites, 86,552 pages with links to other sites, to 2.2 sites on average) sets the numbers below;
 where `pages` and `sites` differ, shares and shapes stay. They were fitted to it by hand: that the
 result agrees with the paper's counts is no evidence for anything.
+
+Sizes follow a power law so uneven that a plain sample of it is off the mean by a third. They are
+drawn evenly over its quantiles instead; everything else would otherwise differ from seed to seed.
 """
 
 from typing import Final
@@ -29,14 +32,14 @@ _MOST_LINKS: Final = 618
 _TO_HUBS: Final = 0.15  # links within a site to its main pages; the others go to pages close by
 _NEARNESS: Final = 4.0  # mean distance of these
 _OUTWARD: Final = 0.0947  # pages with links to other sites,
-_HOMES_OUTWARD: Final = 0.6  # home pages among them
-_OUTWARD_SPREAD: Final = 1.1  # how unevenly the others are spread over sites,
-_OUTWARD_SIZE: Final = 0.3  # and how much less often in large sites
-_SITES_LINKED: Final = 2.26  # by such a page, on average, by a power law up to
+_HOMES_OUTWARD: Final = 0.96  # of the home pages
+_OUTWARD_SPREAD: Final = 1.6  # how unevenly the others are spread over sites,
+_OUTWARD_SIZE: Final = 0.43  # and how much less often in large sites
+_SITES_LINKED: Final = 2.24  # by such a page, on average, by a power law up to
 _MOST_SITES: Final = 148
+_NEW_SITES: Final = 600  # links of a site to other sites; all later ones repeat an earlier one
 _POPULARITY_SPREAD: Final = 1.15  # sigma of how much is linked to a site, besides
 _POPULARITY_SIZE: Final = 0.45  # the power of its size
-_SAME_AGAIN: Final = 0.12  # links to a site that the same site has linked to already
 _LINKS_PER_SITE: Final = 2.95  # of a page to another site, before scaling
 _LINKS_OUTSIDE: Final = 0.1258  # of all links
 _LINKS: Final = 4.904  # a page
@@ -66,18 +69,19 @@ def google_like(pages: int, sites: int, seed: int) -> importers.Imported:
 
 
 def _site_sizes(random: Random, pages: int, sites: int) -> Ints:
-    """Sizes by a power law of the right mean, corrected to the right sum; the largest is given."""
+    """Sizes by a power law of the right mean; the largest, and the sum, are given."""
     most = max(int(_LARGEST_SITE * pages), -(-pages // sites) + 1) if sites > 1 else pages
     size = np.arange(1, most + 1)
     exponent = _exponent(size, pages / sites)
-    chance = size**-exponent
-    sizes = random.choice(size, sites, p=chance / chance.sum())
+    below = np.cumsum(size**-exponent)
+    quantiles = (random.permutation(sites) + random.random(sites)) / sites
+    sizes: Ints = size[np.searchsorted(below, quantiles * below[-1])]
     sizes[sizes.argmax()] = most
     while missing := pages - int(sizes.sum()):
         step = 1 if missing > 0 else -1
         able = np.flatnonzero(sizes < most if step > 0 else sizes > 1)
         sizes[random.permutation(able)[: abs(missing)]] += step
-    return sizes.astype(np.int64)
+    return sizes
 
 
 def _exponent(values: Ints, mean: float) -> float:
@@ -129,12 +133,12 @@ def _outside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bool
     if sites == 1:
         return np.empty(0, np.int64)
     homes = first[random.random(sites) < _HOMES_OUTWARD]
+    able = np.flatnonzero(~isolated & (np.arange(pages) != first[site]))
     leaning = random.lognormal(0, _OUTWARD_SPREAD, sites) * size**-_OUTWARD_SIZE
-    chance = leaning[site] * random.random(pages)
-    chance[first] = 0
-    chance[isolated] = 0
-    others = min(max(int(_OUTWARD * pages) - len(homes), 0), int((chance > 0).sum()))
-    source = np.append(homes, np.argsort(-chance, kind="stable")[:others])
+    others = min(max(int(_OUTWARD * pages) - len(homes), 0), len(able))
+    # The `others` largest of these: each page's chance is in proportion to its site's leaning.
+    wish = leaning[site[able]] / random.exponential(1, len(able))
+    source = np.append(homes, able[np.argsort(-wish, kind="stable")[:others]])
 
     number = np.arange(1, _MOST_SITES + 1)
     weight = number ** -_exponent(number, _SITES_LINKED)
@@ -143,11 +147,8 @@ def _outside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bool
     popularity = np.cumsum(size**_POPULARITY_SIZE * random.lognormal(0, _POPULARITY_SPREAD, sites))
     target = np.searchsorted(popularity, random.random(len(source)) * popularity[-1])
     begin = np.searchsorted(site[source], site[source])  # of the links of the same site
-    earlier = np.arange(len(source)) - begin
-    pick = begin + (random.random(len(source)) * earlier).astype(np.int64)
-    again = (random.random(len(source)) < _SAME_AGAIN) & (earlier > 0)
-    for _ in range(3):  # a pick may be one of a pick
-        target = np.where(again, target[pick], target)
+    late = np.flatnonzero(np.arange(len(source)) - begin >= _NEW_SITES)
+    target[late] = target[begin[late] + random.integers(_NEW_SITES, size=len(late))]
 
     pairs = distinct(source * sites + target)
     pairs = pairs[site[pairs // sites] != pairs % sites]
@@ -209,6 +210,8 @@ def statistics(web: WebGraph) -> dict[str, str]:
     out = np.flatnonzero(source != target)
     nets = len(distinct(web.sources()[out].astype(np.int64)))
     pins = len(distinct(web.sources()[out].astype(np.int64) * len(web.sites) + target[out]))
+    linked = distinct(source[out].astype(np.int64) * len(web.sites) + target[out])
+    most = int(np.bincount(linked // len(web.sites), minlength=1).max())
     inside = 1 - len(out) / max(web.links, 1)
     largest = int(np.bincount(web.site).max())
     hashed = [evaluate(web, site_hash(web, k), k).messages_site_part for k in (4, 16, 64)]
@@ -220,6 +223,8 @@ def statistics(web: WebGraph) -> dict[str, str]:
         "largest site": f"{largest:,} pages [8,066]",
         "nets on sites": f"{nets:,} [86,552]",
         "their pins": f"{nets + pins:,} [277,805]",
+        "links between sites": f"{len(linked):,} [165,450]",
+        "most out of one site": f"{most:,} [528]",
         "messages by site-hash": " ".join(f"{n / 1000:.1f}" for n in hashed)
         + " thousand (site, part) pairs at K = 4, 16, 64 [24.0 56.4 84.7]",
     }

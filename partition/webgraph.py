@@ -2,6 +2,7 @@
 
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, replace
+from typing import Any
 
 import numpy as np
 import numpy.typing as npt
@@ -64,6 +65,13 @@ def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ascending[first]
 
 
+def find(ascending: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
+    """Where each value stands, and whether it does; `ascending` isn't empty."""
+    at = np.searchsorted(ascending, values)
+    at[at == len(ascending)] = 0
+    return at, ascending[at] == values
+
+
 def majority(group: Ids, part: Ids, groups: int) -> Ids:
     """The part that most members of each group are in, of equals the lowest; -1 for no members.
 
@@ -100,9 +108,12 @@ def from_arrays(
     if sites is None:
         sites = [str(number) for number in range(int(site_ids.max(initial=-1)) + 1)]
     rows = np.int64(max(n, 1))
-    links = np.asarray(src, np.int64) * rows + np.asarray(dst, np.int64)  # one number a link
+    # One number a link, in place: of all that a web is made of, the links are by far the most.
+    links = np.array(src, np.int64)
+    links *= rows
+    links += np.asarray(dst, np.int64)
     links.sort()
-    keep = links // rows != links % rows
+    keep = links % (rows + 1) != 0  # of a link from i to i the number is i * (rows + 1)
     keep[1:] &= links[1:] != links[:-1]
     links = links[keep]
     return WebGraph(

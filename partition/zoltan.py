@@ -12,13 +12,13 @@ import subprocess
 import sys
 import tempfile
 from pathlib import Path
-from typing import IO, Any, Final, NamedTuple
+from typing import IO, Any, Final
 
 import numpy as np
 import numpy.typing as npt
 
 from partition import UserError
-from partition.child import EngineError
+from partition.child import EngineError, OneWeight
 
 Array = npt.NDArray[Any]
 
@@ -45,23 +45,12 @@ _OPEN_MPI: Final = {
 }
 
 
-class Task(NamedTuple):
-    xpins: Array  # nets + 1
-    pins: Array
-    costs: Array  # of the nets
-    weights: Array  # of the vertices, only these are balanced
-    parts: int
-    tolerance: float
-    seed: int
-    ranks: int
-
-
-def partition(task: Task) -> tuple[Array, int]:
+def partition(task: OneWeight, ranks: int) -> tuple[Array, int]:
     """The part of each vertex, and the memory in bytes that the ranks have needed together.
 
     Raises UserError for more than Zoltan can number, EngineError where it is missing or fails.
     """
-    bounds = _slices(task)
+    bounds = _slices(task, ranks)
     largest = max(len(task.weights), len(task.costs), int(np.diff(bounds[2]).max()))
     if largest > _MOST:
         raise UserError(
@@ -74,7 +63,7 @@ def partition(task: Task) -> tuple[Array, int]:
         question, answer = Path(name, "task"), Path(name, "answer")
         with question.open("wb") as file:
             _write(task, bounds, file)
-        _run([compiler.with_name("mpirun"), "-n", task.ranks, driver, question, answer])
+        _run([compiler.with_name("mpirun"), "-n", ranks, driver, question, answer])
         with answer.open("rb") as file:
             peak_bytes = int(np.fromfile(file, np.int64, 1)[0])
             part = np.fromfile(file, np.int32)
@@ -83,20 +72,20 @@ def partition(task: Task) -> tuple[Array, int]:
     return part, peak_bytes
 
 
-def _slices(task: Task) -> tuple[Array, Array, Array]:
+def _slices(task: OneWeight, ranks: int) -> tuple[Array, Array, Array]:
     """Where the vertices, nets and pins of each rank begin, and the last one's end.
 
     The ranks get as many vertices each, and nets with about as many pins.
     """
-    steps = np.arange(task.ranks + 1)
-    nets = np.searchsorted(task.xpins, len(task.pins) * steps // task.ranks)
+    steps = np.arange(ranks + 1)
+    nets = np.searchsorted(task.xpins, len(task.pins) * steps // ranks)
     nets[-1] = len(task.costs)
-    return len(task.weights) * steps // task.ranks, nets, task.xpins[nets]
+    return len(task.weights) * steps // ranks, nets, task.xpins[nets]
 
 
-def _write(task: Task, bounds: tuple[Array, Array, Array], file: IO[bytes]) -> None:
+def _write(task: OneWeight, bounds: tuple[Array, Array, Array], file: IO[bytes]) -> None:
     """The task in the form that zoltan_driver.c describes."""
-    np.array([task.ranks, task.parts, task.seed], np.int64).tofile(file)
+    np.array([len(bounds[0]) - 1, task.parts, task.seed], np.int64).tofile(file)
     np.array([task.tolerance], np.float64).tofile(file)
     for starts in bounds:
         starts.astype(np.int64).tofile(file)

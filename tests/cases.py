@@ -10,8 +10,3 @@ CASES = Path(os.environ.get("ABC_CASES") or Path(__file__).parents[2] / "shared"
 needs_cases = pytest.mark.skipif(
     not CASES.is_dir(), reason=f"no conformance data in {CASES}: ABC_CASES names another folder"
 )
-
-
-def rows(name: str) -> list[Path]:
-    """The files under CASES/conformance that match a pattern; none where there is no such data."""
-    return sorted((CASES / "conformance").glob(name))

@@ -64,12 +64,12 @@ class Cluster:
 
     def __post_init__(self) -> None:
         table = [part % self.ranks for part in range(self.scheme.parts)]
-        unlisted = self.settings.assignment.unlisted
+        unlisted, mode = self.settings.assignment.unlisted, self.settings.session.mode
         self.cores = [
             Core(
                 self.settings,
                 self.ranks,
-                Ownership(rank, self.scheme, table, unlisted),
+                Ownership(rank, self.scheme, table, unlisted, mode),
                 AUTHORITIES,
                 MemorySeen(),
             )
@@ -102,7 +102,7 @@ class Cluster:
         core, visit = self.cores[rank], self.visits[rank].pop(index)
         core.bench.release(visit, self.now, requested=True)
         core.discovered(visit.found, links, self.now)
-        core.finish(response=response)
+        core.finish(visit.found, response=response)
         self.tick(rank)
         return visit
 
@@ -111,7 +111,7 @@ class Cluster:
         core, visit = self.cores[rank], self.visits[rank].pop(index)
         final = core.fail(visit, failure, self.now)
         if final:
-            core.finish(response=False)
+            core.finish(visit.found, response=False)
         self.tick(rank)
         return final
 

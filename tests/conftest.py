@@ -34,26 +34,49 @@ def pytest_ignore_collect(collection_path: Path, config: pytest.Config) -> bool 
     return True if outside and collection_path == Path(__file__).parent / "mpi" else None
 
 
-@pytest.fixture(scope="session")
-def mpirun() -> MpiRun:
-    """`mpirun(4, "-m", "crawler", ...)`: this Python on 4 ranks, with captured output."""
+def launching() -> dict[str, str]:
+    """The environment for an mpirun of this Python's MPI, or for a scheduler's commands."""
     # The one beside this Python first: mpirun and the library must be of the same MPI.
     path = os.pathsep.join([str(Path(sys.executable).parent), os.environ.get("PATH", "")])
-    program = shutil.which("mpirun", path=path)
-    assert program, "no mpirun: pip install '.[mpich]'"
     inherited = {k: v for k, v in os.environ.items() if not k.startswith(_LAUNCHERS)}
+    return inherited | _OPEN_MPI | {"PATH": path}
+
+
+@pytest.fixture(scope="session")
+def start_mpirun() -> Callable[..., "subprocess.Popen[str]"]:
+    """`start_mpirun(4, "-m", "crawler", ...)`: as `mpirun`, without waiting for the end."""
+    inherited = launching()
+    program = shutil.which("mpirun", path=inherited["PATH"])
+    assert program, "no mpirun: pip install '.[mpich]'"
+
+    def start(ranks: int, *arguments: str, **environment: str) -> "subprocess.Popen[str]":
+        return subprocess.Popen(
+            [program, "-n", str(ranks), sys.executable, *arguments],
+            env=inherited | environment,
+            stdin=subprocess.DEVNULL,
+            stdout=subprocess.PIPE,
+            stderr=subprocess.PIPE,
+            text=True,
+        )
+
+    return start
+
+
+@pytest.fixture(scope="session")
+def mpirun(start_mpirun: Callable[..., "subprocess.Popen[str]"]) -> MpiRun:
+    """`mpirun(4, "-m", "crawler", ...)`: this Python on 4 ranks, with captured output. What it
+    crawled is verified."""
+    from crawls import verify_crawl  # not while the tests in mpi/ are collected
 
     def run(
         ranks: int, *arguments: str, timeout: float = 100, **environment: str
     ) -> subprocess.CompletedProcess[str]:
-        return subprocess.run(
-            [program, "-n", str(ranks), sys.executable, *arguments],
-            env=inherited | _OPEN_MPI | environment,
-            stdin=subprocess.DEVNULL,
-            capture_output=True,
-            text=True,
-            timeout=timeout,
-            check=False,
-        )
+        with start_mpirun(ranks, *arguments, **environment) as process:
+            try:
+                output, errors = process.communicate(timeout=timeout)
+            finally:
+                process.kill()
+        verify_crawl(arguments, process.returncode)
+        return subprocess.CompletedProcess(process.args, process.returncode, output, errors)
 
     return run

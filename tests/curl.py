@@ -15,7 +15,7 @@ from collections.abc import Sequence
 from pathlib import Path
 from typing import NamedTuple
 
-from cases import rows
+from cases import CASES
 from servers import RawServer
 
 BODIES = Path(__file__).parent / "instances" / "curl-bodies.json"
@@ -26,10 +26,10 @@ class Reply(NamedTuple):
     data: bytes
 
 
-def replies() -> list[Reply]:
+def replies(cases: Path = CASES, name: str = "*") -> list[Reply]:
     """Those of curl's own tests and of llhttp's, where there are such data."""
     found: dict[str, bytes] = {}
-    for path in rows("http/*-responses.jsonl"):
+    for path in sorted((cases / "conformance" / "http").glob(f"{name}-responses.jsonl")):
         for line in path.read_text("utf-8").splitlines():
             row = json.loads(line)
             assert row["id"] not in found

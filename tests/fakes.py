@@ -2,6 +2,7 @@
 
 import asyncio
 import random
+from collections.abc import Callable, Sequence
 
 from crawler import ports
 
@@ -49,6 +50,18 @@ class Network:
         for source, destination, message in delivered:
             self.transports[destination].inbox.append((source, message))
         return len(delivered)
+
+
+class NoRepository:
+    """A `ports.Repository` for tests in which nothing is stored."""
+
+    def append(
+        self, fetched: ports.Fetched, part: int, follows: Callable[[ports.PageRow], bool]
+    ) -> ports.PageRow:
+        raise NotImplementedError
+
+    def introduce(self, authority: str, sitemaps: Sequence[ports.Link]) -> None:
+        raise NotImplementedError
 
 
 class FakeTransport:

@@ -34,6 +34,7 @@ def response(
         body=payload,
         truncated=truncated,
         failure=failure,
+        payload_whole=truncated is None,
     )
 
 

@@ -4,11 +4,12 @@ Each runs in threads of its own and is a context manager; tests may be synchrono
 """
 
 import contextlib
+import multiprocessing
 import socket
 import ssl
 import struct
 import threading
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
@@ -125,6 +126,7 @@ class PageServer:
 
         class Handler(BaseHTTPRequestHandler):
             protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True  # else a page takes 40 ms
 
             def do_GET(self) -> None:
                 outer.paths.append(self.path)
@@ -200,3 +202,30 @@ class DnsServer(_Server):
         )
         counts = struct.pack("!HHHH", 1, len(packed), 0, 0)
         return query[:2] + struct.pack("!H", 0x8180 | code) + counts + question + answers
+
+
+def _answer_everything(bound: socket.socket) -> None:
+    while True:
+        query, client = bound.recvfrom(4096)
+        end = query.index(b"\0", 12) + 5
+        question = query[12:end]
+        gone = b"gone" in question
+        found = question[-3] == 1 and not gone
+        answer = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\n\0\0\1" if found else b""
+        head = struct.pack("!5H", 0x8183 if gone else 0x8180, 1, int(found), 0, 0)
+        bound.sendto(query[:2] + head + question + answer, client)
+
+
+@contextlib.contextmanager
+def quick_dns() -> Iterator[str]:
+    """A name server in a process of its own, for thousands of names: 10.0.0.1 for every A, nothing
+    for every AAAA; names with "gone" don't exist."""
+    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
+        bound.bind(("127.0.0.1", 0))
+        process = multiprocessing.get_context("fork").Process(
+            target=_answer_everything, args=[bound], daemon=True
+        )
+        process.start()
+        yield f"127.0.0.1:{bound.getsockname()[1]}"
+        process.kill()
+        process.join()

@@ -141,6 +141,20 @@ def test_explain_asks_the_site_unless_offline(said: Any) -> None:
         assert server.paths == ["/robots.txt"]
 
 
+def test_both_take_a_url_as_a_crawl_takes_a_seed(said: Any, tmp_path: Path) -> None:
+    seeds = tmp_path / "seeds.txt"
+    seeds.write_text("# ours\nhttp://www.a.example/\n")
+    words = ["--set", "normalise.fold_www=true", "--set", f"session.seeds_file={seeds}", "--json"]
+    explained = json.loads(said("explain", *words, "--offline", "http://www.a.example/b"))
+    assert explained["normalised"] == "http://a.example/b"
+    assert explained["scope"]["allowed"]
+    other = json.loads(said("explain", *words, "--offline", "http://b.example/"))
+    assert not other["scope"]["allowed"]
+    with PageServer({"/a": b"here"}) as server:
+        fold = ["--set", "normalise.fold_slash=true", "--json"]
+        assert json.loads(said("fetch", *LOCAL, *fold, f"{server.url}/a/"))["bytes"] == 4
+
+
 # --- simulate
 
 

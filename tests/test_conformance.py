@@ -8,6 +8,7 @@ from cases import CASES, needs_cases
 
 COMMAND = Path(__file__).parents[1] / "benchmarks" / "conformance.py"
 
+SLOW = {"HTTP", "HTML", "DNS"}  # the rooms have tests of their own for the same
 # Area -> what: tests passed, of so many.
 SCORES = {
     "URLs": {
@@ -23,14 +24,26 @@ SCORES = {
         "robots.txt files of the web": (199, 202),
         "both": (313, 319),
     },
+    "HTTP": {
+        "curl's replies: pages that curl gets, got with the same body": (418, 418),
+        "curl's replies that end in a page or an error class": (479, 479),
+        "llhttp's replies: pages that curl gets, got with the same body": (61, 61),
+        "llhttp's replies that end in a page or an error class": (85, 85),
+        "replies made to hurt that end in a page or an error class": (22, 22),
+    },
+    "HTML": {"pages made to hurt, all links found": (19, 19)},
+    "DNS": {"names at once, every tenth of which doesn't exist": (25_000, 25_000)},
 }
 
 
 @needs_cases
-@pytest.mark.parametrize("name", SCORES)
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize(
+    "name",
+    [pytest.param(name, marks=[pytest.mark.slow] if name in SLOW else []) for name in SCORES],
+)
 def test_conformance(name: str) -> None:
-    areas = [function(CASES) for function in runpy.run_path(str(COMMAND))["AREAS"]]
-    (area,) = (area for area in areas if area.name == name)
+    area = runpy.run_path(str(COMMAND))["AREAS"][name](CASES)
     passed = {test.what: (test.right, test.total) for test in area.tests}
     assert passed == SCORES[name]
     assert "?" not in dict(area.differences).values()

@@ -7,7 +7,7 @@ import socket
 import subprocess
 import sys
 import time
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -15,6 +15,7 @@ from typing import Any
 import pyarrow.parquet as pq
 import pytest
 from conftest import MpiRun
+from crawls import check_warc_files, crawl_here, demo_config, metrics_of, page_rows, write_config
 from servers import Page, PageServer, RawServer, forever
 
 from crawler import url
@@ -30,53 +31,6 @@ WEB_PAGES, WEB_SITES = 400, 16
 def demo_web() -> Iterator[tuple[DemoWeb, int]]:
     with serve(7, WEB_PAGES, WEB_SITES) as served:
         yield served
-
-
-def write_config(path: Path, tables: Mapping[str, Mapping[str, object]]) -> Path:
-    lines = []
-    for table, entries in tables.items():
-        lines.append(f"[{table}]")
-        lines += [f"{key} = {toml_value(value)}" for key, value in entries.items()]
-    path.write_text("\n".join(lines) + "\n")
-    return path
-
-
-def demo_config(path: Path, web: DemoWeb, port: int, **assignment: object) -> Path:
-    return write_config(
-        path,
-        {
-            "session": {"seeds": web.seeds},
-            "scope": {"hosts": web.hosts},
-            "assignment": assignment,
-            "politeness": {"delay_s": 0},
-            "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
-            "fetch": {"allow_private_addresses": True},
-        },
-    )
-
-
-def metrics_of(session: Path) -> dict[str, Any]:
-    content: dict[str, Any] = json.loads((session / "report" / "metrics.json").read_text())
-    return content
-
-
-def page_rows(session: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "pages.parquet").to_pylist()
-    return rows
-
-
-def crawl_here(session: Path, *words: str) -> subprocess.CompletedProcess[str]:
-    """A crawl by one rank, without mpirun; private addresses allowed."""
-    return subprocess.run(
-        [
-            *(sys.executable, "-m", "crawler", "crawl", "--session", str(session)),
-            *("--set", "fetch.allow_private_addresses=true", *words),
-        ],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
 
 # --- every page once, on any number of ranks
@@ -167,9 +121,7 @@ def test_the_session_directory(tmp_path: Path, demo_web: tuple[DemoWeb, int]) ->
     }
     for line in (session / "rank-00000" / "agent.log").read_text().splitlines():
         json.loads(line)
-    for file in session.rglob("*.warc.gz"):
-        check = [sys.executable, "-m", "warcio.cli", "check", str(file)]
-        assert subprocess.run(check, check=False, capture_output=True).returncode == 0
+    check_warc_files(session)
 
     again = crawl_here(session, str(config))
     assert again.returncode == 2
@@ -418,6 +370,7 @@ def test_sitemaps_lead_to_pages_that_no_link_leads_to(tmp_path: Path, mpirun: Mp
         pages["/robots.txt"] = f"User-agent: *\nDisallow: /no\nSitemap: {here}/i.xml\n".encode()
         pages["/i.xml"] = f"<sitemapindex><sitemap><loc>{here}/m/1.xml</loc></sitemap>".encode()
         entries = "".join(f"<url><loc>{here}/{name}</loc></url>" for name in ("orphan", "no", "x"))
+        entries += f"<url><loc>{here}/dated</loc><lastmod>2026-05-06</lastmod></url>"
         pages["/m/1.xml"] = f"<urlset>{entries}<url><loc>http://b.example/</loc></url>".encode()
         pages["/orphan"] = Page(b"found", headers={"Content-Type": "text/html"})
         session = tmp_path / "s"
@@ -427,7 +380,10 @@ def test_sitemaps_lead_to_pages_that_no_link_leads_to(tmp_path: Path, mpirun: Mp
         done = mpirun(2, "-m", "crawler", "crawl", f"{here}/", "--session", str(session), *words)
         assert done.returncode == 0, done.stderr
     rows = {row["url"].removeprefix(here): row for row in page_rows(session)}
-    assert set(rows) == {"/", "/i.xml", "/m/1.xml", "/orphan", "/no", "/x"}
+    assert set(rows) == {"/", "/i.xml", "/m/1.xml", "/orphan", "/no", "/x", "/dated"}
+    links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+    dates = {link["target_url"]: link["lastmod"] for link in links if link["lastmod"]}
+    assert dates == {f"{here}/dated": "2026-05-06"}
     assert rows["/orphan"]["status"] == 200
     assert rows["/no"]["error"] == "robots-denied"
 
@@ -490,9 +446,7 @@ def test_a_session_after_a_session_goes_through_unchanged_pages(
                 ]
                 links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
                 assert [row["target_url"].removeprefix(server.url) for row in links] == list("abc")
-            for file in session.rglob("*.warc.gz"):
-                check = [sys.executable, "-m", "warcio.cli", "check", str(file)]
-                assert subprocess.run(check, check=False, capture_output=True).returncode == 0
+            check_warc_files(session)
 
 
 def test_private_addresses_are_refused_unless_allowed(tmp_path: Path) -> None:

@@ -1,19 +1,24 @@
 """What goes with a request by configuration, and what of it no record shows; and proxies."""
 
+import asyncio
 import base64
 import contextlib
+import gzip
 import socket
 import threading
 from pathlib import Path
 
 import pytest
+from crawls import crawl_here, page_rows, sets
+from fakes import FakeClock
 from servers import CERTIFICATE, RawServer
 from test_net import HTML, OK, failure_of, get
 
 from crawler import config
+from crawler.net import DnsResolver, HttpFetcher
 from crawler.net.credentials import Credentials, withhold
 from crawler.net.proxies import Proxies
-from crawler.ports import Failure, Response, UserError, Validators
+from crawler.ports import Failure, FetchError, Response, UserError, Validators
 
 PAGE = OK + b"Content-Length: 23\r\n\r\n" + HTML
 A = {"a.example": "127.0.0.1"}
@@ -222,6 +227,76 @@ def test_https_through_a_proxy() -> None:
     assert server.requests[0] == response.request_head
     assert proxy.requests[0].startswith(f"CONNECT a.example:{server.port} HTTP/1.1".encode())
     assert sent(proxy.requests[0])["Proxy-Authorization"].startswith("Basic ")
+
+
+def test_what_serves_a_url() -> None:
+    async def main(**settings: object) -> list[object]:
+        found: list[object] = []
+        fetch = config.Fetch.model_validate(settings)
+        dns = config.Dns(hosts={"a.example": "93.184.216.34", "b.example": "10.0.0.1"})
+        async with (
+            DnsResolver(dns, False, FakeClock()) as resolver,
+            HttpFetcher(fetch, resolver) as fetcher,
+        ):
+            for host in ("a.example", "b.example:81", "10.0.0.1", "a..b"):
+                try:
+                    found.append(await fetcher.locate(f"http://{host}/x"))
+                except FetchError as error:
+                    found.append(error.failure)
+        return found
+
+    private = Failure.PRIVATE_ADDRESS
+    assert asyncio.run(main()) == ["93.184.216.34", private, private, Failure.DNS_NOT_FOUND]
+    # A proxy resolves names, each of which is then taken for a server of its own.
+    assert asyncio.run(main(proxy="http://127.0.0.1:1")) == [
+        "http://a.example",
+        "http://b.example:81",
+        private,
+        "http://a..b",
+    ]
+
+
+def test_hosts_that_only_the_proxy_can_resolve_are_crawled(tmp_path: Path) -> None:
+    words = sets("robots.obey=false", "politeness.per='address'", "politeness.delay_s=0")
+    with ProxyServer() as proxy:
+        login = proxy.url.replace("//", "//me:SECRET@")
+        seeds = ["http://a.invalid/", "http://b.invalid/"]
+        done = crawl_here(tmp_path / "s", *seeds, *words, *sets(f"fetch.proxy={login}"))
+    assert done.returncode == 0, done.stderr
+    rows = page_rows(tmp_path / "s")
+    assert [(row["status"], row["address"]) for row in rows] == [(200, None)] * 2
+    assert_secret(tmp_path / "s", done.stdout + done.stderr)
+
+
+def assert_secret(session: Path, said: str) -> None:
+    """The word SECRET stands in session.toml alone, which nobody else can read."""
+    assert "SECRET" not in said
+    base64_too = (b"SECRET", base64.b64encode(b"me:SECRET"))
+    for path in session.rglob("*"):
+        if path.is_file():
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(path, "rb") as file:
+                holds = any(word in file.read() for word in base64_too)
+            assert holds == (path.name == "session.toml"), path
+            assert not holds or path.stat().st_mode & 0o077 == 0
+
+
+def test_headers_of_sites_stay_secret_too(tmp_path: Path) -> None:
+    with RawServer(PAGE) as server:
+        table = 'fetch.headers={"127.0.0.1" = {Authorization = "SECRET"}}'
+        done = crawl_here(tmp_path / "s", server.url, *sets("robots.obey=false", table))
+        assert done.returncode == 0, done.stderr
+        assert sent(server.requests[0])["Authorization"] == "SECRET"
+    assert_secret(tmp_path / "s", done.stdout + done.stderr)
+
+
+@pytest.mark.parametrize(
+    "setting", ["headers={'a.example' = 'SECRET'}", "headers='SECRET'", "proxy=['SECRET']"]
+)
+def test_a_mistake_in_a_secret_doesnt_show_it(setting: str) -> None:
+    with pytest.raises(UserError, match=r"^configuration: fetch\.(headers|proxy)") as caught:
+        config.load(None, [f"fetch.{setting}"])
+    assert "SECRET" not in str(caught.value)
 
 
 def test_a_proxy_that_wont() -> None:

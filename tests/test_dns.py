@@ -1,14 +1,13 @@
 """Names that are slow, dead, strange or many; what a plain table answers is in test_net.py."""
 
 import asyncio
-import multiprocessing
 import socket
 import struct
 from collections.abc import Iterator, Sequence
 
 import pytest
 from fakes import FakeClock
-from servers import NXDOMAIN, SERVFAIL, DnsServer, PageServer
+from servers import NXDOMAIN, SERVFAIL, DnsServer, PageServer, quick_dns
 
 from crawler import config, url
 from crawler.net import DnsResolver, HttpFetcher
@@ -112,14 +111,61 @@ def test_a_dead_name_server_is_passed_over() -> None:
         assert resolve(dns, "a.example") == [[("10.0.0.1", None)]]
 
 
-def test_names_of_dead_servers_do_not_keep_the_others_waiting() -> None:
-    """The dead ones take all the room that there is, but for the time of their tries only."""
+def test_names_of_dead_servers_do_not_keep_the_others_waiting(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    """Twice as many dead ones as there is room for; those behind have all come before one fails."""
+    monkeypatch.setattr("crawler.net.dns._PATIENCE_S", 0.05)
     good = {f"good{number}.example": ["10.0.0.1"] for number in range(100)}
+    dead = [f"dead{number}.example" for number in range(64)]
+    finished = []
+
+    async def one(resolver: DnsResolver, host: str) -> None:
+        try:
+            await resolver.resolve(host)
+            finished.append(host)
+        except FetchError as error:
+            finished.append(error.failure)
+
+    async def main(dns: config.Dns) -> None:
+        async with DnsResolver(dns, True, FakeClock()) as resolver:
+            await asyncio.gather(*(one(resolver, host) for host in [*dead, *good]))
+
     with DnsServer(dict(good)) as server:
-        dead = [f"dead{number}.example" for number in range(60)]
-        found = resolve(quick(server.nameserver, concurrency=32), *dead, *good)
-    assert found[:60] == [Failure.DNS_FAILED] * 60
-    assert found[60:] == [[("10.0.0.1", None)]] * 100
+        dns = config.Dns(nameservers=(server.nameserver,), timeout_s=2, tries=1, concurrency=32)
+        asyncio.run(main(dns))
+    assert sorted(finished[:100]) == sorted(good)
+    assert finished[100:] == [Failure.DNS_FAILED] * 64
+
+
+def test_a_resolver_may_be_left_while_names_are_under_way() -> None:
+    async def main(dns: config.Dns) -> None:
+        async with DnsResolver(dns, True, FakeClock()) as resolver:
+            waiting = [asyncio.ensure_future(resolver.resolve(f"{n}.example")) for n in range(9)]
+            await asyncio.sleep(0.05)
+        done = await asyncio.gather(*waiting, return_exceptions=True)
+        assert all(isinstance(each, asyncio.CancelledError) for each in done)
+
+    with DnsServer({}) as dead:
+        asyncio.run(main(config.Dns(nameservers=(dead.nameserver,), concurrency=3)))
+
+
+@pytest.mark.parametrize("links", [2, 3, 40])
+def test_chains_of_names_without_an_end(links: int) -> None:
+    class Ring(DnsServer):
+        """n0 -> n1 -> ... -> n0, and no address."""
+
+        def _reply(self, query: bytes) -> bytes | None:
+            question = query[12 : query.index(b"\0", 12) + 5]
+            names = [b"\3n%02d\7example\0" % n for n in range(links)]
+            answers = b"".join(
+                names[n] + struct.pack("!HHIH", 5, 1, 60, len(names[0])) + names[(n + 1) % links]
+                for n in range(links)
+            )
+            return query[:2] + struct.pack("!5H", 0x8180, 1, links, 0, 0) + question + answers
+
+    with Ring({}) as server:
+        assert resolve(quick(server.nameserver), "n00.example") == [Failure.DNS_NOT_FOUND]
 
 
 def test_addresses_of_both_families_and_behind_a_chain_of_names() -> None:
@@ -172,30 +218,10 @@ def test_addresses_are_tried_in_turn(dead: str) -> None:
 # --- many
 
 
-def _answer_everything(bound: socket.socket) -> None:
-    """10.0.0.1 for every A, nothing for every AAAA; names with "gone" don't exist."""
-    while True:
-        query, client = bound.recvfrom(4096)
-        end = query.index(b"\0", 12) + 5
-        question = query[12:end]
-        gone = b"gone" in question
-        found = question[-3] == 1 and not gone
-        answer = b"\xc0\x0c\0\1\0\1\0\0\0\x3c\0\4\n\0\0\1" if found else b""
-        head = struct.pack("!5H", 0x8183 if gone else 0x8180, 1, int(found), 0, 0)
-        bound.sendto(query[:2] + head + question + answer, client)
-
-
 @pytest.fixture
 def fast_server() -> Iterator[str]:
-    with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as bound:
-        bound.bind(("127.0.0.1", 0))
-        process = multiprocessing.get_context("fork").Process(
-            target=_answer_everything, args=[bound], daemon=True
-        )
-        process.start()
-        yield f"127.0.0.1:{bound.getsockname()[1]}"
-        process.kill()
-        process.join()
+    with quick_dns() as nameserver:
+        yield nameserver
 
 
 def test_dns_many_25000_names_at_once(fast_server: str) -> None:

@@ -96,12 +96,36 @@ def test_both_weights_are_balanced() -> None:
     assert max(imbalance(loads(graph, found.part, 4))) <= 0.05
 
 
-def test_equal_seeds_give_equal_parts() -> None:
+def test_equal_seeds_give_equal_parts_and_others_don_t() -> None:
     graph = random_graph(200, 600)
-    one, same, other = (
-        cut(graph, 8, tolerances=LOOSE, seed=seed).part.tolist() for seed in (1, 1, 2)
+    one, same, *others = (
+        cut(graph, 8, tolerances=LOOSE, seed=seed).part.tolist() for seed in (1, 1, 0, 2)
     )
-    assert one == same != other
+    assert one == same
+    assert one not in others
+    assert others[0] != others[1]
+
+
+@pytest.mark.parametrize("seed", range(3))
+def test_what_metis_overfills_is_brought_within_the_tolerances(
+    seed: int, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """8 parts of 3 heavy vertices and 40 light ones are even; the answer has all heavy ones in
+    parts 0 to 2, and the first of a chain in part 0."""
+    heavy, light = 24, 320
+    chain = {(v, v + 1): 1 for v in range(heavy + light - 1)}
+    graph = graph_of(chain, [(100, 90)] * heavy + [(1, 1)] * light)
+    overfull = np.append(np.arange(heavy) // 8, np.arange(light) // 40).astype(np.int32)
+    monkeypatch.setattr(engines, "_ask", lambda *_: Partition(overfull))
+    found = cut(graph, 8, tolerances=LOOSE, seed=seed)
+    assert max(imbalance(loads(graph, found.part, 8))) <= 0.05
+
+
+def test_what_can_t_be_balanced_is_left_as_metis_cut_it(monkeypatch: pytest.MonkeyPatch) -> None:
+    graph = graph_of({(v, v + 1): 1 for v in range(9)}, [(100, 1)] + [(1, 1)] * 9)
+    answer = np.append(0, np.ones(9)).astype(np.int32)
+    monkeypatch.setattr(engines, "_ask", lambda *_: Partition(answer))
+    assert cut(graph, 3, tolerances=LOOSE, seed=0).part.tolist() == answer.tolist()
 
 
 def test_weights_may_be_zero_or_huge() -> None:
@@ -237,6 +261,8 @@ def test_what_an_engine_cant_do_is_said(monkeypatch: pytest.MonkeyPatch) -> None
     start = Start(np.zeros(8, np.int32), 0.1)
     with pytest.raises(UserError, match="metis: can't start from a partition; multilevel can"):
         cut(graph, 2, tolerances=LOOSE, seed=0, start=start)
+    with pytest.raises(UserError, match="metis: can't start from a partition; multilevel can"):
+        cut(graph, 2, tolerances=LOOSE, seed=0, starts=[start.part])
     with pytest.raises(UserError, match="metis: cuts graphs only"):
         engines.partition(models.as_hypergraph(graph), 2, engine="metis", tolerances=LOOSE, seed=0)
     monkeypatch.setattr(engines.importlib.util, "find_spec", lambda _: None)

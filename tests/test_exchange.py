@@ -85,11 +85,11 @@ def due(outboxes: Outboxes, now: float, pages: int, *, everything: bool = False)
 
 def test_a_url_stands_once_in_a_batch_with_its_count() -> None:
     outboxes = boxes()
+    outboxes.add(1, found(1), 0, 0)
+    outboxes.add(1, found(2)._replace(hops=3, chain=(7, 2**64 - 1)), 0, 0)
     box = outboxes.open(1, 0, 0)
-    box.add(found(1))
-    box.add(found(2)._replace(hops=3, chain=(7, 2**64 - 1)))
     assert [outboxes.count_again(1, found(n).key) for n in (1, 1, 3)] == [True, True, False]
-    batch = box.batch(load=9)
+    batch = box.batch(load=9, number=0)
     assert batch.urls == [found(1).url, found(2).url]
     assert batch.counts == [3, 1]
     assert batch.hops == [0, 3]
@@ -99,8 +99,8 @@ def test_a_url_stands_once_in_a_batch_with_its_count() -> None:
 
 def test_a_batch_leaves_after_so_many_pages() -> None:
     outboxes = boxes(pages=10)
-    outboxes.open(1, 0, 5).add(found(1))
-    outboxes.open(1, 0, 14).add(found(2))  # doesn't make the batch younger
+    outboxes.add(1, found(1), 0, 5)
+    outboxes.add(1, found(2), 0, 14)  # doesn't make the batch younger
     assert due(outboxes, 0, 14) == []
     assert due(outboxes, 0, 15) == [1]
     assert due(outboxes, 0, 99) == []
@@ -108,9 +108,9 @@ def test_a_batch_leaves_after_so_many_pages() -> None:
 
 def test_a_batch_leaves_when_it_is_long() -> None:
     outboxes = boxes(size=1000)
-    outboxes.open(2, 0, 0).add(found(1, length=998))
+    outboxes.add(2, found(1, length=998), 0, 0)
     assert due(outboxes, 0, 0) == []
-    outboxes.open(2, 0, 0).add(found(2))
+    outboxes.add(2, found(2), 0, 0)
     assert due(outboxes, 0, 0) == [2]
 
 
@@ -118,7 +118,7 @@ def test_a_batch_leaves_when_it_is_old() -> None:
     outboxes = boxes(delay_s=5)
     assert outboxes.next_time() is None
     outboxes.open(3, 2, 0).claims.append("http://b.example")
-    outboxes.open(1, 3, 0).add(found(1))
+    outboxes.add(1, found(1), 3, 0)
     outboxes.open(3, 6, 0).claims.append("http://c.example")
     assert outboxes.next_time() == 7
     assert due(outboxes, 6.75, 0) == []
@@ -131,7 +131,7 @@ def test_the_oldest_batch_is_due_at_the_time_that_next_time_gives(
     born: float, delay_s: float
 ) -> None:
     outboxes = boxes(delay_s=delay_s)
-    outboxes.open(1, born, 0).add(found(1))
+    outboxes.add(1, found(1), born, 0)
     time = outboxes.next_time()
     assert time is not None
     assert due(outboxes, time, 0) == [1]
@@ -142,17 +142,17 @@ def test_the_oldest_batch_is_due_at_the_time_that_next_time_gives(
 )
 def test_what_a_rank_may_stand_still_for_leaves_at_once(what: str, value: object) -> None:
     outboxes = boxes()
-    outboxes.open(2, 0, 0).add(found(1))
-    setattr(outboxes.open(1, 0, 0), what, value)
+    outboxes.add(2, found(1), 0, 0)
+    setattr(outboxes.open(1, 0, 0, urgent=True), what, value)
     ((rank, box),) = outboxes.due(0, 0, everything=False)
     assert rank == 1
-    assert getattr(box.batch(0), what) == value
+    assert getattr(box.batch(0, 0), what) == value
     assert len(outboxes) == 1
 
 
 def test_everything_leaves_when_asked_to() -> None:
     outboxes = boxes()
-    outboxes.open(2, 0, 0).add(found(1))
+    outboxes.add(2, found(1), 0, 0)
     outboxes.open(0, 0, 0).grants["http://b.example"] = 1
     assert sorted(due(outboxes, 0, 0, everything=True)) == [0, 2]
     assert len(outboxes) == 0
@@ -182,7 +182,7 @@ def test_no_url_is_lost_or_doubled_and_none_waits_too_long(
 
     def take(*, everything: bool = False) -> None:
         for rank, box in outboxes.due(now, pages, everything=everything):
-            batch = box.batch(0)
+            batch = box.batch(0, 0)
             assert dict(zip(batch.urls, batch.counts, strict=True)) == {
                 found(number).url: links for number, links in held.pop(rank).items()
             }
@@ -197,7 +197,7 @@ def test_no_url_is_lost_or_doubled_and_none_waits_too_long(
         now, pages = now + seconds, pages + fetched
         if not outboxes.count_again(rank, found(number).key):
             assert number not in held[rank]
-            outboxes.open(rank, now, pages).add(found(number))
+            outboxes.add(rank, found(number), now, pages)
         held[rank][number] = held[rank].get(number, 0) + 1
         born.setdefault(rank, (now, pages))
         if look:

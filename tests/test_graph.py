@@ -275,6 +275,13 @@ def test_directory_with_the_least(tmp_path: Path) -> None:
         ({"id": [0, 1], "site": ["a", None]}, {"src": [], "dst": []}, "site: null in a row"),
         ({"id": [0], "site": ["a"], "bytes": [-1]}, {"src": [], "dst": []}, "must be 0 or more"),
         ({"id": [0], "site": ["a"]}, {"src": [0], "dst": [7]}, "dst 7: must be the id of a page"),
+        ({"id": ["0"], "site": ["a"]}, {"src": [], "dst": []}, "id: is string; must be integers"),
+        (
+            {"id": [0], "site": ["a"]},
+            {"src": [0.0], "dst": [0]},
+            "src: is double; must be integers",
+        ),
+        ({"id": [0], "site": [1], "url": [2]}, {"src": [], "dst": []}, "url: is int64; must be st"),
         ({"id": [], "site": []}, {"src": [], "dst": []}, "the graph is empty"),
     ],
 )

@@ -4,7 +4,6 @@ import gzip
 import io
 from pathlib import Path
 
-import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
@@ -12,7 +11,7 @@ from test_graph import by_url, directory, links_of
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
-from partition import graph, job, synthesize
+from partition import graph
 from partition.__main__ import main
 from partition.webgraph import WebGraph
 
@@ -161,7 +160,7 @@ def test_parquet(tmp_path: Path, out: Path, column: str) -> None:
         ("snap", b"1 two\n", "'1 two': each line must be two whole numbers"),
         ("snap", b"# nothing\n", "there is no page in what was given"),
         ("snap", b"", "there is no page in what was given"),
-        ("webgraph", b"two\n", "line 2: must be whole numbers"),
+        ("webgraph", b"two\n", "line 1: must be the number of nodes"),
         ("webgraph", b"1\n0\n0\n", "2 lines of successors for 1 nodes"),
         ("webgraph", b"1\n1\n", "a successor isn't one of the nodes 0 to 0"),
         ("webgraph", b"2\n1\nx\n", "line 3: must be whole numbers"),
@@ -216,6 +215,9 @@ def test_wrong_usage(
         ({"pages": {"id": [1], "host": ["a"]}}, "no column site; needed: id, site or url"),
         ({"pages": {"id": [1], "url": ["a"]}}, "needed: normalised http or https URLs"),
         ({"links": {"src": [1]}}, "no column dst; needed: src, dst"),
+        ({"links": {"src": ["1"], "dst": [1]}}, "src: is string; must be integers"),
+        ({"pages": {"id": [None, 1], "site": ["a", "b"]}}, "id: null in a row"),
+        ({"pages": {"id": pa.array([], pa.int64()), "site": []}}, "there is no page in it"),
         ({"links": {"src": [1], "dst": [2]}}, "dst: an id that isn't in"),
     ],
 )
@@ -242,34 +244,3 @@ def test_what_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str])
         assert main(["import", "snap", str(path), "--out", str(out)]) == 2
         assert "must be a new folder in one that exists" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [path]
-
-
-def test_synthesize(out: Path, capsys: pytest.CaptureFixture[str]) -> None:
-    """A small web has the shape of the large one: 4.9 links a page, 87 % of them within sites."""
-    words = ["synthesize", "--pages", "9000", "--sites", "150", "--seed", "3", "--out", str(out)]
-    assert main(words) == 0
-    assert "links within sites      8" in capsys.readouterr().err
-    web = graph.read([out])
-    assert (web.pages, len(web.sites)) == (9000, 150)
-    assert 4.5 < web.links / web.pages < 5.3
-    inside = web.site[web.sources()] == web.site[web.adj]
-    assert 0.85 < inside.mean() < 0.9
-    assert web.texts
-    texts = web.texts(np.arange(9000, dtype=np.int32))
-    assert len(set(texts)) == 9000
-    assert all(text.startswith(web.sites[s]) for text, s in zip(texts, web.site, strict=True))
-    assert job.plan(web, "site-graph", 4).counts.messages_page_part > 0
-
-
-def test_equal_seeds_give_equal_webs() -> None:
-    one, same, other = (synthesize.google_like(500, 20, seed) for seed in (1, 1, 2))
-    assert one[0].equals(same[0])
-    assert one[1].tolist() == same[1].tolist() != other[1].tolist()
-
-
-@pytest.mark.parametrize(("pages", "sites"), [(1, 1), (2, 2), (50, 1), (50, 50), (100, 3)])
-def test_webs_of_any_size(pages: int, sites: int) -> None:
-    table, src, dst = synthesize.google_like(pages, sites, 0)
-    assert len(table) == pages
-    assert len(set(table["site"].to_pylist())) == sites
-    assert ((src >= 0) & (src < pages) & (dst >= 0) & (dst < pages)).all()

@@ -15,14 +15,14 @@ from partition.hypergraph import (
     part_loads,
     simplify,
 )
-from partition.multilevel import partition
+from partition.multilevel import partition, rebalanced
 from partition.multilevel.balance import pack, rebalance
 from partition.multilevel.coarsen import cluster
 from partition.multilevel.initial import bisected
 from partition.multilevel.presets import DEFAULT
 from partition.multilevel.refine import LAW, improve
 from partition.multilevel.search import search
-from partition.multilevel.state import feasible, move, new_state, quality, verify
+from partition.multilevel.state import feasible, judged, move, new_state, quality, verify
 from partition.multilevel.walk import caps
 
 TOY = Hypergraph(
@@ -223,6 +223,68 @@ def test_better_than_what_comes_first_to_mind():
     assert ours < 1.1 * connectivity_minus_one(h, stripes)
 
 
+# What others found.
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 3), st.booleans())
+def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
+    """Starts at random, and one along the planted order; with a giant none can be balanced."""
+    h = random_hypergraph(seed, 30 * parts, 60 * parts, parts=parts)
+    if giant:
+        h.weights[5] = h.weights.sum(axis=0)
+    rng = np.random.default_rng(seed)
+    starts = [rng.integers(0, parts, h.vertices).astype(np.int32) for _ in range(number)]
+    starts.append((np.arange(h.vertices) * parts // h.vertices).astype(np.int32))
+    part = partition(h, parts, starts=starts, preset=SMALL, check=True)
+    limits = caps(h.weights, parts, (0.05, 0.05))
+    assert all(judged(h, part, limits) <= judged(h, start, limits) for start in starts)
+
+
+def test_fewer_vertices_than_parts_may_start_better():
+    start = np.array([0, 0, 0, 1, 1, 2, 2], np.int32)
+    part = partition(TOY, 7, tolerances=(6, 6), starts=[start])
+    assert connectivity_minus_one(TOY, part) <= connectivity_minus_one(TOY, start)
+
+
+def test_a_hidden_structure_is_found_from_a_start():
+    """Vertex v is in camp v % 4, and each net holds three of a camp and one vertex of all."""
+    rng = np.random.default_rng(0)
+    nets = [
+        [*(rng.choice(100, 3, replace=False) * 4 + net % 4), int(rng.integers(0, 400))]
+        for net in range(300)
+    ]
+    h = simplify(
+        Hypergraph(
+            np.arange(0, 1201, 4),
+            np.array(nets, np.int32).ravel(),
+            np.ones(300, np.int64),
+            np.ones((400, 2), np.int64),
+        )
+    )
+    camps = (np.arange(400) % 4).astype(np.int32)
+    part = partition(h, 4, starts=[camps])
+    assert connectivity_minus_one(h, part) <= connectivity_minus_one(h, camps)
+    assert max(imbalances(h, part, 4)) <= 0.05
+
+
+@pytest.mark.parametrize("seed", range(5))
+def test_rebalanced_where_a_packing_is_known(seed):
+    """Each part was filled evenly before a tenth of the vertices went to part 0."""
+    rng = np.random.default_rng(seed)
+    h = random_hypergraph(seed, 400, 800, sigma=0.5, largest=0.2)
+    order = rng.permutation(400).astype(np.int32)
+    packed = pack(h.weights, order, np.zeros((4, 2), np.int64), wide(4))
+    packed = partition(h, 4, starts=[packed])
+    assert max(imbalances(h, packed, 4)) <= 0.05
+    spoilt = packed.copy()
+    spoilt[rng.permutation(400)[:40]] = 0
+    part = rebalanced(h, spoilt, 4, tolerances=(0.05, 0.05), seed=seed)
+    assert max(imbalances(h, part, 4)) <= 0.05
+    assert (part == spoilt).mean() > 0.5
+    assert np.array_equal(rebalanced(h, packed, 4, tolerances=(0.05, 0.05)), packed)
+
+
 # A previous partition.
 
 
@@ -334,6 +396,8 @@ def test_costs_beyond_32_bits():
         {"parts": 3, "tolerances": (0.05, -0.1)},
         {"parts": 3, "previous": np.zeros(6, np.int32)},
         {"parts": 3, "previous": np.full(7, 3, np.int32)},
+        {"parts": 3, "starts": [np.full(7, 3, np.int32)]},
+        {"parts": 3, "starts": [TOY_PART], "previous": TOY_PART},
     ],
 )
 def test_arguments_that_do_not_fit(arguments):

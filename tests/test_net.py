@@ -35,6 +35,7 @@ from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.net.codings import undo
 from crawler.net.dns import is_public
 from crawler.ports import Failure, FetchError, Response, UserError, Validators
+from crawler.url import normalise
 
 OK = b"HTTP/1.1 200 OK\r\n"
 
@@ -526,6 +527,26 @@ def test_private_addresses_are_refused(host: str) -> None:
         assert server.requests == []
 
 
+@pytest.mark.parametrize(
+    "host",
+    ["2130706433", "0x7f.1", "017700000001", "127.1", "0177.0.0.01", "0", "%31%32%37.0.0.1",
+     "\uff11\uff12\uff17.0.0.1", "127.0.0.1.", "user@127.0.0.1", "[::127.0.0.1]", "[::]",
+     "[::ffff:0:127.0.0.1]", "[64:ff9b::127.0.0.1]", "[2002:7f00:1::]", "localhost"],
+)  # fmt: skip
+def test_private_addresses_are_refused_however_they_are_written(host: str) -> None:
+    with RawServer(OK + b"\r\n") as server:
+        url = normalise(f"http://{host}:{server.port}/")
+        table = {"localhost": "127.0.0.1"}
+        found = failure_of(url, hosts=table, allow_private_addresses=False)
+        assert found is Failure.PRIVATE_ADDRESS
+        assert server.requests == []
+
+
+def test_public_addresses_are_for_those_who_say_who_they_are() -> None:
+    assert failure_of("http://a.example/", hosts={"a.example": "8.8.8.8"}) is Failure.NO_CONTACT
+    assert failure_of("http://8.8.8.8/") is Failure.NO_CONTACT
+
+
 def test_addresses_are_checked_again_at_connect_time() -> None:
     async def main(url: str) -> None:
         async with HttpFetcher(config.Fetch(), CarelessResolver()) as fetcher:
@@ -719,6 +740,8 @@ def hops(count: int) -> dict[str, Page | bytes]:
         ({"/robots.txt": Page(DENY, 503)}, (False, False, Failure.ROBOTS_UNREACHABLE)),
         ({"/robots.txt": Page(b"<html>Disallow: /</html>")}, (True, True, None)),
         ({"/robots.txt": Page(status=302, headers={"Location": "ftp://x/"})}, (True, True, None)),
+        ({"/robots.txt": Page(status=302, headers={"Location": "/\xe9"}), "/%E9": DENY},
+         (True, False, None)),
         ({"/robots.txt": Page(status=302, headers={"Location": "http://x.invalid/"})},
          (False, False, Failure.DNS_NOT_FOUND)),
         ({"/robots.txt": Page(gzip.compress(DENY), headers={"Content-Encoding": "gzip"})},

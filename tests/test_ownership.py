@@ -123,6 +123,16 @@ def test_hierarchical_leaves_other_hosts_to_the_site_hash(site: str) -> None:
     assert Hierarchical({"de": 0}, 5).part(0, site) == SiteHash(5).part(0, site)
 
 
+def test_a_table_of_suffixes_may_stand_in_a_file(tmp_path: Path) -> None:
+    file = tmp_path / "suffixes"
+    file.write_text("# countries by language\nde 0\nat 0   # too\n\nac.uk 2\n")
+    table = {"suffixes": {"uk": 1}, "suffixes_file": str(file)}
+    scheme = make_scheme(assignment(scheme="hierarchical", **table), 3)
+    sites = ["http://a.de", "http://a.at", "http://a.ac.uk", "http://a.co.uk", "http://a.example"]
+    assert [scheme.part(0, site) for site in sites[:4]] == [0, 0, 2, 1]
+    assert scheme.part(0, sites[4]) == SiteHash(3).part(0, sites[4])
+
+
 def test_make_scheme_gives_hash_schemes_as_many_parts_as_ranks() -> None:
     for name, kind in (
         ("url-hash", UrlHash),
@@ -159,6 +169,21 @@ def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> Non
 
     text = refused(2, scheme="hierarchical", suffixes={"de": 0, "uk": 2})
     assert text == "assignment.suffixes.uk = 2: there are parts 0 to 1"
+
+    suffixes = tmp_path / "suffixes"
+    for content, mistake in (
+        ("de 0\nuk", "line 2: needed is a suffix and a part: uk 1"),
+        ("de -1", "line 1: needed is a suffix and a part: uk 1"),
+        ("# none\n\nde 0\nde 1", "line 4: de has a part already"),
+        ("uk 0", "line 1: uk has a part already"),
+        ("fr 2", "assignment.suffixes.fr = 2: there are parts 0 to 1"),
+    ):
+        suffixes.write_text(content)
+        table = {"suffixes": {"uk": 1}, "suffixes_file": str(suffixes)}
+        assert refused(2, scheme="hierarchical", **table).endswith(mistake)
+    text = refused(2, scheme="hierarchical", suffixes_file=str(tmp_path / "none"))
+    assert "assignment.suffixes_file" in text
+    assert "No such file" in text
 
     text = refused(2, **vector("none"))
     assert "part_vector" in text

@@ -7,7 +7,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, settings
-from fakes import FakeClock, network
+from fakes import FakeClock, NoRepository, network
 from fetches import found, response
 
 from crawler import config, url
@@ -231,7 +231,7 @@ Script = dict[str, list[Response | FetchError]]
 
 class Scripted:
     """A fetcher that answers by a script, for each URL in order; robots.txt is missing unless in
-    the script. Also a resolver: hosts in the script fail so."""
+    the script. Hosts in the script fail to be located so."""
 
     def __init__(self, script: Script) -> None:
         self.script = script
@@ -244,9 +244,9 @@ class Scripted:
         self.validators.append(validators)
         return self._next(address) or response(address, b"", status=404)
 
-    async def resolve(self, host: str) -> list[tuple[str, int | None]]:
-        self._next(host)
-        return [("10.0.0.2", None), ("10.0.0.1", None)]
+    async def locate(self, address: str) -> str:
+        self._next(url.host(address))
+        return "10.0.0.1"
 
     def _next(self, name: str) -> Response | None:
         answers = self.script.get(name)
@@ -289,6 +289,7 @@ def walk(
                     world,
                     recall,
                     Reader(cluster.settings, scope),
+                    NoRepository(),
                     core,
                     to_parse,
                     alarm,

@@ -62,6 +62,16 @@ def test_links_are_folded_by_configuration() -> None:
     assert len(targets(reader(), page)) == 2
 
 
+def test_so_many_links_are_taken_of_a_page_or_a_feed() -> None:
+    feeds = reader("extract.max_links=2", 'extract.types=["text/html", "application/rss+xml"]')
+    page = response(PAGE, b"<a href=/1></a><a href=/2></a><a href=/1></a><a href=/3></a>")
+    items = "".join(f"<item><link>/{n}</link></item>" for n in (1, 1, 2, 3))
+    rss = response(
+        PAGE, f"<rss>{items}</rss>".encode(), headers=[(b"Content-Type", b"application/rss+xml")]
+    )
+    assert targets(feeds, page) == targets(feeds, rss) == [(f"{A}/1", 0), (f"{A}/2", 0)]
+
+
 def test_a_redirect_to_another_form_of_the_page_is_followed() -> None:
     folding = reader("normalise.fold_slash=true")
     moved = response(f"{A}/x", b"", status=301, headers=[(b"Location", b"/x/")])

@@ -243,6 +243,20 @@ def test_hostile_files_take_a_time_that_grows_with_their_length(name: str) -> No
     assert found.allows(url("/" + "a" * 2000))
 
 
+@pytest.mark.parametrize("name", HOSTILE)
+def test_reading_comes_in_steps(name: str) -> None:
+    line, count = HOSTILE[name]
+    body = b"User-agent: *\n" + b"\n".join(line % number for number in range(count))
+    steps = Rules.reading(body, "abc-crawler")
+    assert sum(step is None for step in steps) > 30
+
+
+def test_a_line_that_is_longer_than_any_url_is_none() -> None:
+    found = rules("User-agent: *\nDisallow: /" + "x" * (1 << 16) + "\nDisallow: /a\n")
+    assert not found.allows(url("/a"))
+    assert found.allows(url("/" + "x" * (1 << 16)))
+
+
 def test_patterns_that_backtrack_elsewhere() -> None:
     found = rules("User-agent: *\nDisallow: /" + "*a" * 1000 + "b\n")
     assert found.allows(url("/" + "a" * 100_000))

@@ -9,20 +9,20 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
+from crawls import crawl_here, page_rows
 from servers import RawServer
-from test_crawl import crawl_here, page_rows
 from warcio.archiveiterator import ArchiveIterator
 
 ESCAPE = b"\x1b]0;owned\x07\x1b[2J"
 FORGED = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
 FILES = re.compile(
-    r"session\.toml|rank-00000/abc-\d{14}-00000-00000\.warc\.gz|rank-00000/agent\.log"
+    r"session\.toml|seeds\.txt|rank-00000/abc-\d{14}-00000-00000\.warc\.gz|rank-00000/agent\.log"
     r"|rank-00000/log/00000\.log|tables/(?:pages|links|sites)\.parquet"
-    r"|report/(?:metrics|counters)\.json"
+    r"|report/(?:metrics|counters)\.json|report/site_part\.npz"
 )
 FIELDS = {
     "WARC-Type", "WARC-Target-URI", "WARC-Date", "WARC-IP-Address", "WARC-Record-ID",
-    "WARC-Payload-Digest", "WARC-Block-Digest", "WARC-Concurrent-To", "WARC-Filename",
+    "WARC-Payload-Digest", "WARC-Concurrent-To", "WARC-Filename",
     "WARC-Truncated", "Content-Type", "Content-Length",
 }  # fmt: skip
 

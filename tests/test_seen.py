@@ -1,20 +1,29 @@
 """URL-seen tests against the plainest models."""
 
+from collections.abc import Iterable
+
+import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import config
-from crawler.seen import CacheSeen, MemorySeen, NothingSeen, sent_memory
+from crawler.seen import CacheSeen, MemorySeen, NothingSeen, UrlSeen, sent_memory
 
 KEYS = st.lists(st.integers(0, 12) | st.integers(2**64 - 2, 2**64 - 1))
 
 
+def meet(seen: UrlSeen, keys: Iterable[int]) -> list[bool]:
+    """Whether each of the keys is known when it comes."""
+    known = []
+    for key in keys:
+        known.append(key in seen)
+        seen.add(key)
+    return known
+
+
 @given(KEYS)
 def test_memory_knows_every_key_ever_met(keys: list[int]) -> None:
-    seen = MemorySeen()
-    assert [seen.add(key) for key in keys] == [
-        key not in keys[:index] for index, key in enumerate(keys)
-    ]
+    assert meet(MemorySeen(), keys) == [key in keys[:index] for index, key in enumerate(keys)]
 
 
 @given(KEYS, st.integers(1, 8))
@@ -22,29 +31,34 @@ def test_a_cache_knows_the_latest_different_keys(keys: list[int], capacity: int)
     seen = CacheSeen(capacity)
     latest: list[int] = []  # newest last
     for key in keys:
-        assert seen.add(key) == (key not in latest)
-        latest = [other for other in latest if other != key][1 - capacity :] if capacity > 1 else []
-        latest.append(key)
+        assert (key in seen) == (key in latest)
+        seen.add(key)
+        latest = [*(other for other in latest if other != key), key][-capacity:]
 
 
 def test_a_key_met_again_stays_longer_in_the_cache() -> None:
-    seen = CacheSeen(2)
-    assert [seen.add(key) for key in (1, 2, 1, 3, 1, 2)] == [True, True, False, True, False, True]
+    assert meet(CacheSeen(2), (1, 2, 1, 3, 1, 2)) == [False, False, True, False, True, False]
 
 
 def test_without_memory_every_key_is_new() -> None:
-    assert NothingSeen().add(1)
-    assert NothingSeen().add(1)
+    assert meet(NothingSeen(), (1, 1)) == [False, False]
+
+
+@pytest.mark.parametrize("seen", [MemorySeen(), CacheSeen(5), NothingSeen()])
+def test_many_keys_at_once_are_as_one_after_another(seen: UrlSeen) -> None:
+    one_by_one = type(seen)(5) if isinstance(seen, CacheSeen) else type(seen)()
+    meet(one_by_one, range(8))
+    seen.update(range(8))
+    assert [key in seen for key in range(9)] == [key in one_by_one for key in range(9)]
 
 
 def test_what_remember_means() -> None:
     own = MemorySeen()
 
-    def memory(**exchange: object) -> object:
+    def memory(**exchange: object) -> UrlSeen:
         return sent_memory(config.Exchange.model_validate(exchange), own)
 
     assert memory(remember="all") is own
     assert isinstance(memory(remember="batch"), NothingSeen)
-    cache = memory(remember="cache", cache_urls=1)
-    assert isinstance(cache, CacheSeen)
-    assert [cache.add(key) for key in (1, 2, 1)] == [True, True, True]
+    assert meet(memory(remember="cache", cache_urls=1), (1, 2, 1)) == [False] * 3
+    assert meet(memory(remember="cache", cache_urls=2), (1, 2, 1)) == [False, False, True]

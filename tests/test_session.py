@@ -101,7 +101,7 @@ def test_the_bytes_of_a_log_are_the_documented_ones(tmp_path: Path) -> None:
     path = write_log(tmp_path, (page_row(1), [link(A, NOFOLLOW)]))
     raw = path.read_bytes()
     assert path.name == "00000.log"
-    assert raw[:12] == b"ABC-LOG\n\1\0\0\0"
+    assert raw[:12] == b"ABC-LOG\n\2\0\0\0"
     length, _ = struct.unpack_from("<II", raw, 12)
     assert len(raw) == 12 + 8 + length
     assert raw[20:21] == b"P"
@@ -162,7 +162,7 @@ def test_a_file_that_is_no_log(tmp_path: Path) -> None:
     path.write_bytes(b"something else entirely")
     assert list(read_log(path)) == [Torn(path, 0, 23)]
     path.write_bytes(b"ABC-LOG\n\7\0\0\0")
-    with pytest.raises(UserError, match="log format 7; this program reads 1"):
+    with pytest.raises(UserError, match="log format 7; this program reads 2"):
         list(read_log(path))
 
 
@@ -286,8 +286,8 @@ def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
         assert process.stdout is not None
         process.stdout.readline()
         process.send_signal(signal.SIGKILL)
-    open_store(tmp_path).close()  # a second run cuts off what is torn
-    [log, _] = session.log_files(tmp_path)
+    session.mend([tmp_path / "rank-00000"])
+    [log] = session.log_files(tmp_path)
     rows = [entry.row for entry in read_log(log) if isinstance(entry, LoggedPage)]
     assert len(rows) > 200
     assert [row.url for row in rows] == [f"http://a.example/{n}" for n in range(len(rows))]
@@ -340,6 +340,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             "target_key": urls.key(target),
             "target_url": target,
             "flags": flags,
+            "lastmod": None,
         }
         for source, target, flags in [
             (A, B, 0),
@@ -430,49 +431,71 @@ def test_session_toml_is_a_configuration_with_a_table_more(tmp_path: Path) -> No
             "storage": {"warc_size": "1 MB"},
         }
     )
-    session.create(directory, settings, ranks=4, parts=16)
+    session.create(directory, settings, ranks=4, parts=16, seeds=[A])
     info = session.load(directory)
     assert info.config == settings
-    assert (info.program.ranks, info.program.parts) == (4, 16)
-    assert (info.program.ended, info.program.complete, info.program.reason) == (None, None, None)
+    assert (info.last.ranks, info.last.parts) == (4, 16)
+    assert (info.last.ended, info.last.complete, info.last.reason) == (None, None, None)
     session.finish(directory, complete=False, reason='max_pages "100"\nreached')
     info = session.load(directory)
     assert info.config == settings
     assert info.config.storage.warc_size == ByteSize(1_000_000)
-    assert info.program.complete is False
-    assert info.program.reason == 'max_pages "100"\nreached'
-    assert info.program.ended is not None
-    assert info.program.started <= info.program.ended
+    assert info.last.complete is False
+    assert info.last.reason == 'max_pages "100"\nreached'
+    assert info.last.ended is not None
+    assert info.last.started <= info.last.ended
     raw = tomllib.loads((directory / "session.toml").read_text())
-    assert set(raw) == {"program", *config.Config.model_fields}
-    assert [path.name for path in directory.iterdir()] == ["session.toml"]
+    assert set(raw) == {"run", *config.Config.model_fields}
+    assert {path.name for path in directory.iterdir()} == {"session.toml", "seeds.txt"}
+    assert session.seeds(directory) == [A]
+
+
+def test_session_toml_keeps_the_history_of_the_runs(tmp_path: Path) -> None:
+    session.create(tmp_path, config.Config(), ranks=4, parts=4, seeds=[A])
+    session.ask_to_stop(tmp_path)
+    session.finish(tmp_path, complete=False, reason="stop")
+    first = session.load(tmp_path).last
+    wider = config.load(None, ["scope.max_hops=3"])
+    for settings, seeds in ((wider, [A]), (wider, [A]), (wider, [A, B])):
+        runs = session.resume(tmp_path, settings, 2, 8, seeds).runs
+    assert not session.is_asked_to_stop(tmp_path)
+    info = session.load(tmp_path)
+    assert info.config == wider
+    assert list(info.runs) == list(runs)
+    assert info.runs[0] == first
+    assert [(run.ranks, run.parts) for run in info.runs] == [(4, 4), (2, 8), (2, 8), (2, 8)]
+    assert len({run.scope for run in info.runs[:2]}) == 2
+    assert info.runs[1].scope == info.runs[2].scope != info.runs[3].scope
+    assert session.seeds(tmp_path) == [A, B]
 
 
 def test_a_session_is_never_overwritten(tmp_path: Path) -> None:
-    session.create(tmp_path, config.Config(), 1, 1)
-    with pytest.raises(UserError, match="holds a session already; name another directory"):
-        session.create(tmp_path, config.Config(), 1, 1)
+    session.create(tmp_path, config.Config(), 1, 1, [A])
+    with pytest.raises(UserError, match="holds a session already; resume it"):
+        session.create(tmp_path, config.Config(), 1, 1, [A])
     (tmp_path / "session.toml").rename(tmp_path / "away")
     open_store(tmp_path).close()
     with pytest.raises(UserError, match="holds a session already"):
-        session.create(tmp_path, config.Config(), 1, 1)
+        session.create(tmp_path, config.Config(), 1, 1, [A])
 
 
 def test_a_directory_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
     with pytest.raises(UserError, match=r"file/session: Not a directory; a directory that can be"):
-        session.create(tmp_path / "file" / "session", config.Config(), 1, 1)
+        session.create(tmp_path / "file" / "session", config.Config(), 1, 1, [A])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
         (None, "No such file or directory; the directory of a session has one"),
-        ("[program", "not the description of a session"),
+        ("[[run", "not the description of a session"),
         ("", "not the description of a session"),
-        ('[program]\nversion = "1"\nranks = 1', "not the description of a session: .*parts"),
+        ("run = []", "not the description of a session"),
+        ('[[run]]\nversion = "1"\nranks = 1', "not the description of a session: .*parts"),
         (
-            '[program]\nversion = "1"\nranks = 1\nparts = 1\nstarted = 2027-01-15T08:00:00Z\n'
+            '[[run]]\nversion = "1"\nranks = 1\nparts = 1\nscope = "0"\n'
+            "started = 2027-01-15T08:00:00Z\n"
             "[storage]\nwarc_sice = 1",
             "storage.warc_sice: unknown",
         ),

@@ -92,6 +92,12 @@ def test_dates_of_feeds() -> None:
     assert read(atom) == [Entry(A, False, "2024-05-06")]
 
 
+@pytest.mark.parametrize("date", ["x" * 41, "2024\x1b[2J", "\x07"])
+def test_a_date_that_is_none_is_left_out(date: str) -> None:
+    body = f"<urlset><url><loc>{A}</loc><lastmod>{date}</lastmod></url></urlset>"
+    assert read(body) == [Entry(A, False)]
+
+
 def test_an_index_names_sitemaps() -> None:
     body = f"""<sitemapindex><sitemap><loc>{A}</loc><lastmod>2024-05-06</lastmod></sitemap>
     <sitemap> {B} </sitemap></sitemapindex>"""
@@ -146,6 +152,50 @@ def test_bombs_are_harmless() -> None:
 def test_hostile_files_take_a_time_that_grows_with_their_length(piece: str) -> None:
     for start in ("", "<urlset>", "<urlset><url><loc>", "<!DOCTYPE x [", "<feed><entry><link "):
         assert len(read(start + piece * 100_000)) < 2
+
+
+@pytest.mark.parametrize(
+    "body",
+    [
+        urlset(*[A] * 9_000).encode(),
+        gzip.compress(urlset(*[A] * 9_000).encode()),
+        b"\xff\xfe" + urlset(*[A] * 9_000).encode("utf-16-le"),
+        b"<urlset>" + b"<" * 2_000_000,
+        gzip.compress(b"x") * 100_000,
+        gzip.compress(b"x\n" * 1_000_000),
+        b"x" * 3_000_000,
+    ],
+)
+def test_work_comes_in_steps(body: bytes) -> None:
+    assert sum(entry is None for entry in entries(body, SITEMAP)) > 5
+
+
+def test_a_line_that_is_too_long_is_none() -> None:
+    assert urls(f"{A}{'x' * 40_000}\n{B}\n{'x' * 16_384}{A}\n") == [B]
+
+
+@pytest.mark.parametrize("filler", ["x", " ", "<b>", "<!---->", "<![CDATA[]]>", "<", "&amp;", "]]"])
+@pytest.mark.parametrize("length", [0, 1, 50, 300_000])
+def test_an_entry_is_found_wherever_it_stands(filler: str, length: int) -> None:
+    """Also across the windows in which a file is read."""
+    around = filler * (length // len(filler))
+    entry = f"<url><loc>{A}</loc></url>"
+    assert urls(f"<urlset>{around}{entry}{around}{entry}<b/>{around}") == [A, A]
+
+
+@pytest.mark.parametrize("shift", range(-70, 30))
+def test_an_entry_is_found_across_the_end_of_a_window(shift: int) -> None:
+    around = "<b/>" * ((1 << 16) - 20) + " " * (60 + shift)
+    assert urls(f"<urlset>{around}<url><loc><![CDATA[{A}]]></loc></url><b/>{around}") == [A]
+
+
+@pytest.mark.parametrize(
+    ("start", "end"), [("<!--", "-->"), ("<![CDATA[", "]]>"), ("<url a='", "'>")]
+)
+def test_what_is_longer_than_a_window_is_left_out_as_a_whole(start: str, end: str) -> None:
+    inside = f"<url><loc>{A}</loc></url>" if start.startswith("<!") else "x"
+    hidden = f"{start}{inside * (600_000 // len(inside))}{end}"
+    assert urls(f"<urlset>{hidden}<url><loc>{B}</loc></url>") == [B]
 
 
 @given(st.binary(max_size=300), st.sampled_from(["", "<urlset><url><loc>", "<feed><entry><link "]))

@@ -1,15 +1,22 @@
 """The rules on places without end: what each holds, and above all what it lets through."""
 
+import dataclasses
 import re
+from collections.abc import Callable
+from contextlib import ExitStack
+from pathlib import Path
+from typing import Any
 
 import pytest
+from crawls import crawl_here, metrics_of, sets, write_config
 from hypothesis import given
 from hypothesis import strategies as st
+from servers import Page, PageServer
 
 from crawler import config, url
-from crawler.ports import OUT_OF_SCOPE, Found, PageRow
+from crawler.ports import OUT_OF_SCOPE, Failure, Fetched, Found, Link, PageRow, Response
 from crawler.scope import Scope, Sites
-from crawler.traps import Shapes, Watch
+from crawler.traps import Branches, Shapes, Watch
 
 A = "http://a.example"
 YEAR = 2027
@@ -24,6 +31,14 @@ def traps(**limits: int) -> config.Traps:
 def found(path: str, site: str = A) -> Found:
     address = url.normalise(site + path)
     return Found(url.key(address), address, site, 0)
+
+
+LINK = Link(1, A + "/elsewhere", A, 0)
+
+
+def response(address: str, body: bytes) -> Response:
+    """A page with this body."""
+    return Response(address, 0.0, 0.0, None, b"", "1.1", 200, "OK", (), body, body)
 
 
 # --- the shape of a URL
@@ -246,6 +261,232 @@ def test_links_of_pages_that_are_all_the_same_are_followed_so_often() -> None:
     assert watch.fired == {"max_same_content": 3}
 
 
+# --- near-duplicates
+
+WORDS = [f"{a}{b}{c}" for a in "bdfgk" for b in "aeiou" for c in "lmnrst"]  # 150
+
+
+def text(number: int, varied: int) -> bytes:
+    """A page of 100 words, of which so many are its own, in a template."""
+    own = [f"{word}{'xyz'[number % 3] * (number + 1)}" for word in WORDS[:varied]]
+    links = "".join(f"<a href='/{n}?from={number}'>{n}</a>" for n in range(9))
+    return f"<p id={number}>{' '.join(own + WORDS[varied:100])}{links} {number}</p>".encode()
+
+
+def branches(*pages: tuple[str, bytes], limit: int = 5) -> Branches:
+    known = Branches(limit)
+    for path, body in pages:
+        known.add(A + path, body)
+    return known
+
+
+def test_a_branch_of_near_duplicates_is_poor_and_its_neighbours_are_not() -> None:
+    trap = [(f"/cal/day.php?month={n}", text(n, 1)) for n in range(6)]
+    good = [(f"/cal/{n}.html", text(n, 30)) for n in range(6)]
+    known = branches(*(page for pair in zip(trap, good, strict=True) for page in pair))
+    assert known.is_poor(A + "/cal/day.php?month=77")
+    assert known.is_poor(A + "/cal/day.php?month=")
+    assert not known.is_poor(A + "/cal/day.php?month=1&year=2")  # other names in its query
+    assert not known.is_poor(A + "/cal/77.html")
+    assert not known.is_poor("http://b.example/cal/day.php?month=77")
+
+
+def test_so_many_near_duplicates_in_a_row_make_a_branch_poor_until_another_page_comes() -> None:
+    alike = [(f"/x/{n}", text(n, 1)) for n in range(9)]
+    assert not branches(*alike[:5]).is_poor(A + "/x/y")  # the first is like none before it
+    assert branches(*alike[:6]).is_poor(A + "/x/y")
+    assert not branches(*alike[:6], ("/x/new", text(0, 60))).is_poor(A + "/x/y")
+    assert not branches(*alike[:5], ("/x/new", text(0, 60)), *alike[5:]).is_poor(A + "/x/y")
+
+
+def test_two_templates_in_turn_are_near_duplicates_too() -> None:
+    pages = [(f"/x/{n}", text(n % 2, 60) + b"%d" % n) for n in range(7)]
+    assert branches(*pages).is_poor(A + "/x/7")
+
+
+def test_a_site_that_answers_anything_anywhere_is_poor_where_it_is_not_known_yet() -> None:
+    """A soft 404 that repeats what it was asked for: no two pages have the same bytes."""
+    asked = [WORDS[n] for n in range(6)]
+    soft = [(f"/{word}/", b"Sorry, no " + word.encode() + text(0, 0)) for word in asked]
+    good = [(f"/wiki/{n}", text(n, 60)) for n in range(6)]
+    known = branches(*(page for pair in zip(good, soft, strict=True) for page in pair))
+    assert known.is_poor(A + "/somewhere/")
+    assert known.is_poor(A + "/some/where/else")
+    assert not known.is_poor(A + "/wiki/new")
+    assert not known.is_poor("http://b.example/somewhere/")
+
+
+def test_numbers_in_folders_and_queries_make_no_branches() -> None:
+    pages = [(f"/2026/{n}/?p={n}", text(0, 0)) for n in range(6)]
+    assert branches(*pages).is_poor(A + "/1999/11/?p=0")
+
+
+def test_only_one_page_in_sixteen_is_compared_where_the_limit_is_generous() -> None:
+    pages = [(f"/x/{n}", text(0, 0)) for n in range(1000)]
+    limit = config.Traps().max_near_duplicates
+    compared = -(-limit // 16) + 1  # the first compared is like none before it
+    assert not branches(*pages[: compared * 16 - 1], limit=limit).is_poor(A + "/x/y")
+    assert branches(*pages[: compared * 16], limit=limit).is_poor(A + "/x/y")
+
+
+def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.traps._WATCHED_BRANCHES", 10)
+    known = branches(*((f"/x/{n}", b"x") for n in range(6)))
+    assert known.is_poor(A + "/x/y")
+    for name in "abcdefghijkl":
+        known.add(f"http://{name}.example/", text(0, 0))
+    assert len(known._branches) == 10
+    assert not known.is_poor(A + "/x/y")  # forgotten
+
+
+def test_the_watch_counts_what_comes_last() -> None:
+    watch = Watch(traps(max_near_duplicates=5))
+    for number in range(6):
+        page = found(f"/x/{number}")
+        body = text(number, 1)
+        watch.compare(Fetched(page, 0.0, response(page.url, body), links=[LINK]))
+    assert watch.is_poor(found("/x/7"))
+    assert not watch.is_poor(found("/y/7"))
+    assert watch.fired == {"max_near_duplicates": 1}
+
+
+@pytest.mark.parametrize("changes", [{"status": 404}, {"body": b""}])
+def test_only_pages_that_lead_somewhere_are_compared(changes: dict[str, Any]) -> None:
+    watch = Watch(traps(max_near_duplicates=1))
+    page = found("/x/1")
+    links = [] if changes == {"body": b""} else [LINK]
+    for _ in range(9):
+        reply = dataclasses.replace(response(page.url, b"same"), **changes)
+        watch.compare(Fetched(page, 0.0, reply, links=links))
+        watch.compare(Fetched(page, 0.0, failure=Failure.TIMEOUT))
+    assert not watch.is_poor(page)
+
+
+@given(st.lists(st.binary(max_size=40), max_size=12), st.text("/?&=;1a%", max_size=20))
+def test_any_pages_can_be_compared(bodies: list[bytes], path: str) -> None:
+    address = url.normalise(A + "/" + path)
+    known = Branches(1)
+    for body in bodies:
+        known.add(address, body)
+    known.is_poor(address)
+
+
+# --- whole crawls
+
+
+class Following(dict[str, Page]):
+    """A site whose every page leads to others, or is a redirect, as a function of path says."""
+
+    def __init__(self, links: Callable[[str], list[str] | str]) -> None:
+        super().__init__()
+        self._links = links
+
+    def get(self, path: str, default: Any = None) -> Any:
+        links = self._links(path)
+        if isinstance(links, str):
+            return Page(status=302, headers={"Location": links})
+        body = "".join(f"<a href='{link}'>x</a>" for link in links).encode() + path.encode()
+        return Page(body, headers={"Content-Type": "text/html"})
+
+
+def number_in(path: str, otherwise: int = 0) -> int:
+    number = re.search(r"\d+", path)
+    return int(number[0]) if number else otherwise
+
+
+def new_id(path: str) -> str:
+    return f"{url.key(path):032x}"
+
+
+# Site -> what its pages link to, how many of its URLs are asked for, and the rule that held it.
+PLACES_WITHOUT_END: dict[str, tuple[Callable[[str], list[str] | str], int, str]] = {
+    # /, and every fifth year from 2010 to 25 years from now; now is in the 2020s
+    "calendar": (lambda p: [f"/calendar?year={number_in(p, 2005) + 5}"], 0, "max_calendar_years"),
+    "session-in-query": (lambda p: [f"/?PHPSESSID={new_id(p)}"], 1 + 10, "max_session_ids"),
+    "session-in-path": (lambda p: [f"/x;jsessionid={new_id(p)}"], 1 + 10, "max_session_ids"),
+    "mirror": (lambda p: ["a/b/"], 1 + 3, "max_repeated_segments"),
+    "grows": (lambda p: [f"{p if '?' in p else '/?q='}%2F"], 1 + 1 + 8, "max_growth"),
+    "long": (lambda p: [f"{p.rstrip('/')}/{'x' * 500}{len(p)}"], 1 + 4, "max_url_length"),
+    "facets": (lambda p: [f"/list?a={number_in(p) + n}&b=x" for n in range(9)], 1 + 20,
+               "max_queries_per_path"),
+    "numbers": (lambda p: [f"/n/{number_in(p) + 1}"], 60, "max_urls_per_site"),
+    "redirects": (lambda p: ["/r/0"] if p == "/" else f"/r/{number_in(p) + 1}", 1 + 1 + 5, ""),
+    "soft-404": (lambda p: [f"{new_id(p)}/", f"/{new_id(p)[::-1]}"], 60, "max_urls_per_site"),
+}  # fmt: skip
+
+
+def test_no_place_without_end_costs_a_good_site_anything(tmp_path: Path) -> None:
+    good = Following(lambda p: [f"/{number_in(p, -1) + 1}"] if number_in(p) < 49 else [])
+    sites = {name: Following(links) for name, (links, _, _) in PLACES_WITHOUT_END.items()}
+    home = [f"http://{name}.example/" for name in (*sites, "good")]
+    with ExitStack() as stack:
+        pages = {**sites, "good": good, "home": Following(lambda p: home)}
+        servers = {name: stack.enter_context(PageServer(page)) for name, page in pages.items()}
+        hosts = {f"{name}.example": f"127.0.0.1:{server.port}" for name, server in servers.items()}
+        config = write_config(
+            tmp_path / "c.toml",
+            {
+                "session": {"seeds": ["http://home.example/"]},
+                "scope": {"hosts": [*hosts]},
+                "politeness": {"delay_s": 0},
+                "robots": {"obey": False},
+                "dns": {"hosts": hosts},
+                "traps": {"max_urls_per_site": 60, "max_queries_per_path": 20},
+            },
+        )
+        session = tmp_path / "s"
+        done = crawl_here(session, str(config))
+        assert done.returncode == 0, done.stderr
+        asked = {name: servers[name].paths for name in servers}
+    assert sorted(asked["good"]) == sorted(["/", *(f"/{n}" for n in range(50))])  # coverage 1.0
+    assert all(len(paths) == len(set(paths)) for paths in asked.values())
+    for name, (_, count, _) in PLACES_WITHOUT_END.items():
+        assert len(asked[name]) == count or name == "calendar", name
+    assert 5 < len(asked["calendar"]) < 12
+    metrics = metrics_of(session)
+    assert metrics["complete"]
+    rules = {rule for _, _, rule in PLACES_WITHOUT_END.values() if rule}
+    assert set(metrics["by_trap"]) == rules
+    assert metrics["by_error"] == {"too-many-redirects": 1}
+
+
+class AnswersAnything(dict[str, Page]):
+    """A chain of good pages at /wiki/; whatever else is asked for is answered in the same words,
+    with links that are always new."""
+
+    def get(self, path: str, default: Any = None) -> Any:
+        parts = path.strip("/").split("/")
+        if parts[0] == "wiki":
+            number = int(parts[1])
+            links, said = [f"/wiki/{number + 1}", f"/{WORDS[number]}/"], text(number, 60)
+            links = links if number < 30 else []
+        else:
+            links, said = [f"{parts[-1]}x/", f"/{parts[0]}y/"], f"No {path}!".encode() + text(0, 0)
+        said += b"".join(b"<a href='%s'>x</a>" % link.encode() for link in links)
+        return Page(said, headers={"Content-Type": "text/html"})
+
+
+def test_a_site_that_answers_anything_has_its_good_pages_fetched_first(tmp_path: Path) -> None:
+    """The trap doubles with every step; of the chain a page shows one more."""
+
+    def fetched(limit: int) -> list[str]:
+        with PageServer(AnswersAnything()) as server:
+            settings = ["politeness.delay_s=0", "robots.obey=false", "sitemaps.well_known=false"]
+            settings += [f"traps.max_near_duplicates={limit}"]
+            settings += ["traps.max_repeated_segments=0"]
+            words = [f"{server.url}/wiki/0", "--max-pages", "180", *sets(*settings)]
+            session = tmp_path / str(limit)
+            done = crawl_here(session, *words)
+            assert done.returncode == 0, done.stderr
+            assert ("max_near_duplicates" in metrics_of(session)["by_trap"]) == (limit > 0)
+            return list(server.paths)
+
+    assert sum("wiki" in path for path in fetched(0)) < 10
+    held = fetched(10)
+    assert sum("wiki" in path for path in held) == 31  # coverage 1.0
+    assert len(held) == 180  # what comes last comes nevertheless
+
+
 def test_bytes_per_site() -> None:
     watch = Watch(traps(max_bytes_per_site=10))
     assert not watch.is_full(A)
@@ -268,6 +509,10 @@ def test_every_count_can_be_switched_off() -> None:
     paths = [f"/x?PHPSESSID={number:032x}" for number in range(100)]
     assert admitted(watch, paths + ["/?a=" + "%2F" * number for number in range(50)]) == 150
     assert all(watch.stored(row(number, "sha1:same", size=1 << 50)) for number in range(200))
+    for number in range(200):
+        page = found(f"/x/{number}")
+        watch.compare(Fetched(page, 0.0, response(page.url, b"same"), links=[LINK]))
+    assert not watch.is_poor(found("/x/y"))
     assert not watch.is_full(A)
     assert not watch.too_deep(10**6)
     assert watch.fired == {}

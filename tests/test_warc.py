@@ -20,7 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawler.config import Storage
 from crawler.ports import Failure, PageRow
-from crawler.session import Previous, RankStore
+from crawler.session import Previous, RankStore, mend
 from crawler.session.warc import _http_head, warc_files
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
@@ -260,7 +260,7 @@ def test_warcio_reads_back_what_the_web_sends(tmp_path: Path) -> None:
     assert answer[0].get_header("content-length") == str(len(payload))
 
 
-def test_a_record_torn_by_a_kill_is_cut_off_when_the_rank_starts_again(tmp_path: Path) -> None:
+def test_a_record_torn_by_a_kill_is_cut_off_by_mending(tmp_path: Path) -> None:
     store = open_store(tmp_path)
     store.append(fetched(response(A)), 0)
     store.append(fetched(response(B, b"other")), 0)
@@ -270,18 +270,18 @@ def test_a_record_torn_by_a_kill_is_cut_off_when_the_rank_starts_again(tmp_path:
     offsets = [int(entry["offset"]) for entry in assert_warcio_accepts(path)]
     for cut in range(offsets[-2] + 1, len(whole), 40):
         path.write_bytes(whole[:cut])
-        open_store(tmp_path).close()
+        mend([store.directory])
         expected = max(offset for offset in offsets if offset <= cut)
         assert path.read_bytes() == whole[:expected]
     path.write_bytes(whole)
-    open_store(tmp_path).close()
+    mend([store.directory])
     assert path.read_bytes() == whole
     path.write_bytes(whole[:100] + b"\xff" * 20 + whole[120:])  # damaged, not torn
     damaged = path.read_bytes()
-    open_store(tmp_path).close()
+    mend([store.directory])
     assert path.read_bytes() == damaged
     path.write_bytes(whole[:5])
-    open_store(tmp_path).close()
+    mend([store.directory])
     assert not path.exists()
 
 

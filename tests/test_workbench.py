@@ -1,6 +1,7 @@
 """The workbench against a model: for each site a list of URLs and the time of the next request."""
 
 from collections import deque
+from math import inf
 
 import pytest
 from hypothesis import settings
@@ -17,6 +18,7 @@ from hypothesis.stateful import (
 )
 
 from crawler import config
+from crawler.order import Backlinks, BreadthFirst, DepthFirst
 from crawler.ports import Found
 from crawler.workbench import Visit, Workbench
 
@@ -24,7 +26,12 @@ SITES = [f"http://{letter}.example" for letter in "abcd"]
 
 
 def bench(
-    delay_s: float = 1, connections: int = 1, longest: float = 60, per: str = "site", **retry: float
+    delay_s: float = 1,
+    connections: int = 1,
+    longest: float = 60,
+    per: str = "site",
+    order: BreadthFirst | None = None,
+    **retry: float,
 ) -> Workbench:
     return Workbench(
         config.Politeness(
@@ -34,6 +41,7 @@ def bench(
             per=per,
         ),
         config.Retry(**retry),
+        order,
     )
 
 
@@ -44,6 +52,7 @@ def found(number: int, site: str = SITES[0]) -> Found:
 class Model(RuleBasedStateMachine):
     """Times are quarters of a second, so that sums are exact."""
 
+    order: type[BreadthFirst] = BreadthFirst
     visits = Bundle("visits")
     ended = Bundle("ended")
 
@@ -61,6 +70,7 @@ class Model(RuleBasedStateMachine):
             delay_s,
             connections,
             longest,
+            order=self.order(),
             tries=tries,
             give_up_after=give_up_after,
             base_s=1,
@@ -83,6 +93,9 @@ class Model(RuleBasedStateMachine):
         """Sites that may be asked as soon as their time comes."""
         return [s for s in SITES if self.queue[s] and self.active[s] < self.connections]
 
+    def due(self) -> list[str]:
+        return [site for site in self.candidates() if self.allowed[site] <= self.now]
+
     @rule(site=st.sampled_from(SITES), count=st.integers(1, 3))
     def enqueue(self, site: str, count: int) -> None:
         for _ in range(count):
@@ -96,14 +109,14 @@ class Model(RuleBasedStateMachine):
 
     @rule(target=visits)
     def acquire(self) -> object:
-        due = [site for site in self.candidates() if self.allowed[site] <= self.now]
+        due = self.due()
         visit = self.bench.acquire(self.now)
         if visit is None:
             assert due == []
             return multiple()
         site = visit.found.site
         assert site in due
-        assert visit.found == self.queue[site].popleft()  # in order, those put back first
+        self.take(visit.found, due)
         assert visit.failures == self.failures[site]
         assert visit.retries == self.tried.get(visit.found.key, 0)
         self.active[site] += 1
@@ -113,6 +126,13 @@ class Model(RuleBasedStateMachine):
         self.handed.append(visit.found.key)
         self.forget()
         return visit
+
+    def take(self, found: Found, due: list[str]) -> None:
+        """A URL comes out while these sites are due: in order, those put back first."""
+        assert found == self.queue[found.site].popleft()
+
+    def wait_again(self, found: Found) -> None:
+        self.queue[found.site].appendleft(found)
 
     def forget(self) -> None:
         """What the bench has dropped begins anew: with our own delay."""
@@ -153,7 +173,7 @@ class Model(RuleBasedStateMachine):
         given_up = 0 < self.give_up_after <= self.failures[site]
         assert again == (self.tried[key] < self.tries and not given_up)
         if again:
-            self.queue[site].appendleft(visit.found)
+            self.wait_again(visit.found)
             self.handed.remove(key)
         self.gave_back(visit, True, crawl_delay_s)
         if not given_up:
@@ -175,7 +195,7 @@ class Model(RuleBasedStateMachine):
     )
     def put_back(self, visit: Visit, crawl_delay_s: float | None) -> Visit:
         self.bench.put_back(visit, self.now, crawl_delay_s=crawl_delay_s)
-        self.queue[visit.found.site].appendleft(visit.found)
+        self.wait_again(visit.found)
         self.handed.remove(visit.found.key)
         self.gave_back(visit, True, crawl_delay_s)
         return visit
@@ -195,10 +215,10 @@ class Model(RuleBasedStateMachine):
             self.bench.release(visit, self.now, requested=True)
         with pytest.raises(RuntimeError, match="twice"):
             self.bench.put_back(visit, self.now)
-        before = dict(self.bench._failures)
+        before = dict(self.bench.failures)
         with pytest.raises(RuntimeError, match="twice"):
             self.bench.fail(visit, self.now, busy=False)
-        assert self.bench._failures == before
+        assert self.bench.failures == before
 
     @invariant()
     def counts_are_true(self) -> None:
@@ -227,10 +247,12 @@ class Model(RuleBasedStateMachine):
             return
         while (time := self.bench.next_time()) is not None:
             self.now = max(self.now, time)
-            visit = self.bench.acquire(self.now)
+            due, visit = self.due(), self.bench.acquire(self.now)
             assert visit is not None
             self.handed.append(visit.found.key)
-            self.queue[visit.found.site].popleft()
+            self.take(visit.found, due)
+            if self.connections > 1:
+                self.allowed[visit.found.site] = self.now + self.delay[visit.found.site]
             self.bench.release(visit, self.now, requested=False)
         assert self.candidates() == []
         left = [url.key for queue in self.queue.values() for url in queue]
@@ -239,6 +261,61 @@ class Model(RuleBasedStateMachine):
 
 TestModel = Model.TestCase
 TestModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+
+
+class Best(Model):
+    """By back-links: of all the sites that are due, the one with the best URL."""
+
+    order = Backlinks
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.links: dict[int, float] = {}
+        self.back: dict[int, tuple[float, float]] = {}  # URLs put back, with the rank they had
+        self.taken: dict[int, tuple[float, float]] = {}
+
+    @rule(site=st.sampled_from(SITES), links=st.integers(1, 5), low=st.booleans())
+    def enqueue_linked(self, site: str, links: int, low: bool) -> None:
+        url = found(self.urls, site)
+        self.queue[site].append(url)
+        self.links[url.key] = -inf if low else links
+        self.bench.enqueue(url, links, low)
+        self.urls += 1
+
+    @precondition(lambda self: self.urls)
+    @rule(data=st.data(), links=st.integers(1, 5))
+    def linked(self, data: st.DataObject, links: int) -> None:
+        key = data.draw(st.integers(0, self.urls - 1))
+        self.bench.linked(key, links)
+        if key not in self.back:
+            self.links[key] = self.links.get(key, 1) + links
+
+    def rank(self, url: Found) -> tuple[float, float]:
+        return -self.links.get(url.key, 1), url.key
+
+    def head(self, site: str) -> tuple[float, float]:
+        first = self.queue[site][0].key
+        return self.back[first] if first in self.back else min(map(self.rank, self.queue[site]))
+
+    def take(self, found: Found, due: list[str]) -> None:
+        queue = self.queue[found.site]
+        head = self.head(found.site)
+        assert head == min(self.head(site) for site in due)
+        if queue[0].key in self.back:
+            assert found == queue[0]
+            del self.back[found.key]
+        else:
+            assert head == self.rank(found)
+        queue.remove(found)
+        self.taken[found.key] = head
+
+    def wait_again(self, found: Found) -> None:
+        super().wait_again(found)
+        self.back[found.key] = self.taken[found.key]
+
+
+TestBest = Best.TestCase
+TestBest.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
 
 
 def test_a_delay_runs_from_the_end_of_a_request() -> None:
@@ -536,11 +613,14 @@ def test_an_address_is_forgotten_with_its_sites() -> None:
 class Shared(RuleBasedStateMachine):
     """Sites on two addresses: never more connections, never sooner, and nobody is left behind."""
 
+    order: type[BreadthFirst] = BreadthFirst
     visits = Bundle("visits")
 
     @initialize(connections=st.integers(1, 3), delay_s=st.sampled_from([0, 1]))
     def begin(self, connections: int, delay_s: float) -> None:
-        self.bench = bench(delay_s, connections, per="address", give_up_after=0, tries=2)
+        self.bench = bench(
+            delay_s, connections, per="address", order=self.order(), give_up_after=0, tries=2
+        )
         self.connections, self.delay_s = connections, delay_s
         self.now = 0.0
         self.urls = self.done = 0
@@ -616,3 +696,35 @@ class Shared(RuleBasedStateMachine):
 
 TestShared = Shared.TestCase
 TestShared.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+class SharedByScores(Shared):
+    """The latest URL first; each new one changes the head of its site, wherever that stands."""
+
+    order = DepthFirst
+
+
+TestSharedByScores = SharedByScores.TestCase
+TestSharedByScores.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+
+
+def test_of_the_sites_parked_at_an_address_the_one_with_the_best_url_is_next() -> None:
+    one = bench(delay_s=1, per="address", order=Backlinks())
+    held = None
+    for number, site in enumerate(SITES):
+        one.enqueue(found(number, site), links=1 + number)
+        visit = one.acquire(0)
+        assert visit is not None
+        if one.locate(visit, "10.0.0.1", 0):
+            held = visit
+    assert held is not None
+    assert held.found.key == 0
+    one.release(held, 0, requested=True)
+    order = []
+    for now in (1, 2, 3):
+        visit = one.acquire(now)
+        assert visit is not None
+        assert one.locate(visit, "10.0.0.1", now)
+        order.append(visit.found.key)
+        one.release(visit, now, requested=True)
+    assert order == [3, 2, 1]

@@ -11,9 +11,8 @@ import pytest
 from test_engines import require
 
 from partition import UserError, engines, zoltan
-from partition.child import EngineError
+from partition.child import EngineError, OneWeight
 from partition.hypergraph import Hypergraph, connectivity_minus_one, imbalances
-from partition.zoltan import Task
 
 # A stand-in for the driver: it reads the task as zoltan_driver.c describes it, says on standard
 # error what it got, and puts every other vertex into part 0.
@@ -35,7 +34,7 @@ with open(sys.argv[2], "wb") as answer:
     np.array([4096], np.int64).tofile(answer)
     (np.arange(vertices[-1]) % 2).astype(np.int32).tofile(answer)
 """
-TASK = Task(
+TASK = OneWeight(
     xpins=np.array([0, 2, 6, 9, 12]),
     pins=np.array([0, 2, 0, 1, 3, 4, 3, 4, 6, 2, 5, 6], np.int32),
     costs=np.array([1, 2, 1, 1]),
@@ -43,7 +42,6 @@ TASK = Task(
     parts=2,
     tolerance=0.25,
     seed=7,
-    ranks=2,
 )
 
 
@@ -75,7 +73,7 @@ def test_the_task_reaches_the_driver(tmp_path: Path, monkeypatch: pytest.MonkeyP
     """12 pins on 2 ranks: the first two nets have 6. Compiled once, though run twice."""
     cache = install(tmp_path, monkeypatch, DRIVER)
     for _ in range(2):
-        part, peak_bytes = zoltan.partition(TASK)
+        part, peak_bytes = zoltan.partition(TASK, 2)
     assert (part.tolist(), peak_bytes) == ([0, 1, 0, 1, 0, 1, 0], 4096)
     driver, got = sorted(cache.iterdir())
     assert got.name == f"{driver.name}.got"
@@ -125,23 +123,23 @@ def test_what_is_missing_is_named(tmp_path: Path, monkeypatch: pytest.MonkeyPatc
     program(tmp_path / "bin" / "mpicc", f"#!/bin/sh\n{words}\n")
     remedy = "install it, on Debian: apt-get install libtrilinos-zoltan-dev libopenmpi-dev"
     with pytest.raises(EngineError, match=f"can't compile it: .*zoltan.h: No such file; {remedy}"):
-        zoltan.partition(TASK)
+        zoltan.partition(TASK, 2)
     (tmp_path / "bin" / "mpirun").unlink()
     with pytest.raises(EngineError, match=f"no mpirun beside {tmp_path}/bin/mpicc; {remedy}"):
-        zoltan.partition(TASK)
+        zoltan.partition(TASK, 2)
     monkeypatch.delenv("MPICC")
     # An mpicc of this environment is of another MPI than any Zoltan.
     program(tmp_path / "bin" / "mpicc", "#!/bin/sh\n")
     monkeypatch.setenv("PATH", str(tmp_path / "bin"))
     monkeypatch.setattr(zoltan.sys, "prefix", str(tmp_path))
     with pytest.raises(EngineError, match=f"no mpicc, .*; {remedy}"):
-        zoltan.partition(TASK)
+        zoltan.partition(TASK, 2)
 
 
 def test_what_has_no_number_is_refused(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(zoltan, "_MOST", 6)
     with pytest.raises(UserError, match="7 vertices, 4 nets, 12 pins: its numbers end at 6, for"):
-        zoltan.partition(TASK)
+        zoltan.partition(TASK, 2)
 
 
 def test_what_an_outer_launcher_set_is_kept_from_the_inner(
@@ -165,7 +163,8 @@ def test_what_an_outer_launcher_set_is_kept_from_the_inner(
 def test_zoltan_cuts_between_the_chains(ranks: int) -> None:
     """Four chains of 20: each a part, no net is cut; by Zoltan alone, and equal seeds repeat."""
     net = chains(4, 20)
-    one, same = (engines._zoltan(net, 4, (0.05, 0.05), 1, ranks) for _ in range(2))
+    task = engines._one_weight(net, 4, (0.05, 0.05), 1)
+    one, same = (engines._zoltan(task, ranks) for _ in range(2))
     assert one.part.tolist() == same.part.tolist()
     assert imbalances(net, one.part, 4) == (0, 0)
     assert connectivity_minus_one(net, one.part) == 0

@@ -2,16 +2,18 @@
 
 Whatever a server does ends in a Response or a FetchError; aiohttp and aiodns stay in this room.
 Private addresses are refused twice: as answers of the resolver, and when a socket is made, which
-also covers URLs that hold an address.
+also covers URLs that hold an address, and names that have changed their mind since.
 """
 
+import asyncio
 from typing import Final
 
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher
 from crawler.ports import Fetcher, FetchError
+from crawler.reading import REDIRECTS, redirect_target
 from crawler.robots import MAX_BYTES, Rules
-from crawler.url import BadUrlError, normalise
+from crawler.url import BadUrlError
 
 __all__ = ["DnsResolver", "HttpFetcher", "fetch_robots"]
 
@@ -30,11 +32,10 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
             response = await fetcher.fetch(url)
         except FetchError as error:
             return Rules.deny_all(error.failure)
-        location = response.header(b"location")
-        if response.status not in {301, 302, 303, 307, 308} or location is None:
+        if response.status not in REDIRECTS:
             break
         try:
-            url = normalise(location.decode("utf-8", "replace"), url)
+            url = redirect_target(response)
         except BadUrlError:
             break
     if response.status >= 500:
@@ -44,4 +45,11 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     cut = response.truncated in {"time", "disconnect"}
     if cut and response.failure and len(response.body) < MAX_BYTES:
         return Rules.deny_all(response.failure)
-    return Rules.parse(response.body, agent)
+    steps = Rules.reading(response.body, agent)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            rules: Rules = end.value
+            return rules
+        await asyncio.sleep(0)

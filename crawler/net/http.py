@@ -1,31 +1,24 @@
-"""URLs to responses: one GET each, by aiohttp's client with a response reader of our own."""
+"""URLs to responses: one GET each, over the connections of aiohttp's connector."""
 
 import asyncio
 import errno
 import ssl
 import time
-from collections.abc import Generator, Mapping
+from collections.abc import Generator, Mapping, Sequence
 from functools import partial
 from socket import socket
-from typing import Final, Self, TypeVar
+from typing import Final, NamedTuple, Self, TypeVar
 
 import aiohttp
 from multidict import CIMultiDict
 from yarl import URL
 
 from crawler import config
-from crawler.net.codings import undoing
+from crawler.net.codings import Undone, undoing
 from crawler.net.credentials import Credentials, withhold
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
-from crawler.net.reader import ResponseReader
-from crawler.net.wire import (
-    AddressBook,
-    LostConnectionError,
-    WireProtocol,
-    WireRequest,
-    WireResponse,
-)
+from crawler.net.wire import AddressBook, Answer, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
     Failure,
     Fetcher,
@@ -35,8 +28,21 @@ from crawler.ports import (
     UserError,
     Validators,
 )
+from crawler.url import authority
+from crawler.url import host as host_of
 
 _T = TypeVar("_T")
+_MAX_ROUTES: Final = 2000  # about 3 kB each
+
+
+class _Route(NamedTuple):
+    """The way to an authority, and what its requests begin with."""
+
+    way: aiohttp.ClientRequest  # as the connector wants to be asked for it
+    proxied: bool
+    target: str  # ahead of the path
+    host: str  # the line
+    login: str  # the line for the proxy, if it is the one who reads the request
 
 
 class HttpFetcher(Fetcher):
@@ -52,120 +58,171 @@ class HttpFetcher(Fetcher):
         agent = fetch.user_agent_header
         if not (agent.isascii() and agent.isprintable()):
             raise UserError(f"fetch.user_agent, fetch.contact: {agent!r}: must be printable ASCII")
-        self._headers = {
-            "User-Agent": agent,
-            "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-            "Accept-Encoding": "gzip, deflate, br, zstd",
-        }
+        self._headers = CIMultiDict(
+            {
+                "User-Agent": agent,
+                "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
+                "Accept-Encoding": "gzip, deflate, br, zstd",
+            }
+        )
         self._head_end = _head_end(self._headers)
         self._credentials = Credentials(fetch)
         self._proxies = Proxies(fetch.proxy)
+        self._resolver = resolver
         self._addresses = AddressBook(resolver, self._proxies.addresses)
-        self._session: aiohttp.ClientSession
+        self._routes: dict[str, _Route] = {}
+        self._timeout = aiohttp.ClientTimeout(
+            total=fetch.timeout_s, connect=min(fetch.connect_timeout_s, fetch.timeout_s)
+        )
+        self._connector: aiohttp.TCPConnector
+        self._loop: asyncio.AbstractEventLoop
 
     async def __aenter__(self) -> Self:
         fetch = self._fetch
-        connector = aiohttp.TCPConnector(
+        self._loop = asyncio.get_running_loop()
+        self._connector = aiohttp.TCPConnector(
             resolver=self._addresses,
             use_dns_cache=False,
             limit=0,
             ssl=self._tls,
             socket_factory=self._socket,
         )
-        new_reader = partial(ResponseReader, fetch.max_header_bytes, fetch.max_headers)
-        connector._factory = partial(  # type: ignore[assignment]  # a subclass will do
-            WireProtocol, asyncio.get_running_loop(), new_reader, fetch.max_bytes
+        limits = Limits(
+            fetch.max_header_bytes, fetch.max_headers, fetch.max_bytes, fetch.idle_timeout_s
         )
-        self._session = aiohttp.ClientSession(
-            connector=connector,
-            headers=self._headers,
-            cookie_jar=aiohttp.DummyCookieJar(),
-            timeout=aiohttp.ClientTimeout(
-                total=fetch.timeout_s,
-                connect=fetch.connect_timeout_s,
-                sock_read=fetch.idle_timeout_s,
-            ),
-            request_class=WireRequest,
-            response_class=WireResponse,
+        self._connector._factory = partial(  # type: ignore[assignment]  # a subclass will do
+            WireProtocol, self._loop, limits
         )
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._session.close()
+        await self._connector.close()
+
+    async def locate(self, url: str) -> str:
+        route = self._route(url)
+        if route.proxied:
+            return authority(url)
+        # Answers come in any order, but the server's name shall be the same every time.
+        address = min(address for address, _ in await self._resolver.resolve(host_of(url)))
+        self._check_address(address)
+        return address
 
     async def fetch(self, url: str, validators: Validators | None = None) -> Response:
         started, start = time.time(), time.perf_counter()
-        try:
-            target = URL(url, encoded=True)
-            further = self._credentials.headers(url) if self._credentials else {}
-            if validators:
-                further = {**further, **_conditions(validators)}
-            answer = await self._ask(target, further)
-        except (aiohttp.ClientError, OSError, ValueError) as error:
-            raise _translated(error) from error
-        try:
-            payload = await answer.payload()
-        finally:
-            answer.close()  # drops the connection unless the body came whole
-        head, failure = answer.head, answer.body.failure
-        truncated = _TRUNCATED[failure] if failure else None
+        route = self._route(url)
+        path = url[url.index("/", 8) :]
+        end = shown_end = self._head_end
+        if self._credentials or validators:
+            further = {**self._credentials.headers(url), **_conditions(validators)}
+            end = _head_end(self._headers, further)
+            shown = {name: withhold(name, value) for name, value in further.items()}
+            shown_end = _head_end(self._headers, shown)
+        sent = f"GET {route.target}{path} HTTP/1.1\r\n{route.host}{route.login}{end}".encode()
+        answer, peer = await self._ask(route, sent)
+        head, payload, failure = answer
+        cut = failure  # why the payload is a part
         if head.flawed:
             failure = failure or Failure.BAD_HTTP
-        body = payload
-        # Chunked is undone already; of other transfer codings the payload is free, too.
-        for codings in (head.transfer_codings, head.content_codings):
-            payload = body
-            if codings:
-                body, wrong = await _in_turns(undoing(codings, payload, self._fetch.max_bytes))
-                failure = failure or wrong
-                if wrong and body is not payload:
-                    truncated = truncated or _TRUNCATED[wrong]
+        if head.transfer_codings:  # chunked is undone already; the payload is free of others, too
+            coded, (payload, wrong) = payload, await self._undo(head.transfer_codings, payload)
+            failure = failure or wrong
+            cut = cut or (wrong if payload is not coded else None)
+        body, body_cut = payload, cut
+        if head.content_codings:
+            body, wrong = await self._undo(head.content_codings, payload)
+            failure = failure or wrong
+            if body is not payload:
+                body_cut = cut or wrong
         return Response(
             url=url,
             started=started,
             seconds=time.perf_counter() - start,
-            address=answer.peer,
-            request_head=(
-                f"GET {target.raw_path_qs} HTTP/1.1\r\nHost: {target.host_port_subcomponent}\r\n"
-                f"{_head_end(self._headers, further) if further else self._head_end}"
-            ).encode(),
+            address=peer,
+            request_head=f"GET {path} HTTP/1.1\r\n{route.host}{shown_end}".encode(),
             version=head.version,
             status=head.status,
             reason=head.reason,
             headers=head.headers,
             payload=payload,
             body=body,
-            truncated=truncated,
+            truncated=body_cut and _TRUNCATED[body_cut],
             failure=failure,
+            payload_whole=cut is None,
         )
 
-    async def _ask(self, target: URL, further: Mapping[str, str]) -> WireResponse:
-        """The answer, as soon as its head is there."""
+    async def _undo(self, codings: Sequence[str], coded: bytes) -> Undone:
+        fetch, limit = self._fetch, int(self._fetch.max_bytes)
+        if fetch.max_ratio:
+            limit = min(limit, fetch.max_ratio * len(coded))
+        return await _in_turns(undoing(codings, coded, limit))
+
+    def _route(self, url: str) -> _Route:
+        """Raises FetchError (BAD_URL, PRIVATE_ADDRESS)."""
+        if not (url.isascii() and url.isprintable() and " " not in url):
+            raise FetchError(Failure.BAD_URL, "not normalised")  # it would be another request
+        try:
+            there = authority(url)
+            return self._routes.get(there) or self._new_route(there)
+        except (ValueError, aiohttp.InvalidURL) as error:
+            raise FetchError(Failure.BAD_URL, str(error)) from None
+
+    def _new_route(self, there: str) -> _Route:
+        target = URL(there + "/", encoded=True)
+        if target.scheme not in {"http", "https"}:
+            raise FetchError(Failure.BAD_URL, target.scheme)
         proxy = self._proxies.choose(target) if self._proxies else None
         if proxy and is_private(target) and not self._fetch.allow_private_addresses:
             raise FetchError(Failure.PRIVATE_ADDRESS, str(target.raw_host))
+        login = ""
+        if proxy and target.scheme == "http" and (proxy.user or proxy.password):
+            basic = aiohttp.encode_basic_auth(proxy.user or "", proxy.password or "")
+            login = f"Proxy-Authorization: {basic}\r\n"
+        route = _Route(
+            aiohttp.ClientRequest("GET", target, loop=self._loop, proxy=proxy),
+            proxied=proxy is not None,
+            target=there if proxy and target.scheme == "http" else "",
+            host=f"Host: {target.host_port_subcomponent}\r\n",
+            login=login,
+        )
+        if len(self._routes) >= _MAX_ROUTES:
+            self._routes.clear()
+        self._routes[there] = route
+        return route
+
+    async def _ask(self, route: _Route, request: bytes) -> tuple[Answer, str | None]:
+        """The response, and the address of whoever sent it unless that was a proxy."""
+        deadline = self._loop.time() + self._fetch.timeout_s
         while True:  # each time round there is one kept connection less
             try:
-                answer = await self._session.get(
-                    target, allow_redirects=False, headers=further or None, proxy=proxy
-                )
+                connection = await self._connector.connect(route.way, [], self._timeout)
+            except TimeoutError:
+                raise FetchError(Failure.CONNECT_TIMEOUT) from None
+            except (aiohttp.ClientError, OSError) as error:
+                raise _translated(error) from error
+            protocol = connection.protocol
+            assert isinstance(protocol, WireProtocol)
+            try:
+                answer = await protocol.exchange(request, deadline)
             except LostConnectionError:
                 continue
-            assert isinstance(answer, WireResponse)
-            if proxy:
-                answer.peer = None  # that was the proxy
-            return answer
+            finally:
+                connection.release()  # which drops it unless all has come to a good end
+            return answer, None if route.proxied else protocol.peer
 
     def _socket(self, info: aiohttp.AddrInfoType) -> socket:
         family, kind, protocol, _, address = info
         host, port = str(address[0]), int(address[1])
-        if not (
-            self._fetch.allow_private_addresses
-            or is_public(host)
-            or (host, port) in self._addresses.trusted
-        ):
-            raise FetchError(Failure.PRIVATE_ADDRESS, host, address=host)
+        if (host, port) not in self._addresses.trusted:
+            self._check_address(host)
         return socket(family, kind, protocol)
+
+    def _check_address(self, address: str) -> None:
+        allows_private = self._fetch.allow_private_addresses
+        public = is_public(address)
+        if not (public or allows_private):
+            raise FetchError(Failure.PRIVATE_ADDRESS, address, address=address)
+        if public and allows_private and not self._fetch.contact:  # meant for a web of one's own
+            raise FetchError(Failure.NO_CONTACT, address, address=address)
 
 
 def _tls_context(fetch: config.Fetch) -> ssl.SSLContext:
@@ -183,14 +240,15 @@ def _tls_context(fetch: config.Fetch) -> ssl.SSLContext:
 
 
 def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = None) -> str:
-    """A request head behind Host as records show it: as sent, but without what is secret."""
+    """A request head behind Host; `further` headers go before those of the same name."""
     merged = CIMultiDict(headers)
-    for name, value in (further or {}).items():
-        merged[name] = withhold(name, value)
+    merged.update(further or {})
     return "".join(f"{name}: {value}\r\n" for name, value in merged.items()) + "\r\n"
 
 
-def _conditions(validators: Validators) -> dict[str, str]:
+def _conditions(validators: Validators | None) -> dict[str, str]:
+    if validators is None:
+        return {}
     conditions = (
         ("If-None-Match", validators.etag),
         ("If-Modified-Since", validators.last_modified),
@@ -221,11 +279,7 @@ _TLS_ERRORS: Final = (aiohttp.ClientConnectorSSLError, aiohttp.ClientConnectorCe
 
 
 def _translated(error: Exception) -> Exception:
-    """What became of a request that got no response."""
-    if isinstance(error, aiohttp.ConnectionTimeoutError):
-        return FetchError(Failure.CONNECT_TIMEOUT)
-    if isinstance(error, TimeoutError):
-        return FetchError(Failure.TIMEOUT)
+    """What became of a connection that wasn't made."""
     if isinstance(error, _TLS_ERRORS):
         return FetchError(Failure.TLS, str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -243,6 +297,4 @@ def _translated(error: Exception) -> Exception:
         return FetchError(Failure.UNREACHABLE, str(cause))
     if isinstance(error, aiohttp.ClientHttpProxyError):
         return FetchError(Failure.UNREACHABLE, f"the proxy: {error.status} {error.message}")
-    if isinstance(error, aiohttp.NonHttpUrlClientError | ValueError):  # InvalidURL is one too
-        return FetchError(Failure.BAD_URL, str(error))
     return FetchError(Failure.DISCONNECTED, str(error))

@@ -65,5 +65,5 @@ def _parse(address: str, source: str) -> URL:
     except ValueError:
         proxy = URL()
     if proxy.scheme not in {"http", "https"} or not proxy.raw_host:
-        raise UserError(f'{source}: must be "http[s]://[user:password@]host:port"')
+        raise UserError(f'{source}: must be "http[s]://[user:password@]host:port"; no SOCKS')
     return proxy

@@ -3,6 +3,7 @@
 import re
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from functools import lru_cache
+from itertools import islice
 from typing import Final, NamedTuple
 
 from crawler.parse.elements import elements as elements_of
@@ -24,6 +25,7 @@ _known: Final = lru_cache(1 << 14)(normalise)  # neighbours link to the same pag
 _WAY_UP: Final = 8
 MAX_LINKS: Final = 100_000
 _REFERENCES: Final = 1 << 11  # resolved in one step
+_TARGETS: Final = 1 << 13  # put together in one step
 _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # queries are UTF-8
 
 _ALWAYS: Final = frozenset({"base", "meta"})
@@ -187,7 +189,13 @@ def _resolving(
             target = fold(target)
         targets[target] = targets.get(target, 0) | flags
     targets.pop(fold(url) if fold else url, None)
-    return [(target, flags ^ NOFOLLOW) for target, flags in targets.items()]
+    found: list[tuple[str, int]] = []
+    rest = iter(targets.items())
+    while some := [(target, flags ^ NOFOLLOW) for target, flags in islice(rest, _TARGETS)]:
+        found += some
+        if len(found) < len(targets):
+            yield
+    return found
 
 
 def _folders(base: str) -> dict[str, str]:

@@ -1,38 +1,97 @@
 """The session directory: all that a crawl leaves on disk, and the only code that knows its layout.
 
-    SESSION/session.toml          `info`: the configuration, ranks, parts, start and end
+    SESSION/session.toml          `info`: the configuration, and each run: ranks, start, end
+    SESSION/seeds.txt             `info`: the seeds, normalised
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
+    SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
+    SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
 
-`previous` looks pages up in the directory of an earlier session.
+`replay` reads the logs again when a session is resumed; `previous` looks pages up in the directory
+of an earlier session; `records` reads WARC files back, to verify them.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes these files of its directory.
-They only grow, by whole records, and a second run adds to none of them: it starts new ones.
+They only grow, by whole records, and a resumed run adds to none of them: it starts new ones.
 `docs/session.md` describes the formats for their readers.
 """
 
-from crawler.session.info import Program, SessionInfo, create, finish, load
-from crawler.session.log import LoggedPage, Torn, log_files, read_log
-from crawler.session.previous import Previous
-from crawler.session.store import ContentSeen, RankStore
-from crawler.session.tables import Totals, write_tables
-from crawler.session.warc import digest
+from crawler.session.files import is_no_room, is_open
+from crawler.session.info import (
+    Run,
+    SessionInfo,
+    ask_to_stop,
+    create,
+    exists,
+    finish,
+    is_asked_to_stop,
+    load,
+    read_seeds,
+    resume,
+    seeds,
+)
+from crawler.session.log import (
+    LoggedPage,
+    LoggedSitemaps,
+    Torn,
+    is_damage,
+    log_files,
+    rank_of,
+    read_log,
+)
+from crawler.session.previous import Previous, most_linked, read_links
+from crawler.session.records import Damage, Record, read_records
+from crawler.session.replay import Keys, LogFile, Share, log_sizes, shares
+from crawler.session.snapshot import read_snapshot, remove_snapshots, snapshots_fit, write_snapshot
+from crawler.session.spill import SpillFiles
+from crawler.session.store import ContentSeen, RankStore, mend
+from crawler.session.tables import Totals, check_tables, write_tables
+from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
     "ContentSeen",
+    "Damage",
+    "Keys",
+    "LogFile",
     "LoggedPage",
+    "LoggedSitemaps",
     "Previous",
-    "Program",
     "RankStore",
+    "Record",
+    "Run",
     "SessionInfo",
+    "Share",
+    "SpillFiles",
     "Torn",
     "Totals",
+    "ask_to_stop",
+    "check_tables",
     "create",
     "digest",
+    "exists",
     "finish",
+    "is_asked_to_stop",
+    "is_damage",
+    "is_no_room",
+    "is_open",
     "load",
     "log_files",
+    "log_sizes",
+    "mend",
+    "most_linked",
+    "rank_of",
+    "read_links",
     "read_log",
+    "read_records",
+    "read_seeds",
+    "read_snapshot",
+    "remove_snapshots",
+    "resume",
+    "seeds",
+    "shares",
+    "snapshots_fit",
+    "warc_date",
+    "warc_files",
+    "write_snapshot",
     "write_tables",
 ]

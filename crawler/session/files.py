@@ -1,39 +1,60 @@
 """The one way in which a session's files grow."""
 
+import contextlib
+import errno
+import fcntl
 import os
+import shutil
+from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
+
+from crawler.ports import NoRoomError
+
+_NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
 
 
 class AppendFile:
     """A new file that grows by whole pieces: after an error it is as if the piece had never been.
 
     There is no buffer of ours: once `append` returns, the piece survives a kill of the process (but
-    a crash of the machine only after `sync`). Raises FileExistsError for a file that exists.
+    a crash of the machine only after `sync`). While it is open, it is locked, so that others can
+    see that its writer lives (`is_open`). Raises FileExistsError for a file that exists.
     """
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
-        self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with _no_room_told(path):
+            self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
+        with _where_there_are_locks():
+            fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def append(self, piece: bytes) -> int:
-        """Write the piece at the end; its offset. Raises OSError, with the file as before."""
+        """Write the piece at the end; its offset. Raises NoRoomError if that may work later, or
+        OSError, both with the file as before."""
         start = end = self.size
         rest = memoryview(piece)
         try:
-            while rest:
-                written = os.pwrite(self._fd, rest, end)
-                rest = rest[written:]
-                end += written
+            with _no_room_told(self.path):
+                while rest:
+                    written = os.pwrite(self._fd, rest, end)
+                    rest = rest[written:]
+                    end += written
         except BaseException:
             # `size` hasn't moved: even if this fails too, the next piece overwrites the torn one.
-            os.ftruncate(self._fd, start)
+            with contextlib.suppress(OSError):
+                os.ftruncate(self._fd, start)
             raise
         self.size = end
         return start
 
     def sync(self) -> None:
-        """Force what was appended to disk."""
+        """Force what was appended to disk.
+
+        An OSError is final, also for want of room: what was written since the last time may be
+        lost, and no one can say what.
+        """
         os.fsync(self._fd)
 
     def close(self) -> None:
@@ -42,3 +63,42 @@ class AppendFile:
             os.fsync(self._fd)
         finally:
             os.close(self._fd)
+
+
+def is_no_room(error: OSError) -> bool:
+    """Whether this is for want of space or quota, or because all is read-only."""
+    return error.errno in _NO_ROOM
+
+
+def is_open(path: Path) -> bool:
+    """Whether a process, here or on another node, has this as an AppendFile; no, if the file system
+    has no locks."""
+    with path.open("rb") as file, _where_there_are_locks():
+        try:
+            fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
+        except BlockingIOError:
+            return True
+    return False
+
+
+@contextlib.contextmanager
+def _no_room_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except OSError as error:
+        if not is_no_room(error):
+            raise
+        with contextlib.suppress(OSError):
+            free = shutil.disk_usage(path.parent).free / 1e6
+            raise NoRoomError(f"{path}: {error.strerror} ({free:,.1f} MB free)") from error
+        raise NoRoomError(f"{path}: {error.strerror}") from error
+
+
+@contextlib.contextmanager
+def _where_there_are_locks() -> Iterator[None]:
+    """Some cluster file systems are mounted without."""
+    try:
+        yield
+    except OSError as error:
+        if error.errno not in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
+            raise

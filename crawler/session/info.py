@@ -1,63 +1,104 @@
-"""session.toml: what was run, by which program, from when to when.
+"""session.toml: what was run, by which program, from when to when. And the seeds, beside it.
 
-The configuration stands in it as in a configuration file; the table [program] is written by us.
+The configuration of the latest run stands in it as in a configuration file; the tables [[run]], one
+for each time that the session was started or resumed, are written by us.
 """
 
 import os
 import tomllib
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
+from typing import Annotated
 
 import msgspec
+from xxhash import xxh3_64_intdigest
 
 from crawler import __version__, config
 from crawler.ports import UserError
+from crawler.url import BadUrlError, normalise
 
 _NAME = "session.toml"
+_SEEDS = "seeds.txt"
+_STOP = "stop"
 
 
-class Program(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """The table [program]. The last three fields are None until the crawl has ended."""
+class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
+    """A table [[run]]. The last three fields are None until the run has ended, and stay so if it
+    was killed."""
 
-    version: str
+    version: str  # of the program
     ranks: int
     parts: int
+    scope: str  # what decides whether a link is followed, as a sum: equal if nothing has changed
     started: datetime
     ended: datetime | None = None
-    complete: bool | None = None  # true: the frontier ran empty; false: something ended the crawl
+    complete: bool | None = None  # true: the frontier ran empty; false: something ended the run
     reason: str | None = None
+
+
+_Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
 
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
     config: config.Config
-    program: Program
+    runs: Sequence[Run]  # at least one
+
+    @property
+    def last(self) -> Run:
+        return self.runs[-1]
 
 
-def create(directory: Path, settings: config.Config, ranks: int, parts: int) -> None:
+def create(
+    directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
+) -> None:
     """Make the directory of a new session, with its parents.
 
     Raises UserError if there is a session in it already, or if it can't be made.
     """
-    if (directory / _NAME).exists() or any(directory.glob("rank-*")):
+    if exists(directory):
         raise UserError(
-            f"{directory}: holds a session already; name another directory, or remove this one"
+            f"{directory}: holds a session already; resume it (python -m crawler resume"
+            f" {directory}, or crawl with --resume), name another directory, or remove this one"
         )
     try:
         directory.mkdir(parents=True, exist_ok=True)
-        _write(directory, settings, Program(__version__, ranks, parts, _now()))
+        _write_seeds(directory, seeds)
+        _write(directory, settings, [_run(settings, ranks, parts, seeds)])
     except OSError as error:
         raise UserError(
             f"{directory}: {error.strerror}; a directory that can be made and written is needed"
         ) from None
 
 
-def finish(directory: Path, complete: bool, reason: str) -> None:
-    """Note the end of the crawl."""
+def exists(directory: Path) -> bool:
+    """Whether there is a session, whole or not."""
+    return (directory / _NAME).exists() or any(directory.glob("rank-*"))
+
+
+def resume(
+    directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
+) -> SessionInfo:
+    """Note a further run of a session, with these settings; how it stands now. `seeds` are all,
+    old and new.
+
+    An order to stop that was meant for an earlier run is taken away.
+    """
     info = load(directory)
-    program = msgspec.structs.replace(info.program, ended=_now(), complete=complete, reason=reason)
-    _write(directory, info.config, program)
+    (directory / _STOP).unlink(missing_ok=True)
+    _write_seeds(directory, seeds)
+    runs = [*info.runs, _run(settings, ranks, parts, seeds)]
+    _write(directory, settings, runs)
+    return SessionInfo(settings, runs)
+
+
+def finish(directory: Path, complete: bool, reason: str) -> None:
+    """Note the end of the latest run."""
+    info = load(directory)
+    last = msgspec.structs.replace(info.last, ended=_now(), complete=complete, reason=reason)
+    _write(directory, info.config, [*info.runs[:-1], last])
 
 
 def load(directory: Path) -> SessionInfo:
@@ -65,8 +106,8 @@ def load(directory: Path) -> SessionInfo:
     path = directory / _NAME
     try:
         raw = tomllib.loads(path.read_text("utf-8"))
-        program = msgspec.convert(raw.pop("program", None), Program)
-        return SessionInfo(config.load(values=raw), program)
+        runs = msgspec.convert(raw.pop("run", None), _Runs)
+        return SessionInfo(config.load(values=raw), runs)
     except OSError as error:
         raise UserError(f"{path}: {error.strerror}; the directory of a session has one") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
@@ -75,20 +116,79 @@ def load(directory: Path) -> SessionInfo:
         raise UserError(f"{path}: {error}") from None
 
 
-def _write(directory: Path, settings: config.Config, program: Program) -> None:
-    lines = ["[program]"]
-    for name, value in msgspec.structs.asdict(program).items():
-        if isinstance(value, datetime):
-            lines.append(f"{name} = {value.isoformat()}")
-        elif value is not None:
-            lines.append(f"{name} = {config.toml_value(value)}")
-    text = "\n".join(lines) + "\n\n" + config.as_toml(settings)
-    new = directory / f"{_NAME}.new"
-    with new.open("w", encoding="utf-8") as file:
+def seeds(directory: Path) -> list[str]:
+    """The seeds of a session, normalised."""
+    return (directory / _SEEDS).read_text("utf-8").splitlines()
+
+
+def read_seeds(settings: config.Config) -> list[str]:
+    """The seeds that a configuration names, normalised and folded. Raises UserError."""
+    fold = settings.normalise.folding()
+    lines, file = list(settings.session.seeds), settings.session.seeds_file
+    if file:
+        try:
+            text = Path(file).read_text("utf-8")
+        except (OSError, UnicodeDecodeError) as error:
+            raise UserError(
+                f"session.seeds_file = {file!r}: {error}; a text file with one URL a line is needed"
+            ) from None
+        lines += [line.strip() for line in text.splitlines()]
+    seeds: dict[str, None] = {}
+    for line in lines:
+        if line and not line.startswith("#"):
+            try:
+                seed = normalise(line)
+            except BadUrlError:
+                raise UserError(f"seed {line!r}: not an http or https URL") from None
+            seeds[fold(seed) if fold else seed] = None
+    return list(seeds)
+
+
+def ask_to_stop(directory: Path) -> None:
+    """Leave the order to stop for the ranks, which may be on other nodes."""
+    (directory / _STOP).touch()
+
+
+def is_asked_to_stop(directory: Path) -> bool:
+    return (directory / _STOP).exists()
+
+
+def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
+    judges = settings.model_dump_json(include={"scope": True, "traps": True, "robots": True})
+    scope = f"{xxh3_64_intdigest(' '.join([judges, *sorted(seeds)]).encode()):016x}"
+    return Run(__version__, ranks, parts, scope, _now())
+
+
+def _write_seeds(directory: Path, seeds: Iterable[str]) -> None:
+    _replace(directory / _SEEDS, "".join(f"{seed}\n" for seed in seeds))
+
+
+def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> None:
+    lines = []
+    for run in runs:
+        lines.append("[[run]]")
+        for name, value in msgspec.structs.asdict(run).items():
+            if isinstance(value, datetime):
+                lines.append(f"{name} = {value.isoformat()}")
+            elif value is not None:
+                lines.append(f"{name} = {config.toml_value(value)}")
+        lines.append("")
+    text = "\n".join(lines) + "\n" + config.as_toml(settings)
+    # A resumed run needs the secrets again, so they stand there, but for nobody else to read.
+    _replace(directory / _NAME, text, 0o600 if settings.fetch.holds_secrets else 0o666)
+
+
+def _replace(path: Path, text: str, mode: int = 0o666) -> None:
+    """Write a file so that at any time there is the old one or the new one."""
+    new = path.with_name(f"{path.name}.new")
+    new.unlink(missing_ok=True)  # a kill may have left it, with another mode
+    with open(
+        new, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)
+    ) as file:
         file.write(text)
         file.flush()
         os.fsync(file.fileno())
-    new.replace(directory / _NAME)
+    new.replace(path)
 
 
 def _now() -> datetime:

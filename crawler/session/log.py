@@ -4,15 +4,18 @@ A file is a header and then frames, each checked by a sum of its own and written
 
     header   8 bytes "ABC-LOG\\n", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
-    body     a byte for its kind, "P" for a LoggedPage; then that as MessagePack, an array
+    body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
+             MessagePack, an array
 
 All integers are little-endian. The first frame that is incomplete or fails its sum ends a file.
 """
 
 import os
+import re
 import struct
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
 
 import msgspec
@@ -25,10 +28,11 @@ from crawler.ports import Link, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _MAGIC: Final = b"ABC-LOG\n"
-_VERSION: Final = 1
+_VERSION: Final = 2
 _HEADER = struct.Struct("<8sI")
 _FRAME = struct.Struct("<II")
 _PAGE: Final = b"P"
+_SITEMAPS: Final = b"S"
 _WORTH_COMPRESSING = 256  # bytes of URL text; below, zstd gains less than its own header and call
 
 _unzip = zstandard.ZstdDecompressor().decompress  # for one thread, as all of an agent
@@ -42,6 +46,9 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     flags: bytes  # n bytes, bits as in crawler.ports
     packed_urls: bytes  # of the targets, each followed by a newline (none holds one)
     compressed: bool  # whether packed_urls is a zstd frame
+    chain: tuple[int, ...] = ()  # keys of the redirects that led to the page, oldest first
+    sitemaps_of: str | None = None  # the links are sitemaps that the robots.txt there names
+    lastmods: dict[int, str] = {}  # by number of the link: when a sitemap says it was changed
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -58,6 +65,13 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
         return self.url_text.decode().split("\n")[:-1]
 
 
+class LoggedSitemaps(msgspec.Struct, array_like=True, frozen=True):
+    """Sitemaps that the robots.txt of an authority names: URLs that no page links to."""
+
+    authority: str
+    urls: list[str]
+
+
 class Torn(NamedTuple):
     """The last thing read from a file whose tail can't be used."""
 
@@ -66,12 +80,21 @@ class Torn(NamedTuple):
     lost_bytes: int
 
 
+Entry = LoggedPage | LoggedSitemaps | Torn
+
+_SEARCHED = 16 << 20  # bytes behind a tear
 _decode = msgspec.msgpack.Decoder(LoggedPage).decode
+_decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
 
 def log_files(session: Path) -> list[Path]:
     """The log files of all ranks, by rank, then oldest first."""
     return sorted(session.glob("rank-*/log/*.log"))
+
+
+def rank_of(path: Path) -> int:
+    """The rank that wrote a log file."""
+    return int(path.parent.parent.name.removeprefix("rank-"))
 
 
 class LogWriter:
@@ -80,19 +103,33 @@ class LogWriter:
     def __init__(self, directory: Path) -> None:
         numbers = [int(path.stem) for path in directory.glob("*.log")]
         number = max(numbers, default=-1) + 1
-        self._file = AppendFile(directory / f"{number:05}.log")
+        self.path = directory / f"{number:05}.log"
+        self._file = AppendFile(self.path)
         self._file.append(_HEADER.pack(_MAGIC, _VERSION))
         self._encode = msgspec.msgpack.Encoder().encode
         self._compress = zstandard.ZstdCompressor(level=1, write_checksum=False).compress
 
-    def page(self, row: PageRow, links: Sequence[Link]) -> None:
+    def page(
+        self,
+        row: PageRow,
+        links: Sequence[Link],
+        chain: tuple[int, ...] = (),
+        sitemaps_of: str | None = None,
+        lastmods: Mapping[int, str] = MappingProxyType({}),
+    ) -> None:
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
         flags = bytes([link.flags for link in links])
         urls = "".join([f"{link.url}\n" for link in links]).encode()
         compressed = len(urls) >= _WORTH_COMPRESSING
         if compressed:
             urls = self._compress(urls)
-        body = _PAGE + self._encode(LoggedPage(row, keys, flags, urls, compressed))
+        page = LoggedPage(row, keys, flags, urls, compressed, chain, sitemaps_of, dict(lastmods))
+        self._append(_PAGE + self._encode(page))
+
+    def sitemaps(self, authority: str, urls: list[str]) -> None:
+        self._append(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls)))
+
+    def _append(self, body: bytes) -> None:
         self._file.append(_FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
 
     def sync(self) -> None:
@@ -102,7 +139,7 @@ class LogWriter:
         self._file.close()
 
 
-def read_log(path: Path) -> Iterator[LoggedPage | Torn]:
+def read_log(path: Path) -> Iterator[Entry]:
     """What a log file holds, in the order of writing; a torn or damaged tail ends it with a Torn.
 
     Raises UserError for a format version that this program doesn't know.
@@ -117,7 +154,7 @@ def read_page(file: BinaryIO, offset: int) -> LoggedPage:
     return _decode(memoryview(file.read(length))[1:])
 
 
-def read_placed(path: Path) -> Iterator[tuple[int, LoggedPage | Torn]]:
+def read_placed(path: Path) -> Iterator[tuple[int, Entry]]:
     """As `read_log`, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
@@ -140,7 +177,26 @@ def read_placed(path: Path) -> Iterator[tuple[int, LoggedPage | Torn]]:
             if not body or isal_zlib.crc32(body) != checksum:
                 yield offset, Torn(path, offset, size - offset)
                 return
-            if body[:1] != _PAGE:
-                raise ValueError(f"{path}: frame of unknown kind {body[:1]!r} at {offset}")
-            yield offset, _decode(memoryview(body)[1:])
+            kind = body[:1]
+            if kind == _PAGE:
+                yield offset, _decode(memoryview(body)[1:])
+            elif kind == _SITEMAPS:
+                yield offset, _decode_sitemaps(memoryview(body)[1:])
+            else:
+                raise ValueError(f"{path}: frame of unknown kind {kind!r} at {offset}")
             offset += _FRAME.size + len(body)
+
+
+def is_damage(torn: Torn) -> bool:
+    """Whether a whole entry follows: then this isn't the tail that a killed process left."""
+    with torn.path.open("rb") as file:
+        file.seek(torn.offset)
+        rest = file.read(_SEARCHED)
+    for kind in re.finditer(b"[%b%b]" % (_PAGE, _SITEMAPS), rest):
+        start = kind.start() - _FRAME.size
+        if start > 0:
+            length, checksum = _FRAME.unpack_from(rest, start)
+            body = rest[kind.start() : kind.start() + length]
+            if 0 < length == len(body) and isal_zlib.crc32(body) == checksum:
+                return True
+    return False

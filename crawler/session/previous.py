@@ -1,14 +1,15 @@
 """What an earlier session stored of a URL, for conditional requests and revisit records."""
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Self
 
 import numpy as np
+import numpy.typing as npt
 
-from crawler.ports import Earlier, PageRow
-from crawler.session.log import LoggedPage, log_files, read_page, read_placed
+from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow
+from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
 
 _OFFSETS = 1 << 48  # more than a log file has bytes
 
@@ -51,6 +52,8 @@ class Previous:
 
     def find(self, key: int) -> Earlier | None:
         """The latest whole page of this URL, if any."""
+        if not self._keys.size:
+            return None
         at = int(np.searchsorted(self._keys, np.uint64(key), side="right")) - 1
         if at < 0 or self._keys[at] != key:
             return None
@@ -69,6 +72,52 @@ class Previous:
     def __exit__(self, *_: object) -> None:
         for file in self._files:
             file.close()
+
+
+def read_links(session: Path) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    """The links that a session has followed, as keys of their pages: sources and targets.
+
+    16 bytes a link. Raises UserError for a log of another version.
+    """
+    sources, degrees, targets = array("Q"), array("Q"), bytearray()
+    for path in log_files(session):
+        for entry in read_log(path):
+            if isinstance(entry, LoggedPage):
+                inside = np.frombuffer(entry.flags, np.uint8) & OUT_OF_SCOPE == 0
+                sources.append(entry.row.key)
+                degrees.append(int(inside.sum()))
+                targets += entry.keys[inside].tobytes()
+    return (
+        np.repeat(np.frombuffer(sources, np.uint64), np.frombuffer(degrees, np.int64)),
+        np.frombuffer(targets, np.uint64),
+    )
+
+
+def most_linked(session: Path, count: int) -> list[str]:
+    """URLs of the `count` whole pages of a session with the most pages that link to them.
+
+    The most linked-to first. Raises UserError for a log of another version.
+    """
+    sources, targets = read_links(session)
+    order = np.lexsort((sources, targets))
+    sources, targets = sources[order], targets[order]
+    new = np.ones(len(order), bool)
+    new[1:] = (targets[1:] != targets[:-1]) | (sources[1:] != sources[:-1])
+    new &= sources != targets
+    keys, links = np.unique(targets[new], return_counts=True)
+    pages = np.unique(np.fromiter((row.key for row in _whole_rows(session)), np.uint64))
+    _, at, _ = np.intersect1d(keys, pages, assume_unique=True, return_indices=True)
+    best = at[np.argsort(-links[at], kind="stable")[:count]]
+    place = {key: place for place, key in enumerate(keys[best].tolist())}
+    urls = {row.key: row.url for row in _whole_rows(session) if row.key in place}
+    return [urls[key] for key in place]
+
+
+def _whole_rows(session: Path) -> Iterator[PageRow]:
+    for path in log_files(session):
+        for entry in read_log(path):
+            if isinstance(entry, LoggedPage) and _is_whole(entry.row):
+                yield entry.row
 
 
 def _is_whole(row: PageRow) -> bool:

@@ -1,16 +1,20 @@
 """What a rank writes during a crawl: the WARC records of a fetch, then its row with its links."""
 
+import logging
 import time
-from collections.abc import Callable
+from array import array
+from collections.abc import Callable, Iterable, Sequence
 from pathlib import Path
+from typing import NamedTuple
 
 from xxhash import xxh3_64_intdigest
 
 from crawler.config import Storage
-from crawler.ports import Earlier, Fetched, PageRow, Response
+from crawler.ports import OUT_OF_SCOPE, Earlier, Fetched, Link, PageRow, Response
 from crawler.session.log import LogWriter
 from crawler.session.warc import (
     Original,
+    Place,
     WarcWriter,
     cut_torn_tail,
     digest,
@@ -18,7 +22,9 @@ from crawler.session.warc import (
     warc_files,
 )
 
+_LOG = logging.getLogger("crawler")
 _SYNC_INTERVAL_S = 5.0
+_SLOW_S = 5.0  # to store a page; the whole rank stands still meanwhile
 _OFFSETS = 1 << 48  # more than a WARC file has bytes
 _VALIDATOR_BYTES = 512
 _MEDIA_TYPE_LENGTH = 128
@@ -47,6 +53,16 @@ class ContentSeen:
             self._files.append(row.warc_file)
         place = (len(self._files) - 1) * _OFFSETS + row.warc_offset
         self._places[xxh3_64_intdigest(row.digest.encode())] = place
+
+    def state(self) -> tuple[list[str], bytes, bytes]:
+        """What it knows, packed as in state.State."""
+        hashes, places = array("Q", self._places), array("Q", self._places.values())
+        return self._files, hashes.tobytes(), places.tobytes()
+
+    def restore(self, files: list[str], hashes: bytes, places: bytes) -> None:
+        """Know what another one knew."""
+        self._files = files
+        self._places = dict(zip(array("Q", hashes), array("Q", places), strict=True))
 
     def find(self, payload_digest: str) -> Original | None:
         """The record that holds this payload, if any."""
@@ -82,10 +98,32 @@ def media_type(content_type: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
 
 
+class _Kept(NamedTuple):
+    """What is stored of a response."""
+
+    place: Place | None = None
+    digest: str | None = None
+    duplicate: bool = False
+    content_type: str | None = None  # as sent
+    etag: str | None = None
+    last_modified: str | None = None
+
+
+_NOTHING = _Kept()
+
+
+def mend(directories: Iterable[Path]) -> None:
+    """Cut off the records that killed ranks were writing, in their directories."""
+    for directory in directories:
+        for path in warc_files(directory)[-1:]:  # the older ones were closed in good order
+            cut_torn_tail(path)
+
+
 class RankStore:
     """The repository of one rank (`ports.Repository`), sole writer of its WARC files and log.
 
-    An OSError of a write surfaces; at most it leaves WARC records without a row that points there.
+    An OSError of a write surfaces, a NoRoomError if it may work later; at most it leaves WARC
+    records without a row that points there.
     """
 
     def __init__(
@@ -98,15 +136,13 @@ class RankStore:
         obeys_robots: bool,
         keeps: Callable[[Response], bool] = lambda response: True,
     ) -> None:
-        """Start new files, beside those of earlier runs; of these, cut off what a kill tore.
+        """Start new files, beside those of earlier runs, which are to be mended before.
 
         `keeps`: which pages with status 200 are stored; of others there is only the row.
         """
         self.directory = session / f"rank-{rank:05}"
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
-        for path in warc_files(self.directory)[-1:]:  # the older ones were closed in good order
-            cut_torn_tail(path)
         self.seen = ContentSeen(self.directory)
         self._rank = rank
         self._keeps = keeps
@@ -121,16 +157,47 @@ class RankStore:
             },
         )
         self._log = LogWriter(log)
+        self.log_path = self._log.path
         self._policy = storage.sync
         self._synced_at = time.monotonic()
+        self._unlogged: tuple[Fetched, PageRow] | None = None  # in the WARC file, not in the log
 
-    def append(self, fetched: Fetched, part: int) -> PageRow:
-        """Store a fetch: WARC records first, then its row with its links, in one piece."""
-        row = self._store(fetched, part, fetched.response)
-        self._log.page(row, fetched.links)
+    def append(
+        self,
+        fetched: Fetched,
+        part: int,
+        follows: Callable[[PageRow], bool] = lambda row: True,
+    ) -> PageRow:
+        """Store a fetch: WARC records first, then its row with its links, in one piece.
+
+        Links that aren't to be followed, as `follows` says of the row, are flagged OUT_OF_SCOPE:
+        so the log tells what a resumed session has to follow.
+        """
+        began = time.monotonic()
+        if self._unlogged is not None and self._unlogged[0] is fetched:
+            row = self._unlogged[1]  # there was no room for it
+        else:
+            row = self._store(fetched, part)
+            if fetched.links and not follows(row):
+                fetched.links = [
+                    link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
+                ]
+            self._unlogged = fetched, row
+        self._log.page(
+            row, fetched.links, fetched.found.chain, fetched.sitemaps_of, fetched.lastmods
+        )
+        self._unlogged = None
         self.seen.remember(row)
         self._sync_log()
+        took = time.monotonic() - began
+        if took > _SLOW_S:
+            _LOG.warning("%s is slow: storing a page took %.1f s", self.directory, took)
         return row
+
+    def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
+        """Log the sitemaps that the robots.txt of an authority names."""
+        self._log.sitemaps(authority, [link.url for link in sitemaps])
+        self._sync_log()
 
     def sync(self) -> None:
         """Force everything to disk, whatever the policy."""
@@ -143,28 +210,42 @@ class RankStore:
         self._warc.close()
         self._log.close()
 
-    def _store(self, fetched: Fetched, part: int, response: Response | None) -> PageRow:
+    def _store(self, fetched: Fetched, part: int) -> PageRow:
         """Write the WARC records, if there was a response; the row that belongs to them."""
-        found, failure = fetched.found, fetched.failure
-        if response is None:
-            return PageRow(
-                url=found.url,
-                key=found.key,
-                site=found.site,
-                part=part,
-                rank=self._rank,
-                hops=found.hops,
-                time=fetched.time,
-                seconds=0.0,
-                address=fetched.address,
-                error=failure and failure.value,
-                retries=fetched.retries,
-            )
-        failure = failure or response.failure
+        found, response = fetched.found, fetched.response
+        failure = fetched.failure or (response.failure if response else None)
+        kept = _NOTHING if response is None else self._keep(response, fetched)
+        return PageRow(
+            url=found.url,
+            key=found.key,
+            site=found.site,
+            part=part,
+            rank=self._rank,
+            hops=found.hops,
+            time=fetched.time,
+            seconds=response.seconds if response else 0.0,
+            address=response.address if response else fetched.address,
+            status=response.status if response else None,
+            error=failure.value if failure else None,
+            truncated=response.truncated if response else None,
+            bytes=len(response.payload) if response else 0,
+            content_type=kept.content_type and media_type(kept.content_type),
+            digest=kept.digest,
+            duplicate=kept.duplicate,
+            warc_file=kept.place and kept.place.file,
+            warc_offset=kept.place and kept.place.offset,
+            retries=fetched.retries,
+            etag=kept.etag,
+            last_modified=kept.last_modified,
+            noindex=fetched.noindex,
+        )
+
+    def _keep(self, response: Response, fetched: Fetched) -> "_Kept":
+        """Write the WARC records of a response; what its row says of them."""
         payload_digest, original = self._identify(response, fetched.earlier)
         place = None
         if response.status != 200 or self._keeps(response):
-            place = self._warc.write(found.url, response, payload_digest, original)
+            place = self._warc.write(fetched.found.url, response, payload_digest, original)
         if self._policy == "record":  # before the row that points there is written
             self._warc.sync()
         content_type = response.content_type
@@ -173,30 +254,8 @@ class RankStore:
             before = fetched.earlier.row
             content_type = before.content_type
             etag, last_modified = etag or before.etag, last_modified or before.last_modified
-        return PageRow(
-            url=found.url,
-            key=found.key,
-            site=found.site,
-            part=part,
-            rank=self._rank,
-            hops=found.hops,
-            time=response.started,
-            seconds=response.seconds,
-            address=response.address,
-            status=response.status,
-            error=failure and failure.value,
-            truncated=response.truncated,
-            bytes=len(response.payload),
-            content_type=content_type and media_type(content_type),
-            digest=payload_digest,
-            duplicate=original is not None,
-            warc_file=place and place.file,
-            warc_offset=place and place.offset,
-            retries=fetched.retries,
-            etag=etag,
-            last_modified=last_modified,
-            noindex=fetched.noindex,
-        )
+        duplicate = original is not None
+        return _Kept(place, payload_digest, duplicate, content_type, etag, last_modified)
 
     def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
         """The digest of the page, and the record that holds it already, here or in the previous

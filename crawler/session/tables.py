@@ -7,6 +7,7 @@ are in docs/session.md.
 from array import array
 from collections import Counter
 from collections.abc import Collection, Iterator, Mapping, Sequence
+from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Final
@@ -19,7 +20,7 @@ import pyarrow.parquet as pq
 from crawler.ports import PageRow
 from crawler.session.log import LoggedPage, Torn, log_files, read_log
 
-_PAGE_ROWS: Final = 64 << 10  # of a row group of pages, and of sites
+_PAGE_ROWS: Final = 64 << 10  # of a row group of pages, or of sites
 _LINK_ROWS: Final = 256 << 10  # of a row group of links
 _LINK_TEXT: Final = 32 << 20  # bytes of target URLs that also fill a row group of links
 
@@ -56,6 +57,7 @@ LINKS: Final = pa.schema(
         ("target_key", pa.uint64()),
         ("target_url", pa.string()),
         ("flags", pa.uint8()),
+        ("lastmod", pa.string()),
     ]
 )
 SITES: Final = pa.schema(
@@ -70,10 +72,12 @@ SITES: Final = pa.schema(
         ("last_time", _TIME),
     ]
 )
+_SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
     "duplicate", "warc_file", "retries", "noindex", "source_key", "flags",
+    "lastmod",
 ]  # fmt: skip
 
 
@@ -98,34 +102,93 @@ def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
     """
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
-    paths = [directory / f"{name}.parquet" for name in ("pages", "links", "sites")]
-    news = [path.with_suffix(".new") for path in paths]
+    news = {name: directory / f"{name}.new" for name in _SCHEMAS}
     ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
-    sites: dict[str, _Site] = {}
     try:
-        with _writer(news[0], PAGES) as page_writer, _writer(news[1], LINKS) as link_writer:
-            rows: list[PageRow] = []
-            links = _Links()
-            for page in _pages(session, ranks):
-                _count_site(sites, page.row)
-                rows.append(page.row)
-                links.add(page)
-                if len(rows) == _PAGE_ROWS:
-                    page_writer.write_table(_page_table(rows))
-                    rows = []
-                if links.full:
-                    link_writer.write_table(links.table())
-                    links = _Links()
-            page_writer.write_table(_page_table(rows))
-            link_writer.write_table(links.table())
-        with _writer(news[2], SITES) as site_writer:
-            site_writer.write_table(_site_table(sites), row_group_size=_PAGE_ROWS)
-        for new, path in zip(news, paths, strict=True):
-            new.replace(path)
+        with ExitStack() as stack:
+            writers = {
+                name: stack.enter_context(_writer(path, _SCHEMAS[name]))
+                for name, path in news.items()
+            }
+            for name, rows in _made(session, ranks):
+                writers[name].write_table(rows, row_group_size=len(rows))
+        for name, new in news.items():
+            new.replace(directory / f"{name}.parquet")
     finally:
-        for new in news:
+        for new in news.values():
             new.unlink(missing_ok=True)
     return _totals(ranks.values()), [_totals([counts]) for counts in ranks.values()]
+
+
+def check_tables(session: Path) -> Iterator[str]:
+    """What the logs give and the tables don't say, in words; nothing if they are as they were
+    written. At most one line a row group."""
+    ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
+    with ExitStack() as stack:
+        files: dict[str, pq.ParquetFile] = {}
+        for name in _SCHEMAS:
+            path = session / "tables" / f"{name}.parquet"
+            try:
+                files[name] = stack.enter_context(pq.ParquetFile(path))
+            except (OSError, pa.ArrowException) as error:
+                yield f"{name}.parquet: {str(error).splitlines()[0]}"
+        groups = Counter[str]()
+        rows_before = Counter[str]()
+        for name, rows in _made(session, ranks):
+            if name in files:
+                difference = _difference(files[name], groups[name], rows)
+                if difference is not None:
+                    yield f"{name}.parquet, from row {rows_before[name]:,}: {difference}"
+                groups[name] += 1
+                rows_before[name] += len(rows)
+        for name, file in files.items():
+            if file.metadata.num_rows > rows_before[name]:
+                more = file.metadata.num_rows - rows_before[name]
+                yield f"{name}.parquet: {more:,} rows more than the logs give"
+
+
+def _difference(file: pq.ParquetFile, group: int, rows: pa.Table) -> str | None:
+    """How a row group isn't what was made of the logs, if it isn't."""
+    if group >= file.num_row_groups:
+        return f"{len(rows):,} rows are missing"
+    try:
+        there = file.read_row_group(group)
+    except (OSError, pa.ArrowException) as error:
+        return str(error).splitlines()[0]
+    if there.equals(rows):
+        return None
+    if there.schema.names != rows.schema.names:
+        return f"columns {there.schema.names}, not {rows.schema.names}"
+    for column in rows.schema.names:
+        pairs = zip(there[column].to_pylist(), rows[column].to_pylist(), strict=False)
+        for row, (its, logged) in enumerate(pairs):
+            if its != logged:
+                return f"{column} of row +{row:,} is {its!r}, by the logs {logged!r}"
+    return f"{len(there):,} rows, by the logs {len(rows):,}"
+
+
+def _made(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[tuple[str, pa.Table]]:
+    """The tables by name, in pieces that are to be row groups; all pages are counted on the way."""
+    sites: dict[str, _Site] = {}
+    rows: list[PageRow] = []
+    links = _Links()
+    for page in _pages(session, ranks):
+        _count_site(sites, page.row)
+        rows.append(page.row)
+        links.add(page)
+        if len(rows) == _PAGE_ROWS:
+            yield "pages", _page_table(rows)
+            rows = []
+        if links.full:
+            yield "links", links.table()
+            links = _Links()
+    if rows:
+        yield "pages", _page_table(rows)
+    if len(links):
+        yield "links", links.table()
+    names = sorted(sites)
+    for start in range(0, len(names), _PAGE_ROWS):
+        yield "sites", _site_table({name: sites[name] for name in names[start:][:_PAGE_ROWS]})
 
 
 def _pages(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[LoggedPage]:
@@ -151,7 +214,7 @@ def _times(epoch_s: Sequence[float]) -> pa.Array:
 
 
 def _page_table(rows: list[PageRow]) -> pa.Table:
-    columns = list(zip(*map(msgspec.structs.astuple, rows), strict=True)) or [()] * len(PAGES)
+    columns = list(zip(*map(msgspec.structs.astuple, rows), strict=True))
     return pa.Table.from_arrays(
         [
             _times(values) if field.type == _TIME else pa.array(values, field.type)
@@ -170,12 +233,19 @@ class _Links:
         self._keys = bytearray()
         self._flags = bytearray()
         self._text = bytearray()
+        self._lastmods: dict[int, str] = {}  # by number of the link
+
+    def __len__(self) -> int:
+        return len(self._flags)
 
     @property
     def full(self) -> bool:
         return len(self._flags) >= _LINK_ROWS or len(self._text) >= _LINK_TEXT
 
     def add(self, page: LoggedPage) -> None:
+        if page.lastmods:
+            first = len(self._flags)
+            self._lastmods |= {first + number: text for number, text in page.lastmods.items()}
         self._sources.append(page.row.key)
         self._counts.append(len(page.flags))
         self._keys += page.packed_keys
@@ -201,9 +271,16 @@ class _Links:
                 pa.array(np.frombuffer(self._keys, "<u8")),
                 urls,
                 pa.array(np.frombuffer(self._flags, np.uint8)),
+                self._lastmod_column(),
             ],
             schema=LINKS,
         )
+
+    def _lastmod_column(self) -> pa.Array:
+        count = len(self._flags)
+        if not self._lastmods:
+            return pa.nulls(count, pa.string())
+        return pa.array([self._lastmods.get(number) for number in range(count)], pa.string())
 
 
 @dataclass(slots=True)
@@ -234,8 +311,7 @@ def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
 
 
 def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
-    names = sorted(by_name)
-    sites = [by_name[name] for name in names]
+    names, sites = list(by_name), list(by_name.values())
     return pa.Table.from_arrays(
         [
             pa.array(names, pa.string()),

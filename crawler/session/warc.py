@@ -1,8 +1,8 @@
 """WARC 1.1 files: the records of a fetch, written; and the little reading that revisits need.
 
 Written by hand because it is the most expensive thing done to a page after parsing: a response
-costs two SHA-1 sums (the standard's digests of payload and block), a compression by ISA-L, and
-little else.
+costs the SHA-1 sum of its payload, a compression by ISA-L, and little else. There is no digest of
+blocks, which would cost as much as the former: it adds nothing to gzip's checksum of each record.
 https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
@@ -45,11 +45,9 @@ class Place(NamedTuple):
     offset: int
 
 
-def digest(*pieces: bytes) -> str:
-    """The WARC digest of the concatenated pieces: "sha1:" and base 32."""
-    sha1 = hashlib.sha1(usedforsecurity=False)
-    for piece in pieces:
-        sha1.update(piece)
+def digest(payload: bytes) -> str:
+    """The WARC digest: "sha1:" and base 32."""
+    sha1 = hashlib.sha1(payload, usedforsecurity=False)
     return "sha1:" + base64.b32encode(sha1.digest()).decode()
 
 
@@ -85,7 +83,7 @@ class WarcWriter:
             f"{common}WARC-Record-ID: {response_id}\r\nWARC-Payload-Digest: {payload_digest}\r\n"
         )
         media = "Content-Type: application/http;msgtype=response\r\n"
-        if response.truncated is not None:
+        if not response.payload_whole:  # else only what it decodes to is cut: the block isn't
             fields += f"WARC-Truncated: {response.truncated}\r\n"
         if original is None:
             answer = self._record("response", fields + media, head, response.payload)
@@ -155,7 +153,7 @@ class WarcWriter:
     def _record(self, kind: str, fields: str, *block: bytes) -> bytes:
         """A record as a gzip member of its own."""
         head = (
-            f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}WARC-Block-Digest: {digest(*block)}\r\n"
+            f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}"
             f"Content-Length: {sum(map(len, block))}\r\n\r\n"
         )
         record = b"".join((head.encode(), *block, b"\r\n\r\n"))

@@ -12,7 +12,10 @@ class Preset:
     shrink: float = 2.5  # vertices of a level over those of the next, at most
     stalled: float = 0.97  # a level with more than this share of the one above ends the coarsening
     widest_tie: int = 300  # pins of the largest net that ties in coarsening
-    bisections: int = 4  # tries at each step of the recursive bisection
+    firsts: int = 4  # first partitions on the coarsest level, at most,
+    first_effort: int = 400_000  # and no more than have so many pins together, but one
+    halving_vertices: int = 60  # of the coarsest level when a level is halved
+    halvings: int = 8  # tries at each halving
     sweeps: int = 20  # over the vertices, while the price of imbalance rises
     cheap: float = 0.1  # the lowest price that a round starts from,
     dear: float = 1.0  # the highest that it starts from,

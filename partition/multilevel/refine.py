@@ -15,6 +15,7 @@ from partition.multilevel.search import search
 from partition.multilevel.state import Quality, State, may_leave, move, quality, verify
 from partition.webgraph import Ids
 
+_CELLS = 4  # of `conn` that a sweep passes in the time of a pin
 LAW = 1e36  # a price that nothing gained is worth, be the excess one byte of many
 
 
@@ -23,7 +24,8 @@ def refine(s: State, preset: Preset, rng: np.random.Generator, *, check: bool = 
     rebalance(s, rng)
     polish(s, preset, rng)
     best, part = quality(s), s.part.copy()
-    for _ in range(max(1, min(preset.rounds, preset.effort // max(len(s.pins), 1)))):
+    size = len(s.pins) + s.conn.size // _CELLS
+    for _ in range(max(1, min(preset.rounds, preset.effort // max(size, 1)))):
         low = float(np.exp(rng.uniform(np.log(preset.cheap), np.log(preset.dear))))
         bargain(s, low, preset, rng)
         best, part = _better(s, best, part)

@@ -87,8 +87,18 @@ class Quality(NamedTuple):
 
 
 def quality(s: State) -> Quality:
-    excess = float(np.maximum(s.loads / s.caps - 1, 0).sum())
-    return Quality(round(excess, 9), int(((s.spread.astype(np.int64) - 1) * s.costs).sum()))
+    cost = int(((s.spread.astype(np.int64) - 1) * s.costs).sum())
+    return Quality(_excess(s.loads, s.caps), cost)
+
+
+def judged(h: Hypergraph, part: Ids, caps: Ints) -> Quality:
+    """The quality of any partition of a hypergraph."""
+    loads = part_loads(h.weights, part, len(caps))
+    return Quality(_excess(loads, caps), connectivity_minus_one(h, part))
+
+
+def _excess(loads: Ints, caps: Ints) -> float:
+    return round(float(np.maximum(loads / caps - 1, 0).sum()), 9)
 
 
 def feasible(s: State) -> bool:

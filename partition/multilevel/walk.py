@@ -16,8 +16,8 @@ from partition.multilevel.balance import pack, rebalance
 from partition.multilevel.coarsen import cluster
 from partition.multilevel.initial import bisected
 from partition.multilevel.presets import Preset
-from partition.multilevel.refine import refine
-from partition.multilevel.state import Quality, State, new_state, quality
+from partition.multilevel.refine import polish, refine
+from partition.multilevel.state import Quality, State, judged, new_state, quality
 from partition.webgraph import Ids, Ints
 
 _COSTS_MAX: Final = 1 << 30  # of all nets together: gains have 32 bits
@@ -30,7 +30,8 @@ def partition(
     *,
     tolerances: Sequence[float] = (0.05, 0.05),
     seed: int = 0,
-    tries: int = 4,
+    tries: int = 1,
+    starts: Sequence[Ids] = (),
     previous: Ids | None = None,
     max_migration: float | None = None,
     progress: Callable[[str], None] | None = None,
@@ -44,30 +45,56 @@ def partition(
     that is heavier than a part may be gets a part of its own, and the others share the remaining
     parts in balance. No more vertices than parts get a part each. Equal arguments give equal parts.
 
-    `tries` first partitions are made, and the best is refined. `previous` instead gives the
-    partition to start from, with -1 for new vertices; of the first weight, at most the share
-    `max_migration` of the total then ends in another part than before, which comes before balance.
-    Raises ValueError for arguments that don't fit.
+    The engine makes first partitions of its own, `tries` times as many as the preset has, and
+    refines the best. `starts` are partitions that others have found, to be refined beside it: the
+    result is no worse than any of them. `previous` instead gives the only partition to start from,
+    with -1 for new vertices; of the first weight, at most the share `max_migration` of the total
+    then ends in another part than before, which comes before balance. Raises ValueError for
+    arguments that don't fit.
 
     `progress` is told of each step in a line; `check` recounts all that is kept up to date after
     each step, for tests.
     """
     if parts < 1 or tries < 1 or min(tolerances) < 0:
         raise ValueError("parts and tries must be 1 or more, tolerances 0 or more")
-    if previous is not None and (
-        len(previous) != h.vertices or max(previous, default=0) >= parts or parts > 1 << 15
-    ):
-        raise ValueError(f"previous: must have {h.vertices} entries below {parts}")
+    for name, given in [("previous", previous), *(("starts", start) for start in starts)]:
+        if given is not None and (
+            len(given) != h.vertices or max(given, default=0) >= parts or parts > 1 << 15
+        ):
+            raise ValueError(f"{name}: must have {h.vertices} entries below {parts}")
+    if previous is not None and len(starts):
+        raise ValueError("previous and starts: must not both be given")
     h = _scaled(simplify(h))
     walk = _Walk(preset, tries, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:
         return np.zeros(h.vertices, np.int32)
+    limits = caps(h.weights, parts, tolerances)
     if previous is not None:
-        limits = caps(h.weights, parts, tolerances)
         return walk.warm(h, limits, previous.astype(np.int32), max_migration)
     if h.vertices <= parts:
-        return np.arange(h.vertices, dtype=np.int32)
-    return _beside_giants(h, parts, tolerances, walk)
+        part = np.arange(h.vertices, dtype=np.int32)
+    else:
+        part = _beside_giants(h, parts, tolerances, walk, starts)
+    return min([part, *starts], key=lambda part: judged(h, part, limits))
+
+
+def rebalanced(
+    h: Hypergraph, part: Ids, parts: int, *, tolerances: Sequence[float], seed: int = 0
+) -> Ids:
+    """A partition brought within the tolerances by few, cheap moves, or as close as they get.
+
+    What can be gained within them without leaving it is gained, too. A partition that is within the
+    tolerances comes back as it is.
+    """
+    h = _scaled(simplify(h))
+    limits = caps(h.weights, parts, tolerances)
+    if (part_loads(h.weights, part, parts) <= limits).all():
+        return part
+    rng = np.random.default_rng(seed)
+    state = new_state(h, part, limits)
+    rebalance(state, rng)
+    polish(state, presets.DEFAULT, rng)
+    return min([state.part, part], key=lambda part: judged(h, part, limits))
 
 
 def caps(weights: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
@@ -93,7 +120,13 @@ def _scaled(h: Hypergraph) -> Hypergraph:
     return Hypergraph(h.xpins, h.pins, costs, h.weights)
 
 
-def _beside_giants(h: Hypergraph, parts: int, tolerances: Sequence[float], walk: "_Walk") -> Ids:
+def _beside_giants(
+    h: Hypergraph,
+    parts: int,
+    tolerances: Sequence[float],
+    walk: "_Walk",
+    starts: Sequence[Ids] = (),
+) -> Ids:
     """Give each vertex that alone overfills a part the part to itself, and partition the rest.
 
     Fewer parts may make giants of further vertices, so this goes on until there are none.
@@ -102,7 +135,7 @@ def _beside_giants(h: Hypergraph, parts: int, tolerances: Sequence[float], walk:
     giant = (h.weights > limits[0]).any(axis=1)
     giants = int(giant.sum())
     if giants == 0 or giants >= parts:
-        return walk.cold(h, limits)
+        return walk.cold(h, limits, starts)
     part = np.zeros(h.vertices, np.int32)
     part[giant] = np.arange(parts - giants, parts, dtype=np.int32)
     if parts - giants > 1:
@@ -133,14 +166,16 @@ class _Walk:
     progress: Callable[[str], None]
     check: bool
 
-    def cold(self, h: Hypergraph, limits: Ints) -> Ids:
+    def cold(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
         """A partition from nothing; crumbs of balance, which no net holds anywhere, come last."""
         crumb = (np.bincount(h.pins, minlength=h.vertices) == 0) & (
             h.weights <= limits[0] * _CRUMB
         ).all(axis=1)
         part = np.zeros(h.vertices, np.int32)
         if not crumb.all():
-            part[~crumb] = self._multilevel(_only(h, ~crumb), limits)
+            part[~crumb] = self._multilevel(
+                _only(h, ~crumb), limits, [start[~crumb] for start in starts]
+            )
         if crumb.any():
             loads = part_loads(h.weights[~crumb], part[~crumb], len(limits))
             part[crumb] = self._packed(h.weights[crumb], loads, limits)
@@ -158,16 +193,21 @@ class _Walk:
             top = top._replace(home=home, away_max=away_max)
         return self._cycles(top, *self._refined(top, part, limits), limits)
 
-    def _multilevel(self, h: Hypergraph, limits: Ints) -> Ids:
+    def _multilevel(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
         top = _top(h)
         levels = self._coarsened(top, limits, np.zeros(h.vertices, np.int32))
         tried = []
-        for number in range(self.tries):
+        affordable = self.preset.first_effort // max(len(levels[-1].h.pins), 1)
+        for _ in range(self.tries * max(1, min(self.preset.firsts, affordable))):
             first = bisected(levels[-1].h, limits, self.preset, self.rng)
             tried.append(self._refined(levels[-1], first, limits))
-            self._say(f"first partition {number + 1} of {self.tries}", tried[-1][1])
         part, best = min(tried, key=lambda result: result[1])
-        return self._cycles(top, *self._descended(levels, part, best, limits), limits)
+        self._say(f"best of {len(tried)} first partitions", best)
+        found = [self._descended(levels, part, best, limits)]
+        for start in starts:
+            found.append(self._cycle(top, start, limits))
+            self._say("a start, after a cycle", found[-1][1])
+        return self._cycles(top, *min(found, key=lambda result: result[1]), limits)
 
     def _cycles(self, top: _Level, part: Ids, best: Quality, limits: Ints) -> Ids:
         for number in range(self.preset.cycles):

@@ -7,6 +7,7 @@ import struct
 from collections import defaultdict
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from ipaddress import IPv4Interface
 
 import pytest
 from mpi4py import MPI
@@ -205,6 +206,25 @@ async def test_transports_don_t_hear_each_other() -> None:
             assert await take(transport, len(others)) == {r: [b"on %d" % number] for r in others}
         await three.close()
     half.Free()
+
+
+@pytest.mark.parametrize(
+    ("mine", "theirs", "address"),
+    [
+        (["10.0.0.1/24"], ["10.0.0.2/24"], "10.0.0.2"),
+        (["10.0.0.1/24", "10.9.0.1/16"], ["192.168.0.2/24", "10.9.7.2/16"], "10.9.7.2"),
+        (["10.0.0.1/24"], ["10.0.1.2/24", "10.0.2.2/24"], "10.0.1.2"),  # by a router, perhaps
+        # Each host has a bridge of its own for containers.
+        (["172.17.0.1/16", "10.0.0.1/24"], ["172.17.0.1/16", "10.0.0.2/24"], "10.0.0.2"),
+        (["10.0.0.1/24"], [], "127.0.0.1"),
+    ],
+)
+def test_hosts_meet_in_a_network_that_both_are_in(
+    mine: list[str], theirs: list[str], address: str
+) -> None:
+    assert (
+        mpi.meeting_address(*(list(map(IPv4Interface, side)) for side in (mine, theirs))) == address
+    )
 
 
 async def test_all_ranks_of_one_host_are_near() -> None:

@@ -1,0 +1,123 @@
+"""Memory and time of the frontier: `python benchmarks/frontier.py [--urls N] [--orders A,B]`.
+
+Fills a workbench with URLs of about 75 characters on sites of very different sizes, reports back-
+links of some of them to the orders that count these, then takes URLs out without politeness. Prints
+for each order, in a process of its own: bytes of memory per waiting URL (the growth of the resident
+set, all of the workbench with it), and microseconds of CPU for `enqueue`, for `linked`, for
+`fetched` per link, and for `acquire` with `release`. For pagerank also the seconds of one
+computation of all scores.
+"""
+
+import argparse
+import gc
+import multiprocessing
+import random
+import tempfile
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+from crawler import config, url
+from crawler.order import Scored, make_order
+from crawler.ports import Found
+from crawler.session import SpillFiles
+from crawler.workbench import Workbench
+
+ORDERS = "breadth-first,depth-first,random,backlinks,opic,pagerank"
+LINKS_A_PAGE = 20
+
+
+def resident() -> int:
+    """Bytes."""
+    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
+
+
+def found(number: int, sites: int) -> Found:
+    """The same for the same number. Half of the URLs are on sites by Zipf's law."""
+    mixed = number * 0x9E3779B97F4A7C15 % 2**64
+    draw = (mixed >> 11) / 2**53
+    site_number = int(sites**draw) if mixed % 2 else int(sites * draw)
+    site = f"https://www.site{site_number}.example"
+    address = f"{site}/section-{number % 97}/2026/11/{number}-the-title-of-an-article"
+    return Found(url.key(address), address, site, number % 20)
+
+
+def numbers(urls: int, count: int) -> Iterator[int]:
+    draw = random.Random(1)
+    return (draw.randrange(urls) for _ in range(count))
+
+
+def measure(order_name: str, urls: int, sites: int, memory: int, directory: str) -> None:
+    order = make_order(config.Frontier(order=order_name))
+    with SpillFiles(Path(directory) / order_name) as spill:
+        bench = Workbench(config.Politeness(delay_s=0), config.Retry(), order, spill, memory)
+        gc.collect()
+        before, seconds = resident(), 0.0
+        step = 100_000
+        for start in range(0, urls, step):
+            batch = [found(number, sites) for number in range(start, min(start + step, urls))]
+            since = time.process_time()
+            for one in batch:
+                bench.enqueue(one)
+            seconds += time.process_time() - since
+        del batch
+        gc.collect()
+        grown = resident() - before
+        words = [
+            f"{order_name}: {urls:,} URLs, {len(bench._states):,} sites,"
+            f" {bench._store.on_disk:,} URLs on disk",
+            f"{grown / urls:.0f} bytes/URL",
+            f"enqueue {seconds / urls * 1e6:.2f} us",
+        ]
+        ops = min(urls // 2, 200_000)
+        if order.counts:
+            keys = [found(number, sites).key for number in numbers(urls, ops)]
+            since = time.process_time()
+            for key in keys:
+                bench.linked(key)
+            words.append(f"linked {(time.process_time() - since) / ops * 1e6:.2f} us")
+        visits = []
+        since = time.process_time()
+        for _ in range(ops):
+            visit = bench.acquire(0)
+            assert visit is not None
+            bench.release(visit, 0, requested=True)
+            visits.append(visit.found)
+        words.append(f"acquire + release {(time.process_time() - since) / ops * 1e6:.2f} us")
+        if order.wants_links:
+            assert isinstance(order, Scored)
+            order.is_stale = lambda: False  # type: ignore[method-assign]
+            pages = ops // LINKS_A_PAGE
+            batches = [
+                keys[at : at + LINKS_A_PAGE] for at in range(0, pages * LINKS_A_PAGE, LINKS_A_PAGE)
+            ]
+            since = time.process_time()
+            for page, targets in zip(visits, batches, strict=False):
+                bench.fetched(page, targets)
+            seconds = time.process_time() - since
+            words.append(f"fetched {seconds / ops * 1e6:.2f} us/link")
+        if order_name == "pagerank":
+            since = time.process_time()
+            order.is_stale = lambda: True  # type: ignore[attr-defined]
+            bench.fetched(visits[0], keys[:LINKS_A_PAGE])
+            words.append(f"all scores anew {time.process_time() - since:.1f} s")
+        print(", ".join(words), flush=True)
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__)
+    parser.add_argument("--urls", type=int, default=10_000_000)
+    parser.add_argument("--sites", type=int, default=200_000)
+    parser.add_argument("--memory", type=int, default=config.Frontier().memory)
+    parser.add_argument("--orders", default=ORDERS)
+    options = parser.parse_args()
+    with tempfile.TemporaryDirectory() as directory:
+        for order in options.orders.split(","):
+            about = (order, options.urls, options.sites, options.memory, directory)
+            process = multiprocessing.get_context("spawn").Process(target=measure, args=about)
+            process.start()
+            process.join()
+
+
+if __name__ == "__main__":
+    main()

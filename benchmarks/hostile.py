@@ -1,0 +1,166 @@
+"""Input made to hurt, and what taking it costs: time that nobody else gets, and memory.
+
+Used by conformance.py. Time is CPU time of the event loop's thread, so that a busy machine changes
+nothing; memory is what the process takes on top of what it had. For Linux.
+"""
+
+import asyncio
+import gc
+import gzip
+import random
+import time
+import zlib
+from collections.abc import Awaitable, Iterator
+from pathlib import Path
+from typing import Self, TypeVar
+
+import brotli
+import zstandard
+
+_T = TypeVar("_T")
+_MEGABYTE = 1 << 20
+
+MOST_SECONDS = 0.05
+MOST_BYTES = 100 << 20
+
+
+class Cost:
+    """The longest break of the loop, and the peak of memory, of all that was watched."""
+
+    def __init__(self) -> None:
+        self.seconds = 0.0
+        self.bytes = 0
+        self.worst = ""  # what took longest
+
+    @property
+    def time(self) -> str:
+        return f"{self.seconds * 1000:.0f} ms ({self.worst})"
+
+    @property
+    def memory(self) -> str:
+        return f"{self.bytes / 1e6:.0f} MB"
+
+    @property
+    def bearable(self) -> bool:
+        return self.seconds <= MOST_SECONDS and self.bytes <= MOST_BYTES
+
+    def add(self, seconds: float, what: str) -> None:
+        if seconds > self.seconds:
+            self.seconds, self.worst = seconds, what
+
+    async def of(self, what: str, work: Awaitable[_T]) -> _T:
+        """The result of some work; adds its cost."""
+        with _Memory(self):
+            beat = asyncio.create_task(self._beat(what))
+            try:
+                return await work
+            finally:
+                beat.cancel()
+
+    async def _beat(self, what: str) -> None:
+        while True:
+            before = time.thread_time()
+            await asyncio.sleep(0)
+            self.add(time.thread_time() - before, what)
+
+    def of_steps(self, what: str, steps: Iterator[None]) -> None:
+        """Go all the steps; adds their cost."""
+        with _Memory(self):
+            while True:
+                before = time.thread_time()
+                done = next(steps, steps) is steps
+                self.add(time.thread_time() - before, what)
+                if done:
+                    return
+
+
+class _Memory:
+    def __init__(self, cost: Cost) -> None:
+        self._cost = cost
+
+    def __enter__(self) -> Self:
+        gc.collect()
+        gc.freeze()  # what the program holds besides shall not make collections longer
+        Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
+        self._before = _status("VmRSS")
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        gc.unfreeze()
+        self._cost.bytes = max(self._cost.bytes, _status("VmHWM") - self._before)
+
+
+def _status(name: str) -> int:
+    lines = Path("/proc/self/status").read_text().splitlines()
+    (line,) = (line for line in lines if line.startswith(name + ":"))
+    return int(line.split()[1]) * 1024
+
+
+def replies() -> Iterator[tuple[str, bytes]]:
+    """Responses, one after another: they are large."""
+    ok = b"HTTP/1.1 200 OK\r\n"
+    chunked = ok + b"Transfer-Encoding: chunked\r\n\r\n"
+    for coding, payload in _bombs():
+        head = ok + f"Content-Encoding: {coding}\r\n\r\n".encode()
+        yield f"gigabytes as {coding}", head + payload
+    noise = random.Random(1).randbytes(9 * _MEGABYTE)
+    broken = brotli.compress(noise, quality=1)[:-9] + b"\xff" * 9
+    yield "9 MB of br with an error at its end", ok + b"Content-Encoding: br\r\n\r\n" + broken
+    yield "chunks of one byte", chunked + b"1\r\nx\r\n" * (9 * _MEGABYTE) + b"0\r\n\r\n"
+    extended = b"1;" + b"x" * 9000 + b"\r\nx\r\n"
+    yield "long chunk extensions", chunked + extended * 2000 + b"0\r\n\r\n"
+    yield "8000 header lines", ok + b"A: b\r\n" * 8000 + b"\r\n"
+    yield "header lines without end", ok + b"A: b\r\n" * 100_000
+    yield "a header line of 500 kB", ok + b"A: " + b"x" * 500_000 + b"\r\n\r\n"
+    yield "a folded header", ok + b"A: b\r\n" + b" c\r\n" * 100_000 + b"\r\n"
+    for name in (b"Content-Length", b"Transfer-Encoding", b"Content-Encoding", b"Connection"):
+        yield f"a list in {name.decode()}", ok + name + b": " + b"1," * 250_000 + b"\r\n\r\nx"
+    yield "100 informational responses", b"HTTP/1.1 103 x\r\n\r\n" * 100 + ok + b"\r\nx"
+    yield "informational responses without end", b"HTTP/1.1 103 x\r\n\r\n" * 30_000
+    yield "blank lines without end", b"\r\n" * _MEGABYTE
+    yield "100,000 trailers", chunked + b"1\r\nx\r\n0\r\n" + b"A: b\r\n" * 100_000 + b"\r\n"
+    yield "12 MB without a length", ok + b"\r\n" + bytes(12 * _MEGABYTE)
+
+
+def _bombs() -> Iterator[tuple[str, bytes]]:
+    """Zeros: a megabyte, said again and again, makes ten gigabytes; with br it is one of them."""
+    zeros = bytes(_MEGABYTE)
+    packer = zlib.compressobj(9, wbits=-15)
+    start = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)
+    again = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)
+    deflated = start + 10_239 * again
+    gzipped = b"\x1f\x8b\x08\0\0\0\0\0\0\xff" + deflated
+    yield "deflate", deflated
+    yield "gzip", gzipped
+    yield "gzip, gzip", gzip.compress(gzipped, 1)
+    yield "gzip, gzip, gzip, gzip", gzip.compress(gzip.compress(gzip.compress(gzipped, 1), 1))
+    yield "zstd", zstandard.compress(zeros) * 10_240
+    yield "br", brotli.compress(bytes(1024 * _MEGABYTE), quality=1)
+
+
+def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
+    """Pages: what they are, their Content-Type, their bytes, and how many links they have, if that
+    matters."""
+    html, link = "text/html", b"<a href=/x>"
+    many = b"".join(b"<a href=/%d>" % n for n in range(100_000))
+    names = b" ".join(b"a%d=1" % n for n in range(100_000))
+    noise = random.Random(2).randbytes(10 * _MEGABYTE)
+    yield "a million divs", html, b"<div>" * 1_000_000 + link, 1
+    yield "a million end tags", html, b"</p>" * 1_000_000 + link, 1
+    yield "a tag with 100,000 attributes", html, b"<a " + names + b" href=/x>", 1
+    yield "100,000 links", html, many, 100_000
+    yield "100,000 links in UTF-16", html, b"\xff\xfe" + many.decode().encode("utf-16-le"), 100_000
+    yield "nothing closed", html, b"<table><tr><td><b><i><a href=/x>" * 50_000, 1
+    yield "forms and tables, misnested", html, b"<table><form><p></table></form>" * 50_000 + link, 1
+    yield "formatting, adopted", html, b"<b><p></b>" * 100_000 + link, 1
+    yield "NUL bytes", html, bytes(3 * _MEGABYTE) + link, 1
+    yield "a value that doesn't end", html, link + b'<a href="' + b"<p>" * 500_000, 1
+    yield "quotes", html, link + b"<a href='\"" * 300_000, None
+    yield "comments that don't end", html, link + b"<!--" * 500_000, 1
+    yield "less-than signs", html, link + b"<" * 3_000_000, 1
+    yield "references", html, b"&lt" * 1_000_000 + link, 1
+    yield "one href of 3 MB", html, b'<a href="/' + b"x" * 3_000_000 + b'">' + link, None
+    yield "a srcset of 100,000", html, b'<img srcset="' + b"/i 1x, " * 100_000 + b'">' + link, 1
+    yield "10 MB of noise", html, noise, None
+    yield "4 MB of Chinese", html, "\u4e2d\u6587".encode("gbk") * _MEGABYTE + link, 1
+    yield "a wrong charset", "text/html; charset=iso-2022-jp", noise[:_MEGABYTE] + link, None

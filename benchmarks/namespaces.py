@@ -1,0 +1,302 @@
+"""Crawls by ranks on several hosts, which are network namespaces of this machine. As root, Linux:
+
+    python benchmarks/namespaces.py --hosts 4 --ranks 8 --delays-ms 0,20,100 [--json]
+
+The hosts are joined by a router in this process that delays packets, in either direction, by a
+fixed time and a random one, and loses some. Each host serves the same web on its loopback, so that
+only messages between ranks pass the router. For each delay it prints what the crawl took and sent,
+how long after the last page its end was known, and how long a message takes to a rank that sleeps.
+Needs MPICH's mpirun, `ip`, and /dev/net/tun; leaves nothing behind.
+"""
+
+import argparse
+import fcntl
+import json
+import os
+import random
+import select
+import struct
+import subprocess
+import sys
+import tempfile
+import threading
+import time
+from collections.abc import Iterator
+from contextlib import ExitStack, contextmanager
+from dataclasses import asdict, dataclass
+from datetime import datetime
+from heapq import heappop, heappush
+from itertools import count
+from pathlib import Path
+from typing import Self
+
+import pyarrow.parquet as pq
+
+from crawler.config import toml_value
+from crawler.demoweb import DemoWeb, outside_mpi
+
+SEED, PORT = 7, 8080
+NETWORK, LAUNCHER = "10.78.0", 254  # addresses inside of the namespaces; mpirun's own host
+DEVICE = "wan0"
+TUNSETIFF, TUN, NO_HEADER = 0x400454CA, 0x0001, 0x1000
+
+PING = """
+import asyncio, statistics, sys, time
+from crawler import mpi
+
+async def main():
+    transport, times = await mpi.start(), []
+    last = transport.size - 1
+    for _ in range(20):
+        if transport.rank == 0:
+            await asyncio.sleep(0.3)  # the other has gone to sleep
+            start = time.monotonic()
+            transport.send(last, b"ping")
+        if transport.rank in (0, last):
+            while not transport.receive():
+                await transport.wait(10)
+        if transport.rank == last:
+            transport.send(0, b"pong")
+        if transport.rank == 0:
+            times.append(time.monotonic() - start)
+    await transport.close()
+    if transport.rank == 0:
+        print(statistics.median(times))
+    return 0
+
+sys.exit(mpi.run(main))
+"""
+
+
+class Lan:
+    """Hosts 1 to n and the launcher's, joined by a router. Packets keep their order."""
+
+    def __init__(self, hosts: int, delay_s: float, jitter_s: float, loss: float) -> None:
+        self.hosts = range(1, hosts + 1)
+        self._delay_s, self._jitter_s, self._loss = delay_s, jitter_s, loss
+        self._random = random.Random(SEED)
+        self._devices: dict[bytes, int] = {}  # by address
+        self._over = threading.Event()
+        self._thread = threading.Thread(target=self._route)
+        self.packets = 0
+
+    def __enter__(self) -> Self:
+        try:
+            for host in (*self.hosts, LAUNCHER):
+                self._make(host)
+        except BaseException:
+            self._remove()
+            raise
+        self._thread.start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._over.set()
+        self._thread.join()
+        self._remove()
+
+    @staticmethod
+    def namespace(host: int | str) -> str:
+        return f"abc-{os.getpid()}-{host}"
+
+    def on(self, host: int) -> list[str]:
+        """The words that run a command on a host."""
+        return ["ip", "netns", "exec", self.namespace(host)]
+
+    def _make(self, host: int) -> None:
+        name, temporary = self.namespace(host), f"abc{host}"
+        ip("netns", "add", name)
+        device = os.open("/dev/net/tun", os.O_RDWR | os.O_NONBLOCK)
+        self._devices[bytes(map(int, f"{NETWORK}.{host}".split(".")))] = device
+        fcntl.ioctl(device, TUNSETIFF, struct.pack("16sH22x", temporary.encode(), TUN | NO_HEADER))
+        ip("link", "set", temporary, "netns", name)
+        ip("-n", name, "link", "set", temporary, "name", DEVICE)
+        ip("-n", name, "addr", "add", f"{NETWORK}.{host}/24", "dev", DEVICE)
+        ip("-n", name, "link", "set", DEVICE, "up", "txqueuelen", "4000")
+        ip("-n", name, "link", "set", "lo", "up")
+
+    def _remove(self) -> None:
+        for device in self._devices.values():
+            os.close(device)
+        for host in (*self.hosts, LAUNCHER):
+            subprocess.run(["ip", "netns", "del", self.namespace(host)], check=False)
+
+    def _route(self) -> None:
+        waiting: list[tuple[float, int, int, bytes]] = []  # time of arrival, order, device
+        latest: dict[tuple[int, int], float] = {}  # arrival of the last packet between two devices
+        order, poll = count(), select.epoll()
+        for device in self._devices.values():
+            poll.register(device, select.EPOLLIN)
+        while not self._over.is_set():
+            until = waiting[0][0] - time.monotonic() if waiting else 0.1
+            for source, _ in poll.poll(max(0.0, min(until, 0.1))):
+                for _ in range(64):
+                    try:
+                        packet = os.read(source, 1 << 16)
+                    except BlockingIOError:
+                        break
+                    self.packets += 1
+                    target = self._devices.get(packet[16:20])
+                    if target is None or self._random.random() < self._loss:
+                        continue
+                    jitter_s = self._random.expovariate(1 / self._jitter_s) if self._jitter_s else 0
+                    at = time.monotonic() + self._delay_s + jitter_s
+                    at = latest[source, target] = max(at, latest.get((source, target), 0.0))
+                    heappush(waiting, (at, next(order), target, packet))
+            while waiting and waiting[0][0] <= time.monotonic():
+                _, _, target, packet = heappop(waiting)
+                try:
+                    os.write(target, packet)
+                except BlockingIOError:
+                    continue  # a full queue loses packets, as that of a router
+
+
+def ip(*words: str) -> None:
+    subprocess.run(["ip", *words], check=True)
+
+
+@contextmanager
+def web_servers(lan: Lan, pages: int, sites: int) -> Iterator[DemoWeb]:
+    """The same web on the loopback of each host."""
+    shape = ["--seed", str(SEED), "--pages", str(pages), "--sites", str(sites)]
+    shape += ["--port", str(PORT)]
+    with ExitStack() as stack:
+        servers = [
+            stack.enter_context(
+                subprocess.Popen(
+                    [*lan.on(host), sys.executable, "-m", "crawler.demoweb", *shape],
+                    stdin=subprocess.PIPE,
+                    stdout=subprocess.PIPE,
+                    env=outside_mpi(),
+                )
+            )
+            for host in lan.hosts
+        ]
+        for server in servers:
+            assert server.stdout
+            assert server.stdout.readline(), "a server didn't start"
+        yield DemoWeb.generate(SEED, pages, sites)
+        for server in servers:
+            assert server.stdin
+            server.stdin.close()
+
+
+def mpirun(lan: Lan, ranks: int, folder: Path, *words: str) -> str:
+    """Run Python on all hosts; its standard output."""
+    launch = folder / "launch"  # stands for ssh: [options] host command
+    launch.write_text(
+        '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\n'
+        f'exec ip netns exec {lan.namespace("")}"${{host##*.}}" sh -c "$*"\n'
+    )
+    launch.chmod(0o755)
+    hosts = ",".join(f"{NETWORK}.{host}" for host in lan.hosts)
+    done = subprocess.run(
+        [
+            *lan.on(LAUNCHER),
+            *("mpirun", "-launcher", "ssh", "-launcher-exec", str(launch)),
+            *("-localhost", f"{NETWORK}.{LAUNCHER}", "-hosts", hosts, "-n", str(ranks)),
+            *(sys.executable, *words),
+        ],
+        env=outside_mpi() | {"UCX_TLS": "tcp,self", "UCX_NET_DEVICES": DEVICE},
+        cwd=folder,
+        stdin=subprocess.DEVNULL,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    if done.returncode:
+        sys.exit(f"exit code {done.returncode}:\n{done.stdout}\n{done.stderr}")
+    return done.stdout
+
+
+@dataclass(frozen=True)
+class Measured:
+    """One crawl."""
+
+    delay_ms: float
+    pages: int
+    all_pages: bool  # those that can be reached, and no other
+    seconds: float
+    mpi_messages: int
+    mpi_bytes: int
+    detection_ms: float  # from the last row of any rank to the first rank that knows the end
+    round_trip_ms: float  # of a small message with its answer, between ranks that sleep
+    packets: int
+
+
+def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Measured:
+    delay_s = delay_ms / 1000
+    with (
+        Lan(arguments.hosts, delay_s, delay_s * arguments.jitter, arguments.loss) as lan,
+        web_servers(lan, arguments.pages, arguments.sites) as web,
+    ):
+        round_trip_s = float(mpirun(lan, arguments.ranks, folder, "-c", PING))
+        tables: dict[str, dict[str, object]] = {
+            "session": {"directory": str(folder / "session"), "seeds": web.seeds},
+            "scope": {"hosts": web.hosts},
+            "politeness": {"delay_s": arguments.politeness_s},
+            "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{PORT}")},
+            "fetch": {"allow_private_addresses": True},
+        }
+        lines = []
+        for name, entries in tables.items():
+            lines += [f"[{name}]"] + [f"{key} = {toml_value(entries[key])}" for key in entries]
+        (folder / "c.toml").write_text("\n".join(lines) + "\n")
+        said = mpirun(lan, arguments.ranks, folder, "-m", "crawler", "crawl", "c.toml", "--json")
+    metrics = json.loads(said)
+    rows = pq.read_table(folder / "session" / "tables" / "pages.parquet").to_pylist()
+    fetched = [row["url"] for row in rows if row["status"] == 200]
+    last_row = max(path.stat().st_mtime for path in folder.glob("session/rank-*/log/*.log"))
+    events = [
+        json.loads(line)
+        for path in folder.glob("session/rank-*/agent.log")
+        for line in path.read_text().splitlines()
+    ]
+    known = min(
+        datetime.fromisoformat(event["time"]).timestamp()
+        for event in events
+        if event["event"] == "over"
+    )
+    return Measured(
+        delay_ms=delay_ms,
+        pages=len(fetched),
+        all_pages=sorted(fetched) == sorted(web.reachable),
+        seconds=metrics["seconds"],
+        mpi_messages=metrics["mpi_messages"],
+        mpi_bytes=metrics["mpi_bytes"],
+        detection_ms=1000 * (known - last_row),
+        round_trip_ms=1000 * round_trip_s,
+        packets=lan.packets,
+    )
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        description=(__doc__ or "").partition("\n")[0],
+        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
+    )
+    parser.add_argument("--hosts", type=int, default=4)
+    parser.add_argument("--ranks", type=int, default=4)
+    parser.add_argument("--delays-ms", default="0,20,100", help="one way")
+    parser.add_argument("--jitter", type=float, default=0.2, help="mean, as a share of the delay")
+    parser.add_argument("--loss", type=float, default=0.001, help="share of packets")
+    parser.add_argument("--pages", type=int, default=1000)
+    parser.add_argument("--sites", type=int, default=40)
+    parser.add_argument("--politeness-s", type=float, default=0.0)
+    parser.add_argument("--json", action="store_true")
+    arguments = parser.parse_args()
+    rows = []
+    for delay_ms in map(float, arguments.delays_ms.split(",")):
+        with tempfile.TemporaryDirectory() as folder:
+            rows.append(asdict(measure(arguments, delay_ms, Path(folder))))
+    if arguments.json:
+        print(json.dumps(rows))
+        return
+    names = list(rows[0])
+    print("  ".join(names))
+    for row in rows:
+        print("  ".join(f"{row[name]!s:.9}".rjust(len(name)) for name in names))
+
+
+if __name__ == "__main__":
+    main()

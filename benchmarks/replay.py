@@ -1,0 +1,161 @@
+"""How fast a session is taken up again, on logs of a made-up web.
+
+    python benchmarks/replay.py make DIR --pages 1000000 --links 10 --ranks 2
+    mpirun -n 2 python benchmarks/replay.py measure DIR
+
+The web has half as many URLs again as pages were fetched, on sites of 1,000 each, and every link
+leads to one of them by chance, half of the links within the site. `measure` prints, for each rank,
+how long the parts of `crawler.replay` take, from the logs and from a snapshot: `recall` has to end
+before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
+"""
+
+import argparse
+import asyncio
+import gc
+import json
+import random
+import resource
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import msgspec
+
+from crawler import config, mpi, session, url
+from crawler.core import Core
+from crawler.ownership import Ownership, SiteHash, make_scheme, place_parts
+from crawler.pipeline import Alarm, SystemClock, Wire, exchange_stage
+from crawler.ports import Link, PageRow
+from crawler.reading import Reader, make_scope
+from crawler.replay import Replay
+from crawler.seen import MemorySeen
+from crawler.session.log import LogWriter
+from crawler.state import State
+
+SITE_URLS = 1_000
+
+
+class Web:
+    def __init__(self, urls: int) -> None:
+        self.texts = [f"http://{self.host(n)}/section-{n % 7}/page-{n}.html" for n in range(urls)]
+        self.keys = [url.key(text) for text in self.texts]
+
+    @staticmethod
+    def host(number: int) -> str:
+        return f"www.site-{number // SITE_URLS}.example"
+
+    def link(self, number: int) -> Link:
+        return Link(self.keys[number], self.texts[number], "", 0)
+
+
+def make(directory: Path, pages: int, links: int, ranks: int) -> None:
+    """A session as a killed crawl would leave it, every site on the rank of its site-hash."""
+    web, dice = Web(pages * 3 // 2), random.Random(1)
+    settings = config.load(None, ['scope.domains=["example"]', "fetch.contact=nobody@example.org"])
+    session.create(directory, settings, ranks, ranks, web.texts[:1])
+    scheme = SiteHash(ranks)
+    logs = []
+    for rank in range(ranks):
+        folder = directory / f"rank-{rank:05}" / "log"
+        folder.mkdir(parents=True)
+        logs.append(LogWriter(folder))
+    total = len(web.texts)
+    for number in range(pages):
+        site = f"http://{web.host(number)}"
+        rank = scheme.part(0, site)
+        row = PageRow(
+            web.texts[number], web.keys[number], site, rank, rank, number % 20, 1.8e9 + number, 0.1,
+            address="10.0.0.1", status=200, bytes=20_000, content_type="text/html",
+            digest=f"sha1:{number:032}", warc_file=f"abc-20270115080000-{rank:05}-00000.warc.gz",
+            warc_offset=number * 6_000, etag=f'"{number:x}"',
+        )  # fmt: skip
+        start = number - number % SITE_URLS
+        inside = [min(start + dice.randrange(SITE_URLS), total - 1) for _ in range(links // 2)]
+        outside = [dice.randrange(total) for _ in range(links - links // 2)]
+        logs[rank].page(row, [web.link(target) for target in inside + outside])
+    for log in logs:
+        log.close()
+
+
+def measure(directory: Path) -> int:
+    return mpi.run(lambda: measure_together(directory))
+
+
+async def measure_together(directory: Path) -> int:
+    """As agent.crawl, up to where all that waits is in the workbench: from the logs, then from the
+    snapshots that are made of it."""
+    transport = await mpi.start()
+    state = await take_up(directory, Wire(transport), None)
+    gc.collect()
+    began = time.perf_counter()
+    path = directory / f"rank-{mpi.RANK:05}" / "state"
+    path.write_bytes(msgspec.msgpack.encode(state))
+    size = path.stat().st_size
+    await report("written", {"seconds": time.perf_counter() - began, "bytes": size})
+    del state
+    gc.collect()
+    began = time.perf_counter()
+    state = msgspec.msgpack.decode(path.read_bytes(), type=State)
+    await report("read", {"seconds": time.perf_counter() - began})
+    await take_up(directory, Wire(transport), state)
+    await transport.close()
+    return 0
+
+
+async def take_up(directory: Path, wire: Wire, state: State | None) -> State | None:
+    settings = session.load(directory).config
+    logs = session.shares(session.log_sizes(directory), mpi.SIZE)
+    clock, alarm = SystemClock(), Alarm()
+    scope = make_scope(settings, session.seeds(directory), 2027)
+    scheme = make_scheme(settings.assignment, mpi.SIZE)
+    ownership = Ownership(mpi.RANK, scheme, place_parts(scheme, mpi.SIZE))
+    core = Core(settings, mpi.SIZE, ownership, scope.sites, MemorySeen())
+    reader = Reader(settings, scope)
+    times = [(time.perf_counter(), time.process_time())]
+    replay = Replay(logs[mpi.RANK], settings, core, lambda row: None, judges_again=False)
+    await replay.adopt(state)
+    pages = await replay.recall(reader)
+    times.append((time.perf_counter(), time.process_time()))
+    receiving = asyncio.ensure_future(
+        exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)
+    )
+    core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
+    await replay.admit(reader, scope, wire, alarm, clock)
+    times.append((time.perf_counter(), time.process_time()))
+    await asyncio.sleep(3)  # what others have sent
+    receiving.cancel()
+    figures = {"pages": pages, "waiting": core.waiting}
+    for name, before, after in zip(("recall", "admit"), times, times[1:], strict=False):
+        figures[f"{name}_seconds"] = round(after[0] - before[0], 2)
+        figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)
+    figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
+    await report("logs" if state is None else "snapshot", figures)
+    return core.state() if state is None else None
+
+
+async def report(what: str, figures: dict[str, Any]) -> None:
+    for rank, one in enumerate(await mpi.gather(figures)):
+        sys.stdout.write(json.dumps({"what": what, "rank": rank, **one}) + "\n")
+        sys.stdout.flush()
+
+
+def main() -> int:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    commands = parser.add_subparsers(dest="command", required=True)
+    making = commands.add_parser("make")
+    making.add_argument("directory", type=Path)
+    making.add_argument("--pages", type=int, default=1_000_000)
+    making.add_argument("--links", type=int, default=10)
+    making.add_argument("--ranks", type=int, default=2)
+    measuring = commands.add_parser("measure")
+    measuring.add_argument("directory", type=Path)
+    arguments = parser.parse_args()
+    if arguments.command == "measure":
+        return measure(arguments.directory)
+    make(arguments.directory, arguments.pages, arguments.links, arguments.ranks)
+    return 0
+
+
+if __name__ == "__main__":
+    sys.exit(main())

@@ -1,0 +1,207 @@
+"""Resuming a session: from the logs of earlier runs to cores that go on as if nothing had been.
+
+The ranks work together and need not be those of the earlier runs, nor as many, nor own the same:
+
+1. Each reads a share of the log files: pages, and the keys of their links (`session.Share`).
+2. Sites that no table knows are settled with their registrars.
+3. What was fetched is told to its owners. Before that, no rank makes a visit; so nothing is fetched
+   again.
+4. Which links are still to be fetched? The rank `key mod ranks` holds all the fetched keys of its
+   residue against all link keys of it. That needs no owner and no text: 8 bytes go, yes or no comes
+   back.
+5. The texts of those that are left are read, and admitted by the core as found on their page. The
+   crawl may begin meanwhile.
+
+After a stop in good order all this is in the snapshots, if the ranks and what they own are the
+same; then these are read instead (`session.snapshot`).
+"""
+
+import asyncio
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler import config, mpi, session, url
+from crawler.core import Core
+from crawler.pipeline import Alarm, Wire
+from crawler.ports import OUT_OF_SCOPE, Clock, Failure, Link, PageRow
+from crawler.reading import Reader
+from crawler.scope import Scope
+from crawler.state import State
+from crawler.traps import Watch
+
+_STEP = 500  # links, a few milliseconds
+_BACKLOG_POLL_S = 0.005
+
+
+@dataclass(slots=True)
+class _Past:
+    """What earlier runs fetched of one rank's URLs, as read in one share."""
+
+    watch: Watch
+    keys: "array[int]" = field(default_factory=lambda: array("Q"))
+    given_up: set[str] = field(default_factory=set)
+
+    def add(self, row: PageRow) -> None:
+        self.keys.append(row.key)
+        self.watch.recall(row)
+        if row.error == Failure.SITE_GIVEN_UP:
+            self.given_up.add(url.authority(row.url))
+
+
+class Replay:
+    """One rank's part in it: `recall` before the crawl, `admit` beside it."""
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        settings: config.Config,
+        core: Core,
+        remember: Callable[[PageRow], None],
+        *,
+        judges_again: bool,
+    ) -> None:
+        """`paths`: the log files that this rank reads. `remember` gets every row. `judges_again`:
+        the scope isn't that of all earlier runs, so what it says of a link has to be asked."""
+        self._settings = settings
+        self._core = core
+        self._remember = remember
+        self._judges_again = judges_again
+        # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
+        self._shared = settings.session.mode == "exchange"
+        self._pasts: defaultdict[int, _Past] = defaultdict(lambda: _Past(Watch(settings.traps)))
+        self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
+        self._unlisted_pages: list[int] = []
+        self._read = 0
+        self.pages = 0  # with a response, in the share
+        self._state: State | None = None
+        self._restoring: Iterator[None] | None = None
+        core.resume()
+        self._share = session.Share(paths, self._take, with_all=judges_again)
+        self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    async def adopt(self, state: State | None) -> bool:
+        """Go on from what was known at the last stop, if all ranks have that, instead of the logs;
+        whether it is so. To be asked first."""
+        agreed = all(await mpi.alltoall([state is not None] * mpi.SIZE))
+        self._state = state if agreed else None
+        return agreed
+
+    async def recall(self, reader: Reader) -> int:
+        """Steps 1 to 4; the number of pages that the session has."""
+        core, share = self._core, self._share
+        if self._state is not None:
+            self.pages = self._state.pages
+            reader.recall(self._state.named_by)
+            self._restoring = core.restore(self._state)
+            next(self._restoring)
+            pages = sum(await mpi.alltoall([self.pages] * mpi.SIZE))
+            core.spend(pages)
+            return pages
+        for _ in share.read():
+            await asyncio.sleep(0)
+        await self._settle_sites()
+        mine = [(self._pasts.get(rank), self.pages, share.named_by) for rank in range(mpi.SIZE)]
+        pages = 0
+        for past, responses, named_by in await mpi.alltoall(mine):
+            pages += responses
+            reader.recall(named_by)
+            if past is not None:
+                core.recall(past.keys, past.watch, past.given_up)
+        self._pasts.clear()
+        fetched = await self._are_fetched()
+        core.remember_sent(share.link_keys[fetched].tolist())
+        self._pending = ~fetched
+        core.spend(pages)
+        return pages
+
+    async def admit(
+        self, reader: Reader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
+    ) -> None:
+        """Step 5."""
+        core, wholly = self._core, True
+        for _ in self._restoring or self._admit(reader, scope, clock):
+            if core.stopping:
+                wholly = False
+                break
+            wire.deliver(core, clock.now())
+            alarm.ring()
+            await asyncio.sleep(0)
+            while wire.backlog() > self._settings.exchange.max_backlog_bytes:
+                await asyncio.sleep(_BACKLOG_POLL_S)
+        self._share.close()
+        core.resumed(wholly=wholly)
+        wire.deliver(core, clock.now())
+        alarm.ring()
+
+    def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
+        """Admit what is left, in steps of a few milliseconds."""
+        core, sites = self._core, scope.sites
+        core.found_again(None, [scope.link(text) for text in self._share.sitemaps], clock.now())
+        links = 0
+        for page in self._share.links(self._pending, every=core.bench.order.counts):
+            found = [
+                reader.link(text, flags & ~OUT_OF_SCOPE)
+                if self._judges_again
+                else Link(key, text, sites.of(text), flags)
+                for key, text, flags in page.links
+            ]
+            core.found_again(page.source, found, clock.now())
+            links += len(found)
+            if links >= _STEP:
+                links = 0
+                yield
+
+    def _take(self, row: PageRow) -> bool:
+        """Note a page; whether its links are followed."""
+        self._remember(row)
+        self.pages += row.status is not None
+        owner = self._core.ownership.owner(row) if self._shared else mpi.RANK
+        if owner is None:
+            self._unlisted[row.site] = row.part
+            self._unlisted_pages.append(self._read)
+        else:
+            self._pasts[owner].add(row)
+        self._read += 1
+        return self._core.follows(row.hops)
+
+    async def _settle_sites(self) -> None:
+        """Ask the registrars for the sites that no table knows, and note their pages."""
+        core, ownership = self._core, self._core.ownership
+        claims: list[dict[str, int]] = [{} for _ in range(mpi.SIZE)]
+        for site, part in self._unlisted.items():
+            claims[ownership.registrar(site)][site] = part
+        claimed = await mpi.alltoall(claims)
+        answers = [core.settle(sites, claimant) for claimant, sites in enumerate(claimed)]
+        for settled in await mpi.alltoall(answers):
+            for site, part in settled.items():
+                ownership.learn(site, part)
+        for number, page in enumerate(self._unlisted_pages):
+            row = self._share.row(page)
+            owner = ownership.owner(row)
+            assert owner is not None, row
+            self._pasts[owner].add(row)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+
+    async def _are_fetched(self) -> npt.NDArray[np.bool_]:
+        """Which of the share's links lead to pages that are fetched."""
+        pages, links = self._share.page_keys, self._share.link_keys
+        if not self._shared:
+            return np.isin(links, pages)
+        answerer = (links % np.uint64(mpi.SIZE)).astype(np.intp)
+        page_answerer = (pages % np.uint64(mpi.SIZE)).astype(np.intp)
+        asked = await mpi.alltoall(
+            [(pages[page_answerer == r], links[answerer == r]) for r in range(mpi.SIZE)]
+        )
+        fetched = np.unique(np.concatenate([keys for keys, _ in asked]))
+        answers = await mpi.alltoall([np.isin(keys, fetched) for _, keys in asked])
+        mine = np.zeros(len(links), np.bool_)
+        for rank, answer in enumerate(answers):
+            mine[answerer == rank] = answer
+        return mine

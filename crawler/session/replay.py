@@ -1,0 +1,214 @@
+"""Reading the logs of a session to go on with it, at the speed of arrays.
+
+A rank reads the files of its share once. Of each page Python sees the row; links are only keys, in
+numpy arrays. The texts of those few links that are still to be fetched are read afterwards.
+"""
+
+from array import array
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from itertools import pairwise
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler import url
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, PageRow
+from crawler.session.log import (
+    LoggedPage,
+    LoggedSitemaps,
+    log_files,
+    rank_of,
+    read_page,
+    read_placed,
+)
+
+Keys = npt.NDArray[np.uint64]
+
+_STEP: Final = 500  # pages, a few milliseconds
+_CHUNK: Final = 1 << 21  # links that are made unique at a time
+_OFFSETS: Final = 1 << 48  # more than a log file has bytes
+
+
+class LogFile(NamedTuple):
+    path: Path
+    rank: int  # that wrote it
+    bytes: int
+
+
+def log_sizes(session: Path) -> list[LogFile]:
+    """The log files of all ranks, as they are now."""
+    return [LogFile(path, rank_of(path), path.stat().st_size) for path in log_files(session)]
+
+
+def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
+    """Who reads what: each rank its own files, and those of ranks that aren't there any more go to
+    whoever has the least to read."""
+    loads, paths = [0] * ranks, [list[Path]() for _ in range(ranks)]
+    for file in sorted(files, key=lambda file: (file.rank >= ranks, file.path)):
+        reader = file.rank if file.rank < ranks else loads.index(min(loads))
+        loads[reader] += file.bytes
+        paths[reader].append(file.path)
+    return paths
+
+
+class FoundLinks(NamedTuple):
+    """Links of one page that are to be followed: texts with their keys and flags."""
+
+    source: Found
+    links: list[tuple[int, str, int]]
+
+
+class Share:
+    """What some log files say. `read` it first, to the end; then ask for links by their keys.
+
+    About 20 bytes a page and 12 bytes for each different link.
+    """
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        take: Callable[[PageRow], bool],
+        *,
+        with_all: bool,
+    ) -> None:
+        """`take` gets every row, and says whether links of that page are followed. `with_all`: also
+        links that weren't in the scope, as it may have become wider."""
+        self.sitemaps: list[str] = []  # that no page links to
+        self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
+        self._take = take
+        self._skipped = 0 if with_all else OUT_OF_SCOPE
+        self._paths = paths
+        self._files = [path.open("rb") for path in paths]
+        self._keys = array("Q")  # of pages
+        self._places = array("Q")  # of pages: file number * _OFFSETS + offset
+        self._links = _FirstPlaces()
+
+    @property
+    def page_keys(self) -> Keys:
+        """The pages, in the order of the logs."""
+        return np.frombuffer(self._keys, np.uint64)
+
+    @property
+    def link_keys(self) -> Keys:
+        """The different links that are followed, sorted."""
+        return self._links.keys
+
+    def read(self) -> Iterator[None]:
+        """Read the files, in steps of a few milliseconds."""
+        chunk = _Chunk(0)
+        for number, path in enumerate(self._paths):
+            for offset, entry in read_placed(path):
+                if isinstance(entry, LoggedPage):
+                    self._keys.append(entry.row.key)
+                    self._places.append(number * _OFFSETS + offset)
+                    follows = self._take(entry.row) or bool(
+                        entry.flags and entry.flags[0] & REDIRECT
+                    )
+                    chunk.add(entry, follows=follows)
+                    if entry.sitemaps_of is not None:
+                        self.named_by |= dict.fromkeys(entry.keys.tolist(), entry.sitemaps_of)
+                    if len(chunk.flags) >= _CHUNK:
+                        self._links.add(*chunk.unique(self._skipped))
+                        chunk = _Chunk(len(self._keys))
+                    if len(self._keys) % _STEP == 0:
+                        yield
+                elif isinstance(entry, LoggedSitemaps):
+                    self.sitemaps += entry.urls
+                    self.named_by |= dict.fromkeys(map(url.key, entry.urls), entry.authority)
+        self._links.add(*chunk.unique(self._skipped))
+        self._links.settle()
+
+    def row(self, page: int) -> PageRow:
+        """The row of a page, by its number in the order of the logs."""
+        return self._page(page).row
+
+    def links(self, wanted: npt.NDArray[np.bool_], *, every: bool = False) -> Iterator[FoundLinks]:
+        """Those of `link_keys` that are wanted, page by page, each where it was found first; or
+        `every` time, which takes as long as the reading."""
+        pages = self._links.places[wanted]
+        keys = self._links.keys[wanted]
+        if every:
+            here = set(keys.tolist())
+            for number in range(len(self._keys)):
+                yield self._found(number, here)
+            return
+        order = np.argsort(pages, kind="stable")
+        keys, pages = keys[order], pages[order]
+        bounds = [*np.flatnonzero(np.diff(pages, prepend=-1)).tolist(), len(pages)]
+        for start, end in pairwise(bounds):
+            yield self._found(int(pages[start]), set(keys[start:end].tolist()))
+
+    def _found(self, number: int, wanted: set[int]) -> FoundLinks:
+        page = self._page(number)
+        row = page.row
+        source = Found(row.key, row.url, row.site, row.hops, page.chain)
+        links = zip(page.keys.tolist(), page.urls, page.flags, strict=True)
+        return FoundLinks(source, [link for link in links if link[0] in wanted])
+
+    def close(self) -> None:
+        for file in self._files:
+            file.close()
+
+    def _page(self, number: int) -> LoggedPage:
+        file, offset = divmod(self._places[number], _OFFSETS)
+        return read_page(self._files[file], offset)
+
+
+class _Chunk:
+    """Links of the pages from `first` on, on their way into an array."""
+
+    def __init__(self, first: int) -> None:
+        self.first = first
+        self.keys = bytearray()
+        self.flags = bytearray()
+        self.counts = array("I")  # by page
+
+    def add(self, page: LoggedPage, *, follows: bool) -> None:
+        if follows:
+            self.keys += page.packed_keys
+            self.flags += page.flags
+        self.counts.append(len(page.flags) if follows else 0)
+
+    def unique(self, skipped: int) -> tuple[Keys, npt.NDArray[np.uint32]]:
+        """The keys of links without any of the flags `skipped`; for each its first page."""
+        counts = np.frombuffer(self.counts, np.uint32)
+        pages = np.arange(self.first, self.first + len(counts), dtype=np.uint32).repeat(counts)
+        kept = (np.frombuffer(self.flags, np.uint8) & skipped) == 0
+        keys, firsts = np.unique(np.frombuffer(self.keys, "<u8")[kept], return_index=True)
+        return keys, pages[kept][firsts]
+
+
+class _FirstPlaces:
+    """Keys with the place where each was first, sorted once `settle` has been called.
+
+    Kept as sorted runs of falling length, so that each key is merged a few times only.
+    """
+
+    def __init__(self) -> None:
+        self._runs: list[tuple[Keys, npt.NDArray[np.uint32]]] = []
+
+    @property
+    def keys(self) -> Keys:
+        return self._runs[0][0]
+
+    @property
+    def places(self) -> npt.NDArray[np.uint32]:
+        return self._runs[0][1]
+
+    def add(self, keys: Keys, places: npt.NDArray[np.uint32]) -> None:
+        """Add a sorted run; its places are behind those of all before."""
+        self._runs.append((keys, places))
+        while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
+            self._merge()
+
+    def settle(self) -> None:
+        while len(self._runs) > 1:
+            self._merge()
+
+    def _merge(self) -> None:
+        (keys, places), (more_keys, more_places) = self._runs[-2:]
+        all_keys = np.concatenate([keys, more_keys])
+        merged, firsts = np.unique(all_keys, return_index=True)
+        self._runs[-2:] = [(merged, np.concatenate([places, more_places])[firsts])]

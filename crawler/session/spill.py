@@ -1,0 +1,86 @@
+"""Where a rank keeps the far ends of its queues, when they don't fit in memory (`ports.Spill`)."""
+
+import os
+import shutil
+from pathlib import Path
+from typing import Final, Self
+
+_FILE_BYTES: Final = 64 << 20
+_OFFSETS: Final = 1 << 40  # more than a file has bytes
+_LENGTH_BYTES: Final = 4
+
+
+class SpillFiles:
+    """Chunks one after another in files, each deleted when all of it has been taken back. A context
+    manager.
+
+    Derived state: what an earlier run has left is removed at the start, and all at the end. Each
+    chunk is preceded by its length. An OSError surfaces.
+    """
+
+    def __init__(self, directory: Path) -> None:
+        """`directory` is for these files alone."""
+        self._directory = directory
+        shutil.rmtree(directory, ignore_errors=True)
+        self._files: dict[int, int] = {}  # descriptors by number
+        self._chunks: dict[int, int] = {}  # not taken back, by file
+        self._latest = -1  # the file that is written to
+        self._end = _FILE_BYTES  # of it
+
+    def put(self, chunk: bytes) -> int:
+        """Write a chunk behind the one before; the number to take it back by."""
+        if self._end >= _FILE_BYTES:
+            self._begin()
+        place, data = self._end, len(chunk).to_bytes(_LENGTH_BYTES, "little") + chunk
+        file = self._files[self._latest]
+        while data:
+            written = os.pwrite(file, data, self._end)
+            self._end += written
+            data = data[written:]
+        self._chunks[self._latest] += 1
+        return self._latest * _OFFSETS + place
+
+    def take(self, number: int) -> bytes:
+        """Read a chunk back, once."""
+        file_number, place = divmod(number, _OFFSETS)
+        file = self._files[file_number]
+        length = int.from_bytes(os.pread(file, _LENGTH_BYTES, place), "little")
+        chunk = os.pread(file, length, place + _LENGTH_BYTES)
+        assert len(chunk) == length, (file_number, place)
+        self._chunks[file_number] -= 1
+        if file_number != self._latest:
+            self._end_if_empty(file_number)
+        return chunk
+
+    def close(self) -> None:
+        """Remove everything."""
+        for file in self._files.values():
+            os.close(file)
+        self._files.clear()
+        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def __enter__(self) -> Self:
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def _begin(self) -> None:
+        before = self._latest
+        self._latest += 1
+        self._directory.mkdir(parents=True, exist_ok=True)
+        flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
+        self._files[self._latest] = os.open(self._path(self._latest), flags, 0o644)
+        self._chunks[self._latest] = 0
+        self._end = 0
+        if before >= 0:
+            self._end_if_empty(before)
+
+    def _end_if_empty(self, number: int) -> None:
+        if not self._chunks[number]:
+            os.close(self._files.pop(number))
+            self._path(number).unlink()
+            del self._chunks[number]
+
+    def _path(self, number: int) -> Path:
+        return self._directory / f"{number:06}"

@@ -1,0 +1,208 @@
+"""One crawl of a known web."""
+
+import random
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import count, repeat
+from math import inf
+from typing import Any
+
+from crawler import config
+from crawler.core import Core
+from crawler.exchange import Message, decode, encode
+from crawler.ownership import Ownership, Scheme, place_parts
+from crawler.ports import Failure, Found, Link
+from crawler.scope import Sites
+from crawler.seen import MemorySeen
+from crawler.simulate.web import Web
+from crawler.workbench import Visit
+
+
+@dataclass(frozen=True, slots=True)
+class Delays:
+    """Seconds of virtual time, each drawn evenly from (shortest, longest)."""
+
+    fetch: tuple[float, float] = (0.05, 0.5)
+    message: tuple[float, float] = (0.001, 0.05)
+
+
+class Simulation:
+    """One crawl of a web by `ranks` cores. `fetched[r]` lists the pages that rank r fetched."""
+
+    def __init__(
+        self,
+        web: Web,
+        settings: config.Config,
+        scheme: Scheme,
+        ranks: int,
+        *,
+        seed: int = 0,
+        delays: Delays | None = None,
+        concurrency: int = 16,
+        addresses: Mapping[str, str] | None = None,
+        trouble: Callable[[str, float], Failure | None] | None = None,
+        encoded: bool = True,
+        copies: float = 0.0,
+        stored: Callable[[int, Found, Sequence[Link]], None] | None = None,
+    ) -> None:
+        """`addresses`: of the sites, for politeness.per = "address". `trouble`: how a fetch of a
+        URL that ends at a time fails, if it does. `encoded`: messages go as bytes, as between real
+        ranks, so that what the codec can't carry doesn't work here; without, a crawl is faster.
+        `copies`: the share of messages that come twice. `stored` is told of each page of a rank,
+        with its links, when a rank would have it in its log: before the links are admitted."""
+        self.web = web
+        self.settings = settings
+        self.now = 0.0
+        self.fetched: list[list[int]] = [[] for _ in range(ranks)]
+        self.pages = 0  # that were fetched, by all ranks
+        self.different = 0  # of them
+        sites = Sites("authority")
+        rank_of_part = place_parts(scheme, ranks)
+        self.cores = [
+            Core(
+                settings,
+                ranks,
+                Ownership(
+                    rank,
+                    scheme,
+                    rank_of_part,
+                    settings.assignment.unlisted,
+                    settings.session.mode,
+                ),
+                sites,
+                MemorySeen(),
+            )
+            for rank in range(ranks)
+        ]
+        self._dice = random.Random(seed).random
+        self._delays = delays or Delays()
+        self._concurrency = concurrency
+        self._addresses = addresses
+        self._trouble = trouble
+        self._encoded = encoded
+        self._copies = copies
+        self._stored = stored
+        self._under_way = [0] * ranks
+        self._wake = [inf] * ranks
+        self._had = bytearray(len(web))
+        # Time, number, what happens, to which rank, and with what.
+        self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
+        self._number = count()
+
+    def run(
+        self,
+        seeds: Iterable[int],
+        *,
+        replicated: Iterable[int] = (),
+        stop_at: tuple[float, int] | None = None,
+        enough: float = inf,
+        most: float = inf,
+        again: Callable[[int], None] | None = None,
+        lost_after: int | None = None,
+    ) -> bool:
+        """Crawl until every core knows that the crawl is over; whether it came to that.
+
+        `replicated`: popular pages, that every rank knows. `stop_at`: a time and a rank; what a
+        signal does there and then. `enough`, `most`: stop once so many different pages have been
+        fetched, or pages in all.
+        `again`: admits, at a core that has just started, what earlier runs found. `lost_after`: the
+        number of events after which all ranks are lost, with what they know and have sent.
+        Raises RuntimeError if the cores wait for something that can't come.
+        """
+        links, popular = ([self.web.link(page) for page in some] for some in (seeds, replicated))
+        if stop_at is not None:
+            time, rank = stop_at
+            self._at(time, self._stop, rank, None)
+        for rank, core in enumerate(self.cores):
+            core.start(links, self.now, popular)
+            if again is not None:
+                again(rank)
+            self._advance(rank)
+        events = self._events
+        for _ in repeat(None) if lost_after is None else range(lost_after):
+            if not events:
+                break
+            self.now, _, happen, rank, about = heappop(events)
+            happen(rank, about)
+            if self.different >= enough or self.pages >= most:
+                self._stop(rank, None)
+            self._advance(rank)
+            if not self._under_way[rank] and all(core.ended for core in self.cores):
+                return True
+        ended = all(core.ended for core in self.cores)
+        if not (ended or events):
+            raise RuntimeError(f"stuck at {self.now}: {[core.bench for core in self.cores]}")
+        return ended
+
+    def _advance(self, rank: int) -> None:
+        """Let a core do all that it can do at this moment."""
+        core, now = self.cores[rank], self.now
+        while self._under_way[rank] < self._concurrency:
+            visit = core.acquire(now)
+            if visit is None:
+                self._awake_at(core.bench.next_time(), rank)
+                break
+            if core.refusal(visit) is not None:
+                core.bench.release(visit, now, requested=False)
+                core.finish(visit.found, response=False)
+            elif not self._addresses or core.locate(visit, self._addresses[visit.found.site], now):
+                self._begin(rank, visit)
+        for receiver, message in core.tick(now):
+            about = rank, encode(message, compress=False) if self._encoded else message
+            self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
+            if self._copies and self._dice() < self._copies:
+                self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
+        self._awake_at(core.next_time(), rank)
+
+    def _begin(self, rank: int, visit: Visit) -> None:
+        self._under_way[rank] += 1
+        time = self.now + self._draw(self._delays.fetch)
+        heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
+
+    def _at(self, time: float, happen: Callable[[int, Any], None], rank: int, about: Any) -> None:
+        heappush(self._events, (time, next(self._number), happen, rank, about))
+
+    def _awake_at(self, time: float | None, rank: int) -> None:
+        if time is not None and self.now < time < self._wake[rank]:
+            self._wake[rank] = time
+            self._at(time, self._awake, rank, None)
+
+    def _draw(self, bounds: tuple[float, float]) -> float:
+        shortest, longest = bounds
+        return shortest + (longest - shortest) * self._dice()
+
+    # --- what happens -------------------------------------------------------------------------
+
+    def _fetch_done(self, rank: int, visit: Visit) -> None:
+        core, found, now = self.cores[rank], visit.found, self.now
+        self._under_way[rank] -= 1
+        failure = self._trouble(found.url, now) if self._trouble else None
+        if failure is not None:
+            if core.fail(visit, failure, now):
+                core.finish(found, response=False)
+            return
+        page = self.web.pages[found.key]
+        self.fetched[rank].append(page)
+        self.pages += 1
+        if not self._had[page]:
+            self._had[page] = 1
+            self.different += 1
+        core.bench.release(visit, now, requested=True)
+        links = self.web.out_links(page)
+        if self._stored:
+            self._stored(rank, found, links)
+        core.discovered(found, links, now)
+        core.finish(found, response=True)
+
+    def _arrives(self, rank: int, about: tuple[int, bytes | Message]) -> None:
+        sender, message = about
+        if isinstance(message, bytes):
+            message = decode(message)
+        self.cores[rank].received(sender, message, self.now)
+
+    def _awake(self, rank: int, _: None) -> None:
+        self._wake[rank] = inf
+
+    def _stop(self, rank: int, _: None) -> None:
+        self.cores[rank].stop(self.now)

@@ -1,0 +1,152 @@
+"""A web graph in memory, for millions of pages: flat arrays, and a Link only for what is met."""
+
+from collections.abc import Iterable
+from functools import cached_property
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from numpy.typing import NDArray
+
+from crawler import url
+from crawler.ports import OUT_OF_SCOPE, Link, UserError
+from crawler.scope import Sites
+
+Pages = NDArray[np.int64]
+
+
+class Web:
+    """Pages 0 to n - 1; the out-links of page i are `targets[offsets[i]:offsets[i + 1]]`.
+
+    Self-links and repeated links count for nothing and are dropped.
+    """
+
+    def __init__(self, urls: Iterable[str], links: NDArray[np.integer]) -> None:
+        """`urls`: normalised, each once. `links`: shape (n, 2), source and target as numbers."""
+        texts = list(urls)
+        # Text and keys as bytes and numbers: they go to other processes, and there are millions.
+        self._ends = np.cumsum([0, *map(len, texts)])
+        self._text = "".join(texts).encode("ascii")
+        links = links[links[:, 0] != links[:, 1]].astype(np.int64)
+        pairs = np.unique(links[:, 0] * len(texts) + links[:, 1])
+        sources, targets = np.divmod(pairs, max(1, len(texts)))
+        self.targets = targets.astype(np.int32)
+        self.offsets = np.searchsorted(sources, np.arange(len(texts) + 1))
+        self._forget()
+
+    def _forget(self) -> None:
+        self._links: list[Link | None] = [None] * len(self)
+        self.pages: dict[int, int] = {}  # by URL key, of those that `link` has given
+        self._site_names: dict[str, str] = {}  # a site's name once, however many pages it has
+        self._sites = Sites("authority")
+        self._bounds = memoryview(self.offsets)  # type: ignore[arg-type]
+
+    def __getstate__(self) -> dict[str, object]:
+        return {name: getattr(self, name) for name in ("_ends", "_text", "targets", "offsets")}
+
+    def __setstate__(self, state: dict[str, object]) -> None:
+        self.__dict__ |= state
+        self._forget()
+
+    def __len__(self) -> int:
+        return len(self._ends) - 1
+
+    def url(self, page: int) -> str:
+        return self._text[self._ends[page] : self._ends[page + 1]].decode("ascii")
+
+    def link(self, page: int) -> Link:
+        """The link to a page."""
+        link = self._links[page]
+        if link is None:
+            address = self.url(page)
+            site = self._sites.of(address)
+            site = self._site_names.setdefault(site, site)
+            link = self._links[page] = Link(url.key(address), address, site, 0)
+            self.pages[link.key] = page
+        return link
+
+    def out_links(self, page: int) -> list[Link]:
+        bounds, links = self._bounds, self._links
+        numbers = self.targets[bounds[page] : bounds[page + 1]].tolist()
+        return [links[number] or self.link(number) for number in numbers]
+
+    def reachable(self, seeds: Iterable[int]) -> Pages:
+        """The pages that can be reached from the seeds, in ascending order."""
+        reached = np.zeros(len(self), bool)
+        front = np.unique(np.fromiter(seeds, np.int64))
+        while len(front):
+            reached[front] = True
+            front = self._targets_of(front)
+            front = np.unique(front[~reached[front]])
+        return np.flatnonzero(reached)
+
+    def _targets_of(self, pages: Pages) -> Pages:
+        starts, lengths = self.offsets[pages], self.offsets[pages + 1] - self.offsets[pages]
+        total = np.cumsum(lengths)
+        return self.targets[np.repeat(starts - total + lengths, lengths) + np.arange(total[-1])]
+
+    @cached_property
+    def most_linked(self) -> Pages:
+        """All pages, those with the most back-links first; the lower number among equals."""
+        back_links = np.bincount(self.targets, minlength=len(self))
+        return np.argsort(-back_links, kind="stable")
+
+
+def load_web(path: Path) -> Web:
+    """A web from a session, its tables, or a graph directory of the partitioning job.
+
+    Pages without a URL are given one on their site. Raises UserError for anything else.
+    """
+    tables = path / "tables" if (path / "tables").is_dir() else path
+    try:
+        pages = pq.read_table(tables / "pages.parquet")
+        links = pq.read_table(tables / "links.parquet")
+        web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
+    except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
+        raise UserError(
+            f"{path}: {what}: {str(error).splitlines()[0]}; a session or a graph is needed, with"
+            " pages.parquet (id, url or site) and links.parquet (src, dst)"
+        ) from None
+    if not len(web):
+        raise UserError(f"{path}: has no pages")
+    return web
+
+
+def _graph(pages: pa.Table, links: pa.Table) -> Web:
+    ids = pages["id"].to_numpy()
+    if "url" in pages.column_names:
+        urls = [url.normalise(address or "") for address in pages["url"].to_pylist()]
+    else:
+        sites = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(ids)
+        urls = [
+            f"{site if '//' in site else 'http://' + site}/{page}"
+            for site, page in zip(sites, ids.tolist(), strict=True)
+        ]
+    number = {address: position for position, address in enumerate(dict.fromkeys(urls))}
+    # Pages of the same URL are one.
+    numbers = np.fromiter((number[address] for address in urls), np.int64, len(urls))
+    ends = [numbers[_places(links[end].to_numpy(), ids, "page")] for end in ("src", "dst")]
+    return Web(number, np.stack(ends, axis=1))
+
+
+def _from_session(pages: pa.Table, links: pa.Table) -> Web:
+    links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)
+    keys = np.concatenate([pages["key"].to_numpy(), links["target_key"].to_numpy()])
+    texts = pa.chunked_array([*pages["url"].chunks, *links["target_url"].chunks], pa.string())
+    first = np.sort(np.unique(keys, return_index=True)[1])
+    names = ("source_key", "target_key")
+    ends = [_places(links[name].to_numpy(), keys[first], "key") for name in names]
+    return Web(texts.take(first).to_pylist(), np.stack(ends, axis=1))
+
+
+def _places(wanted: NDArray[Any], names: NDArray[Any], what: str) -> Pages:
+    """Where each of the wanted names stands. Raises KeyError for one that isn't there."""
+    order = np.argsort(names, kind="stable")
+    at = order[np.searchsorted(names, wanted, sorter=order).clip(max=len(names) - 1)]
+    strange = wanted[names[at] != wanted]
+    if len(strange):
+        raise ValueError(f"a link has {what} {strange[0]}, which isn't among the pages")
+    return at

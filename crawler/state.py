@@ -1,0 +1,23 @@
+"""What the core of a rank knows at the end of a run, as plain values: a shortcut past its logs."""
+
+import msgspec
+
+
+class State(msgspec.Struct, array_like=True):
+    """Numbers are packed, little-endian: keys and hashes as u64, counts as i64.
+
+    The lists of URLs belong together: those that wait, each with its hops, and by its index the
+    redirects that led to it.
+    """
+
+    seen: bytes  # keys
+    urls: list[str]
+    hops: list[int]
+    chains: dict[int, tuple[int, ...]]
+    watch: list[tuple[bytes, bytes]]  # each a table of traps.Watch: hashes, counts
+    given: dict[str, int]  # by this rank as registrar: sites and their ranks
+    learned: dict[str, int]  # unlisted sites and their parts
+    failures: dict[str, int]  # in a row, by authority
+    pages: int = 0  # with a response, in the logs that this rank has read or written
+    named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
+    contents: tuple[list[str], bytes, bytes] = ([], b"", b"")  # ContentSeen

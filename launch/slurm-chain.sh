@@ -1,0 +1,34 @@
+#!/bin/bash
+# A series of sessions under Slurm, each crawled by a partition of the one before:
+#
+#     launch/slurm-chain.sh CONFIG.toml DIRECTORY [NUMBER OF SESSIONS]
+#
+# crawl 1 -> partition -> crawl 2 -> partition -> ...; a job starts when the one before has ended
+# well. DIRECTORY gets session-1, part-vector-1, session-2, ...
+set -euo pipefail
+
+config=${1:?the configuration} directory=${2:?where the sessions are to lie} sessions=${3:-2}
+nodes=${NODES:-4} ranks_per_node=${RANKS_PER_NODE:-8} time=${TIME:-04:00:00}
+model=${MODEL:-hybrid}                # python -m partition build --help
+partition_time=${PARTITION_TIME:-02:00:00}
+python=${PYTHON:-python3}
+
+here=$(dirname "$0")
+mkdir -p "$directory"
+submit=(sbatch --parsable "--chdir=$PWD" --kill-on-invalid-dep=yes)
+crawl=("--nodes=$nodes" "--ntasks-per-node=$ranks_per_node" "--time=$time" "$here/slurm.sh" "$config")
+
+job=$("${submit[@]}" "${crawl[@]}" "$directory/session-1")
+echo "session-1: job $job"
+for ((before = 1; before < sessions; before++)); do
+    vector=$directory/part-vector-$before
+    build=("$directory/session-$before" -k "$((nodes * ranks_per_node))" --model "$model"
+        --out "$vector")
+    job=$("${submit[@]}" "--dependency=afterok:$job" --job-name=partition --ntasks=1 \
+        "--time=$partition_time" --output=%x-%j.out --wrap "$python -m partition build ${build[*]@Q}")
+    echo "part-vector-$before: job $job"
+    job=$("${submit[@]}" "--dependency=afterok:$job" "${crawl[@]}" "$directory/session-$((before + 1))" \
+        --set assignment.scheme=part-vector --set "assignment.part_vector=$vector" \
+        --set "session.previous=$directory/session-$before")
+    echo "session-$((before + 1)): job $job"
+done

@@ -1,0 +1,231 @@
+"""Assignment under a model: first partitions from whoever may know something, the best refined.
+
+Whole sites find easily what many small units miss, and METIS, which cuts links, sometimes finds the
+structure of a web where nets hide it. So beside its own first partitions our engine gets those of
+METIS and of coarser units; all are refined under the model's own objective, and the best is kept.
+No model is worse, by its objective, than what it was started from.
+
+The hybrid model, if no objective is given, has both of the papers': few messages and little volume.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from typing import Final
+
+from partition import engines, evaluate, models, webgraph
+from partition.engines import Partition, Start
+from partition.evaluate import Evaluation
+from partition.hypergraph import Hypergraph
+from partition.models import MESSAGES, VOLUME, Graph, Model, Objective, Units
+from partition.settings import Settings
+from partition.webgraph import Ids, WebGraph
+
+_VOLUME: Final = 0.2  # what the volume counts beside the messages, each in units of its reference
+_ALLOWED: Final = 1.05  # volume, in units of the site graph's, that the hybrid model may have
+_STEER: Final = 3.0  # by which the volume counts more, or less, where one of the two is missed
+_STEERED: Final = 3  # times at most
+
+
+def assign(
+    web: WebGraph, model: Model, parts: int, settings: Settings, before: Ids | None = None
+) -> Partition:
+    """The best partition of a model, spread out over the pages.
+
+    `before` gives the part of each page in a previous vector, -1 if it isn't there, as the only
+    start. Raises EngineError; UserError for an engine that can't do what is asked.
+    """
+    engine = settings.engine
+    if engine is None:
+        engine = "multilevel" if model.hyper or before is not None else "metis"
+    search = _Search(web, parts, settings)
+    unit = models.units(web, model.units, parts, settings.together)
+    if engine == "multilevel" and model.units is Units.HYBRID and settings.objective is None:
+        return search.both(unit, before)
+    objective = model.objective
+    if model.units is Units.HYBRID:
+        objective = settings.objective or MESSAGES
+    if engine != "multilevel":
+        return search.by(engine, model, unit, objective, before)
+    if before is not None or not model.hyper:
+        return search.refined(unit, objective, before=before, hyper=model.hyper)
+    return search.refined(unit, objective, search.starts(unit, model.units, objective))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Search:
+    web: WebGraph
+    parts: int
+    settings: Settings
+
+    def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
+        """What others find, as the part of each page: METIS on whole sites and, where these don't
+        fit, on the units themselves; for the hybrid model also our engine on whole sites."""
+        if kind is not Units.HYBRID:
+            return [self.metis(unit)]
+        whole = self.whole(unit)
+        if whole is None:
+            return [self.metis(unit)]
+        graph = self.metis(whole)
+        return [graph, self.refined(whole, objective, [graph]).part]
+
+    def whole(self, unit: Ids) -> Ids | None:
+        """Sites as units, if all fit."""
+        web, parts, settings = self.web, self.parts, self.settings
+        whole = models.units(web, Units.SITES, parts, settings.together)
+        return (
+            whole if engines.fit(models.weights(web, whole), parts, settings.tolerances) else None
+        )
+
+    def both(self, unit: Ids, before: Ids | None) -> Partition:
+        """Few messages and little volume.
+
+        Where whole sites fit, the references are the messages of the site hypergraph and the volume
+        of the site graph. If one is missed, by volume more than 5 % of it, its weight is raised,
+        step by step; where both can't be had together, the worse miss is kept small. Elsewhere
+        METIS's partition of the units only sets the scale.
+        """
+        whole = self.whole(unit) if before is None else None
+        if whole is None:
+            graph = self.metis(unit)
+            scale = self.counted(graph)
+            return self.refined(unit, _weighed(_VOLUME, scale, scale), [graph], before=before)
+        graph = self.metis(whole)
+        few = self.refined(whole, MESSAGES, [graph]).part
+        little, fewest = self.counted(graph), self.counted(few)
+        objective = _weighed(_VOLUME, fewest, little)
+
+        def misses(counts: Evaluation) -> tuple[float, float]:
+            """What messages and volume are of the aims; 0 where the reference is out of balance."""
+            messages = counts.messages_page_part / max(fewest.messages_page_part, 1)
+            volume = counts.volume_bytes / max(_ALLOWED * little.volume_bytes, 1)
+            return messages * self.within(fewest), volume * self.within(little)
+
+        def rank(counts: Evaluation) -> tuple[bool, float, float]:
+            return not self.within(counts), max(1.0, *misses(counts)), objective.value(counts)
+
+        def add(part: Ids) -> Evaluation:
+            counts = self.counted(part)
+            found.append((counts, part))
+            return counts
+
+        found = [(little, graph), (fewest, few)]
+        counts = add(self.refined(unit, objective, [graph, few]).part)
+        weight = _VOLUME
+        for _ in range(_STEERED):
+            messages, volume = misses(counts)
+            self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of the aims")
+            if max(messages, volume) <= 1:
+                break
+            weight *= _STEER if volume > messages else 1 / _STEER
+            steered = _weighed(weight, fewest, little)
+            _, nearest = min(
+                found, key=lambda pair: (not self.within(pair[0]), steered.value(pair[0]))
+            )
+            counts = add(self.refined(unit, steered, before=nearest).part)
+        return Partition(min(found, key=lambda pair: rank(pair[0]))[1])
+
+    def refined(
+        self,
+        unit: Ids,
+        objective: Objective,
+        starts: Sequence[Ids] = (),
+        *,
+        before: Ids | None = None,
+        hyper: bool = True,
+    ) -> Partition:
+        """By our own engine. `starts`, and `before`, give parts of pages."""
+        settings = self.settings
+        net = self.net(unit, objective, hyper=hyper, engine="multilevel")
+        if before is not None:
+            starts = ()
+        found = engines.partition(
+            net,
+            self.parts,
+            engine="multilevel",
+            tolerances=settings.tolerances,
+            seed=settings.seed,
+            tries=settings.tries,
+            start=self.start(unit, before),
+            starts=[_of_units(unit, part) for part in starts],
+            progress=settings.progress,
+        )
+        return replace(found, part=found.part[unit])
+
+    def metis(self, unit: Ids) -> Ids:
+        """METIS's partition of the units' graph, as a start."""
+        net = self.net(unit, VOLUME, hyper=False, engine="metis")
+        found = engines.partition(
+            net,
+            self.parts,
+            engine="metis",
+            tolerances=self.settings.tolerances,
+            seed=self.settings.seed,
+        )
+        return found.part[unit]
+
+    def by(
+        self,
+        engine: str,
+        model: Model,
+        unit: Ids,
+        objective: Objective,
+        before: Ids | None = None,
+    ) -> Partition:
+        """The best of as many seeds as tries: the least over its tolerances, then the cheapest."""
+        settings = self.settings
+        net = self.net(unit, objective, hyper=model.hyper, engine=engine)
+
+        def rank(found: Partition) -> tuple[float, float]:
+            counts = self.counted(found.part)
+            pairs = zip(counts.imbalances, settings.tolerances, strict=True)
+            excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
+            return excess, objective.value(counts)
+
+        tried = []
+        for seed in range(settings.seed, settings.seed + settings.tries):
+            found = engines.partition(
+                net,
+                self.parts,
+                engine=engine,
+                tolerances=settings.tolerances,
+                seed=seed,
+                ranks=settings.ranks,
+                start=self.start(unit, before),
+                progress=settings.progress,
+            )
+            tried.append(replace(found, part=found.part[unit]))
+        return min(tried, key=rank) if len(tried) > 1 else tried[0]
+
+    def start(self, unit: Ids, before: Ids | None) -> Start | None:
+        if before is None:
+            return None
+        migration = None if self.settings.previous is None else self.settings.migration
+        return Start(_of_units(unit, before), migration)
+
+    def net(
+        self, unit: Ids, objective: Objective, *, hyper: bool, engine: str
+    ) -> Graph | Hypergraph:
+        web = self.web
+        net = models.hypergraph(web, unit, objective) if hyper else models.graph(web, unit)
+        edges = f"{len(net.costs):,} nets" if hyper else f"{len(net.costs) // 2:,} edges"
+        self.settings.progress(f"{engine}: {len(net.weights):,} vertices, {edges}")
+        return net
+
+    def counted(self, part: Ids) -> Evaluation:
+        return evaluate.evaluate(self.web, part, self.parts)
+
+    def within(self, counts: Evaluation) -> bool:
+        pairs = zip(counts.imbalances, self.settings.tolerances, strict=True)
+        return all(imbalance <= bound for imbalance, bound in pairs)
+
+
+def _weighed(weight: float, messages: Evaluation, volume: Evaluation) -> Objective:
+    """The messages and, weighed, the volume, each in units of what a reference has."""
+    return Objective(
+        t_start=1 / max(messages.messages_page_part, 1), t_byte=weight / max(volume.volume_bytes, 1)
+    )
+
+
+def _of_units(unit: Ids, part: Ids) -> Ids:
+    """The part that most pages of each unit are in; -1 where that is so of all."""
+    return webgraph.majority(unit, part, int(unit.max(initial=-1)) + 1)

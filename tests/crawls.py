@@ -1,0 +1,90 @@
+"""Whole crawls by the command line, and what they leave."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Mapping, Sequence
+from pathlib import Path
+from typing import Any
+
+import pyarrow.parquet as pq
+
+from crawler.config import toml_value
+from crawler.demoweb import DemoWeb
+from crawler.verify import verify
+
+
+def write_config(path: Path, tables: Mapping[str, Mapping[str, object]]) -> Path:
+    lines = []
+    for table, entries in tables.items():
+        lines.append(f"[{table}]")
+        lines += [f"{key} = {toml_value(value)}" for key, value in entries.items()]
+    path.write_text("\n".join(lines) + "\n")
+    return path
+
+
+def demo_config(path: Path, web: DemoWeb, port: int, **assignment: object) -> Path:
+    return write_config(
+        path,
+        {
+            "session": {"seeds": web.seeds},
+            "scope": {"hosts": web.hosts},
+            "assignment": assignment,
+            "politeness": {"delay_s": 0},
+            "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
+            "fetch": {"allow_private_addresses": True},
+        },
+    )
+
+
+def sets(*settings: str) -> list[str]:
+    """As words of a command line."""
+    return [word for setting in settings for word in ("--set", setting)]
+
+
+def metrics_of(session: Path) -> dict[str, Any]:
+    content: dict[str, Any] = json.loads((session / "report" / "metrics.json").read_text())
+    return content
+
+
+def page_rows(session: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "pages.parquet").to_pylist()
+    return rows
+
+
+def run_here(*words: str) -> subprocess.CompletedProcess[str]:
+    """A command by one rank, without mpirun. What it crawled is verified."""
+    done = subprocess.run(
+        [sys.executable, "-m", "crawler", *words],
+        capture_output=True,
+        text=True,
+        timeout=100,
+        check=False,
+    )
+    verify_crawl(words, done.returncode)
+    return done
+
+
+def verify_crawl(words: Sequence[str], code: int) -> None:
+    """Whoever runs a crawl by the words of a command line calls this at its end."""
+    before = "--session" if "crawl" in words else "resume"
+    if code in {0, 75} and before in words:
+        assert_sound(Path(words[words.index(before) + 1]))
+
+
+def assert_sound(session: Path) -> None:
+    verdict = verify(session)
+    assert verdict.sound, verdict.lines
+
+
+def crawl_here(session: Path, *words: str) -> subprocess.CompletedProcess[str]:
+    """A crawl by one rank, without mpirun; private addresses allowed."""
+    allowed = sets("fetch.allow_private_addresses=true")
+    return run_here("crawl", "--session", str(session), *allowed, *words)
+
+
+def check_warc_files(session: Path) -> None:
+    for file in session.rglob("*.warc.gz"):
+        check = [sys.executable, "-m", "warcio.cli", "check", str(file)]
+        done = subprocess.run(check, check=False, capture_output=True, text=True)
+        assert done.returncode == 0, (file, done.stdout, done.stderr)

@@ -1,0 +1,197 @@
+"""Disks that are full, read-only or slow: a rank waits, and no half record is taken for a whole."""
+
+import asyncio
+import errno
+import logging
+import os
+import shutil
+import subprocess
+import sys
+import time
+from pathlib import Path
+
+import pytest
+from crawls import assert_sound, check_warc_files, demo_config, page_rows
+from fetches import failed, fetched, found, link, response
+
+from crawler.config import Storage
+from crawler.demoweb import serve
+from crawler.pipeline import _with_room
+from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError
+from crawler.progress import RankLog
+from crawler.session import LoggedPage, LoggedSitemaps, RankStore, log_files, read_log
+
+A, B, C = (f"http://a.example/{name}" for name in "abc")
+
+
+class Disk:
+    """The file layer with so many bytes left; what has no room is written in part."""
+
+    def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.left = 10**9
+        self.error = errno.ENOSPC
+        self._write = os.pwrite
+        monkeypatch.setattr(os, "pwrite", self.pwrite)
+
+    def pwrite(self, file: int, data: bytes, offset: int) -> int:
+        if not self.left:
+            raise OSError(self.error, os.strerror(self.error))
+        written = self._write(file, data[: self.left], offset)
+        self.left -= written
+        return written
+
+
+@pytest.fixture
+def disk(monkeypatch: pytest.MonkeyPatch) -> Disk:
+    return Disk(monkeypatch)
+
+
+def open_store(session: Path) -> RankStore:
+    return RankStore(session, 0, Storage(), user_agent="tester/1", obeys_robots=True)
+
+
+@pytest.mark.parametrize("error", [errno.ENOSPC, errno.EDQUOT, errno.EROFS])
+@pytest.mark.parametrize("full", ["warc", "log"])
+def test_a_page_is_stored_once_there_is_room(
+    tmp_path: Path, disk: Disk, error: int, full: str
+) -> None:
+    """Also if its WARC records had room and its row hadn't: they aren't written twice."""
+    links, asked = [link(f"{A}{n}") for n in range(9)], []
+
+    def follows(row: object) -> bool:
+        asked.append(row)
+        return False
+
+    store = open_store(tmp_path)
+    store.append(fetched(response(A)), 0)
+    page = fetched(response(B, b"y" * 99), links)
+    [warc] = store.directory.glob("*.warc.gz")
+    disk.left, disk.error = 100 if full == "warc" else 1000, error
+    for _ in range(3):
+        with pytest.raises(NoRoomError, match=rf"{os.strerror(error)} \([\d,.]+ MB free\)"):
+            store.append(page, 0, follows)
+    disk.left = 10**9
+    row = store.append(page, 0, follows)
+    store.append(failed(C, Failure.TIMEOUT), 0)
+    store.close()
+    assert asked == [row]
+    entries = list(read_log(*log_files(tmp_path)))
+    assert [entry.row.url for entry in entries if isinstance(entry, LoggedPage)] == [A, B, C]
+    assert len(entries) == 3
+    assert isinstance(entries[1], LoggedPage)
+    assert list(entries[1].flags) == [OUT_OF_SCOPE] * 9
+    check_warc_files(tmp_path)
+    assert warc.read_bytes().count(b"\x1f\x8b\x08") == 5  # warcinfo, and two for each page
+
+
+def test_a_disk_that_is_full_at_the_start(tmp_path: Path, disk: Disk) -> None:
+    disk.left = 5
+    with pytest.raises(NoRoomError, match=r"00000.log: No space left on device"):
+        open_store(tmp_path)
+
+
+def test_a_stage_waits_for_room_and_says_so_once(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr("crawler.pipeline._ROOM_POLL_S", 0.0)
+    answers: list[str | Exception] = [NoRoomError("/x: full")] * 5
+    answers.append("stored")
+
+    def store() -> str:
+        answer = answers.pop(0)
+        if isinstance(answer, Exception):
+            raise answer
+        return answer
+
+    log = RankLog(tmp_path / "agent.log", 3)
+    assert asyncio.run(_with_room(store)) == "stored"
+    log.close()
+    assert log.take_warnings() == [
+        "rank 3: no room: /x: full; the crawl goes on here when there is some",
+        "rank 3: there is room again",
+    ]
+
+
+def test_the_log_of_messages_may_have_no_room_either(tmp_path: Path) -> None:
+    log = RankLog(Path("/dev/full"), 3)
+    logging.getLogger("crawler").warning("no room")
+    log.close()
+    assert log.take_warnings() == ["rank 3: no room"]
+
+
+def test_a_slow_disk_is_told(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
+    now = iter(range(0, 1000, 6))
+    store, log = open_store(tmp_path), RankLog(tmp_path / "agent.log", 0)
+    with monkeypatch.context() as patch:
+        patch.setattr(time, "monotonic", lambda: next(now))
+        store.append(failed(C, Failure.TIMEOUT), 0)
+    log.close()
+    store.close()
+    assert log.take_warnings() == [f"rank 0: {store.directory} is slow: storing a page took 6.0 s"]
+
+
+def test_sitemaps_and_chains_are_in_the_log(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    store.introduce("http://a.example", [link(A), link(B)])
+    page = fetched(response(C), [link(A)])
+    page.found, page.sitemaps_of = found(C)._replace(chain=(1, 2)), "http://a.example"
+    store.append(page, 0)
+    store.close()
+    sitemaps, logged = read_log(*log_files(tmp_path))
+    assert sitemaps == LoggedSitemaps("http://a.example", [A, B])
+    assert isinstance(logged, LoggedPage)
+    assert (logged.chain, logged.sitemaps_of) == ((1, 2), "http://a.example")
+
+
+_SMALL_DISK = """
+import os, subprocess, sys, time
+from pathlib import Path
+disk, said, *command = sys.argv[1:]
+subprocess.run(["mount", "-t", "tmpfs", "-o", "size=600k", "none", disk], check=True)
+with open(said, "w") as errors:
+    crawl = subprocess.Popen(command, stderr=errors)
+    while "no room: " not in Path(said).read_text():
+        assert crawl.poll() is None
+        time.sleep(0.1)
+    time.sleep(1.5)
+    assert crawl.poll() is None
+    if "--max-time" not in command:
+        subprocess.run(["mount", "-o", "remount,size=100m", disk], check=True)
+    code = crawl.wait()
+subprocess.run(["cp", "-r", disk + "/session", disk + "-after"], check=True)
+sys.exit(code)
+"""
+
+
+@pytest.mark.slow  # needs root, or user namespaces
+def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path) -> None:
+    with serve(7, 400, 16) as (web, port):
+        config = demo_config(tmp_path / "c.toml", web, port)
+        disk, said = tmp_path / "disk", tmp_path / "said"
+        disk.mkdir()
+        crawl = [sys.executable, "-m", "crawler", "crawl", str(config)]
+        crawl += ["--session", str(disk / "session"), "--set", "session.stop_grace=1"]
+        alone = ["unshare", "--map-root-user", "--mount", sys.executable, "-c", _SMALL_DISK]
+        done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
+        assert done.returncode == 0, said.read_text()
+        words = said.read_text()
+        assert "rank 0: no room: " in words
+        assert "No space left on device (0.0 MB free)" in words
+        assert "rank 0: there is room again" in words
+        after = tmp_path / "disk-after"
+        assert {row["url"] for row in page_rows(after) if row["status"] == 200} == web.reachable
+        check_warc_files(after)
+        assert_sound(after)
+
+        # It can be stopped while it waits, and goes on elsewhere.
+        shutil.rmtree(after)
+        crawl += ["--max-time", "6s"]
+        done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
+        assert done.returncode == 75, said.read_text()
+        assert "no room for the tables; make some, and resume" in said.read_text()
+        resume = [sys.executable, "-m", "crawler", "resume", str(after), "--max-time", "0"]
+        assert subprocess.run(resume, check=False, capture_output=True).returncode == 0
+        rows = page_rows(after)
+        assert sorted(row["url"] for row in rows if row["status"]) == sorted(web.requests)
+        check_warc_files(after)
+        assert_sound(after)

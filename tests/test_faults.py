@@ -1,0 +1,267 @@
+"""Faults, in the simulator: whatever happens to messages and ranks, no page is lost nor had twice.
+
+A schedule is a number: it decides the web, the ranks of each run, how messages are delayed,
+overtake each other and come twice, and after which event all ranks are lost. Then other ranks go on
+from the logs, by the code that resumes a crawl. A schedule that fails says its number, and
+
+    ABC_SCHEDULE=NUMBER pytest tests/test_faults.py
+
+runs it again, event by event the same.
+"""
+
+import asyncio
+import importlib.util
+import os
+import random
+import struct
+import sys
+import tempfile
+from collections.abc import Coroutine, Sequence
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+from unittest.mock import patch
+
+import pytest
+from cluster import Listed, settings
+from webs import random_web
+
+from crawler.config import Config
+from crawler.core import Core
+from crawler.ownership import Scheme, SiteHash, UrlHash
+from crawler.ports import Found, Link, PageRow
+from crawler.reading import Reader, make_scope
+from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
+from crawler.session.log import LogWriter
+from crawler.simulate import Delays, Simulation, Web
+
+YEAR = 2026
+HOSTS = [f"http://s{number}.example" for number in range(10)]
+
+
+class Meeting:
+    """Stands for crawler.mpi: ranks that are coroutines of one thread, each run a step in turn."""
+
+    RANK = 0
+    SIZE = 0
+
+    def __init__(self) -> None:
+        self._given: dict[int, list[Sequence[Any]]] = {}  # by round: what each rank gave
+
+    async def alltoall(self, values: Sequence[Any]) -> list[Any]:
+        rank = self.RANK
+        self._rounds[rank] += 1
+        given = self._given.setdefault(self._rounds[rank], [[] for _ in range(self.SIZE)])
+        given[rank] = values
+        while not all(given):
+            await asyncio.sleep(0)  # needs no event loop
+        return [its[rank] for its in given]
+
+    def together(self, coroutines: Sequence[Coroutine[Any, Any, Any]]) -> None:
+        """Run a coroutine on each rank to its end."""
+        self._given.clear()
+        self._rounds = [0] * self.SIZE
+        running = dict(enumerate(coroutines))
+        while running:
+            for self.RANK, coroutine in tuple(running.items()):
+                try:
+                    coroutine.send(None)
+                except StopIteration:
+                    del running[self.RANK]
+
+
+MEETING = Meeting()
+
+
+def replay_module() -> ModuleType:
+    """crawler.replay, as it is, with ranks that meet here instead of in MPI."""
+    spec = importlib.util.find_spec("crawler.replay")
+    assert spec is not None
+    assert spec.loader is not None
+    module = importlib.util.module_from_spec(spec)
+    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.replay": module}):  # type: ignore[dict-item]
+        spec.loader.exec_module(module)
+    return module
+
+
+REPLAY = replay_module()
+
+
+class Still:
+    """Stands for Wire, Alarm and Clock: the simulation itself delivers what the core wants sent."""
+
+    def deliver(self, core: Core, now: float) -> None:
+        pass
+
+    def backlog(self) -> int:
+        return 0
+
+    def ring(self) -> None:
+        pass
+
+    def now(self) -> float:
+        return 0.0
+
+
+class Schedule:
+    """A session, run after run, until it is complete."""
+
+    def __init__(self, number: int, directory: Path) -> None:
+        self.dice = random.Random(number)
+        self.directory = directory
+        self.web: Web = random_web(self.dice)[0]
+        self.seeds = self.dice.sample(range(len(self.web)), min(len(self.web), 3))
+        self.kind = self.dice.choice(["url-hash", "site-hash", "listed", "listed"])
+        self.faults = self.dice.randint(0, 3)
+        self.runs = 0
+        self.asked: list[int] = []
+        self._writers: dict[int, LogWriter] = {}
+        self._cores: Sequence[Core] = ()
+
+    def run(self) -> None:
+        """All runs: each but the last is lost at some event, or stops."""
+        while not self._run_once(faulty=self.runs < self.faults):
+            self.runs += 1
+
+    def pages(self) -> list[str]:
+        """The URLs in the logs."""
+        entries = (entry for path in log_files(self.directory) for entry in read_log(path))
+        return [entry.row.url for entry in entries if isinstance(entry, LoggedPage)]
+
+    def _run_once(self, *, faulty: bool) -> bool:
+        """Whether the crawl is complete now."""
+        dice, ranks = self.dice, self.dice.randint(1, 5)
+        before = log_sizes(self.directory)
+        self._writers = {rank: self._open_log(rank) for rank in range(ranks)}
+        options = self._settings()
+        simulation = Simulation(
+            self.web,
+            options,
+            self._scheme(ranks),
+            ranks,
+            seed=dice.getrandbits(32),
+            delays=Delays((0.01, dice.choice([0.01, 0.5])), (1e-4, dice.choice([1e-3, 0.1, 5]))),
+            concurrency=dice.choice([1, 4, 16]),
+            copies=dice.choice([0.0, 0.1, 0.5]),
+            stored=self._store,
+        )
+        self._cores = simulation.cores
+        scope = make_scope(options, (), YEAR)
+        again, still = None, Still()
+        if self.runs:
+            MEETING.SIZE = ranks
+            reader = Reader(options, scope)
+            replays = [
+                REPLAY.Replay(paths, options, core, lambda row: None, judges_again=False)
+                for core, paths in zip(simulation.cores, shares(before, ranks), strict=True)
+            ]
+            MEETING.together([replay.recall(reader) for replay in replays])
+
+            def again(rank: int) -> None:
+                coroutine = replays[rank].admit(reader, scope, still, still, still)
+                while True:
+                    try:
+                        coroutine.send(None)
+                    except StopIteration:
+                        return
+
+        stops = faulty and dice.random() < 0.2
+        ended = simulation.run(
+            self.seeds,
+            again=again,
+            stop_at=(dice.random(), dice.randrange(ranks)) if stops else None,
+            lost_after=dice.randint(0, 150) if faulty and not stops else None,
+        )
+        self.asked += [page for pages in simulation.fetched for page in pages]
+        for writer in self._writers.values():
+            writer.close()
+        if not ended:
+            self._tear()
+        return ended and all(core.complete for core in simulation.cores)
+
+    def _settings(self) -> Config:
+        dice = self.dice
+        return settings(
+            'scope.domains=["*"]',
+            "assignment.unlisted=" + dice.choice(["claim", "claim", "site-hash"]),
+            f"politeness.delay_s={dice.choice([0, 0.3])}",
+            f"politeness.connections_per_site={dice.choice([1, 3])}",
+            f"exchange.batch_pages={dice.choice([1, 5, 64])}",
+            f"exchange.max_delay_s={dice.choice([0.05, 1])}",
+            "exchange.remember=" + dice.choice(["all", "all", "batch"]),
+        )
+
+    def _scheme(self, ranks: int) -> Scheme:
+        """Another one in each run, of the same kind: other ranks, or another part vector."""
+        if self.kind == "url-hash":
+            return UrlHash(ranks)
+        if self.kind == "site-hash":
+            return SiteHash(ranks)
+        parts = ranks + self.dice.choice([0, 1, ranks])
+        known = self.dice.random()
+        return Listed(
+            parts, {h: self.dice.randrange(parts) for h in HOSTS if self.dice.random() < known}
+        )
+
+    def _open_log(self, rank: int) -> LogWriter:
+        directory = self.directory / f"rank-{rank:05}" / "log"
+        directory.mkdir(parents=True, exist_ok=True)
+        return LogWriter(directory)
+
+    def _store(self, rank: int, found: Found, links: Sequence[Link]) -> None:
+        part = 0  # where a site was, only matters to one that no table knows
+        row = PageRow(
+            found.url, found.key, found.site, part, rank, found.hops, 0.0, 0.0, status=200
+        )
+        self._writers[rank].page(row, links, found.chain)
+
+    def _tear(self) -> None:
+        """A rank was writing when it was lost: the log ends with the beginning of an entry."""
+        path = max(log_files(self.directory), key=lambda path: self.dice.random())
+        entry = struct.pack("<II", 100, 0) + b"P" * 100
+        with path.open("ab") as file:
+            file.write(entry[: self.dice.randrange(len(entry))])
+
+
+def run(number: int) -> Schedule:
+    """Run a schedule and check it."""
+    memory = Path("/dev/shm")  # else each close of a log waits for the disk
+    folder = memory if memory.is_dir() else None
+    with tempfile.TemporaryDirectory(dir=folder) as directory:
+        schedule = Schedule(number, Path(directory))
+        try:
+            schedule.run()
+            pages = schedule.pages()
+            web = schedule.web
+            reachable = {web.link(page).url for page in web.reachable(schedule.seeds)}
+            assert len(pages) == len(set(pages)), "a page was fetched twice"
+            assert set(pages) == reachable, "not all pages that can be reached, or others"
+            assert len(schedule.asked) == len(pages), "a page was asked for and not logged"
+        except (AssertionError, RuntimeError, ValueError) as error:
+            raise AssertionError(
+                f"schedule {number}: ABC_SCHEDULE={number} runs it again"
+            ) from error
+    return schedule
+
+
+def numbers(first: int, last: int) -> Sequence[int]:
+    only = os.environ.get("ABC_SCHEDULE")
+    return [int(only)] if only else range(first, last)
+
+
+def test_no_page_is_lost_nor_had_twice_whatever_happens() -> None:
+    runs = [run(number).runs for number in numbers(0, 150)]
+    assert max(runs) > 0, "nothing happened"
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(1200)
+@pytest.mark.parametrize("block", range(10))
+def test_thousands_of_schedules(block: int) -> None:
+    for number in numbers(1000 * (block + 1), 1000 * (block + 1) + 500):
+        run(number)
+
+
+def test_a_schedule_is_the_same_again() -> None:
+    first, second = run(7), run(7)
+    assert (first.asked, first.runs) == (second.asked, second.runs)

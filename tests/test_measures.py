@@ -1,0 +1,105 @@
+"""The measures against webs that can be counted by hand, and against plain definitions."""
+
+from pathlib import Path
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler import url
+from crawler.measures import Reference, overlap, position, quality, read_reference, series
+from crawler.ports import UserError
+
+
+def keys(*numbers: int) -> np.ndarray:
+    return np.array(numbers, np.uint64)
+
+
+def test_a_reference_counts_a_link_once_and_only_between_its_pages() -> None:
+    sources, targets = keys(10, 10, 10, 30, 20, 99), keys(20, 20, 10, 20, 77, 20)
+    web = Reference.of(keys(30, 10, 20, 10), sources, targets)
+    assert web.keys.tolist() == [10, 20, 30]
+    assert web.back_links.tolist() == [0, 2, 0]
+    assert web.pagerank.argmax() == 1
+    assert web.pagerank.sum() == pytest.approx(3)
+
+
+@given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 60)))
+def test_position(known: set[int], sought: list[int]) -> None:
+    order = sorted(known)
+    assert position(keys(*order), keys(*sought)).tolist() == [
+        order.index(key) if key in known else -1 for key in sought
+    ]
+
+
+def test_quality_is_the_share_of_the_most_important_pages_among_the_first_fetched() -> None:
+    importance = np.array([5, 1, 4, 4])  # the order of importance: 0, 2, 3, 1
+    fetched = np.array([1, 0, -1, 2, 3])
+    assert quality(fetched, importance, [1, 2, 3, 4, 5]) == [0, 1 / 2, 1 / 3, 3 / 4, 1]
+
+
+@given(
+    st.lists(st.integers(0, 9), min_size=1),
+    st.lists(st.integers(0, 3), min_size=10, max_size=10),
+)
+def test_quality_by_its_definition(pages: list[int], importance: list[int]) -> None:
+    fetched = list(dict.fromkeys(pages))
+    ranked = sorted(range(10), key=lambda page: (-importance[page], page))
+    for number in range(1, len(fetched) + 1):
+        best = set(ranked[:number])
+        expected = len(best & set(fetched[:number])) / len(best)
+        assert quality(np.array(fetched), np.array(importance), [number]) == [expected]
+
+
+def test_the_series_of_a_crawl_that_fetches_a_page_twice() -> None:
+    web = Reference.of(keys(1, 2, 3, 4), keys(1, 2, 3), keys(3, 3, 1))
+    points = series(
+        keys(1, 2, 1, 9, 3),
+        np.array([True, False, True, True, True]),
+        np.array([100.0, 101, 102, 103, 104]),
+        np.array([0, 2, 2, 6, 10]),
+        web,
+    )
+    assert [point.pages for point in points] == [1, 2, 3, 4, 5]
+    assert [point.seconds for point in points] == [0, 1, 2, 3, 4]
+    assert [point.overlap for point in points] == [0, 0, 1 / 2, 1 / 3, 1 / 4]
+    assert [point.coverage for point in points] == [1 / 4, 1 / 4, 1 / 4, 1 / 4, 2 / 4]
+    # By back-links: 3 with two, then 1 with one.
+    assert [point.quality for point in points] == [0, 1 / 2, 1 / 2, 2 / 3, 3 / 4]
+    assert [point.communication_overhead for point in points] == [0, 1, 2 / 3, 6 / 4, 2]
+    assert points[-1].quality_pagerank == 3 / 4
+
+
+def test_what_is_not_known_is_none() -> None:
+    (point,) = series(keys(1), np.array([True]), np.array([0.0]), None, None)
+    assert point == (1, 0, 0, None, None, None, None)
+    assert series(keys(), np.zeros(0, bool), np.zeros(0), None, None) == []
+    assert overlap(0, 0) is None
+    (point,) = series(keys(1), np.array([True]), np.array([0.0]), None, None, keys(1, 2))
+    assert point.coverage == 1 / 2
+
+
+def test_a_long_series_has_a_hundred_points() -> None:
+    pages = 12_345
+    points = series(
+        np.arange(pages, dtype=np.uint64), np.ones(pages, bool), np.arange(pages) * 1.0, None, None
+    )
+    assert len(points) == 100
+    assert points[-1].pages == pages
+
+
+def test_a_graph_is_a_reference_if_it_has_urls(tmp_path: Path) -> None:
+    urls = [f"http://a.example/{n}" for n in range(3)]
+    pq.write_table(pa.table({"id": [7, 5, 6], "url": urls}), tmp_path / "pages.parquet")
+    pq.write_table(pa.table({"src": [7, 7, 99], "dst": [5, 6, 5]}), tmp_path / "links.parquet")
+    web = read_reference(tmp_path)
+    linked = {url.key(urls[1]), url.key(urls[2])}
+    assert {int(key) for key in web.keys[web.back_links == 1]} == linked
+    pq.write_table(pa.table({"id": [7]}), tmp_path / "pages.parquet")
+    with pytest.raises(UserError, match=r"unusable: .*url"):
+        read_reference(tmp_path)
+    with pytest.raises(UserError, match="no such file"):
+        read_reference(tmp_path / "nowhere")
