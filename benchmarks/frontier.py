@@ -15,6 +15,7 @@ import random
 import tempfile
 import time
 from collections.abc import Iterator
+from itertools import pairwise
 from pathlib import Path
 
 from crawler import config, url
@@ -88,11 +89,12 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
             assert isinstance(order, Scored)
             order.is_stale = lambda: False  # type: ignore[method-assign]
             pages = ops // LINKS_A_PAGE
-            batches = [
-                keys[at : at + LINKS_A_PAGE] for at in range(0, pages * LINKS_A_PAGE, LINKS_A_PAGE)
-            ]
+            cuts = range(0, pages * LINKS_A_PAGE + 1, LINKS_A_PAGE)
+            # Pages with as many links and as much cash as all others would change nothing.
+            ends = [cut + (LINKS_A_PAGE // 2) * (number % 2) for number, cut in enumerate(cuts)]
+            batches = [keys[start:end] for start, end in pairwise(ends)]
             since = time.process_time()
-            for page, targets in zip(visits, batches, strict=False):
+            for page, targets in zip(visits[-pages:], batches, strict=True):
                 bench.fetched(page, targets)
             seconds = time.process_time() - since
             words.append(f"fetched {seconds / ops * 1e6:.2f} us/link")

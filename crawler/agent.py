@@ -23,7 +23,7 @@ from crawler import __version__, config, mpi, session
 from crawler.core import Core
 from crawler.exchange import Note
 from crawler.net import DnsResolver, HttpFetcher
-from crawler.order import EarlierScores, make_order, pagerank_by_key
+from crawler.order import make_order, pagerank_by_key
 from crawler.ownership import Ownership, make_scheme, place_parts, replicated_urls
 from crawler.parse import Kinds, media_type
 from crawler.pipeline import (
@@ -70,7 +70,7 @@ class Plan:
     judges_again: bool = False  # the scope isn't that of all earlier runs
     basis: str = ""  # of snapshots
     has_snapshots: bool = False
-    popular: Sequence[str] = ()  # URLs of the previous session that all ranks are to know
+    replicated: Sequence[str] = ()  # URLs that all ranks know from the start
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -84,9 +84,11 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
         raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
     parts = _check(settings, seeds, ranks)
     directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
+    replicated = _replicated(settings, ranks)
     session.create(directory, settings, ranks, parts, seeds)
+    session.write_replicated(directory, replicated)
     basis = _basis(settings, ranks, directory)
-    return Plan(settings, directory, seeds, popular=_popular(settings), basis=basis)
+    return Plan(settings, directory, seeds, basis=basis, replicated=replicated)
 
 
 def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
@@ -112,6 +114,9 @@ def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
     seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
     parts = _check(settings, seeds, ranks)
     logs = session.log_sizes(directory)
+    replicated = [*session.replicated(directory), *_replicated(settings, ranks)]
+    replicated = list(dict.fromkeys(replicated))
+    session.write_replicated(directory, replicated)
     runs = session.resume(directory, settings, ranks, parts, seeds).runs
     basis = _basis(settings, ranks, directory)
     return Plan(
@@ -121,7 +126,7 @@ def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
         len(runs) - 1,
         session.shares(logs, ranks),
         judges_again=len({run.scope for run in runs}) > 1,
-        popular=_popular(settings),
+        replicated=replicated,
         basis=basis,
         has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
     )
@@ -180,14 +185,16 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
     return scheme.parts
 
 
-def _popular(settings: config.Config) -> list[str]:
-    """The most linked-to pages of the previous session, as many as are to be replicated."""
-    number, previous = settings.exchange.replicated, settings.session.previous
-    if not number:
+def _replicated(settings: config.Config, ranks: int) -> list[str]:
+    """The URLs that the part vector lists, and the most linked-to pages of the previous session."""
+    if settings.session.mode == "independent":
         return []
-    urls = session.most_linked(Path(previous), number)
+    urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))
+    if settings.exchange.replicated:
+        previous = Path(settings.session.previous)
+        urls += session.most_linked(previous, settings.exchange.replicated)
     fold = settings.normalise.folding()
-    return list(dict.fromkeys(map(fold, urls))) if fold else urls
+    return list(dict.fromkeys(map(fold, urls) if fold else urls))
 
 
 def _check_previous(directory: Path) -> None:
@@ -247,16 +254,16 @@ async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
     return ending
 
 
-async def _earlier_scores(plan: Plan) -> EarlierScores | None:
+async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
     """The PageRank of the previous session's pages, if the order asks for it; computed once."""
     settings, path = plan.settings, plan.directory / "previous-pagerank.npy"
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
     if mpi.RANK == 0:
         links = session.read_links(Path(settings.session.previous))
-        EarlierScores.write(path, *pagerank_by_key(*links))
+        session.EarlierScores.write(path, *pagerank_by_key(*links))
     await mpi.bcast(None)
-    scores = EarlierScores(path)
+    scores = session.EarlierScores(path)
     await mpi.gather(None)
     if mpi.RANK == 0:
         path.unlink()  # the ranks go on to have it in memory
@@ -273,7 +280,7 @@ class _Agent:
     """One rank of a crawl."""
 
     def __init__(
-        self, plan: Plan, transport: mpi.MpiTransport, scores: EarlierScores | None
+        self, plan: Plan, transport: mpi.MpiTransport, scores: session.EarlierScores | None
     ) -> None:
         settings = plan.settings
         self._plan = plan
@@ -305,12 +312,11 @@ class _Agent:
             self._ownership,
             self._scope.sites,
             MemorySeen(),
-            make_order(settings.frontier, scores),
+            make_order(settings.frontier, scores.find) if scores else None,
             self._spill,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
-        popular = dict.fromkeys((*replicated_urls(scheme), *plan.popular))
-        self._replicated = [self._scope.link(address) for address in popular]
+        self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = Kinds(settings.storage.types)
         logs = plan.logs[transport.rank] if plan.logs else ()
         session.mend({path.parent.parent for path in logs})
@@ -322,7 +328,7 @@ class _Agent:
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
         )
-        self._reader = Reader(settings, self._scope)
+        self._reader = Reader(settings, self._scope, self._core.named_by)
         self._log = RankLog(self._store.directory / "agent.log", transport.rank)
         self.board = Board(settings.session.max_pages)
         self._replay = None

@@ -140,6 +140,7 @@ class Core:
         self._seen = seen
         self._sent = sent_memory(settings.exchange, seen)
         self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
+        self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._numbers = [count() for _ in range(ranks)]  # of batches, by receiver
         self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
@@ -389,6 +390,9 @@ class Core:
             found = Found(link.key, link.url, link.site, page.hops, page.chain)
             self._outboxes.add(owner, found, now, self.pages)
             traffic.inter_part_urls += 1
+            if self.named_by and link.key in self.named_by:
+                outbox = self._outboxes.open(owner, now, self.pages)
+                outbox.named_by[link.key] = self.named_by[link.key]
 
     # --- sites that no table knows ------------------------------------------------------------
 
@@ -427,6 +431,8 @@ class Core:
             self._outboxes.open(sender, now, self.pages).grants[site] = part
         for site, part in batch.grants.items():
             self._learn(site, part, now)
+        for index, authority in batch.named_by.items():
+            self.named_by[url.key(batch.urls[index])] = authority
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
             if key in self._seen:

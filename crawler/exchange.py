@@ -33,6 +33,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     returned: int = 0  # page quota not needed, to rank 0
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
     number: int = 0  # of the batches from this sender to this receiver
+    named_by: dict[int, str] = {}  # by index: whose robots.txt names the sitemap there
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):
@@ -99,6 +100,7 @@ class Outbox:
     size: int = 0  # bytes of the URLs
     claims: list[str] = field(default_factory=list)
     grants: dict[str, int] = field(default_factory=dict)
+    named_by: dict[int, str] = field(default_factory=dict)  # by key of a sitemap in `found`
     ask: bool = False
     allow: int = 0
     returned: int = 0
@@ -121,6 +123,11 @@ class Outbox:
             returned=self.returned,
             stop=self.stop,
             number=number,
+            named_by={
+                i: self.named_by[key] for i, key in enumerate(self.found) if key in self.named_by
+            }
+            if self.named_by
+            else {},
         )
 
 

@@ -42,7 +42,11 @@ def redirect_target(response: Response) -> str:
 class Reader:
     """What the responses of a crawl lead to."""
 
-    def __init__(self, settings: config.Config, scope: Scope) -> None:
+    def __init__(
+        self, settings: config.Config, scope: Scope, named_by: dict[int, str] | None = None
+    ) -> None:
+        """`named_by`: by key of a sitemap, the authority whose robots.txt names it, itself or in an
+        index. Kept up to date here, and by the core with what other ranks say."""
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
         self._max_links = settings.extract.max_links
@@ -51,9 +55,7 @@ class Reader:
         self._obeys_nofollow = settings.robots.obey_nofollow
         self._fold = settings.normalise.folding()
         self._sitemaps = settings.sitemaps
-        # By key of a sitemap: the authority whose robots.txt names it, itself or in an index. Other
-        # ranks don't know; where they read the sitemap, it may speak of its own folder only.
-        self.named_by: dict[int, str] = {}
+        self.named_by = {} if named_by is None else named_by
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,

@@ -17,13 +17,13 @@
 
 config=${1:?the configuration} session=${2:?the directory of the session}
 shift 2
-# How your cluster starts the ranks: "srun --mpi=pmi2" for MPICH, "mpirun" for Open MPI.
-start=${START:-srun --mpi=pmi2}
+# How your cluster starts the ranks: "mpirun" for Open MPI; this for MPICH. A lost rank ends them all.
+start=${START:-srun --mpi=pmi2 --kill-on-bad-exit=1}
 python=${PYTHON:-python3}
+most=${MOST:-100} # requeues; each is a run of the session
 
 # As a child, so that this script hears the signal; srun and mpirun pass it on to the ranks.
-stopping=0
-trap 'stopping=1; kill -USR1 "$crawl"' USR1
+trap 'kill -USR1 "$crawl"' USR1
 # shellcheck disable=SC2086  # $start and $python may be several words
 $start $python -m crawler crawl "$config" --session "$session" --resume "$@" &
 crawl=$!
@@ -34,9 +34,9 @@ done
 wait "$crawl" # bash keeps the exit code
 code=$?
 
-# 75: stopped, to be resumed; or the signal came before the ranks listened, and killed them, which
-# loses nothing. The job keeps its number, so jobs that depend on it go on waiting.
-if [[ $code == 75 ]] || ((stopping && code > 128)); then
+# 75: stopped, to be resumed. Above 128, or 9: ranks were killed, as by the signal if it comes before
+# they listen; nothing is lost by that. The job keeps its number, so jobs that depend on it wait on.
+if [[ $code == 75 ]] || ((code > 128 || code == 9)) && ((${SLURM_RESTART_COUNT:-0} < most)); then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

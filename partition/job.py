@@ -278,10 +278,13 @@ def _judge(
 
 
 def _reason(web: WebGraph, part: Ids, counts: Evaluation, tolerances: Tolerances) -> str | None:
-    """Which weights are over their tolerance, and the page or site in the way if one is too heavy.
+    """Which weights are over their tolerance, and the heaviest page or site if it is too heavy.
 
     A site that lies in several parts is in nobody's way.
     """
+    of_site = np.zeros(len(web.sites), np.int32)
+    of_site[web.site] = part
+    split = web.site[part != of_site[web.site]]
     reasons = []
     page_weights = (web.bytes, np.ones(web.pages, np.int64))
     for column, (imbalance, tolerance) in enumerate(
@@ -290,18 +293,19 @@ def _reason(web: WebGraph, part: Ids, counts: Evaluation, tolerances: Tolerances
         if imbalance <= tolerance:
             continue
         load = counts.loads[:, column]
-        inside = np.flatnonzero(part == int(load.argmax()))
         weight = page_weights[column]
         text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
-        page = inside[weight[inside].argmax()]
-        site = int(np.bincount(web.site[inside], weight[inside]).argmax())
-        of_site = int(weight[web.site == site].sum())
-        if weight[page] > (1 + tolerance) * load.mean() and of_site > weight[page]:
+        too_heavy = (1 + tolerance) * load.mean()
+        sites = np.bincount(web.site, weight, len(web.sites))
+        page = int(weight.argmax())
+        if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
             name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
             text += f": page {name} alone has {weight[page] / load.mean():.2f} parts' share"
-        elif (
-            of_site > (1 + tolerance) * load.mean() and (part[web.site == site] == part[page]).all()
-        ):
-            text += f": site {web.sites[site]} alone has {of_site / load.mean():.2f} parts' share"
+        else:
+            sites[split] = 0
+            site = int(sites.argmax())
+            if sites[site] > too_heavy:
+                share = sites[site] / load.mean()
+                text += f": site {web.sites[site]} alone has {share:.2f} parts' share"
         reasons.append(text)
     return "; ".join(reasons) or None

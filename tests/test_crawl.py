@@ -362,25 +362,31 @@ def test_a_site_that_answers_everything_alike_leads_nowhere(tmp_path: Path) -> N
     assert metrics_of(session)["by_trap"] == {"max_same_content": 1}
 
 
-def test_sitemaps_lead_to_pages_that_no_link_leads_to(tmp_path: Path, mpirun: MpiRun) -> None:
+@pytest.mark.parametrize("scheme", ["site-hash", "url-hash"])
+def test_sitemaps_lead_to_pages_that_no_link_leads_to(
+    tmp_path: Path, mpirun: MpiRun, scheme: str
+) -> None:
     pages: dict[str, Page | bytes] = {}
     with PageServer(pages) as server:
         here = server.url
+        index = url.key(f"{here}/i.xml")
+        # By url-hash another rank reads it than its index, and must be told who named it.
+        sub = next(p for n in range(99) if url.key(here + (p := f"/m/{n}.xml")) % 2 != index % 2)
         pages["/"] = Page(b"nothing here", headers={"Content-Type": "text/html"})
         pages["/robots.txt"] = f"User-agent: *\nDisallow: /no\nSitemap: {here}/i.xml\n".encode()
-        pages["/i.xml"] = f"<sitemapindex><sitemap><loc>{here}/m/1.xml</loc></sitemap>".encode()
+        pages["/i.xml"] = f"<sitemapindex><sitemap><loc>{here}{sub}</loc></sitemap>".encode()
         entries = "".join(f"<url><loc>{here}/{name}</loc></url>" for name in ("orphan", "no", "x"))
         entries += f"<url><loc>{here}/dated</loc><lastmod>2026-05-06</lastmod></url>"
-        pages["/m/1.xml"] = f"<urlset>{entries}<url><loc>http://b.example/</loc></url>".encode()
+        pages[sub] = f"<urlset>{entries}<url><loc>http://b.example/</loc></url>".encode()
         pages["/orphan"] = Page(b"found", headers={"Content-Type": "text/html"})
         session = tmp_path / "s"
         sets = ["politeness.delay_s=0", "fetch.allow_private_addresses=true"]
-        sets += ["sitemaps.from_robots=true"]
+        sets += ["sitemaps.from_robots=true", f"assignment.scheme={scheme}"]
         words = [word for one in sets for word in ("--set", one)]
         done = mpirun(2, "-m", "crawler", "crawl", f"{here}/", "--session", str(session), *words)
         assert done.returncode == 0, done.stderr
     rows = {row["url"].removeprefix(here): row for row in page_rows(session)}
-    assert set(rows) == {"/", "/i.xml", "/m/1.xml", "/orphan", "/no", "/x", "/dated"}
+    assert set(rows) == {"/", "/i.xml", sub, "/orphan", "/no", "/x", "/dated"}
     links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
     dates = {link["target_url"]: link["lastmod"] for link in links if link["lastmod"]}
     assert dates == {f"{here}/dated": "2026-05-06"}

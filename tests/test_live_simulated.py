@@ -1,14 +1,14 @@
 """A served web crawled over MPI, and the same crawl simulated: the same decisions, so the same."""
 
 from collections import defaultdict
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
 
 import pytest
 from conftest import MpiRun
-from crawls import crawl_here, demo_config, metrics_of, page_rows
+from crawls import crawl_here, demo_config, metrics_of, page_rows, sets
 
-from crawler import config
+from crawler import config, session
 from crawler.demoweb import DemoWeb, serve
 from crawler.ownership import make_scheme
 from crawler.simulate import Simulation, Web, load_web
@@ -32,22 +32,18 @@ def test_a_live_crawl_is_as_simulated(
 ) -> None:
     """To their end, all modes fetch what they fetch whatever the timing, on every single rank."""
     site, port, web = served
-    file, session = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
-    words = ("--session", str(session), "--set", f"session.mode={mode}")
+    file, directory = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
+    words = ("--session", str(directory), "--set", f"session.mode={mode}")
     done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), *words)
     assert done.returncode == 0, done.stderr
     live: dict[int, list[str]] = defaultdict(list)
-    for row in page_rows(session):
+    for row in page_rows(directory):
         live[row["rank"]].append(row["url"])
 
-    settings = config.load(file, [f"session.mode={mode}"])
-    page_of = {web.link(page).url: page for page in range(len(web))}
-    simulation = Simulation(web, settings, make_scheme(settings.assignment, RANKS), RANKS)
-    simulation.run(page_of[seed] for seed in settings.session.seeds)
-
+    simulation = simulated(web, file, f"session.mode={mode}")
     for rank, pages in enumerate(simulation.fetched):
         assert sorted(live[rank]) == sorted(web.url(page) for page in pages)
-    measures = metrics_of(session)
+    measures = metrics_of(directory)
     assert measures["mode"] == mode
     for name in ("inter_part_urls", "inter_part_links", "dropped_links", "messages_page_part"):
         assert measures[name] == sum(getattr(core.traffic, name) for core in simulation.cores), name
@@ -57,23 +53,66 @@ def test_a_live_crawl_is_as_simulated(
     assert (rows > different) == (mode in {"cross-over", "independent"})
 
 
+@pytest.mark.slow
 def test_a_cross_over_that_is_stopped_has_about_the_overlap_of_the_simulated_one(
     tmp_path: Path, mpirun: MpiRun, served: tuple[DemoWeb, int, Web]
 ) -> None:
-    """As many pages as the web has: half of them at least are different, and not all."""
+    """After as many pages as the web has. To the end, each rank would have nearly all of them."""
     site, port, web = served
-    file, session = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
-    limit = len(web) // 2
-    options = ["session.mode=cross-over", f"session.max_pages={limit}"]
-    sets = [word for option in options for word in ("--set", option)]
-    done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), "--session", str(session), *sets)
+    file, directory = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
+    options = ["session.mode=cross-over", f"session.max_pages={len(web)}"]
+    words = ("--session", str(directory), *sets(*options))
+    done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), *words)
     assert done.returncode == 0, done.stderr
+    simulation = simulated(web, file, *options)
+    measures = metrics_of(directory)
+    assert measures["pages"] + measures["by_error"].get("robots-denied", 0) >= simulation.pages
+    assert simulation.pages == len(web)
+    assert measures["overlap"] == pytest.approx(len(web) / simulation.different - 1, abs=0.5)
+
+
+def test_what_is_to_be_replicated_must_come_from_somewhere(tmp_path: Path) -> None:
+    for value, reason in (("5", "of which session?"), ("-1", "greater than or equal to 0")):
+        done = crawl_here(
+            tmp_path / "s", "http://127.0.0.1:9/", *sets(f"exchange.replicated={value}")
+        )
+        assert done.returncode == 2
+        assert f"exchange.replicated = {value}: " in done.stderr
+        assert reason in done.stderr
+        assert done.stderr.count("\n") == 1
+        assert not (tmp_path / "s").exists()
+
+
+@pytest.mark.slow
+def test_popular_urls_of_the_previous_session_are_sent_by_nobody(
+    tmp_path: Path, mpirun: MpiRun, served: tuple[DemoWeb, int, Web]
+) -> None:
+    """Known to every rank from the start, they begin at their owners; the rest is as simulated."""
+    site, port, web = served
+    file, sent = demo_config(tmp_path / "c.toml", site, port), []
+    assert crawl_here(tmp_path / "before", str(file)).returncode == 0
+    previous = f'session.previous="{tmp_path / "before"}"'
+    for number in (0, 50):
+        directory = tmp_path / str(number)
+        words = ("--session", str(directory), *sets(previous, f"exchange.replicated={number}"))
+        done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), *words)
+        assert done.returncode == 0, done.stderr
+        popular = session.replicated(directory)
+        assert len(popular) == number
+        simulation = simulated(web, file, popular=popular)
+        sent.append(metrics_of(directory)["inter_part_urls"])
+        assert sent[-1] == sum(core.traffic.inter_part_urls for core in simulation.cores)
+        for rank, pages in enumerate(simulation.fetched):
+            urls = [row["url"] for row in page_rows(directory) if row["rank"] == rank]
+            assert sorted(urls) == sorted(web.url(page) for page in pages)
+    assert sent[1] < sent[0]
+
+
+def simulated(web: Web, file: Path, *options: str, popular: Sequence[str] = ()) -> Simulation:
+    """The crawl of a configuration."""
     settings = config.load(file, options)
-    page_of = {web.link(page).url: page for page in range(len(web))}
+    page_of = {web.url(page): page for page in range(len(web))}
     simulation = Simulation(web, settings, make_scheme(settings.assignment, RANKS), RANKS)
-    simulation.run(page_of[seed] for seed in settings.session.seeds)
-    measures = metrics_of(session)
-    assert measures["pages"] == simulation.pages == limit
-    overlap = simulation.pages / simulation.different - 1
-    assert measures["overlap"] == pytest.approx(overlap, abs=0.5)
-    print(measures["overlap"], overlap, limit, measures["unique_pages"])
+    seeds, replicated = ([page_of[u] for u in urls] for urls in (settings.session.seeds, popular))
+    simulation.run(seeds, replicated=replicated)
+    return simulation

@@ -222,6 +222,27 @@ def test_seeds_of_one_part_leave_the_other_ranks_without_work() -> None:
         assert fetched == ({0} if mode == "firewall" else {0, 1, 2})
 
 
+@pytest.mark.parametrize("mode", MODES)
+def test_one_rank_fetches_everything_in_every_mode(mode: str) -> None:
+    web = Web([f"{A}/", f"{B}/", f"{C}/"], np.array([(0, 1), (1, 2)]))
+    simulation = Simulation(web, settings(f"session.mode={mode}"), SiteHash(1), 1)
+    simulation.run([0])
+    assert simulation.fetched == [[0, 1, 2]]
+    traffic = simulation.cores[0].traffic
+    assert (traffic.inter_part_links, traffic.dropped_links, traffic.inter_part_pages) == (0, 0, 0)
+
+
+@pytest.mark.parametrize("mode", MODES)
+def test_ranks_without_a_site_end_with_the_others(mode: str) -> None:
+    """Two sites and nine ranks; each page is a seed."""
+    web = Web([f"{A}/", f"{A}/1", f"{B}/"], np.array([(0, 1), (1, 2), (2, 0)]))
+    simulation = Simulation(web, settings(f"session.mode={mode}"), SiteHash(9), 9)
+    simulation.run([0, 1, 2])
+    assert set().union(*simulation.fetched) == {0, 1, 2}
+    assert all(core.ended and core.complete for core in simulation.cores)
+    assert sum(map(bool, simulation.fetched)) == (3 if mode == "independent" else 2)
+
+
 # --- cross-over -------------------------------------------------------------------------------
 
 

@@ -30,7 +30,6 @@ from crawler.order import (
     BreadthFirst,
     Custom,
     DepthFirst,
-    EarlierScores,
     Fifos,
     Heads,
     Heaps,
@@ -48,7 +47,7 @@ from crawler.order import (
 )
 from crawler.order.keyindex import KeyIndex
 from crawler.ports import OUT_OF_SCOPE, Found, UserError
-from crawler.session import RankStore, SpillFiles, read_links, spill
+from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
 from crawler.workbench import Workbench
 
 SITES = ["http://a.example", "http://b.example", "c.example"]  # the last one is a domain
@@ -184,7 +183,7 @@ def test_what_an_earlier_session_says_is_final(tmp_path: Path) -> None:
     EarlierScores.write(path, np.array([2, 2**64 - 1], np.uint64), np.array([5.0, 0.5]))
     earlier = EarlierScores(path)
     assert [earlier.find(key) for key in (1, 2, 3, 2**64 - 1)] == [None, 5.0, None, 0.5]
-    order = make_order(config.Frontier(order="pagerank"), earlier)
+    order = make_order(config.Frontier(order="pagerank"), earlier.find)
     assert isinstance(order, Scored)
     store = Heaps(order)
     a = store.queue(SITES[0])

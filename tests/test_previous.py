@@ -9,7 +9,7 @@ from test_warc import assert_warcio_accepts, records
 from crawler import url as urls
 from crawler.config import Storage
 from crawler.ports import NOFOLLOW, Earlier, Failure, Fetched, Link, PageRow, Response
-from crawler.session import Previous, RankStore
+from crawler.session import Previous, RankStore, most_linked
 from crawler.session.warc import warc_files
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -48,6 +48,25 @@ def not_modified(address: str = A, *headers: tuple[bytes, bytes], started: float
 
 def page(one: Response, links: list[Link] | None = None) -> Fetched:
     return fetched(one, LINKS if links is None else links)
+
+
+# --- what is popular
+
+
+def test_the_most_linked_pages_are_counted_by_the_pages_that_link_there(tmp_path: Path) -> None:
+    """C has two, A and B one each. C's link to itself, and a second one from A, don't count; nor
+    does what wasn't fetched, or is gone."""
+    crawl(tmp_path, page(answer(A), [link(B), link(C), link(C, NOFOLLOW)]))
+    gone, unknown = "http://a.example/gone", "http://a.example/unknown"
+    others = [link(gone), link(unknown)]
+    crawl(tmp_path, page(answer(B), [link(C), *others]), rank=1)
+    crawl(tmp_path, page(answer(C), [link(C), link(A), *others]), rank=2)
+    crawl(tmp_path, page(answer(gone, status=404), []), rank=3)
+    equals = sorted([A, B], key=urls.key)
+    assert most_linked(tmp_path, 9) == [C, *equals]
+    assert most_linked(tmp_path, 2) == [C, equals[0]]
+    assert most_linked(tmp_path, 0) == []
+    assert most_linked(tmp_path / "none", 5) == []
 
 
 # --- looking up

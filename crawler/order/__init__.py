@@ -6,12 +6,14 @@ packed, the far ends of long ones on disk; they are equals, one for breadth-firs
 rank; what it decides besides is when a site may be asked.
 """
 
+from collections.abc import Callable
+
 from crawler import config
 from crawler.order.fifo import Fifos
 from crawler.order.heads import Heads, Rank
 from crawler.order.heaps import Heaps
 from crawler.order.packing import Queue, Queues
-from crawler.order.pagerank import EarlierScores, PageRank, pagerank, pagerank_by_key
+from crawler.order.pagerank import PageRank, pagerank, pagerank_by_key
 from crawler.order.scores import (
     Backlinks,
     BreadthFirst,
@@ -28,7 +30,6 @@ __all__ = [
     "BreadthFirst",
     "Custom",
     "DepthFirst",
-    "EarlierScores",
     "Fifos",
     "Heads",
     "Heaps",
@@ -45,8 +46,10 @@ __all__ = [
 ]
 
 
-def make_order(frontier: config.Frontier, earlier: EarlierScores | None = None) -> BreadthFirst:
-    """The order that the configuration names.
+def make_order(
+    frontier: config.Frontier, earlier: Callable[[int], float | None] = lambda key: None
+) -> BreadthFirst:
+    """The order that the configuration names. `earlier`: see PageRank.
 
     Raises UserError for a function of the user's that isn't there.
     """

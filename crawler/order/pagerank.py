@@ -1,8 +1,7 @@
 """PageRank (Page, Brin, Motwani, Winograd 1998) as an order, and of a whole graph."""
 
 from array import array
-from collections.abc import Sequence
-from pathlib import Path
+from collections.abc import Callable, Sequence
 from typing import Final
 
 import numpy as np
@@ -60,26 +59,6 @@ def pagerank_by_key(
     return keys, scores
 
 
-class EarlierScores:
-    """The scores of an earlier session, in a file that the ranks of a host share in memory."""
-
-    def __init__(self, path: Path) -> None:
-        self._keys, scores = np.load(path, mmap_mode="r")
-        self._scores = scores.view(np.float64)
-
-    @staticmethod
-    def write(path: Path, keys: NDArray[np.uint64], scores: NDArray[np.float64]) -> None:
-        """`keys` ascending; 16 bytes a page."""
-        np.save(path, np.stack((keys, scores.view(np.uint64))))
-
-    def find(self, key: int) -> float | None:
-        """The score of a page, if that session knew it."""
-        at = int(np.searchsorted(self._keys, np.uint64(key)))
-        if at == len(self._keys) or self._keys[at] != key:
-            return None
-        return float(self._scores[at])
-
-
 class PageRank(Opic):
     """The URL with the highest PageRank, as far as this rank knows the graph.
 
@@ -91,7 +70,8 @@ class PageRank(Opic):
     The graph takes 8 bytes a link and 16 a page, and five times as much while scores are computed.
     """
 
-    def __init__(self, earlier: EarlierScores | None = None) -> None:
+    def __init__(self, earlier: Callable[[int], float | None] = lambda key: None) -> None:
+        """`earlier`: the score of a key in an earlier session, if that knew it."""
         super().__init__()
         self._earlier = earlier
         self._base = 1 - DAMPING  # the score of a page without back-links
@@ -101,7 +81,7 @@ class PageRank(Opic):
         self._next = _FIRST  # pages
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
-        score = self._earlier.find(found.key) if self._earlier else None
+        score = self._earlier(found.key)
         if score is not None:
             return score, True
         return self._base + self.more(links), False

@@ -2,6 +2,7 @@
 
     SESSION/session.toml          `info`: the configuration, and each run: ranks, start, end
     SESSION/seeds.txt             `info`: the seeds, normalised
+    SESSION/replicated.txt        `info`: the URLs that every rank knows, if there are any
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
@@ -27,8 +28,10 @@ from crawler.session.info import (
     is_asked_to_stop,
     load,
     read_seeds,
+    replicated,
     resume,
     seeds,
+    write_replicated,
 )
 from crawler.session.log import (
     LoggedPage,
@@ -42,6 +45,7 @@ from crawler.session.log import (
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.replay import Keys, LogFile, Share, log_sizes, shares
+from crawler.session.scores import EarlierScores
 from crawler.session.snapshot import read_snapshot, remove_snapshots, snapshots_fit, write_snapshot
 from crawler.session.spill import SpillFiles
 from crawler.session.store import ContentSeen, RankStore, mend
@@ -51,6 +55,7 @@ from crawler.session.warc import digest, warc_date, warc_files
 __all__ = [
     "ContentSeen",
     "Damage",
+    "EarlierScores",
     "Keys",
     "LogFile",
     "LoggedPage",
@@ -86,12 +91,14 @@ __all__ = [
     "read_seeds",
     "read_snapshot",
     "remove_snapshots",
+    "replicated",
     "resume",
     "seeds",
     "shares",
     "snapshots_fit",
     "warc_date",
     "warc_files",
+    "write_replicated",
     "write_snapshot",
     "write_tables",
 ]

@@ -21,6 +21,7 @@ from crawler.url import BadUrlError, normalise
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"
+_REPLICATED = "replicated.txt"
 _STOP = "stop"
 
 
@@ -119,6 +120,19 @@ def load(directory: Path) -> SessionInfo:
 def seeds(directory: Path) -> list[str]:
     """The seeds of a session, normalised."""
     return (directory / _SEEDS).read_text("utf-8").splitlines()
+
+
+def replicated(directory: Path) -> list[str]:
+    """The URLs that every rank knows from the start of a session, normalised; mostly none."""
+    path = directory / _REPLICATED
+    return path.read_text("utf-8").splitlines() if path.exists() else []
+
+
+def write_replicated(directory: Path, urls: Iterable[str]) -> None:
+    """Note the URLs that every rank knows, all runs' together, if there are any."""
+    text = "".join(f"{url}\n" for url in urls)
+    if text:
+        _replace(directory / _REPLICATED, text)
 
 
 def read_seeds(settings: config.Config) -> list[str]:

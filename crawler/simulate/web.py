@@ -80,18 +80,20 @@ class Web:
             reached[front] = True
             front = self._targets_of(front)
             front = np.unique(front[~reached[front]])
-        return np.flatnonzero(reached)
+        return np.flatnonzero(reached).astype(np.int64)
 
     def _targets_of(self, pages: Pages) -> Pages:
         starts, lengths = self.offsets[pages], self.offsets[pages + 1] - self.offsets[pages]
         total = np.cumsum(lengths)
-        return self.targets[np.repeat(starts - total + lengths, lengths) + np.arange(total[-1])]
+        places = np.repeat(starts - total + lengths, lengths) + np.arange(total[-1])
+        targets: Pages = self.targets[places].astype(np.int64)
+        return targets
 
     @cached_property
     def most_linked(self) -> Pages:
         """All pages, those with the most back-links first; the lower number among equals."""
         back_links = np.bincount(self.targets, minlength=len(self))
-        return np.argsort(-back_links, kind="stable")
+        return np.argsort(-back_links, kind="stable").astype(np.int64)
 
 
 def load_web(path: Path) -> Web:
@@ -143,9 +145,9 @@ def _from_session(pages: pa.Table, links: pa.Table) -> Web:
 
 
 def _places(wanted: NDArray[Any], names: NDArray[Any], what: str) -> Pages:
-    """Where each of the wanted names stands. Raises KeyError for one that isn't there."""
-    order = np.argsort(names, kind="stable")
-    at = order[np.searchsorted(names, wanted, sorter=order).clip(max=len(names) - 1)]
+    """Where each of the wanted names stands. Raises ValueError for one that isn't there."""
+    order = np.argsort(names, kind="stable").astype(np.int64)
+    at: Pages = order[np.searchsorted(names, wanted, sorter=order).clip(max=len(names) - 1)]
     strange = wanted[names[at] != wanted]
     if len(strange):
         raise ValueError(f"a link has {what} {strange[0]}, which isn't among the pages")

@@ -9,8 +9,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import session, url
-from crawler.ownership import Ownership, make_scheme, place_parts, replicated_urls
-from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow, UserError
+from crawler.ownership import Ownership, make_scheme, place_parts
+from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
 from crawler.reading import Reader, make_scope
 from crawler.session import LoggedPage, SessionInfo
 from crawler.traps import Watch
@@ -24,7 +24,7 @@ class Closure:
     def __init__(
         self, directory: Path, info: SessionInfo, logs: Sequence[Path], findings: Findings
     ) -> None:
-        """`logs`: all files, by rank."""
+        """`logs`: all files, by rank. Raises UserError if a firewall's part vector is gone."""
         settings = info.config
         self.pending = 0
         self.kept_out = 0
@@ -42,12 +42,12 @@ class Closure:
         # In these modes nobody tells a rank what it hasn't found itself.
         self._alone = settings.session.mode != "exchange"
         self._starts = [self._scope.link(address) for address in session.seeds(directory)]
+        replicated = [self._scope.link(address) for address in session.replicated(directory)]
+        self._starts += replicated
+        self._replicated = {link.key for link in replicated}  # their owners have them
         self._scheme = None
-        try:
+        if settings.session.mode == "firewall":
             self._scheme = make_scheme(settings.assignment, info.last.ranks)
-            self._starts += map(self._scope.link, replicated_urls(self._scheme))
-        except UserError as error:
-            findings.note(directory, f"{error}: what nothing leads to isn't looked for")
 
     def check(self) -> None:
         """Go through the links of all pages, a rank at a time where each is on its own."""
@@ -75,7 +75,7 @@ class Closure:
         led = np.union1d(share.link_keys, np.array(starts, np.uint64))
         share.close()
         unled = pages[~np.isin(pages, led)]
-        if len(unled) and self._scheme is not None:
+        if len(unled):
             self._say_unled(unled, paths)
         return pages
 
@@ -114,8 +114,8 @@ class Closure:
             self._findings.add("link", link.url, f"was never asked for, though {came}")
 
     def _is_kept_out(self, link: Link, source: Found | None, rank: int | None) -> bool:
-        if rank is not None and self._owner(link, rank) != rank:
-            return True  # by a firewall
+        if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
+            return True  # another rank has it, or a firewall kept it out
         if self._watch is None:
             self._watch = Watch(self._settings.traps)
             for row in _rows(self._logs):
@@ -123,7 +123,7 @@ class Closure:
         return self._watch.keeps_out(Found(link.key, link.url, link.site, 0), source)
 
     def _owner(self, link: Link, rank: int) -> int | None:
-        if self._scheme is None or self._settings.session.mode != "firewall":
+        if self._scheme is None:
             return rank
         place, unlisted = place_parts(self._scheme, self._info.last.ranks), "site-hash"
         return Ownership(rank, self._scheme, place, unlisted, "firewall").owner(link)
