@@ -65,7 +65,10 @@ def read(
         for reference, flags in header_links(_values(response, b"link")):
             with suppress(BadUrlError):
                 more.append((normalise(reference, url), flags))
-    links, metas = yield from reading(text, url, encoding, elements, more, agent, fold, max_links)
+    utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
+    links, metas = yield from reading(
+        text, url, encoding, elements, more, agent, fold, max_links, utf8
+    )
     noindex, nofollow = page_directives(metas, _values(response, b"x-robots-tag"), agent)
     if nofollow:
         links = [(target, flags | NOFOLLOW) for target, flags in links]

@@ -21,17 +21,19 @@ _TRIALS: Final = 8  # of the > in a block
 
 
 def elements(
-    text: str, names: frozenset[str]
+    text: str, names: frozenset[str], utf8: bytes | None = None
 ) -> Iterator[tuple[str, Mapping[str, str | None]] | None]:
     """Name and attributes (lower case) of the elements with these names, in document order.
 
-    An attribute without a value may have None for it.
+    An attribute without a value may have None for it. `utf8`: the text in bytes, where they are at
+    hand.
 
     None comes between two steps of the work, each of a few milliseconds.
     """
     if is_ordinary(text):
         # One query without names of elements takes lexbor half the time of a query with them.
-        for node in LexborHTMLParser(text).css("[href],[src],[srcset],[content]"):
+        query = "[href],[src],[srcset],[content]" if "img" in names else "[href],[src],[content]"
+        for node in LexborHTMLParser(utf8 or text).css(query):
             if (name := node.tag) in names:
                 yield name, node.attributes
         return

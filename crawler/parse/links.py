@@ -48,11 +48,13 @@ def reading(
     agent: str = "",
     fold: Callable[[str], str] | None = None,
     max_links: int = MAX_LINKS,
+    utf8: bytes | None = None,
 ) -> Generator[None, None, Links]:
     """The links of a page in steps. `more` are others of its links, absolute, with flags.
 
     Of several `base` elements the first with an href counts, also for what stands before it. Of
-    more than `max_links` different references the first are taken.
+    more than `max_links` different references the first are taken. `utf8`: the text in bytes, where
+    they are at hand.
     """
     base = None
     references: dict[str, int] = {}  # distinct, fragment cut -> flags with NOFOLLOW inverted
@@ -74,7 +76,7 @@ def reading(
     for reference, flags in more:
         add(reference, flags ^ NOFOLLOW)
     images = _IMAGES if "img" in elements else frozenset()
-    for element in elements_of(text, (elements - {"refresh"}) | images | _ALWAYS):
+    for element in elements_of(text, (elements - {"refresh"}) | images | _ALWAYS, utf8):
         if element is None:
             yield
             continue
