@@ -136,6 +136,7 @@ class Core:
         self._ranks = ranks
         self._independent = settings.session.mode == "independent"
         self._max_hops = settings.scope.max_hops or inf
+        self._max_depth = settings.traps.max_depth or inf
         self._sites = sites
         self._seen = seen
         self._sent = sent_memory(settings.exchange, seen)
@@ -258,7 +259,7 @@ class Core:
 
     def follows(self, hops: int) -> bool:
         """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
-        return hops < self._max_hops and not 0 < self.watch.max_depth <= hops
+        return hops < min(self._max_hops, self._max_depth)
 
     def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
         """As the registrar of these sites, whose part in an earlier run is given: their parts now.
@@ -294,7 +295,7 @@ class Core:
             return _Page(source, source.hops, (*source.chain, source.key))
         if source.hops >= self._max_hops:
             return None
-        if 0 < self.watch.max_depth <= source.hops and links and self.watch.too_deep(source.hops):
+        if source.hops >= self._max_depth and links and self.watch.too_deep(source.hops):
             return None
         return _Page(source, source.hops + 1)
 
@@ -320,8 +321,9 @@ class Core:
         rank, seen, replicated = self.rank, self._seen, self._replicated
         owners, counts = self.ownership.rank_of_site, self.bench.order.counts
         for link in links:
-            key, address, site, flags = link
-            if flags & OUT_OF_SCOPE or key in replicated:
+            # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
+            key, site = link[0], link[2]
+            if link[3] & OUT_OF_SCOPE or (replicated and key in replicated):
                 continue
             owner = owners.get(site)
             if owner is None:
@@ -334,7 +336,7 @@ class Core:
                 self._elsewhere(owner, link, page, now)
             elif key not in seen:
                 seen.add(key)
-                self._take(Found(key, address, site, page.hops, page.chain), page.source)
+                self._take(Found(key, link.url, site, page.hops, page.chain), page.source)
             elif counts:
                 self.bench.linked(key)
 

@@ -17,26 +17,36 @@
 
 config=${1:?the configuration} session=${2:?the directory of the session}
 shift 2
-# How your cluster starts the ranks: "mpirun" for Open MPI; this for MPICH. A lost rank ends them all.
-start=${START:-srun --mpi=pmi2 --kill-on-bad-exit=1}
+# How your cluster starts the ranks: the mpirun of your MPI, which knows Slurm's nodes by itself; or
+# srun with --kill-on-bad-exit=1, so that a lost rank ends them all, as mpirun does.
+start=${START:-mpirun}
 python=${PYTHON:-python3}
-most=${MOST:-100} # requeues; each is a run of the session
+lives=${LIVES:-3} # how often a job takes a crawl up again whose ranks were lost
+pause_s=${PAUSE_S:-10}
 
-# As a child, so that this script hears the signal; srun and mpirun pass it on to the ranks.
-trap 'kill -USR1 "$crawl"' USR1
-# shellcheck disable=SC2086  # $start and $python may be several words
-$start $python -m crawler crawl "$config" --session "$session" --resume "$@" &
-crawl=$!
-wait "$crawl"
-while kill -0 "$crawl" 2>/dev/null; do # the signal has ended the wait, not the crawl
+stopping=0
+trap 'stopping=1; kill -USR1 "$crawl" 2>/dev/null' USR1
+while true; do
+    # As a child, so that this script hears the signal; srun and mpirun pass it on to the ranks.
+    # shellcheck disable=SC2086  # $start and $python may be several words
+    $start $python -m crawler crawl "$config" --session "$session" --resume "$@" &
+    crawl=$!
     wait "$crawl"
+    while kill -0 "$crawl" 2>/dev/null; do # the signal has ended the wait, not the crawl
+        wait "$crawl"
+    done
+    wait "$crawl" # bash keeps the exit code
+    code=$?
+    # It has ended itself: complete, misused, stopped.
+    if [[ $code == 0 || $code == 2 || $code == 75 ]]; then break; fi
+    echo "the crawl was lost (exit code $code)" >&2
+    # Also by the signal, if it comes before the ranks listen. Nothing is lost by that.
+    if ((stopping || lives-- == 0)); then break; fi
+    sleep "$pause_s"
 done
-wait "$crawl" # bash keeps the exit code
-code=$?
 
-# 75: stopped, to be resumed. Above 128, or 9: ranks were killed, as by the signal if it comes before
-# they listen; nothing is lost by that. The job keeps its number, so jobs that depend on it wait on.
-if [[ $code == 75 ]] || ((code > 128 || code == 9)) && ((${SLURM_RESTART_COUNT:-0} < most)); then
+# Stopped, to be resumed. The job keeps its number, so that jobs that depend on it wait on.
+if [[ $code == 75 ]] || ((stopping && code != 0 && code != 2)); then
     scontrol requeue "$SLURM_JOB_ID"
 fi
 exit "$code"

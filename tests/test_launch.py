@@ -167,6 +167,28 @@ def test_mpirun_crawls_the_hosts_of_a_file(tmp_path: Path) -> None:
 # --- Slurm
 
 
+@pytest.mark.parametrize(("codes", "starts"), [([0], 1), ([2], 1), ([137, 0], 2), ([1] * 9, 4)])
+def test_a_job_takes_a_lost_crawl_up_again(tmp_path: Path, codes: list[int], starts: int) -> None:
+    start = tmp_path / "start"
+    start.write_text(
+        f'#!/bin/bash\necho >> "$0.d"\ncodes=({" ".join(map(str, codes))})\n'
+        'exit "${codes[$(wc -l < "$0.d") - 1]}"\n'
+    )
+    start.chmod(0o755)
+    done = subprocess.run(
+        [LAUNCH / "slurm.sh", "c.toml", "s"],
+        env=os.environ | {"START": str(start), "PAUSE_S": "0"},
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == codes[starts - 1]
+    assert (tmp_path / "start.d").read_text().count("\n") == starts
+    assert done.stderr.count("the crawl was lost") == sum(
+        code > 2 or code == 1 for code in codes[:starts]
+    )
+
+
 SLURM = Path(os.environ.get("ABC_SLURM") or ROOT.parent / "shared" / "slurm")
 NODES = 2
 
@@ -250,8 +272,8 @@ def test_a_job_hits_its_time_limit_is_requeued_resumes_and_ends(
     assert int(ended["Restarts"]) >= 1, output
     measures = metrics_of(tmp_path / "s")
     assert measures["complete"]
-    # A job that is signalled while its ranks start, as on a busy machine, makes no run.
-    assert 2 <= measures["runs"] <= int(ended["Restarts"]) + 1
+    # On a busy machine a run may be lost while it starts, to the signal or to Slurm itself.
+    assert measures["runs"] >= 2
     rows = page_rows(tmp_path / "s")
     assert {row["url"] for row in rows if row["status"] == 200} == web.reachable
     assert sorted(row["url"] for row in rows if row["status"] is not None) == sorted(web.requests)
