@@ -80,7 +80,7 @@ def replay_module() -> ModuleType:
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.replay": module}):  # type: ignore[dict-item]
+    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.replay": module}):
         spec.loader.exec_module(module)
     return module
 

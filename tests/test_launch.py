@@ -211,7 +211,7 @@ def slurm(tmp_path_factory: pytest.TempPathFactory) -> Iterator[dict[str, str]]:
     }
     # To a file: the daemons keep what they are given.
     with (root / "up.log").open("w") as log:
-        up = [SLURM / "slurm-up.sh", str(NODES), "2"]
+        up = [str(SLURM / "slurm-up.sh"), str(NODES), "2"]
         subprocess.run(["bash", *up], check=True, env=environment, stdout=log, stderr=log)
     yield environment
     subprocess.run(["bash", SLURM / "slurm-down.sh"], check=False, env=environment)
@@ -289,7 +289,7 @@ def test_a_chain_of_sessions_each_by_the_partition_of_the_one_before(
     with serve(7, 400, 16) as (web, port):
         config = demo_config(tmp_path / "c.toml", web, port)
         small = {"NODES": str(NODES), "RANKS_PER_NODE": "2", "TIME": "5", "PARTITION_TIME": "5"}
-        chain = [LAUNCH / "slurm-chain.sh", str(config), "web", "2"]
+        chain = [str(LAUNCH / "slurm-chain.sh"), str(config), "web", "2"]
         said = subprocess.run(
             chain, cwd=tmp_path, env=slurm | small, check=True, capture_output=True, text=True
         ).stdout
