@@ -181,12 +181,12 @@ _FORMS: Final = {
     "feed": _Form("entry", "link", "updated"),
 }
 _ROOT: Final = re.compile(
-    rb"""(?: \s++ | <\?[^>]*+> | <!--(?:[^-]++|-(?!->))*+-->
-          | <![dD][oO][cC][tT][yY][pP][eE] [^\[>]*+ (?:\[[^\]]*+\][^\[>]*+)*+ > )*+
-        <(?:([\w.-]++):)?+([\w.-]++)""",
+    rb"""(?>(?: \s++ | <\?[^>]*+> | <!--(?>(?:[^-]++|-(?!->))*)-->
+          | <![dD][oO][cC][tT][yY][pP][eE] [^\[>]*+ (?>(?:\[[^\]]*+\][^\[>]*+)*) > )*)
+        <(?>(?:([\w.-]++):)?)([\w.-]++)""",
     re.VERBOSE,
 )
-_CDATA: Final = rb"<!\[CDATA\[((?:[^\]]++|\](?!\]>))*+)"  # without its end
+_CDATA: Final = rb"<!\[CDATA\[((?>(?:[^\]]++|\](?!\]>))*))"  # without its end
 _REFERENCE: Final = re.compile(r"&(?:(amp|lt|gt|quot|apos)|#([0-9]{1,7})|#x([0-9a-fA-F]{1,6}));")
 _PREDEFINED: Final = {"amp": "&", "lt": "<", "gt": ">", "quot": '"', "apos": "'"}
 _ATTRIBUTE: Final = re.compile(rb"""([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)')""")
@@ -198,8 +198,8 @@ def _tags(form: str, prefix: str) -> re.Pattern[bytes]:
     names = [prefix + name for name in (*_FORMS[form][:3], "priority")]
     cdata = _CDATA.replace(b"((", b"(?:(")
     return re.compile(
-        rb"<!--(?:[^-]++|-(?!->))*+(?:-->|\Z)|%b(?:\]\]>|\Z)|"
-        rb"<(/?)(%b)(?=[\s/>])((?:[^<>\"']++|\"[^<\"]*+\"|'[^<']*+')*+)>((?:[^<]++|%b\]\]>)*+)"
+        rb"<!--(?>(?:[^-]++|-(?!->))*)(?:-->|\Z)|%b(?:\]\]>|\Z)|"
+        rb"<(/?)(%b)(?=[\s/>])((?>(?:[^<>\"']++|\"[^<\"]*+\"|'[^<']*+')*))>((?>(?:[^<]++|%b\]\]>)*))"
         % (cdata, "|".join(map(re.escape, names)).encode(), cdata)
     )
 

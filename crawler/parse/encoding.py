@@ -64,14 +64,14 @@ def _charset(text: str) -> str | None:
 
 _MARKUP: Final = re.compile(
     (
-        rf"<(?: !-- (?P<comment>) | meta(?=[\t\n\f\r />]) (?P<meta>{ATTRIBUTES}) (?P<whole>>)?+"
+        rf"<(?: !-- (?P<comment>) | meta(?=[\t\n\f\r />]) (?P<meta>{ATTRIBUTES}) (?P<whole>>)?"
         rf" | /?[a-z][^\t\n\f\r >]*+ {ATTRIBUTES} | [!/?] [^>]*+ )"
     ).encode(),
     re.IGNORECASE | re.VERBOSE,
 )
 _ATTRIBUTE: Final = re.compile(
     rb"""[\t\n\f\r /]*+([^\t\n\f\r />][^\t\n\f\r />=]*+)"""
-    rb"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >]*+)))?+"""
+    rb"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >]*+)))?"""
 )
 _XML: Final = re.compile(rb"<\?xml[^>]*?[\t\n\r ]encoding[\t\n\r ]*=[\t\n\r ]*([\"'])([^\"'>]*)\1")
 

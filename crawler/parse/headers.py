@@ -21,9 +21,11 @@ def link_kinds(rel: str) -> int:
 
 
 # https://www.rfc-editor.org/rfc/rfc8288#appendix-B, which asks for lenient reading
-_LINK: Final = re.compile(r"""[\s,]*+<([^>]*+)>((?:[^,"]++|"(?:[^"\\]|\\.)*+"?+)*+)""", re.DOTALL)
+_LINK: Final = re.compile(
+    r"""[\s,]*+<([^>]*+)>((?>(?:[^,"]++|"(?>(?:[^"\\]|\\.)*)"?+)*))""", re.DOTALL
+)
 _PARAMETER: Final = re.compile(
-    r""";\s*+([^\s=;,"]++)\s*+(?:=\s*+(?:"((?:[^"\\]|\\.)*+)"?+|([^\s;,]*+)))?+""", re.DOTALL
+    r""";\s*+([^\s=;,"]++)\s*+(?:=\s*+(?:"((?>(?:[^"\\]|\\.)*))"?+|([^\s;,]*+)))?""", re.DOTALL
 )
 
 
