@@ -188,10 +188,6 @@ class Watch:
     def _counters(self) -> tuple[Counter[int], ...]:
         return self._urls, self._bytes, self._queries, self._session_ids, self._same
 
-    @property
-    def max_depth(self) -> int:
-        return self._traps.max_depth
-
     def is_full(self, site: str) -> bool:
         """Whether the site has sent all that it may; counted, as it keeps a URL out."""
         limit = self._traps.max_bytes_per_site

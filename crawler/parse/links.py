@@ -17,7 +17,7 @@ _C0_OR_SPACE: Final = "".join(map(chr, range(0x21)))  # what the URL standard st
 _OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 # A reference whose path is plain: (the way up)(segments that start with no dot, nothing to escape).
 _PLAIN: Final = re.compile(
-    r"(?=.)(/|(?>(?:\.\./)*))((?>(?:[\w~-][\w~.-]*+/)*)(?>(?:[\w~-][\w~.-]*+)?))", re.ASCII
+    r"(?=.)(/|(?:\.\./)*)((?:[\w~-][\w~.-]*+/)*(?:[\w~-][\w~.-]*+)?)", re.ASCII
 )
 _ABSOLUTE: Final = ("http://", "https://")
 _SHORT: Final = 512  # characters of an absolute reference that is worth remembering
