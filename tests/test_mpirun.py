@@ -26,7 +26,7 @@ sys.exit(mpi.run(main))
 @pytest.mark.parametrize("ranks", [2, 4])
 def test_on_several_ranks(mpirun: MpiRun, ranks: int) -> None:
     tests = Path(__file__).parent / "mpi"
-    options = ["--with-mpi", "--capture=no", "-p", "no:cacheprovider"]
+    options = ["--with-mpi", "--capture=no", "-p", "no:cacheprovider", "-n", "0"]
     # In the event loop a signal would go unheard; the thread says where a rank hangs, and ends it.
     options += ["--timeout=60", "--timeout-method=thread"]
     done = mpirun(ranks, "-m", "pytest", *options, str(tests))
