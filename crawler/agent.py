@@ -52,6 +52,7 @@ _NOTE_INTERVAL_S = 1.0
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
 _SAMPLES = 500  # of the progress that a rank keeps
 _LAST_BREATH_S = 5.0
+_LOST_BREATH_S = 120.0  # a file server holds the locks of a dead node for a minute or more
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 _PATIENCE_S = 1.0  # launchers and terminals may deliver one signal twice
 _LOOK_S = 1.0  # between two looks for an order to stop
@@ -72,6 +73,10 @@ class Plan:
     basis: str = ""  # of snapshots
     has_snapshots: bool = False
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
+    # After the loss of ranks:
+    lost: int = 0  # how many
+    spent_s: float = 0.0  # of max_time
+    stopped: str = ""  # what is to end the crawl at once, as it had begun to before
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -92,10 +97,13 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     return Plan(settings, directory, seeds, basis=basis, replicated=replicated)
 
 
-def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
+def prepare_again(
+    directory: Path, settings: config.Config, ranks: int, patience_s: float = _LAST_BREATH_S
+) -> Plan:
     """The same for a further run of a session, with the settings that it is to have from now on.
 
-    Raises UserError also for settings that can't change in a session, and while it is crawled.
+    `patience_s`: for the ranks of the run before to be gone. Raises UserError also for settings
+    that can't change in a session, and while it is crawled.
     """
     info = session.load(directory)
     before, now = info.config, settings
@@ -111,7 +119,7 @@ def prepare_again(directory: Path, settings: config.Config, ranks: int) -> Plan:
             f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
             f" {info.last.ranks}, as before"
         )
-    _await_writers(directory)
+    _await_writers(directory, patience_s)
     seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
     parts = _check(settings, seeds, ranks)
     logs = session.log_sizes(directory)
@@ -147,9 +155,9 @@ def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
     return f"{ranks} {xxh3_64_hexdigest(content)} {xxh3_64_hexdigest(' '.join(parts).encode())}"
 
 
-def _await_writers(directory: Path) -> None:
+def _await_writers(directory: Path, patience_s: float) -> None:
     """After a kill, a rank may live for a moment longer than its mpirun."""
-    deadline = time.monotonic() + _LAST_BREATH_S
+    deadline = time.monotonic() + patience_s
     while alive := [path for path in session.log_files(directory) if session.is_open(path)]:
         if time.monotonic() > deadline:
             raise UserError(
@@ -221,11 +229,51 @@ class Ending:
 async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
     """Run one session on all ranks; how it ended, on all.
 
+    When ranks are lost, and the MPI can do without, the others go on in a further run of the
+    session: they replay the logs, also those of the lost, as a resume by fewer ranks does.
+
     `reachable`: see report.write_counters; rank 0's counts.
     """
-    transport = await mpi.start()
-    scores = await _earlier_scores(plan)
-    agent = _Agent(plan, transport, scores)
+    began, ranks, stopped = time.monotonic(), mpi.SIZE, ""
+    lost = False
+    while True:
+        agent = None
+        try:
+            if lost:
+                plan = await _plan_again(plan, ranks, time.monotonic() - began, stopped)
+            transport = await mpi.start()
+            agent = _Agent(plan, transport, await _earlier_scores(plan))
+            return await _crawl_once(agent, plan, reachable)
+        except mpi.LostRankError:
+            lost = True
+            if agent is not None:
+                stopped = agent.abandon()
+
+
+async def _plan_again(plan: Plan, ranks: int, spent_s: float, stopped: str) -> Plan:
+    """What those agree on who are left of so many ranks. `stopped`: see Plan; here, at one rank."""
+    mpi.survive()
+    stopped = next(filter(None, await mpi.alltoall([stopped] * mpi.SIZE)), "")
+    settings, lost = plan.settings, ranks - mpi.SIZE
+    if settings.session.mode != "exchange":
+        words = f"a rank is lost; session.mode = {settings.session.mode!r} can't do without:"
+        words += f" resume {plan.directory} on {ranks} ranks\n"
+        mpi.abort(EXIT_STOPPED, words if mpi.RANK == 0 else "")
+    again = None
+    if mpi.RANK == 0:
+        if session.load(plan.directory).last.ended is None:
+            session.finish(plan.directory, False, "lost rank")
+        again = prepare_again(plan.directory, settings, mpi.SIZE, _LOST_BREATH_S)
+        again = replace(again, lost=lost, spent_s=spent_s, stopped=stopped)
+    again = await mpi.bcast(again)
+    assert again is not None
+    return again
+
+
+async def _crawl_once(
+    agent: "_Agent", plan: Plan, reachable: Collection[int] | None = None
+) -> Ending:
+    """A run of the session."""
     everybody = await mpi.gather(await agent.run())
     endings = [one for _, one, _ in everybody]
     ending = await mpi.bcast(  # only rank 0's counts
@@ -281,6 +329,19 @@ def _prepare_process() -> None:
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
+
+
+def _stop_at_once(number: signal.Signals) -> None:
+    _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
+    words = "stopped at once; nothing is lost: resume the session\n"
+    mpi.abort(EXIT_STOPPED, words if mpi.RANK == 0 else "")
+
+
+def _is_loss(error: BaseException) -> bool:
+    """Whether this is the loss of a rank, and nothing else besides."""
+    if isinstance(error, BaseExceptionGroup):
+        return all(map(_is_loss, error.exceptions))
+    return isinstance(error, mpi.LostRankError)
 
 
 class _Agent:
@@ -357,14 +418,19 @@ class _Agent:
             loop.add_signal_handler(number, self._signalled, number)
         timer = None
         if self._settings.session.max_time:
-            timer = loop.call_later(self._settings.session.max_time, self._stop, "max_time")
+            left = max(0.0, self._settings.session.max_time - self._plan.spent_s)
+            timer = loop.call_later(left, self._stop, "max_time")
         about = {"pid": os.getpid(), "host": socket.gethostname()}
         _LOG.info("started", extra={"about": about})
+        if self._plan.lost and self._transport.rank == 0:
+            _LOG.warning("%d ranks are lost, %d go on", self._plan.lost, self._transport.size)
         try:
             await self._crawl()
             self._store.close()
             await self._transport.close()
-        except BaseException:
+        except BaseException as error:
+            if _is_loss(error):
+                raise mpi.LostRankError from None
             _LOG.exception("failed")
             raise
         finally:
@@ -376,6 +442,19 @@ class _Agent:
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
         return counters, ending, self._log.take_warnings()
+
+    def abandon(self) -> str:
+        """Leave after the loss of a rank: what is under way is dropped, what is stored stays. What
+        had begun to stop the crawl."""
+        _LOG.info("a rank is lost")
+        self._transport.abandon()
+        self._store.close()
+        self._log.close()
+        self._spill.close()
+        for number in _STOP_SIGNALS:  # until the next agent takes them
+            asyncio.get_running_loop().add_signal_handler(number, _stop_at_once, number)
+        gc.unfreeze()  # this agent is garbage now
+        return self._stopped
 
     def close(self) -> None:
         self._spill.close()
@@ -448,6 +527,8 @@ class _Agent:
                     self._replay.admit(reader, self._scope, self._wire, self._alarm, clock)
                 )
             core.start(self._seeds, clock.now(), self._replicated)
+            if self._plan.stopped:
+                self._stop(self._plan.stopped)
             asks, parses = [group.create_task(one) for one in asking], group.create_task(parsing)
             tasks = [*asks, parses, *map(group.create_task, others)]
             tasks.append(group.create_task(self._stop_stage(asks, to_parse, parses)))
@@ -517,9 +598,7 @@ class _Agent:
             return
         late = self._clock.now() - self._stopped_at > _PATIENCE_S
         if self._stopped and late and number != signal.SIGUSR1:
-            _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
-            words = "stopped at once; nothing is lost: resume the session\n"
-            mpi.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
+            _stop_at_once(number)
         self._stop(number.name)
 
     async def _stop_stage(

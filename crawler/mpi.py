@@ -10,6 +10,10 @@ what a receiver has to hold, which Isend with its buffers would not. The receive
 Improbe. To spare an idle rank from looking all the time, the sender rings: it sends a datagram to
 a socket on the receiver's event loop. A datagram carries nothing and proves nothing: a lost one
 costs at most `_IDLE_POLL_S` of latency, a forged one a look in vain.
+
+Where the MPI can go on without a rank that has died (ULFM, "user-level failure mitigation", chapter
+"Process Fault Tolerance" of its specification), any call here may raise LostRankError. Every rank
+that is left then calls `abandon` of its transport, and `survive`. Elsewhere the MPI ends the job.
 """
 
 import asyncio
@@ -44,8 +48,9 @@ except (ImportError, RuntimeError) as _error:
 T = TypeVar("T")
 
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # number of ranks, by the mpirun of MPICH, Open MPI
-RANK: Final = MPI.COMM_WORLD.rank
-SIZE: Final = MPI.COMM_WORLD.size
+_world: MPI.Intracomm = MPI.COMM_WORLD  # those that are left of it
+RANK: int = _world.rank  # both change when ranks are lost
+SIZE: int = _world.size
 
 if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
     # Going on, each process would crawl everything.
@@ -53,6 +58,8 @@ if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
         "MPI: mpirun started several processes, but each finds itself alone; use the mpirun of"
         f" this Python's MPI library, {MPI.get_vendor()[0]}"
     )
+
+_LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
 
 _MESSAGE, _BCAST, _GATHER, _ALL = range(4)  # tags
 
@@ -69,6 +76,24 @@ _LOOPBACK = "127.0.0.1"
 _SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B  # of Linux; elsewhere all ranks share a host
 _LAST_WORDS_S = 0.3  # for the launcher to pass on what an aborting rank has said
 _MEETING_POLL_S = 0.02  # longest while ranks wait for each other outside of a crawl
+
+
+class LostRankError(Exception):
+    """A rank has died, and the others can go on."""
+
+
+class _LossTold:
+    """Turns what MPI says of a dead rank into a LostRankError."""
+
+    def __enter__(self) -> None:
+        pass
+
+    def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
+        if isinstance(error, MPI.Exception) and error.Get_error_class() in _LOSSES:
+            raise LostRankError from error
+
+
+_loss_told = _LossTold()
 
 
 @dataclass(slots=True)
@@ -180,16 +205,31 @@ class MpiTransport:
             self._inbox.clear()
         # No one may stop taking messages, still less enter Finalize, while another rank waits
         # for its own to be taken.
-        barrier = self._comm.Ibarrier()
-        while not barrier.Test() or self._active:
-            await self.wait(_BUSY_POLL_S)
-            self._inbox.clear()
-        self._loop.remove_reader(self._bell.fileno())
-        self._bell.close()
+        with _loss_told:
+            barrier = self._comm.Ibarrier()
+            while not barrier.Test() or self._active:
+                await self.wait(_BUSY_POLL_S)
+                self._inbox.clear()
+        self._silence()
         self._comm.Free()
+
+    def abandon(self) -> None:
+        """Leave after the loss of a rank, and let all others know. What is under way is lost."""
+        self._comm.Revoke()
+        self._silence()
+        _abandoned.append(self)
+
+    def _silence(self) -> None:
+        if self._bell.fileno() >= 0:
+            self._loop.remove_reader(self._bell.fileno())
+            self._bell.close()
 
     def _progress(self) -> bool:
         """Take in what has come, let go what was taken; whether there is anything of either."""
+        with _loss_told:
+            return self._progressed()
+
+    def _progressed(self) -> bool:
         for _ in range(_BURST):
             message = self._comm.Improbe(MPI.ANY_SOURCE, _MESSAGE, self._status)
             if message is None:
@@ -218,7 +258,8 @@ class MpiTransport:
         started = False
         while peer.queue and len(peer.leaving) < peer.window:
             message = peer.queue.popleft()
-            request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
+            with _loss_told:
+                request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
             peer.leaving.append((request, message))
             started = True
         if started:
@@ -281,41 +322,61 @@ def meeting_address(mine: Sequence[IPv4Interface], theirs: Sequence[IPv4Interfac
     return str((near or others or [IPv4Address(_LOOPBACK)])[0])
 
 
+_abandoned: Final[list[MpiTransport]] = []  # MPI may still look at their buffers
+
+
 # Set-up and end. Every rank calls these in the same order. While one rank works for minutes before
 # it comes, the others wait at a percent of a core or less.
 
 
 async def start() -> MpiTransport:
     """A transport between all ranks, for one crawl."""
-    await _until(MPI.COMM_WORLD.Ibarrier().Test)  # so that the constructor blocks only shortly
-    return MpiTransport(MPI.COMM_WORLD)
+    with _loss_told:
+        await _until(_world.Ibarrier().Test)  # so that the constructor blocks only shortly
+        return MpiTransport(_world)
 
 
 async def bcast(value: T) -> T:
     """Rank 0's value, on every rank. It is pickled."""
-    if RANK != 0:
-        value = await _take(0, _BCAST)
+    with _loss_told:
+        if RANK != 0:
+            value = await _take(0, _BCAST)
+            return value
+        requests = [_world.isend(value, rank, _BCAST) for rank in range(1, SIZE)]
+        await _until(lambda: MPI.Request.Testall(requests))
         return value
-    requests = [MPI.COMM_WORLD.isend(value, rank, _BCAST) for rank in range(1, SIZE)]
-    await _until(lambda: MPI.Request.Testall(requests))
-    return value
 
 
 async def gather(value: T) -> list[T]:
     """On rank 0 the values of all ranks, in their order; elsewhere an empty list. Pickled."""
-    if RANK == 0:
-        return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
-    await _until(MPI.COMM_WORLD.isend(value, 0, _GATHER).Test)
-    return []
+    with _loss_told:
+        if RANK == 0:
+            return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
+        await _until(_world.isend(value, 0, _GATHER).Test)
+        return []
 
 
 async def alltoall(values: Sequence[T]) -> list[T]:
     """Give the value at each index to that rank; what the ranks have given to this one. Pickled."""
-    peers = [rank for rank in range(SIZE) if rank != RANK]
-    requests = [MPI.COMM_WORLD.isend(values[rank], rank, _ALL) for rank in peers]
-    received = [values[RANK] if rank == RANK else await _take(rank, _ALL) for rank in range(SIZE)]
-    await _until(lambda: MPI.Request.Testall(requests))
-    return received
+    with _loss_told:
+        peers = [rank for rank in range(SIZE) if rank != RANK]
+        requests = [_world.isend(values[rank], rank, _ALL) for rank in peers]
+        received = [
+            values[RANK] if rank == RANK else await _take(rank, _ALL) for rank in range(SIZE)
+        ]
+        await _until(lambda: MPI.Request.Testall(requests))
+        return received
+
+
+def survive() -> None:
+    """Go on without the ranks that were lost, once all others have come here; it waits for them.
+
+    `RANK` and `SIZE` change: who is left is counted through, in the old order.
+    """
+    global _world, RANK, SIZE  # noqa: PLW0603 - as MPI itself has one world
+    _world.Revoke()  # so that no one waits there for a rank that is here
+    _world = MPI.Intracomm(_world.Shrink())
+    RANK, SIZE = _world.rank, _world.size
 
 
 def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
@@ -327,7 +388,7 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
     async def together() -> int:
         code = await main()
-        await _until(MPI.COMM_WORLD.Ibarrier().Test)
+        await _until(_world.Ibarrier().Test)
         return code
 
     try:
@@ -352,7 +413,7 @@ def abort(code: int, message: str) -> NoReturn:
 
 
 async def _take(source: int, tag: int) -> Any:
-    message = await _until(lambda: MPI.COMM_WORLD.improbe(source, tag))
+    message = await _until(lambda: _world.improbe(source, tag))
     assert message is not None
     request = message.irecv()
     await _until(request.get_status)

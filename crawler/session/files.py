@@ -58,11 +58,13 @@ class AppendFile:
         os.fsync(self._fd)
 
     def close(self) -> None:
-        """Sync, then close."""
-        try:
-            os.fsync(self._fd)
-        finally:
-            os.close(self._fd)
+        """Sync, then close. A second time nothing happens."""
+        fd, self._fd = self._fd, -1
+        if fd >= 0:
+            try:
+                os.fsync(fd)
+            finally:
+                os.close(fd)
 
 
 def is_no_room(error: OSError) -> bool:
