@@ -326,7 +326,7 @@ def _one_line(value: object) -> str:
 
 def _table(outcomes: list[dict[str, Any]]) -> str:
     names = ["mode", "scheme", "procs", "pages", "coverage", "overlap", "quality"]
-    names += ["communication_overhead", "messages"]
+    names += ["communication_overhead", "messages_page_part"]
     lines = ["  ".join(f"{name:>{max(9, len(name))}}" for name in names)]
     for outcome in outcomes:
         cells = [

@@ -111,13 +111,12 @@ def quality(
     """
     ranks = np.empty(len(importance), np.int64)
     ranks[np.argsort(-importance, kind="stable")] = np.arange(len(importance))
-    values: list[float | None] = []
-    for number in after:
-        first = fetched[:number]
-        wanted = min(number, len(importance))
-        among = int((ranks[first[first >= 0]] < wanted).sum())
-        values.append(among / wanted if wanted else None)
-    return values
+    real = np.flatnonzero(fetched >= 0)
+    # From this N on a page is among both: the first N fetched and the N most important.
+    both = np.sort(np.maximum(real, ranks[fetched[real]]))
+    among = np.searchsorted(both, after).tolist()
+    wanted = [min(number, len(importance)) for number in after]
+    return [a / b if b else None for a, b in zip(among, wanted, strict=True)]
 
 
 class Point(NamedTuple):

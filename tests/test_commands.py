@@ -172,7 +172,7 @@ def test_simulate_crawls_a_graph(said: Any, tmp_path: Path) -> None:
     for one in outcomes:
         assert (one["mode"], one["scheme"]) == ("exchange", "site-hash")
         assert (one["coverage"], one["overlap"], one["pages"]) == (1.0, 0.0, ring)
-        assert (one["messages"] > 0) == (one["procs"] > 1)
+        assert (one["messages_page_part"] > 0) == (one["procs"] > 1)
     assert json.loads((tmp_path / "out" / "simulate.json").read_text()) == outcomes
     assert "coverage" in said(*words)
 

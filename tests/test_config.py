@@ -124,6 +124,7 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ("scope.hosts=a.example", ["scope.hosts = 'a.example'"]),
         # impossible values
         ("fetch.concurrency=0", ["fetch.concurrency = 0", "greater than or equal to 1"]),
+        ("exchange.batch_pages=0", ["exchange.batch_pages = 0", "greater than or equal to 1"]),
         ("politeness.delay_s=-1", ["politeness.delay_s = -1", "greater than or equal to 0"]),
         ("politeness.delay_s=nan", ["politeness.delay_s = nan"]),
         ("dns.timeout_s=0", ["dns.timeout_s = 0", "greater than 0"]),

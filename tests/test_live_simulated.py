@@ -1,14 +1,16 @@
 """A served web crawled over MPI, and the same crawl simulated: the same decisions, so the same."""
 
-from collections import defaultdict
+import json
+from collections import Counter, defaultdict
 from collections.abc import Iterator, Sequence
+from operator import itemgetter
 from pathlib import Path
 
 import pytest
 from conftest import MpiRun
 from crawls import crawl_here, demo_config, metrics_of, page_rows, sets
 
-from crawler import config, session
+from crawler import config, session, url
 from crawler.demoweb import DemoWeb, serve
 from crawler.ownership import make_scheme
 from crawler.simulate import Simulation, Web, load_web
@@ -57,7 +59,8 @@ def test_a_live_crawl_is_as_simulated(
 def test_a_cross_over_that_is_stopped_has_about_the_overlap_of_the_simulated_one(
     tmp_path: Path, mpirun: MpiRun, served: tuple[DemoWeb, int, Web]
 ) -> None:
-    """After as many pages as the web has. To the end, each rank would have nearly all of them."""
+    """After as many pages as the web has. How many two ranks both have depends on which is faster:
+    two dozen live crawls covered 0.82 to 0.86 of the web, simulated ones 0.84 to 0.88."""
     site, port, web = served
     file, directory = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
     options = ["session.mode=cross-over", f"session.max_pages={len(web)}"]
@@ -65,10 +68,14 @@ def test_a_cross_over_that_is_stopped_has_about_the_overlap_of_the_simulated_one
     done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), *words)
     assert done.returncode == 0, done.stderr
     simulation = simulated(web, file, *options)
-    measures = metrics_of(directory)
-    assert measures["pages"] + measures["by_error"].get("robots-denied", 0) >= simulation.pages
     assert simulation.pages == len(web)
-    assert measures["overlap"] == pytest.approx(len(web) / simulation.different - 1, abs=0.5)
+    # URLs that robots.txt denies are no pages to a live crawl's limit.
+    rows = sorted(page_rows(directory), key=itemgetter("time"))[: len(web)]
+    different = len({row["url"] for row in rows})
+    assert len(rows) == len(web)
+    size = len(web)
+    assert different / size == pytest.approx(simulation.different / size, abs=0.08)
+    assert size / different == pytest.approx(size / simulation.different, abs=0.12)
 
 
 def test_what_is_to_be_replicated_must_come_from_somewhere(tmp_path: Path) -> None:
@@ -106,6 +113,31 @@ def test_popular_urls_of_the_previous_session_are_sent_by_nobody(
             urls = [row["url"] for row in page_rows(directory) if row["rank"] == rank]
             assert sorted(urls) == sorted(web.url(page) for page in pages)
     assert sent[1] < sent[0]
+
+
+@pytest.mark.slow
+def test_popular_urls_out_of_scope_are_fetched_by_nobody(
+    tmp_path: Path, mpirun: MpiRun, served: tuple[DemoWeb, int, Web]
+) -> None:
+    """The previous session knew one site more, with popular pages."""
+    site, port, _ = served
+    file, directory = demo_config(tmp_path / "c.toml", site, port), tmp_path / "s"
+    assert crawl_here(tmp_path / "before", str(file)).returncode == 0
+    popular = Counter(map(url.authority, session.most_linked(tmp_path / "before", 50)))
+    seeds = set(map(url.authority, site.seeds))
+    left_out = next(name for name, _ in popular.most_common() if name not in seeds)
+    known = [host for host in site.hosts if left_out != f"http://{host}"]
+    options = [f"scope.hosts={json.dumps(known)}", f'session.previous="{tmp_path / "before"}"']
+    words = ("--session", str(directory), *sets(*options, "exchange.replicated=50"))
+    done = mpirun(RANKS, "-m", "crawler", "crawl", str(file), *words)
+    assert done.returncode == 0, done.stderr
+    assert sum(url.authority(u) == left_out for u in session.replicated(directory)) > 0
+    fetched = [row["url"] for row in page_rows(directory)]
+    assert len(fetched) == len(set(fetched))
+    assert left_out not in map(url.authority, fetched)
+    alone = crawl_here(tmp_path / "alone", str(file), *sets(options[0]))
+    assert alone.returncode == 0, alone.stderr
+    assert set(fetched) >= {row["url"] for row in page_rows(tmp_path / "alone")}
 
 
 def simulated(web: Web, file: Path, *options: str, popular: Sequence[str] = ()) -> Simulation:

@@ -273,7 +273,7 @@ def test_the_same_seed_gives_the_same_crawl() -> None:
 
 def measured(simulation: Simulation, seeds: Iterable[int]) -> Outcome:
     experiment = Experiment(simulation.settings, len(simulation.cores), 1, 0)
-    return measure(simulation, experiment, len(simulation.web.reachable(seeds)))
+    return measure(simulation, experiment, simulation.web.reachable(seeds))
 
 
 def toy(links: list[tuple[int, int]], *overrides: str) -> Simulation:
@@ -290,13 +290,13 @@ def toy(links: list[tuple[int, int]], *overrides: str) -> Simulation:
 def test_the_toy_sends_what_its_nets_say() -> None:
     simulation = toy(TOY)
     outcome = measured(simulation, range(7))
-    assert outcome.messages == 4  # pages 1 (to two ranks), 3 and 5
+    assert outcome.messages_page_part == 4  # pages 1 (to two ranks), 3 and 5
     assert outcome.messages_site_part == 4  # as many: each page is a site
     assert outcome.inter_part_urls == 5  # 3 and 4 from rank 0; 4 and 6 from rank 1; 2 from rank 2
     assert outcome.inter_part_links == 5
     backwards = measured(toy([(target, source) for source, target in TOY]), range(7))
     assert backwards.inter_part_urls == 4  # its target nets are the toy's source nets
-    assert backwards.messages == 5
+    assert backwards.messages_page_part == 5
 
 
 def test_what_each_memory_sends_of_a_url_that_three_pages_link_to() -> None:
@@ -343,6 +343,21 @@ def test_quality_is_the_share_of_the_most_linked_pages() -> None:
     assert outcome.coverage == pytest.approx(2 / 4)  # 0, 4, 1 and 3 can be reached
 
 
+def test_a_simulated_crawl_is_measured_by_pagerank_too_and_over_time() -> None:
+    """Page 4 has the most back-links, then 3; it hands all that it has to 1, which has most."""
+    urls = [f"http://a.example/{number}" for number in range(5)]
+    web = Web(urls, np.array([(0, 4), (1, 4), (2, 4), (1, 3), (2, 3), (4, 1)]))
+    simulation = Simulation(web, settings("session.max_pages=2"), SiteHash(1), 1)
+    simulation.run([4])
+    assert simulation.fetched == [[4, 1]]
+    outcome = measured(simulation, [4])
+    assert (outcome.quality, outcome.quality_pagerank) == (0.5, 1.0)
+    one, two = outcome.series
+    assert (one["pages"], one["quality"], one["quality_pagerank"]) == (1, 1.0, 0.0)
+    assert (two["pages"], two["quality"], two["quality_pagerank"]) == (2, 0.5, 1.0)
+    assert (one["coverage"], two["coverage"]) == (1 / 3, 2 / 3)  # of 4, 1 and 3
+
+
 def test_experiments_run_each_number_of_processes_as_often_as_asked() -> None:
     web, _ = random_web(random.Random(7))
     modes = [settings(f"session.mode={mode}") for mode in ("exchange", "firewall")]
@@ -357,6 +372,7 @@ def test_experiments_run_each_number_of_processes_as_often_as_asked() -> None:
         assert one.overlap == 0
         assert one.coverage == 1 or (one.mode == "firewall" and one.dropped_links)
         assert one.inter_part_urls == 0 or (one.procs == 3 and one.mode == "exchange")
+        assert one.series[-1]["pages"] == one.pages
 
 
 def test_experiments_side_by_side_give_what_they_give_one_by_one(

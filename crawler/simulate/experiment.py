@@ -12,10 +12,10 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from crawler import config
+from crawler import config, measures
 from crawler.ownership import make_scheme, replicated_urls
 from crawler.simulate.shell import Simulation
-from crawler.simulate.web import Web
+from crawler.simulate.web import Pages, Web
 
 _MOST_PAGES = 4  # times as many as can be reached: an overlap of 3
 _WORTH_A_PROCESS = 200_000  # links to follow; to start a Python and hand it the web takes a second
@@ -33,7 +33,9 @@ class Experiment:
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The measures of a simulated crawl; names and definitions as in metrics.json."""
+    """The measures of a simulated crawl; names and definitions as in metrics.json.
+
+    But `batches` that were sent, and `virtual_seconds` from the start to the end."""
 
     mode: str
     scheme: str
@@ -42,18 +44,20 @@ class Outcome:
     repeat: int
     pages: int
     unique_pages: int
-    coverage: float
-    overlap: float
-    quality: float
+    coverage: float | None
+    overlap: float | None
+    quality: float | None  # by back-links
+    quality_pagerank: float | None
     communication_overhead: float
     inter_part_urls: int
     inter_part_links: int
     dropped_links: int
     inter_part_pages: int
-    messages: int  # (page, other rank) pairs, as messages_page_part
+    messages_page_part: int
     messages_site_part: int
     batches: int
     virtual_seconds: float
+    series: list[dict[str, float | None]]  # the fields of measures.Point
 
 
 def plan(
@@ -107,12 +111,17 @@ def conduct(web: Web, experiment: Experiment) -> Outcome:
     seeds = chooser.sample(range(len(web)), min(len(web), experiment.seeds * ranks))
     scheme = make_scheme(experiment.settings.assignment, ranks)
     popular = _popular(web, experiment.settings, replicated_urls(scheme))
-    reachable = len(web.reachable([*seeds, *popular]))
+    reachable = web.reachable([*seeds, *popular])
     simulation = Simulation(
         web, experiment.settings, scheme, ranks, seed=experiment.repeat, encoded=False
     )
     with _no_cycles():
-        simulation.run(seeds, replicated=popular, enough=reachable, most=_MOST_PAGES * reachable)
+        simulation.run(
+            seeds,
+            replicated=popular,
+            enough=len(reachable),
+            most=_MOST_PAGES * len(reachable),
+        )
     return measure(simulation, experiment, reachable)
 
 
@@ -136,36 +145,44 @@ def _no_cycles() -> Iterator[None]:
         gc.enable()
 
 
-def measure(simulation: Simulation, experiment: Experiment, reachable: int) -> Outcome:
+def measure(simulation: Simulation, experiment: Experiment, reachable: Pages) -> Outcome:
     """The measures of a finished simulation (Cho and Garcia-Molina 2002, section 4).
 
-    Overlap (N-I)/I and coverage I/U, with N pages fetched, I different ones, U reachable from the
-    seeds; quality |A_N n P_N|/|P_N| with P_N the N most linked-to pages of the web; communication
-    overhead as URLs exchanged per page fetched.
+    Coverage is about the pages that can be reached from the seeds; what matters is said by the
+    whole web.
     """
-    pages = sum(map(len, simulation.fetched))
-    unique = np.unique(np.concatenate([np.array(one, np.int64) for one in simulation.fetched]))
-    important = simulation.web.most_linked[: len(unique)]
+    order = np.array(simulation.order)
     traffic = [core.traffic for core in simulation.cores]
     urls = sum(one.inter_part_urls for one in traffic)
+    points = measures.series(
+        order.astype(np.uint64),
+        np.ones(len(order), bool),
+        np.array(simulation.times),
+        np.array(simulation.progress),
+        simulation.web.reference,
+        reachable.astype(np.uint64),
+    )
+    last = points[-1]
     return Outcome(
         mode=experiment.settings.session.mode,
         scheme=experiment.settings.assignment.scheme,
         procs=experiment.procs,
         seeds=experiment.seeds,
         repeat=experiment.repeat,
-        pages=pages,
-        unique_pages=len(unique),
-        coverage=len(unique) / reachable,
-        overlap=(pages - len(unique)) / len(unique),
-        quality=len(np.intersect1d(unique, important, assume_unique=True)) / len(important),
-        communication_overhead=urls / pages,
+        pages=len(order),
+        unique_pages=simulation.different,
+        coverage=last.coverage,
+        overlap=last.overlap,
+        quality=last.quality,
+        quality_pagerank=last.quality_pagerank,
+        communication_overhead=urls / len(order),
         inter_part_urls=urls,
         inter_part_links=sum(one.inter_part_links for one in traffic),
         dropped_links=sum(one.dropped_links for one in traffic),
         inter_part_pages=sum(one.inter_part_pages for one in traffic),
-        messages=sum(one.messages_page_part for one in traffic),
+        messages_page_part=sum(one.messages_page_part for one in traffic),
         messages_site_part=len(set().union(*(one.site_part for one in traffic))),
         batches=sum(one.batches_sent for one in traffic),
         virtual_seconds=simulation.now,
+        series=[point._asdict() for point in points],
     )

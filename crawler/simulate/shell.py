@@ -1,6 +1,7 @@
 """One crawl of a known web."""
 
 import random
+from array import array
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -10,7 +11,7 @@ from typing import Any
 
 from crawler import config
 from crawler.core import Core
-from crawler.exchange import Message, decode, encode
+from crawler.exchange import Batch, Message, decode, encode
 from crawler.ownership import Ownership, Scheme, place_parts
 from crawler.ports import Failure, Found, Link
 from crawler.scope import Sites
@@ -57,6 +58,9 @@ class Simulation:
         self.fetched: list[list[int]] = [[] for _ in range(ranks)]
         self.pages = 0  # that were fetched, by all ranks
         self.different = 0  # of them
+        self.exchanged = 0  # URLs that have arrived at their owners
+        # What was fetched, one after another: the page, when, and `exchanged` by then.
+        self.order, self.times, self.progress = array("q"), array("d"), array("q")
         sites = Sites("authority")
         rank_of_part = place_parts(scheme, ranks)
         self.cores = [
@@ -185,6 +189,9 @@ class Simulation:
         page = self.web.pages[found.key]
         self.fetched[rank].append(page)
         self.pages += 1
+        self.order.append(page)
+        self.times.append(now)
+        self.progress.append(self.exchanged)
         if not self._had[page]:
             self._had[page] = 1
             self.different += 1
@@ -199,6 +206,8 @@ class Simulation:
         sender, message = about
         if isinstance(message, bytes):
             message = decode(message)
+        if isinstance(message, Batch):
+            self.exchanged += len(message.urls)
         self.cores[rank].received(sender, message, self.now)
 
     def _awake(self, rank: int, _: None) -> None:

@@ -11,6 +11,8 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import url
+from crawler.measures import Reference
+from crawler.order import pagerank
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 
 Pages = NDArray[np.int64]
@@ -89,6 +91,16 @@ class Web:
         places = np.repeat(starts - total + lengths, lengths) + np.arange(total[-1])
         targets: Pages = self.targets[places].astype(np.int64)
         return targets
+
+    @cached_property
+    def reference(self) -> Reference:
+        """What crawls of this web are measured against; the key of a page is its number."""
+        sources = np.repeat(np.arange(len(self)), np.diff(self.offsets))
+        return Reference(
+            np.arange(len(self), dtype=np.uint64),
+            np.bincount(self.targets, minlength=len(self)),
+            pagerank(len(self), sources, self.targets)[0],
+        )
 
     @cached_property
     def most_linked(self) -> Pages:

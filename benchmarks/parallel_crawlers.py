@@ -1,0 +1,294 @@
+"""Figures 4 to 11 of Cho and Garcia-Molina, Parallel Crawlers (WWW 2002), by the simulator.
+
+    python benchmarks/parallel_crawlers.py GRAPH... [--figures 4,5,..] [--procs N,..]
+        [--schemes S,..] [--repeat R] --work DIR --out DIR
+
+GRAPH is a folder of `python -m partition import` or `synthesize`; its name names the graph. A
+scheme is url-hash, site-hash, or a model of `partition build`, whose part vector then stands in
+for the hash. What is made on the way stays in --work: the graphs with a host for each site, for a
+crawl knows a site by its host whatever the graph calls one, and the part vectors. Crawls are
+appended to OUT/parallel-crawlers.jsonl and never repeated; they run side by side, one on each core.
+At the end OUT/parallel-crawlers.md is made anew from all of them; the plots are made by
+`python benchmarks/parallel_plots.py OUT`.
+
+The crawls are as simple as the paper's: each process fetches one page at a time, there is no
+politeness, and all processes are equally fast. Their seeds are pages drawn at random from the
+whole web, so a process has as many as its part happens to hold.
+"""
+
+import argparse
+import json
+import os
+import subprocess
+import sys
+import time
+from collections.abc import Iterator, Sequence
+from concurrent.futures import ProcessPoolExecutor
+from dataclasses import asdict, dataclass, fields
+from itertools import product
+from multiprocessing import get_context
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+from parallel_tables import LOG, SHARES, Crawl, read_crawls, write_tables
+
+from crawler import config, measures, url
+from crawler.ownership import make_scheme
+from crawler.simulate import Simulation, Web, load_web
+
+HASHES: Final = ("url-hash", "site-hash")
+FIGURES: Final = (4, 5, 6, 7, 8, 9, 10, 11)
+EXCHANGES: Final = (0, 1, 2, 5, 10, 20, 50, 100, None)
+SEEDS: Final = 5  # for each process; figures 9 to 11 take those of the most processes throughout
+_ALL_SEEDS: Final = (64, 256, 1024, 4096, 16384)
+_REPLICATED: Final = (0, 10, 100, 1000, 10_000, 100_000, 200_000)
+# The paper's numbers were of 40 million pages; as many for our webs, by their size.
+_REPLICATED_SHARES: Final = (10_000 / 40e6, 100_000 / 40e6, 200_000 / 40e6)
+_MOST_PAGES: Final = 4  # times as many as can be reached: an overlap of 3
+_POINTS: Final = 200  # of the series of figure 6
+_NEVER: Final = 1 << 50
+
+
+@dataclass(frozen=True)
+class Case:
+    """One crawl, but for its graph."""
+
+    figure: int
+    scheme: str
+    procs: int
+    seeds: int  # for all processes together
+    repeat: int  # each draws its own seeds
+    replicated: int = 0  # popular URLs that all know
+    exchanges: int | None = None  # during the crawl; None: as soon as something is found
+
+    @property
+    def mode(self) -> str:
+        if self.figure in (4, 5) or self.exchanges == 0:
+            return "firewall"
+        return "cross-over" if self.figure == 6 else "exchange"
+
+
+_KEY: Final = [field.name for field in fields(Case)]
+
+
+def cases(
+    figure: int, pages: int, schemes: Sequence[str], procs: Sequence[int], repeats: Sequence[int]
+) -> Iterator[Case]:
+    """The crawls of a figure, of a web of so many pages; the first repetition of all comes first.
+
+    Figure 8 is about the largest number of processes. What each of them fetches in figures 9 to 11
+    may be too little for so many exchanges; such crawls are left out.
+    """
+    wholes = [scheme for scheme in schemes if scheme != "url-hash" or figure == 7]
+    for repeat, scheme, ranks in product(repeats, wholes, procs):
+        some = (figure, scheme, ranks)
+        seeds = min(pages, SEEDS * (max(procs) if figure in SHARES else ranks))
+        if figure == 5:
+            for number in _ALL_SEEDS:
+                if number <= pages // 4:
+                    yield Case(*some, number, repeat)
+        elif figure == 8:
+            numbers = {*_REPLICATED, *(round(pages * share) for share in _REPLICATED_SHARES)}
+            for number in sorted(numbers):
+                if number <= pages // 2 and ranks == max(procs):
+                    yield Case(*some, seeds, repeat, replicated=number)
+        elif figure in SHARES:
+            each = pages * SHARES[figure] // ranks
+            for exchanges in EXCHANGES:
+                if exchanges is None or exchanges + 1 <= each / 2:
+                    yield Case(*some, seeds, repeat, exchanges=exchanges)
+        else:
+            yield Case(*some, seeds, repeat)
+
+
+def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
+    """The configuration of a crawl that is to fetch so many pages."""
+    sets = [f"traps.{key}=0" for key in config.Traps.model_fields]
+    sets += ["politeness.delay_s=0", f"politeness.connections_per_site={_NEVER}"]
+    sets += [f"exchange.{key}={_NEVER}" for key in ("batch_bytes", "max_delay_s")]
+    if case.figure in SHARES:
+        sets.append("frontier.order=backlinks")
+    every = 1 if case.exchanges is None else pages // (case.procs * (case.exchanges + 1))
+    sets.append(f"exchange.batch_pages={max(1, every)}")
+    if vector is None:
+        sets.append(f"assignment.scheme={case.scheme}")
+    else:
+        sets += ["assignment.scheme=part-vector", f"assignment.part_vector={vector}"]
+    return config.load(None, sets, {"session": {"mode": case.mode}})
+
+
+def conduct(web: Web, case: Case, vector: Path | None) -> Crawl:
+    """Crawl, and measure when enough has been fetched: all that the seeds reach, or the figure's
+    share of the web."""
+    started = time.process_time()
+    draw = np.random.default_rng(case.repeat).permutation(len(web))
+    seeds = draw[: case.seeds].tolist()  # with more seeds, the same and others
+    popular = web.most_linked[: case.replicated].tolist()
+    reachable = len(web.reachable([*seeds, *popular]))
+    enough = reachable
+    if case.figure in SHARES:
+        enough = min(reachable, round(len(web) * SHARES[case.figure]))
+
+    chosen = settings(case, enough, vector)
+    scheme = make_scheme(chosen.assignment, case.procs)
+    simulation = Simulation(
+        web, chosen, scheme, case.procs, seed=case.repeat, concurrency=1, encoded=False
+    )
+    simulation.run(
+        seeds,
+        replicated=popular,
+        enough=enough if case.figure in SHARES or case.figure == 6 else _NEVER,
+        most=_MOST_PAGES * reachable,
+    )
+    order = np.array(simulation.order)
+    new = np.sort(np.unique(order, return_index=True)[1])  # where a page is met first
+    # Not what was still under way when there was enough.
+    pages = int(new[enough]) if len(new) > enough else len(order)
+    first = order[new[:enough]]
+    points = []  # pages, different ones
+    if case.figure == 6:
+        steps = [-(-step * _MOST_PAGES * reachable // _POINTS) for step in range(_POINTS + 1)]
+        after = [*(step for step in steps if step <= pages), pages]
+        points = list(zip(after, np.searchsorted(new[:enough], after).tolist(), strict=True))
+    links = sum(core.traffic.inter_part_links for core in simulation.cores)
+    loads = [len(one) for one in simulation.fetched]
+    return {
+        "pages": pages,
+        "coverage": measures.coverage(len(first), reachable),
+        "overlap": measures.overlap(pages, len(first)),
+        "quality": measures.quality(first, web.reference.back_links, [enough])[0],
+        "exchanged": simulation.progress[pages - 1] / pages,  # URLs a page
+        "inter_part_links": links / sum(loads),  # the same if each link were sent every time
+        "imbalance": max(loads) / (sum(loads) / len(loads)) - 1,
+        "batches": sum(core.traffic.batches_sent for core in simulation.cores),
+        "points": points,
+        "cpu_s": round(time.process_time() - started, 2),
+    }
+
+
+# --- graphs and part vectors ------------------------------------------------------------------
+
+
+def with_hosts(graph: Path, work: Path) -> Path:
+    """The graph with a host for each of its sites; the directories of its URLs stay."""
+    folder = work / graph.resolve().name
+    if (folder / "links.parquet").exists():
+        return folder
+    folder.mkdir(parents=True, exist_ok=True)
+    pages = pq.read_table(graph / "pages.parquet")
+    sites = pages["site"].combine_chunks().dictionary_encode().indices.to_pylist()
+    ids = pages["id"].to_pylist()
+    texts = pages["url"].to_pylist() if "url" in pages.column_names else [""] * len(ids)
+    urls = [
+        url.normalise(f"http://s{site}.example{_directory(text)}{number}")
+        for site, number, text in zip(sites, ids, texts, strict=True)
+    ]
+    columns = {"id": pages["id"], "url": urls, "site": [url.authority(text) for text in urls]}
+    if "bytes" in pages.column_names:
+        columns["bytes"] = pages["bytes"]
+    pq.write_table(pa.table(columns), folder / "pages.parquet")
+    (folder / "links.parquet").write_bytes((graph / "links.parquet").read_bytes())
+    return folder
+
+
+def _directory(text: str) -> str:
+    path = text.partition("?")[0].partition("//")[2].partition("/")[2]
+    return "/" + path.rpartition("/")[0].strip("/") + "/" if "/" in path else "/"
+
+
+def part_vector(folder: Path, model: str, parts: int) -> Path:
+    """The part vector of a graph, as `partition build` makes it."""
+    path = folder / f"{model}-{parts}.pv"
+    if not path.exists():
+        command = [sys.executable, "-m", "partition", "build", str(folder), "-k", str(parts)]
+        command += ["--model", model, "--out", str(path)]
+        subprocess.run(command, check=True, stdout=subprocess.DEVNULL)
+    return path
+
+
+# --- all of them ------------------------------------------------------------------------------
+
+
+_web_here: Web | None = None  # in a process of the pool
+
+
+def _take_web(folder: Path) -> None:
+    global _web_here  # noqa: PLW0603  set once, when the process starts
+    _web_here = load_web(folder)
+
+
+def _conduct_here(case: Case, vector: Path | None) -> Crawl:
+    assert _web_here is not None
+    return conduct(_web_here, case, vector)
+
+
+def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Crawl]:
+    """The crawls of a graph, in their order."""
+    sites = pq.read_table(folder / "pages.parquet", columns=["site"])["site"]
+    links = pq.read_metadata(folder / "links.parquet").num_rows
+    size = {"pages": len(sites), "sites": len(sites.unique()), "links": links}
+    vectors = [
+        None if one.scheme in HASHES else part_vector(folder, one.scheme, one.procs)
+        for one in planned
+    ]
+    # Fresh processes rather than forks: Arrow's threads don't survive a fork.
+    with ProcessPoolExecutor(
+        workers, get_context("spawn"), initializer=_take_web, initargs=(folder,)
+    ) as pool:
+        results = pool.map(_conduct_here, planned, vectors)
+        for case, result in zip(planned, results, strict=True):
+            yield {"graph": folder.name, "web": size, **asdict(case), **result}
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+    add = parser.add_argument
+    add("graphs", nargs="*", type=Path, metavar="GRAPH", help="none: only tables")
+    add("--figures", type=_numbers, default=FIGURES, metavar="N,..", help="default: 4 to 11")
+    add("--procs", type=_numbers, default=[2, 4, 16, 64], metavar="N,..", help="2,4,16,64")
+    add("--schemes", default="url-hash,site-hash,site-hypergraph,hybrid", metavar="S,..")
+    add("--repeat", type=int, default=1, metavar="R", help="of each crawl (default 1)")
+    add("--work", type=Path, default=Path("parallel-crawlers"), metavar="DIR", help="to be reused")
+    add("--out", type=Path, required=True, metavar="DIR", help="crawls, tables")
+    arguments = parser.parse_args()
+    arguments.out.mkdir(parents=True, exist_ok=True)
+    log = arguments.out / LOG
+    done = {_key(crawl) for crawl in read_crawls(log)}
+    schemes = arguments.schemes.split(",")
+    repeats = range(arguments.repeat)
+    for graph in arguments.graphs:
+        folder = with_hosts(graph, arguments.work)
+        pages = pq.read_metadata(folder / "pages.parquet").num_rows
+        planned = [
+            case
+            for figure in arguments.figures
+            for case in cases(figure, pages, schemes, arguments.procs, repeats)
+            if _key({"graph": folder.name, **asdict(case)}) not in done
+        ]
+        with log.open("a") as file:
+            for crawl in crawls(folder, planned, len(os.sched_getaffinity(0))) if planned else ():
+                file.write(json.dumps(crawl) + "\n")
+                file.flush()
+                print(_line(crawl), file=sys.stderr)
+    write_tables(read_crawls(log), arguments.out)
+
+
+def _numbers(text: str) -> list[int]:
+    return [int(word) for word in text.split(",")]
+
+
+def _key(crawl: Crawl) -> tuple[Any, ...]:
+    return crawl["graph"], *(crawl[name] for name in _KEY)
+
+
+def _line(crawl: Crawl) -> str:
+    said = ["graph", *_KEY, "coverage", "overlap", "quality", "exchanged", "batches", "cpu_s"]
+    values = (crawl[name] for name in said)
+    return " ".join(f"{v:.3f}" if isinstance(v, float) else f"{v}" for v in values)
+
+
+if __name__ == "__main__":
+    main()
