@@ -85,6 +85,7 @@ def measure(directory: Path) -> int:
 async def measure_together(directory: Path) -> int:
     """As agent.crawl, up to where all that waits is in the workbench: from the logs, then from the
     snapshots that are made of it."""
+    gc.set_threshold(50_000, 20, 100)  # as an agent does
     transport = await mpi.start()
     state = await take_up(directory, Wire(transport), None)
     gc.collect()
@@ -123,9 +124,10 @@ async def take_up(directory: Path, wire: Wire, state: State | None) -> State | N
     core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
     await replay.admit(reader, scope, wire, alarm, clock)
     times.append((time.perf_counter(), time.process_time()))
+    await mpi.gather(None)
     await asyncio.sleep(3)  # what others have sent
     receiving.cancel()
-    figures = {"pages": pages, "waiting": core.waiting}
+    figures: dict[str, float] = {"pages": pages, "waiting": core.waiting}
     for name, before, after in zip(("recall", "admit"), times, times[1:], strict=False):
         figures[f"{name}_seconds"] = round(after[0] - before[0], 2)
         figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)

@@ -39,7 +39,7 @@ from crawler.order import BreadthFirst, make_order
 from crawler.ownership import Ownership, Registrar
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, PageRow, Spill
 from crawler.scope import Sites
-from crawler.seen import MemorySeen, UrlSeen, sent_memory
+from crawler.seen import CacheSeen, MemorySeen, UrlSeen, sent_memory
 from crawler.state import State
 from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
@@ -140,6 +140,7 @@ class Core:
         self._sites = sites
         self._seen = seen
         self._sent = sent_memory(settings.exchange, seen)
+        self._left: set[int] = set()  # keys of URLs that their owners are told by others
         self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
         self._outboxes = Outboxes(ranks, settings.exchange)
@@ -154,7 +155,7 @@ class Core:
         self._abroad: set[int] = set()  # keys of those taken up and not dealt with
         self._most_abroad = settings.fetch.concurrency
         self._open = 0  # visits acquired whose links haven't been admitted; and an open replay
-        self._visiting: dict[int, Found] = {}  # by key, the URLs of these visits
+        self._visiting: dict[int, Visit] = {}  # by key of the URL
         self._broken_off = False  # by a stop, so that only the logs know everything
         limited = settings.session.max_pages > 0
         self._allowance = 0.0 if limited else inf
@@ -195,6 +196,11 @@ class Core:
         """Links to these URLs were found in earlier runs, and they are fetched."""
         self._sent.update(keys)
 
+    def leave_to_others(self, keys: Iterable[int]) -> None:
+        """Links to these URLs were found in earlier runs, and other ranks admit them."""
+        # Some are this rank's own, and mustn't be among the seen ones before they come.
+        (self._left if self._sent is self._seen else self._sent).update(keys)
+
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
         self._open += 1
@@ -203,19 +209,31 @@ class Core:
         """What this rank knows, if it has stopped in good order; it has no further use then.
 
         None: only the logs have all of it. So it is after a stop that broke off a replay or a page,
-        with URLs held for a claim, and with an order or a mode that remembers more.
+        with URLs held for a claim, with an order that remembers more, and with a cache of what was
+        sent.
         """
-        seen = self._seen
-        whole = not self._broken_off and not self._held and self._elsewhere == self._send
-        plain = type(self.bench.order) is BreadthFirst and self._sent is seen
-        if not (whole and plain and isinstance(seen, MemorySeen)):
+        seen, order = self._seen, self.bench.order.state()
+        if order is None or self._broken_off or self._held:
             return None
-        left = [*self._visiting.values(), *self.bench.drain()]
+        if not isinstance(seen, MemorySeen) or isinstance(self._sent, CacheSeen):
+            return None
+        keys = array("Q", seen)
+        keys.extend(self._left)  # those of this rank have come
+        left = [(visit.found, -visit.rank[0]) for visit in self._visiting.values()]
+        left += self.bench.drain()
+        abroad = [one for one in left if one[0].key in self._abroad]
+        if abroad:
+            left = [one for one in left if one[0].key not in self._abroad]
+        aside = [*abroad, *((found, 0.0) for found in self._aside)]
+        left += aside
         return State(
-            seen=array("Q", seen).tobytes(),
-            urls=[found.url for found in left],
-            hops=[found.hops for found in left],
-            chains={index: found.chain for index, found in enumerate(left) if found.chain},
+            seen=keys.tobytes(),
+            urls=[found.url for found, _ in left],
+            hops=[found.hops for found, _ in left],
+            scores=array("d", [score for _, score in left]).tobytes(),
+            order=order,
+            aside=len(aside),
+            chains={index: found.chain for index, (found, _) in enumerate(left) if found.chain},
             watch=self.watch.tables(),
             given=self._registrar.given,
             learned=self.ownership.learned,
@@ -230,26 +248,42 @@ class Core:
             self._registrar.recall(site, rank)
         self.ownership.learned.update(state.learned)
         self.bench.failures.update(state.failures)
+        self.bench.order.restore(state.order)
+        scores = array("d", state.scores)
+        inside = len(state.urls) - state.aside
         for index, address in enumerate(state.urls):
             if index % _STEP == 0:
                 yield
             site, chain = self._sites.of(address), state.chains.get(index, ())
-            self.bench.enqueue(Found(url.key(address), address, site, state.hops[index], chain))
+            found = Found(url.key(address), address, site, state.hops[index], chain)
+            if index < inside:
+                self.bench.enqueue(found, score=scores[index])
+            else:
+                self._aside.append(found)
         yield
 
     def spend(self, pages: int) -> None:
         """The session has had so many pages already."""
         self._quota.spend(pages)
 
-    def found_again(self, source: Found | None, links: Sequence[Link], now: float) -> None:
-        """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched."""
+    def found_again(
+        self, source: Found | None, links: Sequence[Link], now: float, targets: Iterable[int] = ()
+    ) -> None:
+        """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched.
+
+        `targets`: the keys of all links of the page that are followed, if the order wants them.
+        """
         if source is None:
             page = _Page(None, 0, again=True)
         elif links and links[0].flags & REDIRECT:
             page = _Page(source, source.hops, (*source.chain, source.key), again=True)
-        else:
+        elif self.follows(source.hops):
             page = _Page(source, source.hops + 1, again=True)
+        else:
+            return
         self._admit(links, page, now)
+        if source is not None and self.bench.order.wants_links:
+            self.bench.fetched(source, [key for key in targets if key not in self._replicated])
 
     def resumed(self, *, wholly: bool) -> None:
         """What was found in earlier runs has been admitted; if not wholly, for a stop."""
@@ -259,7 +293,7 @@ class Core:
 
     def follows(self, hops: int) -> bool:
         """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
-        return hops < min(self._max_hops, self._max_depth)
+        return hops < self._max_hops and hops < self._max_depth
 
     def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
         """As the registrar of these sites, whose part in an earlier run is given: their parts now.
@@ -384,7 +418,7 @@ class Core:
             traffic.site_part.add((page.source.site, owner))
         if self._outboxes.count_again(owner, link.key):
             return
-        new = link.key not in self._sent
+        new = link.key not in self._sent and link.key not in self._left
         self._sent.add(link.key)
         if new:
             traffic.transmissions_target_part += 1
@@ -500,7 +534,7 @@ class Core:
                 return None
         visit = self.bench.acquire(now)
         if visit is not None:
-            self._visiting[visit.found.key] = visit.found
+            self._visiting[visit.found.key] = visit
             self._open += 1
             self._allowance -= 1
         return visit

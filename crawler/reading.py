@@ -29,6 +29,14 @@ def make_scope(settings: config.Config, seeds: Iterable[str], year: int) -> Scop
     return Scope(settings.scope, Sites(settings.assignment.site), seeds, shapes.rule)
 
 
+def unfollowed(settings: config.Config, *, judges_again: bool) -> int:
+    """The flags any of which keeps a logged link from being followed. `judges_again`: the scope
+    that it was held against isn't the present one, and is to be asked (`Reader.link`)."""
+    if not judges_again:
+        return OUT_OF_SCOPE
+    return NOFOLLOW if settings.robots.obey_nofollow else 0
+
+
 def redirect_target(response: Response) -> str:
     """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
     location = response.header(b"location")

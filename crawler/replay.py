@@ -8,7 +8,7 @@ The ranks work together and need not be those of the earlier runs, nor as many, 
    again.
 4. Which links are still to be fetched? The rank `key mod ranks` holds all the fetched keys of its
    residue against all link keys of it. That needs no owner and no text: 8 bytes go, yes or no comes
-   back.
+   back, and who of those that have the link is to take care of it.
 5. The texts of those that are left are read, and admitted by the core as found on their page. The
    crawl may begin meanwhile.
 
@@ -30,7 +30,7 @@ from crawler import config, mpi, session, url
 from crawler.core import Core
 from crawler.pipeline import Alarm, Wire
 from crawler.ports import OUT_OF_SCOPE, Clock, Failure, Link, PageRow
-from crawler.reading import Reader
+from crawler.reading import Reader, unfollowed
 from crawler.scope import Scope
 from crawler.state import State
 from crawler.traps import Watch
@@ -82,7 +82,8 @@ class Replay:
         self._state: State | None = None
         self._restoring: Iterator[None] | None = None
         core.resume()
-        self._share = session.Share(paths, self._take, with_all=judges_again)
+        skipped = unfollowed(settings, judges_again=judges_again)
+        self._share = session.Share(paths, self._take, skipped=skipped)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     async def adopt(self, state: State | None) -> bool:
@@ -114,9 +115,12 @@ class Replay:
             if past is not None:
                 core.recall(past.keys, past.watch, past.given_up)
         self._pasts.clear()
-        fetched = await self._are_fetched()
+        fetched, given = await self._divide()
+        if core.bench.order.counts:
+            given = ~fetched  # an owner wants to know of every link
         core.remember_sent(share.link_keys[fetched].tolist())
-        self._pending = ~fetched
+        core.leave_to_others(share.link_keys[~(fetched | given)].tolist())
+        self._pending = given & ~fetched
         core.spend(pages)
         return pages
 
@@ -144,14 +148,15 @@ class Replay:
         core, sites = self._core, scope.sites
         core.found_again(None, [scope.link(text) for text in self._share.sitemaps], clock.now())
         links = 0
-        for page in self._share.links(self._pending, every=core.bench.order.counts):
+        every = core.bench.order.counts
+        for source, wanted, targets in self._share.links(self._pending, every=every):
             found = [
                 reader.link(text, flags & ~OUT_OF_SCOPE)
                 if self._judges_again
                 else Link(key, text, sites.of(text), flags)
-                for key, text, flags in page.links
+                for key, text, flags in wanted
             ]
-            core.found_again(page.source, found, clock.now())
+            core.found_again(source, found, clock.now(), targets)
             links += len(found)
             if links >= _STEP:
                 links = 0
@@ -189,19 +194,27 @@ class Replay:
             if number % _STEP == 0:
                 await asyncio.sleep(0)
 
-    async def _are_fetched(self) -> npt.NDArray[np.bool_]:
-        """Which of the share's links lead to pages that are fetched."""
+    async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which of the share's links lead to pages that are fetched, and which are this rank's to
+        admit if not."""
         pages, links = self._share.page_keys, self._share.link_keys
         if not self._shared:
-            return np.isin(links, pages)
+            return session.among(links, np.sort(pages)), np.ones(len(links), np.bool_)
         answerer = (links % np.uint64(mpi.SIZE)).astype(np.intp)
         page_answerer = (pages % np.uint64(mpi.SIZE)).astype(np.intp)
         asked = await mpi.alltoall(
             [(pages[page_answerer == r], links[answerer == r]) for r in range(mpi.SIZE)]
         )
-        fetched = np.unique(np.concatenate([keys for keys, _ in asked]))
-        answers = await mpi.alltoall([np.isin(keys, fetched) for _, keys in asked])
-        mine = np.zeros(len(links), np.bool_)
-        for rank, answer in enumerate(answers):
-            mine[answerer == rank] = answer
-        return mine
+        fetched = np.sort(np.concatenate([keys for keys, _ in asked]))
+        given = session.deal([keys for _, keys in asked])
+        answers = await mpi.alltoall(
+            [
+                (session.among(keys, fetched), its)
+                for (_, keys), its in zip(asked, given, strict=True)
+            ]
+        )
+        are_fetched, are_given = np.zeros((2, len(links)), np.bool_)
+        for rank, (known, mine) in enumerate(answers):
+            are_fetched[answerer == rank] = known
+            are_given[answerer == rank] = mine
+        return are_fetched, are_given

@@ -4,15 +4,18 @@ import msgspec
 
 
 class State(msgspec.Struct, array_like=True):
-    """Numbers are packed, little-endian: keys and hashes as u64, counts as i64.
+    """Numbers are packed, little-endian: keys and hashes as u64, counts as i64, scores as f64.
 
-    The lists of URLs belong together: those that wait, each with its hops, and by its index the
-    redirects that led to it.
+    The lists of URLs belong together: those that wait, each with its hops and its score, and by its
+    index the redirects that led to it. The last `aside` of them are set aside (cross-over).
     """
 
     seen: bytes  # keys
     urls: list[str]
     hops: list[int]
+    scores: bytes
+    order: list[float]  # of the frontier: its state
+    aside: int
     chains: dict[int, tuple[int, ...]]
     watch: list[tuple[bytes, bytes]]  # each a table of traps.Watch: hashes, counts
     given: dict[str, int]  # by this rank as registrar: sites and their ranks

@@ -156,7 +156,7 @@ class Watch:
 
     def recall(self, row: PageRow) -> None:
         """Take note of a page of an earlier run, admitted and stored there."""
-        self._rule(Found(row.key, row.url, row.site, row.hops), None)
+        self._rule(row, None)
         self.stored(row)
 
     def absorb(self, other: "Watch") -> None:
@@ -196,7 +196,7 @@ class Watch:
         self.fired["max_bytes_per_site"] += 1
         return True
 
-    def _rule(self, found: Found, source: Found | None) -> str | None:
+    def _rule(self, found: Found | PageRow, source: Found | None) -> str | None:
         traps, address = self._traps, found.url
         site = _hash(found.site)
         if 0 < traps.max_urls_per_site <= self._urls[site]:
@@ -220,7 +220,7 @@ class Watch:
             self._urls[site] += 1
         return None
 
-    def _grows(self, found: Found, source: Found | None) -> bool:
+    def _grows(self, found: Found | PageRow, source: Found | None) -> bool:
         """Whether this is the URL of the page before with something put in, once too often.
 
         As /?at=/ on the page /?at=, and /?at=// on that. What is escaped again on every hop has

@@ -22,7 +22,7 @@ taken are parked there, and as it gets free each has its turn.
 
 import sys
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from enum import Enum
 from heapq import heappop, heappush
 from weakref import WeakValueDictionary
@@ -154,10 +154,13 @@ class Workbench:
             f"<Workbench: {len(self._states)} sites, {self.waiting} waiting, {self.active} active>"
         )
 
-    def enqueue(self, found: Found, links: int = 1, low: bool = False) -> None:
+    def enqueue(
+        self, found: Found, links: int = 1, low: bool = False, score: float | None = None
+    ) -> None:
         """Take in a URL that was never seen before, with the back-links known so far.
 
-        `low`: it comes only when nothing else of its site waits.
+        `low`: it comes only when nothing else of its site waits. `score`: that of an earlier run,
+        from `drain`; then the other two don't matter.
         """
         state = self._states.get(found.site)
         if state is None:
@@ -165,7 +168,10 @@ class Workbench:
             queue = self._store.queue(found.site)
             state = VisitState(found.site, queue, self._politeness.delay_s, self._now)
             self._states[found.site] = state
-        is_head = self._store.add(state.queue, found, links, low)
+        if score is None:
+            is_head = self._store.add(state.queue, found, links, low)
+        else:
+            is_head = self._store.restore(state.queue, found, score)
         self.waiting += 1
         self.enqueued += 1
         if state.phase is Phase.EMPTY:
@@ -200,11 +206,9 @@ class Workbench:
             for state in self._states.values():
                 self._head_changed(state)
 
-    def drain(self) -> Iterator[Found]:
-        """Take out all that waits, site by site; nothing else may be asked of it afterwards."""
-        for state in self._states.values():
-            while state.queue.size:
-                yield self._store.pop(state.queue)
+    def drain(self) -> Iterable[tuple[Found, float]]:
+        """Take out all that waits, each with its score. Nothing else may be asked of it then."""
+        return self._store.drain(state.queue for state in self._states.values())
 
     def acquire(self, now: float) -> Visit | None:
         """A visit to the first of the sites that may be asked now, if there is any."""

@@ -2,21 +2,27 @@
 
 import os
 import random
+import sys
 from pathlib import Path
 
 import numpy as np
 import pytest
 from cluster import Cluster, link, run, settings
+from crawls import demo_config, page_rows, run_here, sets
 from hypothesis import given
 from hypothesis import strategies as st
+from test_order import Memory
 from test_session import page_row, write_log
 
-from crawler import session, url
+from crawler import config, session, url
+from crawler.demoweb import serve
+from crawler.order import make_order
 from crawler.ownership import SiteHash
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Link, PageRow
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Link, PageRow
 from crawler.session import LogFile, Share
 from crawler.session import replay as replay_module
-from crawler.workbench import Visit
+from crawler.traps import Watch
+from crawler.workbench import Visit, Workbench
 
 
 def test_each_rank_reads_its_own_logs_and_the_lightest_what_is_left() -> None:
@@ -45,11 +51,11 @@ pages_of_logs = st.lists(
 )
 
 
-@given(pages_of_logs, st.booleans(), st.sampled_from([1, 3, 1 << 21]))
+@given(pages_of_logs, st.sampled_from([0, 1, OUT_OF_SCOPE]), st.sampled_from([1, 3, 1 << 21]))
 def test_a_share_is_what_a_loop_over_all_links_says(
     tmp_path_factory: pytest.TempPathFactory,
     logs: list[list[tuple[int, list[tuple[int, int]], bool]]],
-    with_all: bool,
+    skipped: int,
     chunk: int,
 ) -> None:
     """Pages further than 5 hops lead nowhere, but by redirects."""
@@ -66,7 +72,7 @@ def test_a_share_is_what_a_loop_over_all_links_says(
             entries.append((row, links))
             for one in links:
                 follows = hops < 5 or one.flags & REDIRECT
-                if follows and (with_all or not one.flags & OUT_OF_SCOPE):
+                if follows and not one.flags & skipped:
                     first.setdefault(one.key, number)
                     expected.append((number, one.key))
             number += 1
@@ -80,24 +86,36 @@ def test_a_share_is_what_a_loop_over_all_links_says(
 
     with pytest.MonkeyPatch.context() as patch:
         patch.setattr(replay_module, "_CHUNK", chunk)
-        share = Share(sorted(tmp_path.iterdir()), take, with_all=with_all)
+        share = Share(sorted(tmp_path.iterdir()), take, skipped=skipped)
         for _ in share.read():
             pass
     assert [row.key for row in rows] == share.page_keys.tolist() == list(range(number))
     assert share.link_keys.tolist() == sorted(first)
     wanted = share.link_keys % 2 == 1
-    found = [(page.source.key, key) for page in share.links(wanted) for key, _, _ in page.links]
+    found = [(page.key, key) for page, links, _ in share.links(wanted) for key, _, _ in links]
     # A page may have the same link twice; then both come.
     assert set(found) == {(page, key) for key, page in first.items() if key % 2}
     every = [
-        (page.source.key, key)
-        for page in share.links(wanted, every=True)
-        for key, _, _ in page.links
+        (page.key, key) for page, links, _ in share.links(wanted, every=True) for key, _, _ in links
     ]
     assert set(every) >= {(page, key) for page, key in expected if key % 2}
-    texts = {text for page in share.links(wanted) for _, text, _ in page.links}
+    every_key = {(page.key, k) for page, _, keys in share.links(wanted, every=True) for k in keys}
+    assert skipped != OUT_OF_SCOPE or every_key >= set(
+        expected
+    )  # also of pages whose links aren't followed
+    texts = {text for _, links, _ in share.links(wanted) for _, text, _ in links}
     assert texts == {f"http://a.example/{key}" for key in first if key % 2}
     share.close()
+
+
+def test_keys_are_dealt_to_one_asker_each() -> None:
+    dice = random.Random(5)
+    keys = [dice.randrange(2**64) for _ in range(3000)]
+    asked = [np.sort(np.array(dice.sample(keys, n), np.uint64)) for n in (2000, 0, 1000, 2500)]
+    given = [its[mine] for its, mine in zip(asked, session.deal(asked), strict=True)]
+    assert np.array_equal(np.sort(np.concatenate(given)), np.unique(np.concatenate(asked)))
+    assert min(len(its) for its in given if len(its)) > 300
+    assert [len(mine) for mine in session.deal([np.zeros(0, np.uint64)] * 2)] == [0, 0]
 
 
 # --- snapshots
@@ -156,28 +174,43 @@ def restored(cluster: Cluster) -> Cluster:
     return after
 
 
-def test_a_restored_core_goes_on_where_it_was() -> None:
-    """Half a web; stopped with visits open, which are dropped; the other half; nothing twice."""
-    web = {n: [(n * 7 + 3) % 60, (n * 5 + 1) % 60, (n + 1) % 60] for n in range(60)}
+WEB = {n: [(n * 7 + 3) % 60, (n * 5 + 1) % 60, (n + 1) % 60, (n + 6) % 60] for n in range(60)}
 
-    def page(n: int) -> Link:
-        return link(f"http://{'abcdef'[n % 6]}.example/{n}")
 
-    number = {page(n).url: n for n in web}
+def page(n: int, sites: int = 6) -> Link:
+    return link(f"http://{'abcdef'[n % sites]}.example/{n}")
 
-    def answer(visit: Visit) -> tuple[list[Link], bool]:
-        return [page(n) for n in web[number[visit.found.url]]], True
 
+def answer(visit: Visit) -> tuple[list[Link], bool]:
+    return [page(n) for n in WEB[int(visit.found.url.rpartition("/")[2])]], True
+
+
+@pytest.mark.parametrize(
+    ("mode", "order"),
+    [
+        *((mode, "breadth-first") for mode in ("exchange", "firewall", "cross-over")),
+        *(("exchange", order) for order in ("backlinks", "opic", "depth-first", "random")),
+        ("independent", "backlinks"),
+    ],
+)
+def test_a_restored_core_goes_on_where_it_was(mode: str, order: str) -> None:
+    """A part of a web; stopped with visits open, which are dropped; the rest; nothing twice."""
+    chosen = settings(f"session.mode={mode}", f"frontier.order={order}")
+    seeds = [page(n) for n in range(6)]
     dice = random.Random(3)
-    cluster = Cluster(SiteHash(3), 3, settings())
-    cluster.start(page(0).url)
-    asked = []
-    while len(asked) < 30:
+    whole = Cluster(SiteHash(3), 3, chosen)
+    whole.start(*(seed.url for seed in seeds))
+    wanted = run(whole, dice, answer)
+
+    cluster = Cluster(SiteHash(3), 3, chosen)
+    cluster.start(*(seed.url for seed in seeds))
+    asked = list[tuple[int, str]]()
+    while len(asked) < len(wanted) // 2:
         rank = dice.randrange(3)
         cluster.acquire(rank)
         if cluster.visits[rank] and dice.random() < 0.7:
             visit = cluster.visits[rank][0]
-            asked.append(visit.found.url)
+            asked.append((rank, visit.found.url))
             cluster.end(rank, answer(visit)[0])
         cluster.settle()
     cluster.stop(0)
@@ -192,10 +225,101 @@ def test_a_restored_core_goes_on_where_it_was() -> None:
     assert any(cluster.visits)
 
     after = restored(cluster)
-    after.start(page(0).url)
-    asked += [address for _, address in run(after, dice, answer)]
-    assert sorted(asked) == sorted(number)
+    after.start(*(seed.url for seed in seeds))
+    asked += run(after, dice, answer)
+    assert sorted(asked) == sorted(wanted)
     assert after.complete
+
+
+@pytest.mark.parametrize(
+    ("order", "sites"),
+    [
+        ("breadth-first", 1),  # of several, another may have the first turn
+        *((order, 6) for order in ("backlinks", "opic", "depth-first", "random")),
+    ],
+)
+def test_a_restored_core_keeps_the_order(order: str, sites: int) -> None:
+    def urls(pauses: int) -> list[str]:
+        """In the order of the crawl, with so many stops."""
+        cluster = Cluster(SiteHash(1), 1, settings(f"frontier.order={order}"))
+        cluster.start(page(0, sites).url)
+        asked: list[str] = []
+        for n in range(60):
+            if n % 10 == 5 and n < 10 * pauses:
+                cluster.stop(0)
+                cluster = restored(cluster)
+            asked += filter(None, [cluster.acquire(0)])
+            number = int(asked[-1].rpartition("/")[2])
+            cluster.end(0, [page(target, sites) for target in WEB[number]])
+        assert len(set(asked)) == 60
+        return asked
+
+    assert urls(0) == urls(1) == urls(4)
+
+
+def test_pagerank_has_its_graph_again_from_the_log(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Taken up when all scores have just been computed, the crawl goes on in the same order."""
+    monkeypatch.setattr(sys.modules["crawler.order.pagerank"], "_FIRST", 2)
+    chosen = settings("frontier.order=pagerank")
+    cluster, again = (Cluster(SiteHash(1), 1, chosen) for _ in range(2))
+
+    def crawl(cluster: Cluster, pages: int) -> list[tuple[PageRow, list[Link]]]:
+        entries = []
+        for _ in range(pages):
+            address = cluster.acquire(0)
+            assert address is not None
+            found = cluster.visits[0][0].found
+            links, _ = answer(cluster.visits[0][0])
+            cluster.end(0, links)
+            row = PageRow(address, found.key, found.site, 0, 0, found.hops, 1.8e9, 0.5, status=200)
+            entries.append((row, links))
+        return entries
+
+    cluster.start(page(0).url)
+    before = crawl(cluster, 18)  # 2, 3, 4, 6, 8, 11, 14, 18: each time a quarter more
+    share = Share([write_log(tmp_path, *before)], lambda row: True, skipped=OUT_OF_SCOPE)
+    for _ in share.read():
+        pass
+    core = again.cores[0]
+    core.recall(share.page_keys.tolist(), Watch(chosen.traps), ())
+    waiting = ~session.among(share.link_keys, np.sort(share.page_keys))
+    for source, links, targets in share.links(waiting, every=True):
+        core.found_again(source, [link(text) for _, text, _ in links], 0, targets)
+    share.close()
+    rest = [[row.url for row, _ in crawl(one, 42)] for one in (cluster, again)]
+    assert rest[0] == rest[1]
+    assert len({row.url for row, _ in before} | set(rest[0])) == 60
+
+
+def test_what_comes_last_and_what_is_on_disk_is_drained_too() -> None:
+    for order in ("breadth-first", "backlinks"):
+        frontier = settings(f"frontier.order={order}").frontier
+        benches = [
+            Workbench(config.Politeness(), config.Retry(), make_order(frontier), Memory(), 200)
+            for _ in range(2)
+        ]
+        for n in range(1000):
+            found = Found(n, f"http://a.example/{n}", "http://a.example", 1)
+            benches[0].enqueue(found, 1 + n % 7, low=n % 50 == 0)
+        for found, score in benches[0].drain():
+            benches[1].enqueue(found, score=score)
+        keys = [found.key for found, _ in benches[1].drain()]
+        assert sorted(keys) == list(range(1000))
+        if order == "backlinks":  # in the order in which they came
+            assert keys == list(range(1000))
+        else:
+            last = [n for n in range(1000) if n % 50 == 0]
+            assert keys == [n for n in range(1000) if n % 50] + last
+
+
+@pytest.mark.parametrize("option", ["frontier.order=pagerank", "exchange.remember=cache"])
+def test_some_cores_have_no_state(option: str) -> None:
+    cluster = Cluster(SiteHash(1), 1, settings(option))
+    cluster.start("http://a.example/")
+    cluster.stop(0)
+    assert cluster.cores[0].state() is None
 
 
 def test_a_core_that_was_broken_off_has_no_state() -> None:
@@ -218,3 +342,20 @@ def test_the_state_keeps_chains_hops_and_counts() -> None:
     assert (state.urls, state.hops) == ([target.url], [0])
     assert state.chains == {0: (url.key("http://a.example/"),)}
     assert np.frombuffer(state.watch[0][1], np.int64).tolist() == [2]
+
+
+@pytest.mark.parametrize(("order", "restored"), [("opic", True), ("pagerank", False)])
+def test_a_session_goes_on_in_its_order(tmp_path: Path, order: str, restored: bool) -> None:
+    """From the snapshot of a stop; the graph of `pagerank` is in the logs only."""
+    directory = tmp_path / "session"
+    with serve(7, 100, 4) as (web, port):
+        cfg = demo_config(tmp_path / "c.toml", web, port)
+        words = ["crawl", str(cfg), "--session", str(directory), "--resume"]
+        words += sets(f"frontier.order={order}", "session.mode=cross-over")
+        assert run_here(*words, "--max-pages", "40").returncode == 0
+        assert (directory / "rank-00000" / "snapshot").exists() == restored
+        assert run_here(*words).returncode == 0
+    log = (directory / "rank-00000" / "agent.log").read_text()
+    assert log.count(f'"from_snapshot": {str(restored).lower()}') == 1
+    rows = [row["url"] for row in page_rows(directory) if row["status"] is not None]
+    assert sorted(rows) == sorted(web.requests)

@@ -2,6 +2,7 @@
 
 from collections import deque
 from collections.abc import Iterable, Iterator, Sequence
+from math import inf
 from typing import Final
 
 import msgspec
@@ -74,6 +75,17 @@ class Fifos:
         """Before all others."""
         queue.size += 1
         queue.head.append(found)
+
+    def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[Found, float]]:
+        """See `Queues`. The score only says what comes when nothing else waits: minus infinity."""
+        for queue in queues:
+            low = 0 if queue.low is None else queue.low.size
+            while queue.size:
+                score = 0.0 if queue.size > low else -inf
+                yield self.pop(queue), score
+
+    def restore(self, queue: Fifo, found: Found, score: float) -> bool:
+        return self.add(queue, found, 1, score == -inf)
 
     def spill(self, queues: Iterable[Fifo], excess: int) -> None:
         """Bring the far ends of the longest queues to disk, `excess` URLs if there are so many."""

@@ -1,9 +1,10 @@
 """The queues of the sites when the order is by scores."""
 
 from array import array
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from heapq import heappop, heappush
 from math import inf
+from operator import itemgetter
 from typing import Any, Final, NamedTuple
 
 import msgspec
@@ -132,6 +133,32 @@ class Heaps:
         """Before all others, with the rank that it had when it was taken out."""
         queue.size += 1
         queue.back.append((found, rank))
+
+    def drain(self, queues: Iterable[Heap]) -> Iterator[tuple[Found, float]]:
+        """See `Queues`: in the order in which they came."""
+        waiting: list[tuple[int, Found, float]] = []
+        for queue in queues:
+            waiting += [(arrival, found, -score) for found, (score, arrival) in queue.back]
+            rows = [self._row(slot) for slot in queue.slots]
+            for chunk in queue.disk:
+                rows += self._take(chunk)
+            for row in rows:
+                address = whole(row.text.decode(), queue.site)
+                found = Found(row.key, address, queue.site, row.hops, row.chain)
+                waiting.append((row.arrival, found, row.score))
+        waiting.sort(key=itemgetter(0))
+        for _, found, score in waiting:
+            yield found, score
+
+    def restore(self, queue: Heap, found: Found, score: float) -> bool:
+        self._arrived += 1
+        queue.size += 1
+        final = score == -inf or not self._order.counts
+        text = short(found).encode()
+        slot = self._insert(
+            queue, found.key, text, found.hops, score, self._arrived, 1, found.chain, final
+        )
+        return queue.slots[0] == slot and not queue.back
 
     def linked(self, key: int, links: int) -> Heap | None:
         """Count further back-links; the queue whose head has changed, if one has."""
@@ -334,13 +361,17 @@ class Heaps:
                 head = queue.slots[0]
                 if (-self._scores[head], self._arrivals[head]) < queue.disk[0][:2]:
                     return
-            assert self._spill is not None
-            chunk = self._spill.take(heappop(queue.disk)[2])
-            rows = _DECODER.decode(chunk)
-            self.on_disk -= len(rows)
-            for row in rows:
-                late = 0.0 if row.final else self._late.pop(row.key, 0.0)
-                self._insert(queue, *(row._replace(score=row.score + late) if late else row))
+            for row in self._take(heappop(queue.disk)):
+                self._insert(queue, *row)
+
+    def _take(self, chunk: tuple[float, int, int]) -> Iterator[_Row]:
+        """Read back a chunk; with what has been added to the scores."""
+        assert self._spill is not None
+        rows = _DECODER.decode(self._spill.take(chunk[2]))
+        self.on_disk -= len(rows)
+        for row in rows:
+            late = 0.0 if row.final else self._late.pop(row.key, 0.0)
+            yield row._replace(score=row.score + late) if late else row
 
     def _keep_late(self, key: int, added: float) -> None:
         if self.on_disk:

@@ -39,6 +39,15 @@ class Queues(Protocol):
         """Before all others, with the rank that it had when it was taken out."""
         ...
 
+    def drain(self, queues: Iterable[Any]) -> Iterable[tuple[Found, float]]:
+        """Take out all that waits there, each with its score, such that `restore` of all, one after
+        the other, makes the same queues. Nothing else may be asked of these queues afterwards."""
+        ...
+
+    def restore(self, queue: Any, found: Found, score: float) -> bool:
+        """Put in a URL of another run, as `add` does, with the score that it had."""
+        ...
+
     def spill(self, queues: Iterable[Any], excess: int) -> None:
         """Bring the far ends of the longest queues to disk, `excess` URLs if there are so many."""
         ...

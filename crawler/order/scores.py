@@ -24,6 +24,14 @@ class BreadthFirst:
     counts: ClassVar[bool] = False
     wants_links: ClassVar[bool] = False
 
+    def state(self) -> list[float] | None:
+        """What it needs besides the scores of waiting URLs to go on in another run; None: only the
+        logs have that."""
+        return []
+
+    def restore(self, state: list[float]) -> None:
+        """Go on where another run has given its state."""
+
 
 class Scored(BreadthFirst):
     """An order by scores. Derive from it for an order of your own whose scores change.
@@ -55,6 +63,9 @@ class Scored(BreadthFirst):
         """The scores of these waiting URLs, with so many known back-links; none is final."""
         raise NotImplementedError
 
+    def state(self) -> list[float] | None:
+        return None
+
 
 class DepthFirst(Scored):
     """The URL that came last."""
@@ -66,6 +77,12 @@ class DepthFirst(Scored):
         self._urls += 1
         return self._urls, True
 
+    def state(self) -> list[float]:
+        return [self._urls]
+
+    def restore(self, state: list[float]) -> None:
+        self._urls = int(state[0])
+
 
 class Random(Scored):
     """Any: a hash of the key and the seed. The same at every run, whatever the timing."""
@@ -75,6 +92,9 @@ class Random(Scored):
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
         return xxh3_64_intdigest(found.key.to_bytes(8, "little"), self._seed) / 2**64, True
+
+    def state(self) -> list[float]:
+        return []
 
 
 class Backlinks(Scored):
@@ -87,6 +107,9 @@ class Backlinks(Scored):
 
     def more(self, links: int) -> float:
         return links
+
+    def state(self) -> list[float]:
+        return []
 
 
 class Opic(Scored):
@@ -121,6 +144,13 @@ class Opic(Scored):
         self.mean = self._cash / self._links
         return added
 
+    def state(self) -> list[float] | None:
+        return [self.mean, self._cash, self._links]
+
+    def restore(self, state: list[float]) -> None:
+        self.mean, self._cash, links = state
+        self._links = int(links)
+
 
 class Custom(Scored):
     """What a function of the user's says of a URL when it is found."""
@@ -133,6 +163,9 @@ class Custom(Scored):
         if score != score:  # noqa: PLR0124
             raise ValueError(f"{self._function}: not a number, for {found.url}")
         return score, True
+
+    def state(self) -> list[float]:
+        return []
 
 
 def load(name: str) -> Scored:

@@ -44,7 +44,7 @@ from crawler.session.log import (
 )
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
-from crawler.session.replay import Keys, LogFile, Share, log_sizes, shares
+from crawler.session.replay import Keys, LogFile, Share, among, deal, log_sizes, shares
 from crawler.session.scores import EarlierScores
 from crawler.session.snapshot import read_snapshot, remove_snapshots, snapshots_fit, write_snapshot
 from crawler.session.spill import SpillFiles
@@ -69,9 +69,11 @@ __all__ = [
     "SpillFiles",
     "Torn",
     "Totals",
+    "among",
     "ask_to_stop",
     "check_tables",
     "create",
+    "deal",
     "digest",
     "exists",
     "finish",

@@ -53,11 +53,8 @@ def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
     return paths
 
 
-class FoundLinks(NamedTuple):
-    """Links of one page that are to be followed: texts with their keys and flags."""
-
-    source: Found
-    links: list[tuple[int, str, int]]
+# A page; those of its links that are wanted: keys, texts, flags; the keys of all, if every time.
+FoundLinks = tuple[Found, list[tuple[int, str, int]], list[int]]
 
 
 class Share:
@@ -71,14 +68,14 @@ class Share:
         paths: Sequence[Path],
         take: Callable[[PageRow], bool],
         *,
-        with_all: bool,
+        skipped: int,
     ) -> None:
-        """`take` gets every row, and says whether links of that page are followed. `with_all`: also
-        links that weren't in the scope, as it may have become wider."""
+        """`take` gets every row, and says whether links of that page are followed; but those with
+        any of the flags `skipped` never are."""
         self.sitemaps: list[str] = []  # that no page links to
         self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
         self._take = take
-        self._skipped = 0 if with_all else OUT_OF_SCOPE
+        self._skipped = skipped
         self._paths = paths
         self._files = [path.open("rb") for path in paths]
         self._keys = array("Q")  # of pages
@@ -132,7 +129,7 @@ class Share:
         if every:
             here = set(keys.tolist())
             for number in range(len(self._keys)):
-                yield self._found(number, here)
+                yield self._found(number, here, every=True)
             return
         order = np.argsort(pages, kind="stable")
         keys, pages = keys[order], pages[order]
@@ -140,12 +137,15 @@ class Share:
         for start, end in pairwise(bounds):
             yield self._found(int(pages[start]), set(keys[start:end].tolist()))
 
-    def _found(self, number: int, wanted: set[int]) -> FoundLinks:
+    def _found(self, number: int, wanted: set[int], *, every: bool = False) -> FoundLinks:
         page = self._page(number)
         row = page.row
         source = Found(row.key, row.url, row.site, row.hops, page.chain)
         links = zip(page.keys.tolist(), page.urls, page.flags, strict=True)
-        return FoundLinks(source, [link for link in links if link[0] in wanted])
+        targets: list[int] = []
+        if every:
+            targets = page.keys[np.frombuffer(page.flags, np.uint8) & OUT_OF_SCOPE == 0].tolist()
+        return source, [link for link in links if link[0] in wanted], targets
 
     def close(self) -> None:
         for file in self._files:
@@ -176,8 +176,7 @@ class _Chunk:
         counts = np.frombuffer(self.counts, np.uint32)
         pages = np.arange(self.first, self.first + len(counts), dtype=np.uint32).repeat(counts)
         kept = (np.frombuffer(self.flags, np.uint8) & skipped) == 0
-        keys, firsts = np.unique(np.frombuffer(self.keys, "<u8")[kept], return_index=True)
-        return keys, pages[kept][firsts]
+        return _firsts(np.frombuffer(self.keys, "<u8")[kept], pages[kept])
 
 
 class _FirstPlaces:
@@ -208,7 +207,43 @@ class _FirstPlaces:
             self._merge()
 
     def _merge(self) -> None:
-        (keys, places), (more_keys, more_places) = self._runs[-2:]
-        all_keys = np.concatenate([keys, more_keys])
-        merged, firsts = np.unique(all_keys, return_index=True)
-        self._runs[-2:] = [(merged, np.concatenate([places, more_places])[firsts])]
+        keys, places = zip(*self._runs[-2:], strict=True)
+        self._runs[-2:] = [_firsts(np.concatenate(keys), np.concatenate(places))]
+
+
+def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
+    """Which of the keys are known; both are sorted."""
+    if not len(known):
+        return np.zeros(len(keys), np.bool_)
+    at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
+    found: npt.NDArray[np.bool_] = known[at] == keys
+    return found
+
+
+def deal(asked: Sequence[Keys]) -> list[npt.NDArray[np.bool_]]:
+    """Give each key to one of those who asked for it: of each asker's keys, which are its.
+
+    An asker's keys are different and sorted. The upper half of a key says whose turn it is; the
+    whole key, modulo the ranks, has said already who deals.
+    """
+    keys = np.concatenate(asked)
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    starts = np.flatnonzero(np.diff(keys, prepend=~keys[:1]))
+    askers = np.diff(starts, append=len(keys)).astype(np.uint64)
+    turn = (keys[starts] >> np.uint64(32)) % askers
+    given = np.zeros(len(keys), np.bool_)
+    given[order[starts + turn.astype(np.intp)]] = True
+    return np.split(given, np.cumsum([len(its) for its in asked])[:-1])
+
+
+def _firsts(keys: Keys, places: npt.NDArray[np.uint32]) -> tuple[Keys, npt.NDArray[np.uint32]]:
+    """The different keys, sorted; for each the first of its places.
+
+    (np.unique could do it, but not as fast: a stable sort of two sorted runs only merges them.)
+    """
+    order = np.argsort(keys, kind="stable")
+    keys = keys[order]
+    new = np.ones(len(keys), np.bool_)
+    np.not_equal(keys[1:], keys[:-1], out=new[1:])
+    return keys[new], places[order[new]]

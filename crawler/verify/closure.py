@@ -11,7 +11,7 @@ import numpy.typing as npt
 from crawler import session, url
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
-from crawler.reading import Reader, make_scope
+from crawler.reading import Reader, make_scope, unfollowed
 from crawler.session import LoggedPage, SessionInfo
 from crawler.traps import Watch
 from crawler.verify.findings import Findings
@@ -62,7 +62,8 @@ class Closure:
 
     def _check(self, paths: Sequence[Path]) -> session.Keys:
         """Check the pages of ranks that found all they have by themselves; the pages' keys."""
-        share = session.Share(paths, self._follows, with_all=self._judges_again)
+        skipped = unfollowed(self._settings, judges_again=self._judges_again)
+        share = session.Share(paths, self._follows, skipped=skipped)
         for _ in share.read():
             pass
         pages = np.unique(share.page_keys)
@@ -91,12 +92,12 @@ class Closure:
     ) -> None:
         """The links that lead to no row: those that should, and nothing keeps them out."""
         rank = session.rank_of(paths[0]) if self._alone else None
-        for page in share.links(missing):
-            for key, address, flags in page.links:
+        for source, links, _ in share.links(missing):
+            for key, address, flags in links:
                 link = Link(key, address, self._scope.sites.of(address), flags)
                 if self._judges_again:
                     link = self._reader.link(address, flags & ~OUT_OF_SCOPE)
-                self._missing(link, page.source, rank)
+                self._missing(link, source, rank)
         for link in map(self._scope.link, share.sitemaps):
             if link.key not in pages:
                 self._missing(link, None, rank)
@@ -131,7 +132,7 @@ class Closure:
     def _say_unled(self, unled: session.Keys, paths: Sequence[Path]) -> None:
         """Rows that nothing leads to; not even what an earlier run, with other limits, followed."""
         if len(self._info.runs) > 1:
-            share = session.Share(paths, lambda row: True, with_all=True)
+            share = session.Share(paths, lambda row: True, skipped=0)
             for _ in share.read():
                 pass
             unled = unled[~np.isin(unled, share.link_keys)]
