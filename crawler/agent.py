@@ -14,7 +14,8 @@ import socket
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
-from dataclasses import asdict, dataclass, replace
+from dataclasses import asdict, dataclass, field, replace
+from math import inf
 from pathlib import Path
 
 import msgspec
@@ -73,10 +74,6 @@ class Plan:
     basis: str = ""  # of snapshots
     has_snapshots: bool = False
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
-    # After the loss of ranks:
-    lost: int = 0  # how many
-    spent_s: float = 0.0  # of max_time
-    stopped: str = ""  # what is to end the crawl at once, as it had begun to before
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -148,7 +145,7 @@ def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
     parts = [
         settings.model_dump_json(include={"assignment": True, "exchange": True, "retry": True}),
         settings.session.mode,
-        settings.frontier.order,
+        f"{settings.frontier.order} {settings.frontier.seed}",
         session.load(directory).last.scope,
         __version__,
     ]
@@ -229,50 +226,67 @@ class Ending:
 async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
     """Run one session on all ranks; how it ended, on all.
 
-    When ranks are lost, and the MPI can do without, the others go on in a further run of the
-    session: they replay the logs, also those of the lost, as a resume by fewer ranks does.
+    When ranks are lost, and the MPI can do without (`mpi.OUTLIVES`), the others go on in a further
+    run of the session: they replay the logs, also those of the lost, as a resume on fewer ranks
+    does. Only in the modes whose ranks may be fewer; else LostRankError goes further up.
 
     `reachable`: see report.write_counters; rank 0's counts.
     """
-    began, ranks, stopped = time.monotonic(), mpi.SIZE, ""
-    lost = False
+    job = _Job(Board(plan.settings.session.max_pages))
     while True:
-        agent = None
+        transport = agent = ending = None
         try:
-            if lost:
-                plan = await _plan_again(plan, ranks, time.monotonic() - began, stopped)
+            if job.lost:
+                plan = await _plan_again(plan, job)
             transport = await mpi.start()
-            agent = _Agent(plan, transport, await _earlier_scores(plan))
-            return await _crawl_once(agent, plan, reachable)
+            agent = _Agent(plan, transport, await _earlier_scores(plan), job)
+            ending = await _crawl_once(agent, plan, reachable)
         except mpi.LostRankError:
-            lost = True
-            if agent is not None:
-                stopped = agent.abandon()
+            if plan.settings.session.mode != "exchange":
+                raise
+            if transport is not None:
+                transport.abandon()
+        # All or none: who dies at the very end may have told only some that all is done.
+        if mpi.all_done(ending is not None):
+            assert ending is not None
+            assert agent is not None
+            agent.close()
+            return ending
+        for left in (transport, agent):
+            if left is not None:
+                left.abandon()
+        ranks = mpi.SIZE
+        mpi.survive()
+        job.lost += ranks - mpi.SIZE
 
 
-async def _plan_again(plan: Plan, ranks: int, spent_s: float, stopped: str) -> Plan:
-    """What those agree on who are left of so many ranks. `stopped`: see Plan; here, at one rank."""
-    mpi.survive()
-    stopped = next(filter(None, await mpi.alltoall([stopped] * mpi.SIZE)), "")
-    settings, lost = plan.settings, ranks - mpi.SIZE
-    if settings.session.mode != "exchange":
-        words = f"a rank is lost; session.mode = {settings.session.mode!r} can't do without:"
-        words += f" resume {plan.directory} on {ranks} ranks\n"
-        mpi.abort(EXIT_STOPPED, words if mpi.RANK == 0 else "")
+@dataclass(slots=True)
+class _Job:
+    """What lasts of a rank's agents, when ranks are lost: each of them is new."""
+
+    board: Board
+    began: float = field(default_factory=time.monotonic)
+    lost: int = 0  # ranks
+    left: float = -inf  # when the latest agent had to leave
+    stopped: str = ""  # what ends the crawl early: the name of a signal, stop, or max_time
+    stopped_at: float = 0.0
+
+
+async def _plan_again(plan: Plan, job: _Job) -> Plan:
+    """What those who are left agree on. An order to stop that has just come holds for them, too."""
     again = None
     if mpi.RANK == 0:
-        if session.load(plan.directory).last.ended is None:
-            session.finish(plan.directory, False, "lost rank")
-        again = prepare_again(plan.directory, settings, mpi.SIZE, _LOST_BREATH_S)
-        again = replace(again, lost=lost, spent_s=spent_s, stopped=stopped)
+        if session.is_asked_to_stop(plan.directory):  # `prepare_again` takes it away
+            job.stopped = job.stopped or "stop"
+        lost = session.load(plan.directory).last.ranks - mpi.SIZE
+        session.finish(plan.directory, False, "lost rank", lost=lost)
+        again = prepare_again(plan.directory, plan.settings, mpi.SIZE, _LOST_BREATH_S)
     again = await mpi.bcast(again)
     assert again is not None
     return again
 
 
-async def _crawl_once(
-    agent: "_Agent", plan: Plan, reachable: Collection[int] | None = None
-) -> Ending:
+async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | None) -> Ending:
     """A run of the session."""
     everybody = await mpi.gather(await agent.run())
     endings = [one for _, one, _ in everybody]
@@ -298,9 +312,7 @@ async def _crawl_once(
             if not session.is_no_room(error):
                 raise
             ending = replace(ending, reported=False)
-    ending = await mpi.bcast(ending)
-    agent.close()
-    return ending
+    return await mpi.bcast(ending)
 
 
 async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
@@ -331,27 +343,20 @@ def _prepare_process() -> None:
     gc.set_threshold(50_000, 20, 100)
 
 
-def _stop_at_once(number: signal.Signals) -> None:
-    _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
-    words = "stopped at once; nothing is lost: resume the session\n"
-    mpi.abort(EXIT_STOPPED, words if mpi.RANK == 0 else "")
-
-
-def _is_loss(error: BaseException) -> bool:
-    """Whether this is the loss of a rank, and nothing else besides."""
-    if isinstance(error, BaseExceptionGroup):
-        return all(map(_is_loss, error.exceptions))
-    return isinstance(error, mpi.LostRankError)
-
-
 class _Agent:
     """One rank of a crawl."""
 
     def __init__(
-        self, plan: Plan, transport: mpi.MpiTransport, scores: session.EarlierScores | None
+        self,
+        plan: Plan,
+        transport: mpi.MpiTransport,
+        scores: session.EarlierScores | None,
+        job: _Job,
     ) -> None:
         settings = plan.settings
         self._plan = plan
+        self._job = job
+        self.board = job.board
         self._directory = plan.directory
         self._settings = settings
         self._clock = SystemClock()
@@ -361,8 +366,7 @@ class _Agent:
         self._tally = Tally()
         self._state: State | None = None  # at the end, for a snapshot
         self._progress: list[tuple[float, int]] = []
-        self._stopped = ""
-        self._stopped_at = 0.0
+        self._lost = False
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
         scheme = make_scheme(settings.assignment, transport.size)
         rank_of_part = place_parts(scheme, transport.size)
@@ -398,7 +402,6 @@ class _Agent:
         )
         self._reader = Reader(settings, self._scope, self._core.named_by)
         self._log = RankLog(self._store.directory / "agent.log", transport.rank)
-        self.board = Board(settings.session.max_pages)
         self._replay = None
         if plan.logs:
             self._replay = Replay(
@@ -418,19 +421,19 @@ class _Agent:
             loop.add_signal_handler(number, self._signalled, number)
         timer = None
         if self._settings.session.max_time:
-            left = max(0.0, self._settings.session.max_time - self._plan.spent_s)
-            timer = loop.call_later(left, self._stop, "max_time")
+            left = self._job.began + self._settings.session.max_time - started
+            timer = loop.call_later(max(0.0, left), self._stop, "max_time")
         about = {"pid": os.getpid(), "host": socket.gethostname()}
         _LOG.info("started", extra={"about": about})
-        if self._plan.lost and self._transport.rank == 0:
-            _LOG.warning("%d ranks are lost, %d go on", self._plan.lost, self._transport.size)
+        if self._job.lost and self._transport.rank == 0:
+            _LOG.warning("ranks lost: %d; %d go on", self._job.lost, self._transport.size)
         try:
             await self._crawl()
             self._store.close()
             await self._transport.close()
-        except BaseException as error:
-            if _is_loss(error):
-                raise mpi.LostRankError from None
+        except mpi.LostRankError:
+            raise
+        except BaseException:
             _LOG.exception("failed")
             raise
         finally:
@@ -438,23 +441,22 @@ class _Agent:
                 timer.cancel()
             self.board.close()
         counters = self._counters(self._clock.now() - started)
-        ending = Ending(self._core.complete, self._stopped)
+        ending = Ending(self._core.complete, self._job.stopped)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
         return counters, ending, self._log.take_warnings()
 
-    def abandon(self) -> str:
-        """Leave after the loss of a rank: what is under way is dropped, what is stored stays. What
-        had begun to stop the crawl."""
+    def abandon(self) -> None:
+        """Leave after the loss of a rank, with what is stored so far. Signals are still heard here,
+        until the next agent listens."""
+        if self._core.stopping:  # the rank that knows why may be the lost one
+            self._job.stopped = self._job.stopped or "stop"
+        self._job.left = self._clock.now()
         _LOG.info("a rank is lost")
-        self._transport.abandon()
         self._store.close()
         self._log.close()
         self._spill.close()
-        for number in _STOP_SIGNALS:  # until the next agent takes them
-            asyncio.get_running_loop().add_signal_handler(number, _stop_at_once, number)
         gc.unfreeze()  # this agent is garbage now
-        return self._stopped
 
     def close(self) -> None:
         self._spill.close()
@@ -479,7 +481,7 @@ class _Agent:
                 await self._resume(self._replay, reader)
             group = await stack.enter_async_context(asyncio.TaskGroup())
             asking = [
-                busy_host_stage(core, to_resolve, to_parse, self._wire, self._alarm, clock),
+                self._ask_stage(to_resolve, to_parse),
                 *(
                     dns_stage(to_resolve, fetcher, core, to_fetch, to_parse, self._alarm, clock)
                     for _ in range(_AWAITING_NAMES)
@@ -512,14 +514,7 @@ class _Agent:
                 clock,
             )
             others = [
-                exchange_stage(
-                    core,
-                    self._wire,
-                    self.board.update,
-                    self._alarm,
-                    settings.exchange.max_delay_s,
-                    clock,
-                ),
+                self._exchange_stage(),
                 self._note_stage(),
             ]
             if self._replay is not None:
@@ -527,16 +522,46 @@ class _Agent:
                     self._replay.admit(reader, self._scope, self._wire, self._alarm, clock)
                 )
             core.start(self._seeds, clock.now(), self._replicated)
-            if self._plan.stopped:
-                self._stop(self._plan.stopped)
+            if self._job.stopped:
+                self._stop(self._job.stopped)
             asks, parses = [group.create_task(one) for one in asking], group.create_task(parsing)
             tasks = [*asks, parses, *map(group.create_task, others)]
             tasks.append(group.create_task(self._stop_stage(asks, to_parse, parses)))
             await self._wire.over.wait()
+            if self._lost:
+                await self._break_off(asks, to_parse, parses)
             _LOG.info("over")
             for task in tasks:
                 task.cancel()
-            self._state = core.state()
+            self._state = None if self._lost else core.state()
+        if self._lost:
+            raise mpi.LostRankError
+
+    async def _ask_stage(
+        self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
+    ) -> None:
+        """`busy_host_stage`; when ranks are lost, not before each site has had its rest, as no one
+        knows when it was last asked."""
+        rested = self._job.left + self._settings.politeness.delay_s
+        await asyncio.sleep(rested - self._clock.now())
+        await busy_host_stage(
+            self._core, to_resolve, to_parse, self._wire, self._alarm, self._clock
+        )
+
+    async def _exchange_stage(self) -> None:
+        """`exchange_stage`, until a rank is lost."""
+        try:
+            await exchange_stage(
+                self._core,
+                self._wire,
+                self.board.update,
+                self._alarm,
+                self._settings.exchange.max_delay_s,
+                self._clock,
+            )
+        except mpi.LostRankError:
+            self._lost = True
+            self._wire.over.set()
 
     async def _resume(self, replay: Replay, reader: Reader) -> None:
         """Take up the session where it was."""
@@ -546,9 +571,10 @@ class _Agent:
         restored = await replay.adopt(state)
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
-        self.board.earlier = await replay.recall(reader)
+        pages = await replay.recall(reader)
+        self.board.take_up(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
-        _LOG.info("resumed", extra={"about": about | {"pages": self.board.earlier}})
+        _LOG.info("resumed", extra={"about": about | {"pages": pages}})
 
     def leave_snapshot(self) -> None:
         """Keep what this rank knew at the end, for a faster resume, if that is all."""
@@ -581,8 +607,8 @@ class _Agent:
 
     def _stop(self, reason: str) -> None:
         """End the crawl early, on all ranks; what is under way is finished."""
-        if not self._stopped:
-            self._stopped, self._stopped_at = reason, self._clock.now()
+        if not self._job.stopped:
+            self._job.stopped, self._job.stopped_at = reason, self._clock.now()
         _LOG.info("stopping", extra={"about": {"reason": reason}})
         now = self._clock.now()
         self._core.stop(now)
@@ -596,9 +622,11 @@ class _Agent:
         """
         if self._core.ended:
             return
-        late = self._clock.now() - self._stopped_at > _PATIENCE_S
-        if self._stopped and late and number != signal.SIGUSR1:
-            _stop_at_once(number)
+        late = self._clock.now() - self._job.stopped_at > _PATIENCE_S
+        if self._job.stopped and late and number != signal.SIGUSR1:
+            _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
+            words = "stopped at once; nothing is lost: resume the session\n"
+            mpi.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
         self._stop(number.name)
 
     async def _stop_stage(
@@ -613,6 +641,17 @@ class _Agent:
                 self._stop("stop")
             await asyncio.sleep(_LOOK_S)
         await asyncio.sleep(self._settings.session.stop_grace)
+        in_order = await self._break_off(asking, to_parse, parsing)
+        self._core.abandon(in_order=in_order)
+        self._wire.deliver(self._core, self._clock.now())
+
+    async def _break_off(
+        self,
+        asking: Sequence[asyncio.Task[None]],
+        to_parse: asyncio.Queue[Fetched],
+        parsing: asyncio.Task[None],
+    ) -> bool:
+        """Drop what isn't fetched yet, store what is; whether that took no longer than it may."""
         for task in asking:
             task.cancel()
         await asyncio.wait(asking)
@@ -622,8 +661,7 @@ class _Agent:
         for task in (stored, parsing):
             task.cancel()
         await asyncio.wait([parsing])
-        self._core.abandon(in_order=in_order)
-        self._wire.deliver(self._core, self._clock.now())
+        return in_order
 
     async def _note_stage(self) -> None:
         """Tell rank 0, and rank 0 the user, how far we are."""

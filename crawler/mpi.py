@@ -11,9 +11,11 @@ Improbe. To spare an idle rank from looking all the time, the sender rings: it s
 a socket on the receiver's event loop. A datagram carries nothing and proves nothing: a lost one
 costs at most `_IDLE_POLL_S` of latency, a forged one a look in vain.
 
-Where the MPI can go on without a rank that has died (ULFM, "user-level failure mitigation", chapter
-"Process Fault Tolerance" of its specification), any call here may raise LostRankError. Every rank
-that is left then calls `abandon` of its transport, and `survive`. Elsewhere the MPI ends the job.
+A rank may die. Most MPIs end all others then. One with user-level failure mitigation (ULFM; Bland
+et al., International Journal of High Performance Computing Applications 27, 2013), if it is asked
+for it (`OUTLIVES`), tells them instead: what they wait for raises LostRankError. Who hears of it
+abandons its transport, by which all others hear of it, too. All who are left meet in `all_done`,
+which has one answer for all, and if that is no, they go on as fewer by `survive`.
 """
 
 import asyncio
@@ -59,9 +61,16 @@ if SIZE == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
         f" this Python's MPI library, {MPI.get_vendor()[0]}"
     )
 
+# Whether the others go on when a rank dies: Open MPI 5 under `mpirun --with-ft ulfm` says so.
+OUTLIVES: Final = (
+    MPI.get_vendor()[0] == "Open MPI" and os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # noqa: SIM112  its name
+)
 _LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
+_KILLED = 137  # exit code: as if the MPI had ended all ranks
+# What a loss broke off, and is never given back: MPI may still look at the buffers.
+_wreckage: Final[list[object]] = []
 
-_MESSAGE, _BCAST, _GATHER, _ALL = range(4)  # tags
+_MESSAGE, _BCAST, _GATHER, _ALL, _NOTHING = range(5)  # tags
 
 _WINDOW = 4  # messages in flight to one rank
 _CELLS = 64  # MPICH's shared memory starves when more than this many messages wait for one rank
@@ -79,17 +88,27 @@ _MEETING_POLL_S = 0.02  # longest while ranks wait for each other outside of a c
 
 
 class LostRankError(Exception):
-    """A rank has died, and the others can go on."""
+    """A rank has died, and the others are to go on."""
+
+
+def _is_loss(error: MPI.Exception) -> bool:
+    return OUTLIVES and error.Get_error_class() in _LOSSES
 
 
 class _LossTold:
-    """Turns what MPI says of a dead rank into a LostRankError."""
+    """Turns what MPI says of a dead rank into a LostRankError. Before, it breaks off what others
+    may wait for on these communicators."""
+
+    def __init__(self, *revoked: MPI.Comm) -> None:
+        self._revoked = revoked
 
     def __enter__(self) -> None:
         pass
 
     def __exit__(self, _: object, error: BaseException | None, __: object) -> None:
-        if isinstance(error, MPI.Exception) and error.Get_error_class() in _LOSSES:
+        if isinstance(error, MPI.Exception) and _is_loss(error):
+            for comm in self._revoked:
+                comm.Revoke()
             raise LostRankError from error
 
 
@@ -113,11 +132,14 @@ class MpiTransport:
     """`ports.Transport` over a communicator of its own. From one rank to another, order is kept.
 
     Made in a running event loop by all ranks of `comm` at a time, best by `start`; blocks until
-    they are all there. One task at a time may wait.
+    they are all there. One task at a time may wait. It hears of a lost rank by LostRankError; from
+    then on nothing is sent or received any more.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        self._comm = comm.Dup()
+        with _LossTold(comm):
+            self._comm = comm.Dup()
+        self._left = False
         self.rank: int = comm.rank
         self.size: int = comm.size
         self._inbox: list[tuple[int, bytes]] = []
@@ -127,15 +149,18 @@ class MpiTransport:
         self._pause = _SHORTEST_S
         self._looks = _QUICK_LOOKS
 
-        node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        host, neighbours = node.bcast(self.rank), node.size  # a host goes by its lowest rank
+        with _LossTold(self._comm):
+            node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
+        with _LossTold(self._comm, node):
+            host, neighbours = node.bcast(self.rank), node.size  # a host goes by its lowest rank
         node.Free()
         alone = neighbours == self.size
         networks = [] if alone else _networks()
         self._bell = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._bell.setblocking(False)
         self._bell.bind((_LOOPBACK if alone else "", 0))
-        cards = self._comm.allgather((host, networks, self._bell.getsockname()[1]))
+        with _LossTold(self._comm):
+            cards = self._comm.allgather((host, networks, self._bell.getsockname()[1]))
         self._peers = [
             _Peer(
                 remote=its_host != host,
@@ -161,11 +186,19 @@ class MpiTransport:
 
     def send(self, rank: int, message: bytes) -> None:
         assert rank != self.rank, "a rank has no messages for itself"
+        if self._left:
+            return
         peer = self._peers[rank]
         peer.queue.append(message)
         peer.backlog += len(message)
-        if self._fill_window(rank):
-            self._wake()  # a waiting task slept without requests in flight; now there is one
+        try:
+            with _loss_told:
+                started = self._fill_window(rank)
+        except LostRankError:
+            self._lose()  # the task that waits is told
+        else:
+            if started:
+                self._wake()  # it slept without requests in flight; now there is one
 
     def receive(self) -> list[tuple[int, bytes]]:
         self._progress()
@@ -183,6 +216,8 @@ class MpiTransport:
         deadline = self._loop.time() + timeout
         await asyncio.sleep(0)  # other tasks have their turn in a flood, too
         while not self._progress():
+            if self._left:
+                raise LostRankError
             left = deadline - self._loop.time()
             if left <= 0:
                 return
@@ -199,6 +234,7 @@ class MpiTransport:
 
         Messages that still come are taken and dropped. The end of a crawl is declared only when
         every message that counts has been received, so these are notes that no one needs.
+        After a LostRankError `abandon` is left to do.
         """
         while self._active:
             await self.wait(_IDLE_POLL_S)
@@ -210,26 +246,49 @@ class MpiTransport:
             while not barrier.Test() or self._active:
                 await self.wait(_BUSY_POLL_S)
                 self._inbox.clear()
+        self._left = True
         self._silence()
         self._comm.Free()
 
     def abandon(self) -> None:
-        """Leave after the loss of a rank, and let all others know. What is under way is lost."""
-        self._comm.Revoke()
+        """Leave after the loss of a rank, at once, and let all others know."""
+        self._lose()
         self._silence()
-        _abandoned.append(self)
 
     def _silence(self) -> None:
         if self._bell.fileno() >= 0:
             self._loop.remove_reader(self._bell.fileno())
             self._bell.close()
 
+    def _lose(self) -> None:
+        """Have nothing to do with this communicator any more, nor has anyone else."""
+        if self._left:
+            return
+        self._left = True
+        self._comm.Revoke()
+        _wreckage.append(self._comm)
+        for rank, peer in enumerate(self._peers):
+            _wreckage.append((peer.leaving, peer.arriving))
+            peer.queue.clear()
+            peer.backlog = 0
+            if rank != self.rank:
+                self._ring(peer)
+        self._active.clear()
+        self._inbox.clear()
+        self._wake()
+
     def _progress(self) -> bool:
         """Take in what has come, let go what was taken; whether there is anything of either."""
-        with _loss_told:
-            return self._progressed()
+        if self._left:
+            return False
+        try:
+            with _loss_told:
+                return self._move()
+        except LostRankError:
+            self._lose()
+            return False
 
-    def _progressed(self) -> bool:
+    def _move(self) -> bool:
         for _ in range(_BURST):
             message = self._comm.Improbe(MPI.ANY_SOURCE, _MESSAGE, self._status)
             if message is None:
@@ -258,15 +317,17 @@ class MpiTransport:
         started = False
         while peer.queue and len(peer.leaving) < peer.window:
             message = peer.queue.popleft()
-            with _loss_told:
-                request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
+            request = self._comm.Issend([message, MPI.BYTE], rank, _MESSAGE)
             peer.leaving.append((request, message))
             started = True
         if started:
             self._active.add(rank)
-            with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks itself
-                self._bell.sendto(b"", peer.bell)
+            self._ring(peer)
         return started
+
+    def _ring(self, peer: _Peer) -> None:
+        with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks itself
+            self._bell.sendto(b"", peer.bell)
 
     def _rung(self) -> None:
         """Someone rang. What a burst leaves in the socket calls again in the loop's next turn."""
@@ -322,11 +383,9 @@ def meeting_address(mine: Sequence[IPv4Interface], theirs: Sequence[IPv4Interfac
     return str((near or others or [IPv4Address(_LOOPBACK)])[0])
 
 
-_abandoned: Final[list[MpiTransport]] = []  # MPI may still look at their buffers
-
-
 # Set-up and end. Every rank calls these in the same order. While one rank works for minutes before
-# it comes, the others wait at a percent of a core or less.
+# it comes, the others wait at a percent of a core or less. All may raise LostRankError, on some of
+# the ranks or on all; but `all_done` and `survive` don't.
 
 
 async def start() -> MpiTransport:
@@ -338,43 +397,60 @@ async def start() -> MpiTransport:
 
 async def bcast(value: T) -> T:
     """Rank 0's value, on every rank. It is pickled."""
-    with _loss_told:
-        if RANK != 0:
-            value = await _take(0, _BCAST)
-            return value
-        requests = [_world.isend(value, rank, _BCAST) for rank in range(1, SIZE)]
-        await _until(lambda: MPI.Request.Testall(requests))
+    if RANK != 0:
+        value = await _take(0, _BCAST)
         return value
+    await _taken([_give(value, rank, _BCAST) for rank in range(1, SIZE)])
+    return value
 
 
 async def gather(value: T) -> list[T]:
     """On rank 0 the values of all ranks, in their order; elsewhere an empty list. Pickled."""
-    with _loss_told:
-        if RANK == 0:
-            return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
-        await _until(_world.isend(value, 0, _GATHER).Test)
-        return []
+    if RANK == 0:
+        return [value] + [await _take(rank, _GATHER) for rank in range(1, SIZE)]
+    await _taken([_give(value, 0, _GATHER)])
+    return []
 
 
 async def alltoall(values: Sequence[T]) -> list[T]:
     """Give the value at each index to that rank; what the ranks have given to this one. Pickled."""
-    with _loss_told:
-        peers = [rank for rank in range(SIZE) if rank != RANK]
-        requests = [_world.isend(values[rank], rank, _ALL) for rank in peers]
+    given = [_give(values[rank], rank, _ALL) for rank in range(SIZE) if rank != RANK]
+    try:
         received = [
             values[RANK] if rank == RANK else await _take(rank, _ALL) for rank in range(SIZE)
         ]
-        await _until(lambda: MPI.Request.Testall(requests))
-        return received
+    except LostRankError:
+        _wreckage.append(given)
+        raise
+    await _taken(given)
+    return received
+
+
+def all_done(done: bool) -> bool:
+    """Whether all ranks that are left say so: the same answer on all, whoever dies meanwhile.
+
+    Who has heard of a loss comes here, isn't done, and so fetches the others from whatever they
+    wait for. Blocks until all have come.
+    """
+    if not OUTLIVES:
+        return done
+    if not done:
+        _world.Revoke()
+    try:
+        return bool(_world.Agree(done))
+    except MPI.Exception as error:  # of a loss by now, and the same on all, too
+        if not _is_loss(error):
+            raise
+        return False
 
 
 def survive() -> None:
-    """Go on without the ranks that were lost, once all others have come here; it waits for them.
+    """Go on without the ranks that were lost. Blocks until all others have come.
 
     `RANK` and `SIZE` change: who is left is counted through, in the old order.
     """
     global _world, RANK, SIZE  # noqa: PLW0603 - as MPI itself has one world
-    _world.Revoke()  # so that no one waits there for a rank that is here
+    _wreckage.append(_world)
     _world = MPI.Intracomm(_world.Shrink())
     RANK, SIZE = _world.rank, _world.size
 
@@ -383,16 +459,20 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
     """Run `main()` in an event loop on every rank; return its result when all ranks are done.
 
     An exception that leaves it on one of several ranks ends them all (exit code 2 for a UserError,
-    1 for any other), since they would wait for this one for ever. A lone rank just raises.
+    137 for a lost rank, 1 for any other), since they would wait for this one for ever. A lone rank
+    just raises. After a loss that was outlived the process ends here.
     """
 
     async def together() -> int:
         code = await main()
-        await _until(_world.Ibarrier().Test)
+        with contextlib.suppress(LostRankError), _loss_told:  # it had nothing left to do
+            await _until(_world.Ibarrier().Test)
         return code
 
     try:
-        return uvloop.run(together())
+        code = uvloop.run(together())
+    except LostRankError:
+        abort(_KILLED, "a rank is lost, and the others can't do without: resume the session\n")
     except UserError as error:
         if SIZE == 1:
             raise
@@ -401,6 +481,13 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
         if SIZE == 1:
             raise
         abort(1, f"rank {RANK} on {MPI.Get_processor_name()}:\n{traceback.format_exc()}")
+    if _world != MPI.COMM_WORLD:
+        # Open MPI's Finalize waits for the dead now and then; without it, mpirun passes the exit
+        # code on all the same.
+        sys.stdout.flush()
+        sys.stderr.flush()
+        os._exit(code)
+    return code
 
 
 def abort(code: int, message: str) -> NoReturn:
@@ -412,18 +499,40 @@ def abort(code: int, message: str) -> NoReturn:
     MPI.COMM_WORLD.Abort(code)
 
 
+def _give(value: object, rank: int, tag: int) -> MPI.Request:
+    with _loss_told:
+        return _world.isend(value, rank, tag)
+
+
+async def _taken(requests: Sequence[MPI.Request]) -> None:
+    """All these have been taken. (Testall wouldn't say what is wrong with one of them.)"""
+    try:
+        await _until(lambda: all(request.Test() for request in requests))
+    except LostRankError:
+        _wreckage.append(requests)
+        raise
+
+
 async def _take(source: int, tag: int) -> Any:
     message = await _until(lambda: _world.improbe(source, tag))
     assert message is not None
     request = message.irecv()
-    await _until(request.get_status)
-    return request.wait()  # has completed: returns at once
+    try:
+        await _until(request.get_status)
+        with _loss_told:
+            return request.wait()  # has completed: returns at once
+    except LostRankError:
+        _wreckage.append(request)
+        raise
 
 
 async def _until(look: Callable[[], T]) -> T:
     """The first true thing that `look` returns, asked for at growing intervals."""
     pause = _SHORTEST_S
-    while not (found := look()):
-        await asyncio.sleep(pause)
-        pause = min(2 * pause, _MEETING_POLL_S)
-    return found
+    with _loss_told:
+        while not (found := look()):
+            if OUTLIVES:  # a request to a dead rank doesn't always say so; to look for any does
+                _world.Iprobe(MPI.ANY_SOURCE, _NOTHING)
+            await asyncio.sleep(pause)
+            pause = min(2 * pause, _MEETING_POLL_S)
+        return found

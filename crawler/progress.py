@@ -69,11 +69,21 @@ class Board:
     """
 
     def __init__(self, max_pages: int) -> None:
-        self.earlier = 0  # pages of earlier runs of the session
+        self._earlier = 0  # pages of earlier runs of the session
+        self._before = 0  # of these, pages that were there when the clock began
         self._max_pages = max_pages
         self._latest: dict[int, Note] = {}
         self._terminal = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
+
+    def take_up(self, pages: int, *, lost: bool) -> None:
+        """The session has so many pages. `lost`: what the ranks had told counts no longer, as some
+        are lost, and the others have begun anew."""
+        self._earlier = pages
+        if lost:
+            self._latest.clear()
+        else:
+            self._before = pages
 
     def update(self, rank: int, note: Note) -> None:
         """Take a rank's note; pass its warnings on."""
@@ -87,12 +97,12 @@ class Board:
             return
         self._shown = now
         notes = self._latest.values()
-        pages = sum(note.pages for note in notes)
+        pages = self._earlier + sum(note.pages for note in notes)
         seconds = now - self._started
         limit = f" of {self._max_pages:,}" if self._max_pages else ""
         line = (
-            f"{_clock(seconds)}  {self.earlier + pages:,}{limit} pages"
-            f"  {pages / max(seconds, 0.1):,.0f}/s"
+            f"{_clock(seconds)}  {pages:,}{limit} pages"
+            f"  {(pages - self._before) / max(seconds, 0.1):,.0f}/s"
             f"  {sum(note.bytes for note in notes) / 1e6:,.1f} MB"
             f"  {sum(note.waiting for note in notes):,} waiting"
             f"  {sum(note.errors for note in notes):,} errors"

@@ -127,6 +127,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "mode": info.config.session.mode,
         "scheme": info.config.assignment.scheme,
         "runs": len(info.runs),
+        "lost_ranks": sum(run.lost or 0 for run in info.runs),
         "complete": info.last.complete is True,
         "reason": info.last.reason or "interrupted",
         "seconds": seconds,

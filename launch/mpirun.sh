@@ -5,7 +5,7 @@
 #
 # HOSTFILE has a host a line; ssh must reach each without a password. If a rank or a host is lost,
 # the crawl is resumed; to stop it: python -m crawler stop SESSION. SESSION must lie where all hosts
-# see it.
+# see it. With Open MPI 5, MPIRUN="mpirun --with-ft ulfm" lets the others go on without a lost rank.
 hosts=${1:?a file with a host a line} ranks=${2:?how many ranks}
 config=${3:?the configuration} session=${4:?the directory of the session}
 shift 4

@@ -26,8 +26,8 @@ _STOP = "stop"
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table [[run]]. The last three fields are None until the run has ended, and stay so if it
-    was killed."""
+    """A table [[run]]. The last fields are None until the run has ended, and stay so if it was
+    killed."""
 
     version: str  # of the program
     ranks: int
@@ -37,6 +37,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ended: datetime | None = None
     complete: bool | None = None  # true: the frontier ran empty; false: something ended the run
     reason: str | None = None
+    lost: int | None = None  # ranks that died, and the others went on in the next run
 
 
 _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
@@ -95,10 +96,12 @@ def resume(
     return SessionInfo(settings, runs)
 
 
-def finish(directory: Path, complete: bool, reason: str) -> None:
+def finish(directory: Path, complete: bool, reason: str, *, lost: int | None = None) -> None:
     """Note the end of the latest run."""
     info = load(directory)
-    last = msgspec.structs.replace(info.last, ended=_now(), complete=complete, reason=reason)
+    last = msgspec.structs.replace(
+        info.last, ended=_now(), complete=complete, reason=reason, lost=lost
+    )
     _write(directory, info.config, [*info.runs[:-1], last])
 
 
