@@ -142,34 +142,34 @@ def _demo(_: argparse.Namespace) -> int:
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    from crawler import agent, mpi  # noqa: PLC0415
+    from crawler import mpi, planning  # noqa: PLC0415
 
-    def prepare() -> agent.Plan:
+    def prepare() -> planning.Plan:
         settings = _crawl_settings(arguments)
         directory = Path(settings.session.directory)
         if arguments.resume and settings.session.directory and session.exists(directory):
-            return agent.prepare_again(directory, settings, mpi.SIZE)
-        return agent.prepare(settings, mpi.SIZE)
+            return planning.prepare_again(directory, settings, mpi.SIZE)
+        return planning.prepare(settings, mpi.SIZE)
 
     return mpi.run(partial(_crawl_together, prepare, arguments))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from crawler import agent, mpi  # noqa: PLC0415
+    from crawler import mpi, planning  # noqa: PLC0415
 
-    def prepare() -> agent.Plan:
+    def prepare() -> planning.Plan:
         values = {"directory": str(arguments.session), **_limits(arguments)}
         before = session.load(arguments.session).config
         settings = config.load(None, arguments.set, {"session": values}, before=before)
-        return agent.prepare_again(arguments.session, settings, mpi.SIZE)
+        return planning.prepare_again(arguments.session, settings, mpi.SIZE)
 
     return mpi.run(partial(_crawl_together, prepare, arguments))
 
 
 async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namespace) -> int:
-    from crawler import agent, mpi  # noqa: PLC0415
+    from crawler import agent, mpi, planning  # noqa: PLC0415
 
-    plan: agent.Plan | UserError | None = None
+    plan: planning.Plan | UserError | None = None
     if mpi.RANK == 0:
         try:
             plan = prepare()

@@ -12,7 +12,7 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from crawler import agent, config, mpi, url
+from crawler import agent, config, mpi, planning, url
 from crawler.demoweb import DemoWeb, outside_mpi, serve
 from crawler.report import comparison
 
@@ -62,7 +62,7 @@ async def _crawl(
                 "politeness": {"delay_s": 0},  # our own server doesn't mind
             }
         )
-        plan = agent.prepare(settings, mpi.SIZE)
+        plan = planning.prepare(settings, mpi.SIZE)
         reachable = [url.key(address) for address in web.reachable]
     plan = await mpi.bcast(plan)
     assert plan is not None

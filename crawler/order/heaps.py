@@ -292,7 +292,7 @@ class Heaps:
     def _down(self, heap: "array[int]", place: int, slot: int) -> None:
         """The same, at or below: the free place goes down to a leaf, then the slot comes up."""
         scores, arrivals, places = self._scores, self._arrivals, self._places
-        top, child, end = place, 2 * place + 1, len(heap)
+        child, end = 2 * place + 1, len(heap)
         while child < end:
             best, right = heap[child], child + 1
             if right < end:
@@ -303,18 +303,7 @@ class Heaps:
             heap[place] = best
             places[best] = place
             place, child = child, 2 * child + 1
-        score, arrival = scores[slot], arrivals[slot]
-        while place > top:
-            parent = (place - 1) >> 1
-            other = heap[parent]
-            its = scores[other]
-            if its > score or (its == score and arrivals[other] < arrival):
-                break
-            heap[place] = other
-            places[other] = place
-            place = parent
-        heap[place] = slot
-        places[slot] = place
+        self._up(heap, place, slot)
 
     def _sorted(self, queue: Heap) -> list[int]:
         """Its slots, the best first."""
