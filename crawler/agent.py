@@ -1,7 +1,7 @@
 """Builds an agent on each rank, runs the crawl, and ends the session together.
 
-The command line and the demonstration enter here, on all ranks at a time: `planning` on rank 0, then
-`crawl` everywhere. Only rank 0 speaks to the user; the others send it notes.
+The command line and the demonstration enter `crawl` on all ranks at a time, with what `planning`
+has settled on rank 0. Only rank 0 speaks to the user; the others send it notes.
 """
 
 import asyncio
