@@ -124,12 +124,37 @@ def test_clusters_keep_bounds_and_labels():
     label = (np.arange(h.vertices) % 3).astype(np.int32)
     bounds = h.weights.max(axis=0) + 1000
     unit, units = cluster(
-        h, label, bounds=bounds, target=20, widest=100, rng=np.random.default_rng(0)
+        h, label, bounds=bounds, target=20, widest=100, modesty=0.4, rng=np.random.default_rng(0)
     )
     assert 20 <= units < h.vertices
     assert sorted(set(unit.tolist())) == list(range(units))
     assert (part_loads(h.weights, unit, units) <= bounds).all()
     assert len(set(zip(unit.tolist(), label.tolist(), strict=True))) == units
+
+
+def test_a_hub_gathers_no_pages_of_different_sites():
+    # Ten sites of two pages, nets {hub, first, second} and {hub, first}: the hub is tied to a
+    # first page by 1/2 + 1, the second by 1/2, but to the hub's 20 nets a single page means little.
+    nets = [net for p in range(1, 21, 2) for net in ([0, p, p + 1], [0, p])]
+    h = Hypergraph(
+        np.concatenate([[0], np.cumsum([len(net) for net in nets])]),
+        np.concatenate(nets).astype(np.int32),
+        np.ones(20, np.int64),
+        np.ones((21, 2), np.int64),
+    )
+    label = np.zeros(21, np.int32)
+    for seed in range(20):
+        unit, _ = cluster(
+            h,
+            label,
+            bounds=np.array([99, 99]),
+            target=2,
+            widest=100,
+            modesty=DEFAULT.modesty,
+            rng=np.random.default_rng(seed),
+        )
+        sites = np.arange(20) // 2
+        assert len(set(zip(unit[1:].tolist(), sites.tolist(), strict=True))) == len(set(unit[1:]))
 
 
 def test_pack_takes_the_emptiest():

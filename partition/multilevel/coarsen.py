@@ -1,12 +1,15 @@
 """Coarsening: vertices that share nets become one, until few are left.
 
 A vertex joins the neighbour, or the neighbour's cluster, to which its nets tie it most: a net ties
-each two of its pins by its cost / (pins - 1). A cluster may not outgrow a share of a part in either
-weight, or balance would be lost, and never joins vertices of different labels, which is how a later
-cycle keeps the partition that it has.
+each two of its pins by its cost / (pins - 1). Ties to a vertex of many nets count less, by a power
+of what its nets cost: pages of one net each would else gather around a page that all menus link to,
+which is all that they share, instead of among those with which they share everything. A cluster may
+not outgrow a share of a part in either weight, or balance would be lost, and never joins vertices
+of different labels, which is how a later cycle keeps the partition that it has.
 """
 
 import numpy as np
+import numpy.typing as npt
 from numba import njit
 
 from partition.hypergraph import Hypergraph
@@ -20,17 +23,30 @@ def cluster(
     bounds: Ints,
     target: int,
     widest: int,
+    modesty: float,
     rng: np.random.Generator,
 ) -> tuple[Ids, int]:
     """The cluster of each vertex, and their number: `target` or, where that can't be, more.
 
     `bounds` are the two weights that a cluster may have; nets of more than `widest` pins tie
-    nothing.
+    nothing. `modesty` is the power by which ties to vertices of many nets count less.
     """
     xnets, nets = h.nets_of_vertices()
     order = rng.permutation(h.vertices).astype(np.int32)
+    costs = np.bincount(h.pins, np.repeat(h.costs, np.diff(h.xpins)), h.vertices)
     leader = _clustered(
-        h.xpins, h.pins, h.costs, xnets, nets, h.weights, label, order, bounds, target, widest
+        h.xpins,
+        h.pins,
+        h.costs,
+        xnets,
+        nets,
+        h.weights,
+        label,
+        order,
+        bounds,
+        target,
+        widest,
+        np.maximum(costs, 1) ** modesty,
     )
     is_leader = leader == np.arange(h.vertices)
     number = np.cumsum(is_leader, dtype=np.int32) - np.int32(1)
@@ -50,6 +66,7 @@ def _clustered(
     bounds: Ints,
     target: int,
     widest: int,
+    common: npt.NDArray[np.float64],  # by which ties to a vertex, or its cluster, count less
 ) -> Ids:  # pragma: no cover - compiled
     vertices = len(order)
     leader = np.arange(vertices).astype(np.int32)
@@ -85,7 +102,8 @@ def _clustered(
             second = weight[u, 1] + weights[v, 1]
             if first <= bounds[0] and second <= bounds[1]:
                 # Of two equal ties the lighter cluster is the better: it leaves more room.
-                tie = ties[u] / (1.0 + weight[u, 0] / bounds[0] + weight[u, 1] / bounds[1])
+                fill = weight[u, 0] / bounds[0] + weight[u, 1] / bounds[1]
+                tie = ties[u] / ((1.0 + fill) * common[u])
                 if tie > most:
                     most = tie
                     best = u
@@ -95,5 +113,6 @@ def _clustered(
             joined[best] = True
             weight[best, 0] += weights[v, 0]
             weight[best, 1] += weights[v, 1]
+            common[best] = max(common[best], common[v])
             left -= 1
     return leader

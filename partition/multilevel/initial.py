@@ -67,6 +67,7 @@ def _halved(
             bounds=bounds,
             target=max(int(h.vertices / preset.shrink), preset.halving_vertices),
             widest=preset.widest_tie,
+            modesty=preset.modesty,
             rng=rng,
         )
         if units > h.vertices * preset.stalled:

@@ -12,6 +12,7 @@ class Preset:
     shrink: float = 2.5  # vertices of a level over those of the next, at most
     stalled: float = 0.97  # a level with more than this share of the one above ends the coarsening
     widest_tie: int = 300  # pins of the largest net that ties in coarsening
+    modesty: float = 0.4  # power of what a vertex's nets cost, by which ties to it count less
     firsts: int = 4  # first partitions on the coarsest level, at most,
     first_effort: int = 400_000  # and no more than have so many pins together, but one
     halving_vertices: int = 60  # of the coarsest level when a level is halved

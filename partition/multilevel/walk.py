@@ -245,6 +245,7 @@ class _Walk:
                 bounds=bounds,
                 target=max(int(h.vertices / preset.shrink), few // (1 if h.vertices > few else 3)),
                 widest=preset.widest_tie,
+                modesty=preset.modesty,
                 rng=self.rng,
             )
             if units > h.vertices * preset.stalled:
