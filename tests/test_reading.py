@@ -5,7 +5,7 @@ from fetches import found, response
 
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Response
-from crawler.reading import Reader, make_scope
+from crawler.reading import Reader, make_scope, unfollowed
 
 A = "http://a.example"
 PAGE = f"{A}/dir/x"
@@ -171,3 +171,19 @@ def test_a_redirect_to_nowhere_fails() -> None:
 def test_a_target_with_the_shape_of_a_trap_is_recorded_and_not_followed() -> None:
     moved = response(PAGE, b"", status=302, headers=[(b"Location", b"/a/a/a/a/a")])
     assert targets(reader(), moved) == [(url.normalise(f"{A}/a/a/a/a/a"), REDIRECT | OUT_OF_SCOPE)]
+
+
+@pytest.mark.parametrize(
+    ("overrides", "judges_again", "flags"),
+    [
+        ([], False, OUT_OF_SCOPE),
+        (["robots.obey_nofollow=true"], False, OUT_OF_SCOPE),  # nofollow links have that flag too
+        ([], True, 0),
+        (["robots.obey_nofollow=true"], True, NOFOLLOW),
+    ],
+)
+def test_what_keeps_a_logged_link_from_being_followed(
+    overrides: list[str], judges_again: bool, flags: int
+) -> None:
+    settings = config.load(None, overrides)
+    assert unfollowed(settings, judges_again=judges_again) == flags
