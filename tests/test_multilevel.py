@@ -22,7 +22,16 @@ from partition.multilevel.initial import bisected
 from partition.multilevel.presets import DEFAULT
 from partition.multilevel.refine import LAW, improve
 from partition.multilevel.search import search
-from partition.multilevel.state import feasible, judged, move, new_state, quality, verify
+from partition.multilevel.state import (
+    boundary,
+    feasible,
+    judged,
+    lowest,
+    move,
+    new_state,
+    quality,
+    verify,
+)
 from partition.multilevel.walk import caps
 
 TOY = Hypergraph(
@@ -83,13 +92,16 @@ def test_gains_on_the_toy():
 
 @given(
     st.integers(0, 1000),
+    st.sampled_from([1, 17, 40]),
     st.lists(st.tuples(st.integers(0, 29), st.integers(0, 4)), max_size=30),
 )
-def test_moves_keep_all_counts(seed, moves):
+def test_moves_keep_all_counts(seed, apart, moves):
+    """In five parts, of which most stand in other words of `reach` when they are 17 or 40 apart."""
     h = random_hypergraph(seed, vertices=30, nets=40, parts=5)
-    s = new_state(h, np.arange(30, dtype=np.int32) % 5, wide(5), np.zeros(30, np.int32), 1 << 40)
-    for v, b in moves:
-        a = s.part[v]
+    first, parts = np.arange(30, dtype=np.int32) % 5 * apart, 4 * apart + 1
+    s = new_state(h, first, wide(parts), np.zeros(30, np.int32), 1 << 40)
+    for v, number in moves:
+        a, b = s.part[v], number * apart
         if a != b:
             gain = s.conn[v, b] - s.stay[v]
             before, gains = quality(s).cost, s.conn - s.stay[:, None]
@@ -98,6 +110,13 @@ def test_moves_keep_all_counts(seed, moves):
             others = set(range(30)) - listed - {v}
             assert np.array_equal((s.conn - s.stay[:, None])[list(others)], gains[list(others)])
     verify(s)
+    elsewhere = (np.delete(row, a).any() for row, a in zip(s.conn, s.part, strict=True))
+    assert boundary(s).tolist() == np.flatnonzero(list(elsewhere)).tolist()
+
+
+@given(st.integers(0, 63), st.integers(0, (1 << 64) - 1))
+def test_lowest_bit(place, above):
+    assert lowest(np.uint64((above << place | 1 << place) & (1 << 64) - 1)) == place
 
 
 @pytest.mark.parametrize("seed", range(3))

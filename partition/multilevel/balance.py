@@ -31,11 +31,13 @@ def rebalance(s: State, rng: np.random.Generator, aim: float = 0.99) -> bool:
 
 
 @njit(cache=True)
-def _over(s: State) -> bool:  # pragma: no cover - compiled
-    for b in range(len(s.caps)):
-        if s.loads[b, 0] > s.caps[b, 0] or s.loads[b, 1] > s.caps[b, 1]:
-            return True
-    return False
+def _over(s: State, b: int) -> bool:  # pragma: no cover - compiled
+    return bool((s.loads[b, 0] > s.caps[b, 0]) | (s.loads[b, 1] > s.caps[b, 1]))
+
+
+@njit(cache=True)
+def _any_over(s: State) -> bool:  # pragma: no cover - compiled
+    return bool((s.loads > s.caps).any())
 
 
 @njit(cache=True)
@@ -45,7 +47,14 @@ def pressure(
     """Of part b, with so much more of both weights."""
     x = (s.loads[b, 0] + first) / s.caps[b, 0] - aim
     y = (s.loads[b, 1] + second) / s.caps[b, 1] - aim
-    return (x * x if x > 0 else 0.0) + (y * y if y > 0 else 0.0)
+    return squares(x, y)
+
+
+@njit(cache=True)
+def squares(x: float, y: float) -> float:  # pragma: no cover - compiled
+    """The pressure of a part that exceeds what is aimed at by these shares of its caps."""
+    x, y = max(x, 0.0), max(y, 0.0)
+    return x * x + y * y
 
 
 @njit(cache=True)
@@ -59,9 +68,9 @@ def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no 
     relief_a = pressure(s, a, 0, 0, aim) - pressure(s, a, -first, -second, aim)
     best = -1
     lowest = np.inf
-    if relief_a > 0 and (s.loads[a, 0] > s.caps[a, 0] or s.loads[a, 1] > s.caps[a, 1]):
+    if relief_a > 0 and _over(s, a) and may_leave(s, v):
         for b in range(len(s.caps)):
-            if b == a or not may_leave(s, v, b):
+            if b == a:
                 continue
             relief = relief_a + pressure(s, b, 0, 0, aim) - pressure(s, b, first, second, aim)
             if relief > 1e-12:
@@ -82,11 +91,10 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
     clock = 0
     for _ in range(rounds):
         for v in range(vertices):
-            _, rate[v] = _cheapest(s, v, aim)
+            rate[v] = _cheapest(s, v, aim)[1] if _over(s, s.part[v]) else np.inf
         moved = False
-        for v in np.argsort(rate):
-            if rate[v] == np.inf:
-                break
+        candidates = np.flatnonzero(rate < np.inf)
+        for v in candidates[np.argsort(rate[candidates])]:
             b, now = _cheapest(s, v, aim)
             # Loads and gains change on the way: what has become dear waits for the next round.
             if b < 0 or (rate[v] > 0 and now > 4 * rate[v]):
@@ -94,7 +102,7 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
             clock += 1
             move(s, v, b, seen, clock, touched, 0)
             moved = True
-            if not _over(s):
+            if not _any_over(s):
                 return
         if not moved:
             return
@@ -112,7 +120,7 @@ def _swap(
     clock = 0
     stuck = np.zeros(len(s.caps), np.bool_)
     for _ in range(swaps):
-        if not _over(s):
+        if not _any_over(s):
             return
         a = -1
         highest = 0.0

@@ -9,10 +9,23 @@ partition so far, each from another price; their results are kept if better, els
 import numpy as np
 from numba import njit
 
-from partition.multilevel.balance import pressure, rebalance
+from partition.multilevel.balance import rebalance, squares
 from partition.multilevel.presets import Preset
 from partition.multilevel.search import search
-from partition.multilevel.state import Quality, State, may_leave, move, quality, verify
+from partition.multilevel.state import (
+    ONE,
+    WORD,
+    Quality,
+    Shares,
+    State,
+    boundary,
+    lowest,
+    may_leave,
+    move,
+    others,
+    quality,
+    verify,
+)
 from partition.webgraph import Ids
 
 _CELLS = 4  # of `conn` that a sweep passes in the time of a pin
@@ -71,7 +84,10 @@ def _settle(s: State, preset: Preset, rng: np.random.Generator) -> None:
 
 
 def _order(s: State, rng: np.random.Generator) -> Ids:
-    return rng.permutation(len(s.part)).astype(np.int32)
+    """The vertices that may gain by a move, in any order."""
+    order = boundary(s)
+    rng.shuffle(order)
+    return order
 
 
 @njit(cache=True)
@@ -79,32 +95,74 @@ def improve(s: State, order: Ids, price: float, aim: float) -> float:  # pragma:
     """One pass over the vertices in this order; returns what it gained.
 
     Balance has a price here and is no law: the pressure of a move (`balance.pressure`) costs
-    `price`. A vertex goes to the part, among those that its nets touch, where it gains most.
+    `price`. A vertex goes to the part, among those that its nets touch, where it gains most. From a
+    part that has a price, it may also go to the emptiest: parts that no net touches any more, as
+    others have drawn all from them at a low price, would stay empty.
     """
     seen = np.zeros(len(s.part), np.int64)
     touched = np.empty(len(s.part), np.int32)
+    # What each part has beyond the aim, in shares of its caps, and its pressure.
+    share = 1 / s.caps
+    over = np.empty(s.caps.shape, np.float64)
+    pressures = np.empty(len(s.caps), np.float64)
+    for b in range(len(s.caps)):
+        _weigh(s, b, aim, share, over, pressures)
+    empty = _emptiest(over)
     gained = 0.0
     clock = 0
     for v in order:
         a = s.part[v]
         first, second = s.weights[v]
-        relief = price * (pressure(s, a, 0, 0, aim) - pressure(s, a, -first, -second, aim))
-        floor = s.stay[v] - relief
+        less = squares(over[a, 0] - first * share[a, 0], over[a, 1] - second * share[a, 1])
+        floor = s.stay[v] - price * (pressures[a] - less)
         best = -1
         most = 1e-9
-        for b in range(len(s.caps)):
-            c = s.conn[v, b]
-            if c - floor > most and c > 0 and b != a and may_leave(s, v, b):
-                gain = c - floor
-                gain -= price * (pressure(s, b, first, second, aim) - pressure(s, b, 0, 0, aim))
-                if gain > most:
-                    most = gain
-                    best = b
+        if pressures[a] > 0 and empty != a and may_leave(s, v):
+            x = over[empty, 0] + first * share[empty, 0]
+            y = over[empty, 1] + second * share[empty, 1]
+            gain = s.conn[v, empty] - floor - price * (squares(x, y) - pressures[empty])
+            if gain > most:
+                most = gain
+                best = empty
+        for word in range(s.reach.shape[1]):
+            bits = others(s, v, word)
+            while bits != 0:
+                b = word * WORD + lowest(bits)
+                bits &= bits - ONE
+                gain = s.conn[v, b] - floor
+                if gain > most and may_leave(s, v):
+                    x = over[b, 0] + first * share[b, 0]
+                    y = over[b, 1] + second * share[b, 1]
+                    gain -= price * (squares(x, y) - pressures[b])
+                    if gain > most:
+                        most = gain
+                        best = b
         if best >= 0:
             clock += 1
             move(s, v, best, seen, clock, touched, 0)
             gained += most
+            _weigh(s, a, aim, share, over, pressures)
+            _weigh(s, best, aim, share, over, pressures)
+            empty = _emptiest(over)
     return gained
+
+
+@njit(cache=True)
+def _weigh(
+    s: State, b: int, aim: float, share: Shares, over: Shares, pressures: Shares
+) -> None:  # pragma: no cover - compiled
+    over[b, 0] = s.loads[b, 0] * share[b, 0] - aim
+    over[b, 1] = s.loads[b, 1] * share[b, 1] - aim
+    pressures[b] = squares(over[b, 0], over[b, 1])
+
+
+@njit(cache=True)
+def _emptiest(over: Shares) -> int:  # pragma: no cover - compiled
+    best = 0
+    for b in range(1, len(over)):
+        if max(over[b, 0], over[b, 1]) < max(over[best, 0], over[best, 1]):
+            best = b
+    return best
 
 
 @njit(cache=True)

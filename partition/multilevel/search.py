@@ -7,7 +7,7 @@ functions here keep the vertices that they may move next in a heap, by gain.
 import numpy as np
 from numba import njit
 
-from partition.multilevel.state import State, fits, move
+from partition.multilevel.state import ONE, WORD, Shares, State, fits, lowest, move, others
 from partition.webgraph import Ids, Ints
 
 
@@ -31,6 +31,9 @@ def search(
     locked = np.zeros(vertices, np.bool_)
     trail = np.empty(vertices, np.int32)
     came_from = np.empty(vertices, np.int32)
+    fill = np.empty(len(s.caps), np.float64)
+    for b in range(len(fill)):
+        fill[b] = _fill(s, b)
     clock = 0
     total = 0
     at = 0
@@ -40,7 +43,7 @@ def search(
             v = order[at]
             at += 1
             if not locked[v]:
-                b, gain = _best(s, v)
+                b, gain = _best(s, v, fill)
                 if b >= 0:
                     target[v] = b
                     size = _push(heap, place, key, size, v, gain)
@@ -52,7 +55,7 @@ def search(
             v = heap[0]
             b = target[v]
             if not fits(s, v, b) or s.conn[v, b] - s.stay[v] != key[v]:
-                b, gain = _best(s, v)
+                b, gain = _best(s, v, fill)
                 if b < 0:
                     size = _remove(heap, place, key, size, v)
                     continue
@@ -69,6 +72,8 @@ def search(
             moves += 1
             clock += 1
             changed = move(s, v, b, seen, clock, touched, wide)
+            fill[came_from[moves - 1]] = _fill(s, came_from[moves - 1])
+            fill[b] = _fill(s, b)
             if gained > most:
                 most = gained
                 kept = moves
@@ -76,7 +81,7 @@ def search(
                 u = touched[i]
                 if locked[u]:
                     continue
-                b, gain = _best(s, u)
+                b, gain = _best(s, u, fill)
                 if b < 0:
                     if place[u] >= 0:
                         size = _remove(heap, place, key, size, u)
@@ -89,7 +94,10 @@ def search(
         for i in range(moves - 1, kept - 1, -1):
             v = trail[i]
             clock += 1
+            b = s.part[v]
             move(s, v, came_from[i], seen, clock, touched, 0)
+            fill[b] = _fill(s, b)
+            fill[came_from[i]] = _fill(s, came_from[i])
             locked[v] = False
         for i in range(size):
             place[heap[i]] = -1
@@ -210,18 +218,24 @@ def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compil
 
 
 @njit(cache=True)
-def _best(s: State, v: int) -> tuple[int, int]:  # pragma: no cover - compiled
+def _fill(s: State, b: int) -> float:  # pragma: no cover - compiled
+    fill: float = max(s.loads[b, 0] / s.caps[b, 0], s.loads[b, 1] / s.caps[b, 1])
+    return fill
+
+
+@njit(cache=True)
+def _best(s: State, v: int, fill: Shares) -> tuple[int, int]:  # pragma: no cover - compiled
     """The part in which v fits and gains most, of equal ones the emptiest, and the gain; or -1."""
-    a = s.part[v]
     best = -1
-    most = np.int32(1)  # of conn: only parts that v's nets touch
-    fill = 0.0
-    for b in range(len(s.caps)):
-        c = s.conn[v, b]
-        if c >= most and b != a and fits(s, v, b):
-            f = max(s.loads[b, 0] / s.caps[b, 0], s.loads[b, 1] / s.caps[b, 1])
-            if c > most or best < 0 or f < fill:
+    most = np.int32(1)
+    for word in range(s.reach.shape[1]):
+        bits = others(s, v, word)
+        while bits != 0:
+            b = word * WORD + lowest(bits)
+            bits &= bits - ONE
+            c = s.conn[v, b]
+            better = c > most or (c == most and (best < 0 or fill[b] < fill[best]))
+            if better and fits(s, v, b):
                 best = b
                 most = c
-                fill = f
     return best, int(most) - int(s.stay[v])
