@@ -236,7 +236,7 @@ def run(number: int) -> Schedule:
             schedule.run()
             pages = schedule.pages()
             web = schedule.web
-            reachable = {web.link(page).url for page in web.reachable(schedule.seeds)}
+            reachable = {web.links[page].url for page in web.reachable(schedule.seeds)}
             assert len(pages) == len(set(pages)), "a page was fetched twice"
             assert set(pages) == reachable, "not all pages that can be reached, or others"
             assert len(schedule.asked) == len(pages), "a page was asked for and not logged"

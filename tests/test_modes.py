@@ -37,8 +37,8 @@ def expected(setting: Setting, mode: str) -> list[set[int]]:
     result = []
     for rank in range(ranks):
         ownership = Ownership(rank, setting.scheme, table, unlisted, mode)
-        own = {page for page in range(len(web)) if ownership.owner(web.link(page)) == rank}
-        first = [page for page in setting.seeds if ownership.starts(web.link(page))]
+        own = {page for page in range(len(web)) if ownership.owner(web.links[page]) == rank}
+        first = [page for page in setting.seeds if ownership.starts(web.links[page])]
         match mode:
             case "exchange":
                 result.append(reachable(web, setting.seeds) & own)
@@ -55,7 +55,7 @@ def reachable_within(web: Web, seeds: Sequence[int], own: set[int]) -> set[int]:
     """What can be reached from the seeds without leaving some pages."""
     reached, todo = set(seeds), list(seeds)
     while todo:
-        new = {web.pages[out.key] for out in web.out_links(todo.pop())} & own - reached
+        new = {web.pages[out.key] for out in web.out_links[todo.pop()]} & own - reached
         reached |= new
         todo += new
     return reached
@@ -87,11 +87,11 @@ def test_without_exchange_nothing_is_sent_and_every_inter_part_link_counted(
     for core, pages in zip(simulation.cores, simulation.fetched, strict=True):
         traffic, mine = core.traffic, core.ownership
         foreign = [
-            mine.owner(out) != core.rank for page in pages for out in setting.web.out_links(page)
+            mine.owner(out) != core.rank for page in pages for out in setting.web.out_links[page]
         ]
         assert traffic.inter_part_links == sum(foreign)
         assert traffic.dropped_links == (sum(foreign) if mode == "firewall" else 0)
-        crossed = [page for page in pages if mine.owner(setting.web.link(page)) != core.rank]
+        crossed = [page for page in pages if mine.owner(setting.web.links[page]) != core.rank]
         assert traffic.inter_part_pages == len(crossed)
         assert mode == "cross-over" or not crossed
         nothing = (traffic.inter_part_urls, traffic.messages_page_part, traffic.claims)
@@ -156,7 +156,7 @@ def test_the_end_is_exact_whatever_overtakes_what_and_whatever_fails(
     """`run` asserts that no core ends while anything is under way."""
     dice = random.Random(seed)
     web = setting.web
-    number = {web.link(page).key: page for page in range(len(web))}
+    number = {web.links[page].key: page for page in range(len(web))}
     unlisted = next(option for option in setting.options if "unlisted" in option)
     cluster = Cluster(
         setting.scheme,
@@ -166,7 +166,7 @@ def test_the_end_is_exact_whatever_overtakes_what_and_whatever_fails(
     cluster.start(*(web.url(page) for page in setting.seeds))
 
     def answer(visit: Visit) -> tuple[list[Link], bool]:
-        return web.out_links(number[visit.found.key]), dice.random() < 0.9
+        return web.out_links[number[visit.found.key]], dice.random() < 0.9
 
     asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
     for rank, its in enumerate(expected(setting, mode)):

@@ -176,6 +176,31 @@ def test_a_hub_gathers_no_pages_of_different_sites():
         assert len(set(zip(unit[1:].tolist(), sites.tolist(), strict=True))) == len(set(unit[1:]))
 
 
+def test_vertices_of_wide_nets_alone_join_each_other():
+    # Two lists of 30 and 40 sites that nothing else holds, but for vertex 0, which is in both.
+    nets = [range(30), [0, *range(30, 69)]]
+    h = Hypergraph(
+        np.array([0, 30, 70]),
+        np.concatenate(nets).astype(np.int32),
+        np.ones(2, np.int64),
+        np.ones((69, 2), np.int64),
+    )
+    label = np.zeros(69, np.int32)
+    unit, units = cluster(
+        h,
+        label,
+        bounds=np.array([5, 5]),
+        target=20,
+        widest=10,
+        modesty=DEFAULT.modesty,
+        rng=np.random.default_rng(0),
+    )
+    assert units == 20
+    assert part_loads(h.weights, unit, units).max() <= 5
+    lists = [set(unit[list(net)[1:]].tolist()) for net in nets]
+    assert not lists[0] & lists[1]
+
+
 def test_pack_takes_the_emptiest():
     weights = np.array([[5, 1], [4, 1], [3, 1], [3, 1]])
     part = pack(weights, np.arange(4, dtype=np.int32), np.zeros((2, 2), np.int64), wide(2, 10))

@@ -174,10 +174,7 @@ def test_the_sites_of_an_address_share_its_clock(
 ) -> None:
     """All is fetched all the same, and the traffic is what it always is."""
     delay_s = 0.3
-    address_of = {
-        link.site: str(url.key(link.site) % addresses)
-        for link in map(setting.web.link, range(len(setting.web)))
-    }
+    address_of = {link.site: str(url.key(link.site) % addresses) for link in setting.web.links}
     simulation = Logged(
         setting.web,
         settings(
@@ -254,6 +251,19 @@ def test_a_dead_site_is_given_up_and_its_urls_dealt_with_at_once() -> None:
     assert len(simulation.log) == 6  # three tries for each of two URLs
     assert simulation.now < 60
     assert simulation.cores[0].complete
+
+
+def test_a_waking_that_another_has_forestalled_brings_forth_none() -> None:
+    """Each page links to the next of its site and to one of the other's. Sites and batches are due
+    at different times; wakings that don't end would double with each of them."""
+    urls = [f"http://{site}.example/{number}" for site in "ab" for number in range(20)]
+    onward = [(page, page + 1) for page in range(39) if page != 19]
+    across = [(page, (20 if page < 20 else 0) + (7 * page + 3) % 20) for page in range(40)]
+    options = settings("politeness.delay_s=1", "politeness.connections_per_site=3")
+    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    simulation = Simulation(Web(urls, np.array(onward + across)), options, scheme, 2)
+    assert simulation.run([0, 20], lost_after=400)  # events
+    assert [len(pages) for pages in simulation.fetched] == [20, 20]
 
 
 def test_the_same_seed_gives_the_same_crawl() -> None:
@@ -438,8 +448,8 @@ def test_independent_crawls_end_when_there_is_nothing_new() -> None:
 
 def test_self_links_and_repeated_links_count_for_nothing() -> None:
     web = Web(["http://a.example/0", "http://a.example/1"], np.array([(0, 1), (0, 0), (0, 1)]))
-    assert [link.url for link in web.out_links(0)] == ["http://a.example/1"]
-    assert web.out_links(1) == []
+    assert [link.url for link in web.out_links[0]] == ["http://a.example/1"]
+    assert web.out_links[1] == ()
     assert len(web) == 2
 
 
@@ -459,7 +469,7 @@ def write(folder: Path, **tables: pa.Table) -> Path:
 
 
 def edges(web: Web) -> set[tuple[str, str]]:
-    return {(web.url(p), link.url) for p in range(len(web)) for link in web.out_links(p)}
+    return {(web.url(p), link.url) for p in range(len(web)) for link in web.out_links[p]}
 
 
 def urls(web: Web) -> list[str]:
@@ -520,7 +530,7 @@ def test_pages_of_a_graph_without_urls_keep_their_sites(tmp_path: Path, site: st
     pages = pa.table({"id": [0, 1, 2], "site": [site, site, "http://b.example:81"]})
     table = pa.table({"src": [0, 1], "dst": [1, 2]})
     web = load_web(write(tmp_path, pages=pages, links=table))
-    links = [web.link(page) for page in range(3)]
+    links = web.links
     assert len({link.key for link in links}) == 3
     assert [link.site for link in links] == [
         "http://a.example",

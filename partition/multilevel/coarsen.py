@@ -6,6 +6,10 @@ of what its nets cost: pages of one net each would else gather around a page tha
 which is all that they share, instead of among those with which they share everything. A cluster may
 not outgrow a share of a part in either weight, or balance would be lost, and never joins vertices
 of different labels, which is how a later cycle keeps the partition that it has.
+
+Wide nets tie nothing, as they would take most of the time and say little. A vertex in no others, as
+a site that only large lists link to, joins another such of its narrowest net (METIS has the like
+for the leaves of a star); without that, webs of many such sites couldn't be coarsened.
 """
 
 import numpy as np
@@ -74,6 +78,7 @@ def _clustered(
     joined = np.zeros(vertices, np.bool_)  # leads others, so must stay
     ties = np.zeros(vertices, np.float64)
     near = np.empty(vertices, np.int32)
+    untied = np.full(len(costs), -1, np.int32)  # of a net, the last such vertex, or its cluster
     left = vertices
     for v in order:
         if left <= target:
@@ -108,6 +113,18 @@ def _clustered(
                     most = tie
                     best = u
             ties[u] = 0
+        if found == 0 and xnets[v] < xnets[v + 1]:
+            e = _narrowest(xpins, nets[xnets[v] : xnets[v + 1]])
+            u = untied[e]
+            if (
+                u >= 0
+                and label[u] == label[v]
+                and weight[u, 0] + weights[v, 0] <= bounds[0]
+                and weight[u, 1] + weights[v, 1] <= bounds[1]
+            ):
+                best = u
+            else:
+                untied[e] = v
         if best >= 0:
             leader[v] = best
             joined[best] = True
@@ -116,3 +133,13 @@ def _clustered(
             common[best] = max(common[best], common[v])
             left -= 1
     return leader
+
+
+@njit(cache=True)
+def _narrowest(xpins: Ints, nets: Ids) -> int:  # pragma: no cover - compiled
+    best = 0
+    for i in range(1, len(nets)):
+        size = xpins[nets[i] + 1] - xpins[nets[i]]
+        if size < xpins[nets[best] + 1] - xpins[nets[best]]:
+            best = i
+    return int(nets[best])
