@@ -354,12 +354,16 @@ class Core:
         """The door. A link that has been seen costs a few look-ups and no call."""
         rank, seen, replicated = self.rank, self._seen, self._replicated
         owners, counts = self.ownership.rank_of_site, self.bench.order.counts
+        site = known = None
         for link in links:
             # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
-            key, site = link[0], link[2]
+            key = link[0]
             if link[3] & OUT_OF_SCOPE or (replicated and key in replicated):
                 continue
-            owner = owners.get(site)
+            if link[2] != site:  # most links of a page lead to its own site
+                site = link[2]
+                known = owners.get(site)
+            owner = known
             if owner is None:
                 owner = self.ownership.owner(link)
                 if owner is None:
@@ -416,19 +420,19 @@ class Core:
             page.others += (owner,)
             traffic.messages_page_part += 1
             traffic.site_part.add((page.source.site, owner))
-        if self._outboxes.count_again(owner, link.key):
+        key = link.key
+        if self._outboxes.count_again(owner, key):
             return
-        new = link.key not in self._sent and link.key not in self._left
-        self._sent.add(link.key)
+        new = key not in self._sent and key not in self._left
+        self._sent.add(key)
         if new:
             traffic.transmissions_target_part += 1
         if new or self.bench.order.counts:  # its owner wants to know of every back-link
-            found = Found(link.key, link.url, link.site, page.hops, page.chain)
-            self._outboxes.add(owner, found, now, self.pages)
+            found = Found(key, link.url, link.site, page.hops, page.chain)
+            outbox = self._outboxes.add(owner, found, now, self.pages)
             traffic.inter_part_urls += 1
-            if self.named_by and link.key in self.named_by:
-                outbox = self._outboxes.open(owner, now, self.pages)
-                outbox.named_by[link.key] = self.named_by[link.key]
+            if key in self.named_by:
+                outbox.named_by[key] = self.named_by[key]
 
     # --- sites that no table knows ------------------------------------------------------------
 
@@ -469,6 +473,7 @@ class Core:
             self._learn(site, part, now)
         for index, authority in batch.named_by.items():
             self.named_by[url.key(batch.urls[index])] = authority
+        owners = self.ownership.rank_of_site
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
             if key in self._seen:
@@ -478,19 +483,20 @@ class Core:
             self._seen.add(key)
             site, chain = self._sites.of(address), batch.chains.get(index, ())
             found = Found(key, address, site, batch.hops[index], chain)
-            if self.ownership.part(found) is None:
+            if site not in owners and self.ownership.part(found) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self.ownership.home, now)
             self._take(found, None, links)
         if batch.stop:
             self.stopping = True
-        if batch.ask:
-            self._quota.ask(sender)
-        self._quota.give_back(batch.returned)
-        self._allowance += batch.allow
         if batch.allow:
+            self._allowance += batch.allow
             self._asked = False
-        self._share_quota(now)
+        if batch.ask or batch.returned:
+            if batch.ask:
+                self._quota.ask(sender)
+            self._quota.give_back(batch.returned)
+            self._share_quota(now)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
@@ -498,6 +504,8 @@ class Core:
             self._return_quota(now)
         dry = not self._open and (not self.waiting or self.stopping or self._starved)
         due = self._outboxes.due(now, self.pages, everything=dry)
+        if not (due or dry or self._control):
+            return []  # as after most events
         messages: list[tuple[int, Message]] = [
             (rank, outbox.batch(self.bench.enqueued, next(self._numbers[rank])))
             for rank, outbox in due

@@ -112,7 +112,7 @@ class Outbox:
         entries, more = self.found.values(), self.more
         return Batch(
             urls=[found.url for found in entries],
-            counts=[1 + more.get(key, 0) for key in self.found],
+            counts=[1 + more.get(key, 0) for key in self.found] if more else [1] * len(entries),
             hops=[found.hops for found in entries],
             chains={i: found.chain for i, found in enumerate(entries) if found.chain},
             claims=self.claims,
@@ -157,13 +157,14 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def add(self, rank: int, found: Found, now: float, pages: int) -> None:
-        """Put in a URL that isn't in the outbox of the rank."""
+    def add(self, rank: int, found: Found, now: float, pages: int) -> Outbox:
+        """Put in a URL that isn't in the outbox of the rank, which is given back."""
         box = self.open(rank, now, pages)
         box.found[found.key] = found
         box.size += len(found.url) + 1
         if box.size >= self._exchange.batch_bytes:
             self._full[rank] = box
+        return box
 
     def count_again(self, rank: int, key: int) -> bool:
         """Count one more link to a URL, if it waits in the outbox of that rank."""
@@ -220,6 +221,9 @@ class Arrivals:
 
     def is_new(self, number: int) -> bool:
         """Note a batch; whether it comes for the first time."""
+        if number == self._before and not self._beyond:  # in order, as nearly always
+            self._before += 1
+            return True
         if number < self._before or number in self._beyond:
             return False
         self._beyond.add(number)

@@ -106,6 +106,7 @@ class Watch:
     def __init__(self, traps: config.Traps) -> None:
         self.fired: Counter[str] = Counter()
         self._traps = traps
+        self._rules = any(traps.model_dump().values())  # whether there are any
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
         self._queries: Counter[int] = Counter()  # by path
@@ -116,7 +117,7 @@ class Watch:
 
     def admit(self, found: Found, source: Found | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
-        rule = self._rule(found, source)
+        rule = self._rule(found, source) if self._rules else None
         if rule is not None:
             self.fired[rule] += 1
         return rule is None
@@ -198,7 +199,7 @@ class Watch:
 
     def _rule(self, found: Found | PageRow, source: Found | None) -> str | None:
         traps, address = self._traps, found.url
-        site = _hash(found.site)
+        site = _hash(found.site) if traps.max_urls_per_site else 0
         if 0 < traps.max_urls_per_site <= self._urls[site]:
             return "max_urls_per_site"
         path, mark, _ = address.partition("?")

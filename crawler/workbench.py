@@ -45,6 +45,9 @@ class Phase(Enum):
     BUSY = "busy"  # URLs queued, but every allowed connection in use
 
 
+EMPTY, WAITING, DUE, PARKED, BUSY = Phase  # to look up a member of an Enum is slow
+
+
 class Address:
     """What the sites of one IP address share."""
 
@@ -76,7 +79,7 @@ class VisitState:
         self.site = site
         self.queue = queue
         self.ticket = 0  # of `Heads`
-        self.phase = Phase.EMPTY
+        self.phase = EMPTY
         self.active = 0  # visits issued and not given back
         self.next_time = now
         self.delay_s = delay_s
@@ -174,7 +177,7 @@ class Workbench:
             is_head = self._store.restore(state.queue, found, score)
         self.waiting += 1
         self.enqueued += 1
-        if state.phase is Phase.EMPTY:
+        if state.phase is EMPTY:
             self._settle(state)
         elif is_head:
             self._head_changed(state)
@@ -228,7 +231,7 @@ class Workbench:
                 state = heappop(self._heap)[2]
                 if due is None:
                     return state
-                state.phase = Phase.DUE
+                state.phase = DUE
                 due.append(state)
             if not due:
                 return None
@@ -250,7 +253,7 @@ class Workbench:
         if its is None:
             parked = deque[VisitState]() if self._due is None else Heads(self._rank)
             its = self._addresses[address] = Address(parked)
-        if state.address is not None and state.phase in {Phase.PARKED, Phase.WAITING, Phase.DUE}:
+        if state.address is not None and state.phase in {PARKED, WAITING, DUE}:
             its = state.address  # if it has moved, it is told so when no queue depends on it
         held = visit._address
         if held is its:
@@ -264,7 +267,7 @@ class Workbench:
             return True
         self._give_back(visit, None)
         self._requeue(visit, state)
-        if state.phase in {Phase.EMPTY, Phase.BUSY}:
+        if state.phase in {EMPTY, BUSY}:
             self._park(state)
         return False
 
@@ -356,7 +359,8 @@ class Workbench:
         rank = _UNRANKED if self._due is None else self._rank(state)
         found = self._store.pop(state.queue)
         failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
-        visit = Visit(found, rank, state, self._retries.pop(found.key, 0), failures)
+        retries = self._retries.pop(found.key, 0) if self._retries else 0
+        visit = Visit(found, rank, state, retries, failures)
         state.active += 1
         self.waiting -= 1
         self.active += 1
@@ -364,7 +368,6 @@ class Workbench:
             state.next_time = now + state.delay_s
         if state.address is not None:
             self._hold(visit, state.address, now)
-        state.phase = Phase.EMPTY
         self._settle(state)
         if self._resting:
             self._forget(now)
@@ -401,20 +404,20 @@ class Workbench:
                 address.next_time = max(address.next_time, now + state.delay_s)
         if address is not None:
             self._next_turn(address)
-        if state.phase is Phase.EMPTY or state.phase is Phase.BUSY:
+        if state.phase is EMPTY or state.phase is BUSY:
             self._settle(state)
-        if state.phase is Phase.EMPTY and not state.active and not state.resting:
+        if state.phase is EMPTY and not (state.active or state.resting):
             state.resting = True
             self._resting.append(state)
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
         if not state.queue.size:
-            state.phase = Phase.EMPTY
+            state.phase = EMPTY
         elif state.active >= self._connections:
-            state.phase = Phase.BUSY
+            state.phase = BUSY
         else:
-            state.phase = Phase.WAITING
+            state.phase = WAITING
             self._push(state, state.next_time)
 
     def _push(self, state: VisitState, time: float) -> None:
@@ -429,16 +432,16 @@ class Workbench:
 
     def _head_changed(self, state: VisitState) -> None:
         """Let a site stand where its best URL puts it, if it stands among others."""
-        if state.phase is Phase.DUE:
+        if state.phase is DUE:
             assert self._due is not None
             self._due.append(state)
-        elif state.phase is Phase.PARKED:
+        elif state.phase is PARKED:
             assert state.address is not None
             state.address.parked.append(state)
 
     def _rest_again(self, state: VisitState) -> None:
         """Let a DUE site wait that has been told to rest since."""
-        state.phase = Phase.WAITING
+        state.phase = WAITING
         self._push(state, state.next_time)
         self._pass_turn(state)
 
@@ -483,7 +486,7 @@ class Workbench:
     def _park(self, state: VisitState) -> None:
         address = state.address
         assert address is not None, state
-        state.phase = Phase.PARKED
+        state.phase = PARKED
         if address.turn is state:
             address.turn = None
             address.parked.appendleft(state)
@@ -495,7 +498,7 @@ class Workbench:
         """Call the next of those that are parked there, if a connection is free."""
         while address.parked and address.turn is None and address.active < self._connections:
             state = address.parked.popleft()
-            state.phase = Phase.WAITING
+            state.phase = WAITING
             if state.next_time <= max(address.next_time, self._now):
                 address.turn = state
             # Else it has to rest by itself, and the others needn't wait for that.
@@ -512,7 +515,7 @@ class Workbench:
         for _ in range(min(2, len(self._resting))):
             state = self._resting.popleft()
             state.resting = False
-            if state.phase is Phase.EMPTY and not state.active:
+            if state.phase is EMPTY and not state.active:
                 if state.next_time > now:
                     state.resting = True
                     self._resting.append(state)

@@ -89,6 +89,7 @@ class Simulation:
         self._stored = stored
         self._under_way = [0] * ranks
         self._wake = [inf] * ranks
+        self._page_of, self._out_links = web.pages, web.out_links
         self._had = bytearray(len(web))
         # Time, number, what happens, to which rank, and with what.
         self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
@@ -114,7 +115,8 @@ class Simulation:
         number of events after which all ranks are lost, with what they know and have sent.
         Raises RuntimeError if the cores wait for something that can't come.
         """
-        links, popular = ([self.web.link(page) for page in some] for some in (seeds, replicated))
+        link = self.web.links.__getitem__
+        links, popular = (list(map(link, some)) for some in (seeds, replicated))
         if stop_at is not None:
             time, rank = stop_at
             self._at(time, self._stop, rank, None)
@@ -181,12 +183,11 @@ class Simulation:
     def _fetch_done(self, rank: int, visit: Visit) -> None:
         core, found, now = self.cores[rank], visit.found, self.now
         self._under_way[rank] -= 1
-        failure = self._trouble(found.url, now) if self._trouble else None
-        if failure is not None:
+        if self._trouble and (failure := self._trouble(found.url, now)) is not None:
             if core.fail(visit, failure, now):
                 core.finish(found, response=False)
             return
-        page = self.web.pages[found.key]
+        page = self._page_of[found.key]
         self.fetched[rank].append(page)
         self.pages += 1
         self.order.append(page)
@@ -196,7 +197,7 @@ class Simulation:
             self._had[page] = 1
             self.different += 1
         core.bench.release(visit, now, requested=True)
-        links = self.web.out_links(page)
+        links = self._out_links[page]
         if self._stored:
             self._stored(rank, found, links)
         core.discovered(found, links, now)
@@ -211,7 +212,8 @@ class Simulation:
         self.cores[rank].received(sender, message, self.now)
 
     def _awake(self, rank: int, _: None) -> None:
-        self._wake[rank] = inf
+        if self._wake[rank] <= self.now:  # else an earlier waking has taken the place of this one
+            self._wake[rank] = inf
 
     def _stop(self, rank: int, _: None) -> None:
         self.cores[rank].stop(self.now)

@@ -2,6 +2,7 @@
 
 from collections.abc import Iterable
 from functools import cached_property
+from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
@@ -36,44 +37,44 @@ class Web:
         sources, targets = np.divmod(pairs, max(1, len(texts)))
         self.targets = targets.astype(np.int32)
         self.offsets = np.searchsorted(sources, np.arange(len(texts) + 1))
-        self._forget()
-
-    def _forget(self) -> None:
-        self._links: list[Link | None] = [None] * len(self)
-        self.pages: dict[int, int] = {}  # by URL key, of those that `link` has given
-        self._sites: dict[str, str] = {}  # a site's name once, however many pages it has
-        # Plain integers come out of memoryviews faster than out of arrays.
-        self._bounds, self._places = self.offsets.data, self._ends.data
 
     def __getstate__(self) -> dict[str, object]:
         return {name: getattr(self, name) for name in ("_ends", "_text", "targets", "offsets")}
-
-    def __setstate__(self, state: dict[str, object]) -> None:
-        self.__dict__ |= state
-        self._forget()
 
     def __len__(self) -> int:
         return len(self._ends) - 1
 
     def url(self, page: int) -> str:
-        places = self._places
-        return self._text[places[page] : places[page + 1]].decode("ascii")
+        return self._text[self._ends[page] : self._ends[page + 1]].decode("ascii")
 
-    def link(self, page: int) -> Link:
-        """The link to a page."""
-        link = self._links[page]
-        if link is None:
-            address = self.url(page)
+    @cached_property
+    def links(self) -> list[Link]:
+        """The link to each page.
+
+        Made all at once: then neighbours lie together in memory, and memory is what the crawl of a
+        large web waits for. So it is with the two tables below.
+        """
+        text, sites = self._text.decode("ascii"), dict[str, str]()
+        links = []
+        for start, end in pairwise(self._ends.tolist()):
+            address = text[start:end]
             site = url.authority(address)
-            site = self._sites.setdefault(site, site)
-            link = self._links[page] = Link(url.key(address), address, site, 0)
-            self.pages[link.key] = page
-        return link
+            # A site's name once, however many pages it has.
+            links.append(Link(url.key(address), address, sites.setdefault(site, site), 0))
+        return links
 
-    def out_links(self, page: int) -> list[Link]:
-        bounds, links = self._bounds, self._links
-        numbers = self.targets[bounds[page] : bounds[page + 1]].tolist()
-        return [links[number] or self.link(number) for number in numbers]
+    @cached_property
+    def pages(self) -> dict[int, int]:
+        """The number of each page, by its URL key."""
+        return {link.key: page for page, link in enumerate(self.links)}
+
+    @cached_property
+    def out_links(self) -> list[tuple[Link, ...]]:
+        """The links that stand on each page."""
+        link, targets = self.links.__getitem__, self.targets.data
+        return [
+            tuple(map(link, targets[start:end])) for start, end in pairwise(self.offsets.tolist())
+        ]
 
     def reachable(self, seeds: Iterable[int]) -> Pages:
         """The pages that can be reached from the seeds, in ascending order."""
