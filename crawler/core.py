@@ -4,102 +4,47 @@ Two shells drive it, the agent (`crawler.pipeline`) and the simulator (`crawler.
 neither decides anything about URLs by itself:
 
 * `start`, `discovered`, `received` bring URLs to the one door, `_admit`: there each is taken in to
-  be fetched, dealt with as the mode says if another rank owns it, held until its owner is known,
-  or dropped as seen;
+  be fetched, given to `foreign` if another rank owns it, held until its owner is known, or dropped
+  as seen;
 * `acquire` hands out a visit; `finish` ends it, and so does whatever puts its URL back: `retry`,
   `fail` and `locate`;
 * `tick` gives the messages that must leave now, and notices when this rank is passive.
 
-What becomes of inter-part links is `session.mode` (Cho and Garcia-Molina 2002, section 3): in
-`exchange` they are sent to their owners, in `firewall` dropped. In `cross-over` a rank sets them
-aside, and follows them, oldest first, while it has dealt with everything of its own. `independent`
-knows none: each rank owns what it finds. Whatever the mode, batches carry page quota and the stop.
+Four things of their own lie below: the workbench (`bench`), what other ranks own (`foreign`), the
+page quota (`quota`), and the detection of the end.
 """
 
 from array import array
-from collections import defaultdict, deque
+from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
-from dataclasses import dataclass, field
-from itertools import count, islice
+from itertools import islice
 from math import inf
-from typing import Final
 
 from crawler import config, url
-from crawler.exchange import (
-    Arrivals,
-    Batch,
-    Message,
-    Note,
-    Outboxes,
-    Quota,
-    Report,
-    Termination,
-)
+from crawler.exchange import Arrivals, Batch, Message, Note, Outboxes
+from crawler.foreign import Foreign, Origin
 from crawler.order import BreadthFirst, make_order
 from crawler.ownership import Ownership, Registrar
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, PageRow, Spill
+from crawler.ports import (
+    OUT_OF_SCOPE,
+    PASSING,
+    REDIRECT,
+    UNASKED,
+    Failure,
+    Found,
+    Link,
+    PageRow,
+    Spill,
+)
+from crawler.quota import Quota
 from crawler.scope import Sites
-from crawler.seen import CacheSeen, MemorySeen, UrlSeen, sent_memory
+from crawler.seen import CacheSeen, MemorySeen, UrlSeen
 from crawler.state import State
+from crawler.termination import Termination
 from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
 
-MAX_REDIRECTS: Final = 5
 _STEP = 500  # links, a few milliseconds
-BUSY: Final = frozenset((429, 503))  # statuses of a server that has too much to do
-# What may be otherwise in a while. The other failures are answers of a kind.
-_PASSING: Final = frozenset(
-    (
-        Failure.DNS_FAILED,
-        Failure.UNREACHABLE,
-        Failure.REFUSED,
-        Failure.CONNECT_TIMEOUT,
-        Failure.DISCONNECTED,
-        Failure.TIMEOUT,
-        Failure.TLS,
-        Failure.ROBOTS_UNREACHABLE,
-        Failure.UNAVAILABLE,
-    )
-)
-# What is known without a request.
-_UNASKED: Final = frozenset(
-    (
-        Failure.BAD_URL,
-        Failure.DNS_NOT_FOUND,
-        Failure.PRIVATE_ADDRESS,
-        Failure.NO_CONTACT,
-        Failure.ROBOTS_DENIED,
-        Failure.SITE_GIVEN_UP,
-        Failure.SITE_FULL,
-    )
-)
-
-
-@dataclass(slots=True)
-class Traffic:
-    """What this rank has sent, by the words of DESIGN: the models' messages aren't MPI's."""
-
-    inter_part_links: int = 0  # links found whose page belongs to another rank
-    dropped_links: int = 0  # of them those that a firewall stopped
-    inter_part_pages: int = 0  # pages of other ranks that this one has crossed over to
-    inter_part_urls: int = 0  # URLs sent
-    transmissions_target_part: int = 0  # of them those not sent before, as far as is remembered
-    messages_page_part: int = 0  # (page, other rank) pairs with a link
-    site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
-    claims: int = 0
-    batches_sent: int = 0
-    batches_received: int = 0
-
-
-@dataclass(slots=True)
-class _Page:
-    """Where links were found."""
-
-    source: Found | None  # None: they are seeds
-    hops: int  # of the links
-    chain: tuple[int, ...] = ()  # of the links
-    others: tuple[int, ...] = ()  # the ranks that own some of them
-    again: bool = False  # found in an earlier run, which has counted them
 
 
 class Core:
@@ -127,8 +72,13 @@ class Core:
             settings.frontier.memory,
         )
         self.watch = Watch(settings.traps)
-        self.traffic = Traffic()
-        self._recounted = Traffic()  # what earlier runs have counted
+        self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
+        self._outboxes = Outboxes(ranks, settings.exchange)
+        self.foreign = Foreign(
+            settings, seen, self.watch, self.bench, self._outboxes, self.named_by
+        )
+        self.traffic = self.foreign.traffic
+        self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.abandoned = 0  # what was left undone at a stop: visits, the rest of a replay
@@ -139,30 +89,14 @@ class Core:
         self._max_depth = settings.traps.max_depth or inf
         self._sites = sites
         self._seen = seen
-        self._sent = sent_memory(settings.exchange, seen)
-        self._left: set[int] = set()  # keys of URLs that their owners are told by others
         self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
-        self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
-        self._outboxes = Outboxes(ranks, settings.exchange)
-        self._numbers = [count() for _ in range(ranks)]  # of batches, by receiver
         self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
         self._registrar = Registrar(ranks)
-        self._held: defaultdict[str, list[tuple[Link, _Page]]] = defaultdict(list)
-        # What becomes of a URL that another rank owns.
-        elsewhere = {"firewall": self._drop, "cross-over": self._set_aside}
-        self._elsewhere = elsewhere.get(settings.session.mode, self._send)
-        self._aside: deque[Found] = deque()  # cross-over: URLs of other ranks, oldest first
-        self._abroad: set[int] = set()  # keys of those taken up and not dealt with
-        self._most_abroad = settings.fetch.concurrency
+        self._held: defaultdict[str, list[tuple[Link, Origin]]] = defaultdict(list)
         self._open = 0  # visits acquired whose links haven't been admitted; and an open replay
         self._visiting: dict[int, Visit] = {}  # by key of the URL
         self._broken_off = False  # by a stop, so that only the logs know everything
-        limited = settings.session.max_pages > 0
-        self._allowance = 0.0 if limited else inf
-        self._asked = False
-        self._quota = Quota(settings.session.max_pages if self.rank == 0 else 0, ranks)
-        self._termination = Termination(ranks)
-        self._control: list[tuple[int, Message]] = []  # uncounted messages to send
+        self._termination = Termination(self.rank, ranks)
 
     # --- URLs come in -------------------------------------------------------------------------
 
@@ -178,7 +112,7 @@ class Core:
             seeds = islice(seeds, self.rank, None, self._ranks)
         else:
             popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
-        self._admit(filter(self.ownership.starts, (*seeds, *popular)), _Page(None, 0), now)
+        self._admit(filter(self.ownership.starts, (*seeds, *popular)), Origin(None, 0), now)
         self._replicated = frozenset(link.key for link in popular)
 
     def recall(self, keys: Iterable[int], watch: Watch, given_up: Iterable[str]) -> None:
@@ -191,15 +125,6 @@ class Core:
         self.watch.absorb(watch)
         for authority in given_up:
             self.bench.give_up(authority)
-
-    def remember_sent(self, keys: Iterable[int]) -> None:
-        """Links to these URLs were found in earlier runs, and they are fetched."""
-        self._sent.update(keys)
-
-    def leave_to_others(self, keys: Iterable[int]) -> None:
-        """Links to these URLs were found in earlier runs, and other ranks admit them."""
-        # Some are this rank's own, and mustn't be among the seen ones before they come.
-        (self._left if self._sent is self._seen else self._sent).update(keys)
 
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
@@ -215,16 +140,17 @@ class Core:
         seen, order = self._seen, self.bench.order.state()
         if order is None or self._broken_off or self._held:
             return None
-        if not isinstance(seen, MemorySeen) or isinstance(self._sent, CacheSeen):
+        if not isinstance(seen, MemorySeen) or isinstance(self.foreign.sent, CacheSeen):
             return None
         keys = array("Q", seen)
-        keys.extend(self._left)  # those of this rank have come
+        keys.extend(self.foreign.left)  # those of this rank have come
         left = [(visit.found, -visit.rank[0]) for visit in self._visiting.values()]
         left += self.bench.drain()
-        abroad = [one for one in left if one[0].key in self._abroad]
-        if abroad:
-            left = [one for one in left if one[0].key not in self._abroad]
-        aside = [*abroad, *((found, 0.0) for found in self._aside)]
+        taken_up = self.foreign.taken_up
+        aside = [one for one in left if one[0].key in taken_up]
+        if aside:
+            left = [one for one in left if one[0].key not in taken_up]
+        aside += ((found, 0.0) for found in self.foreign.aside)
         left += aside
         return State(
             seen=keys.tobytes(),
@@ -259,12 +185,8 @@ class Core:
             if index < inside:
                 self.bench.enqueue(found, score=scores[index])
             else:
-                self._aside.append(found)
+                self.foreign.aside.append(found)
         yield
-
-    def spend(self, pages: int) -> None:
-        """The session has had so many pages already."""
-        self._quota.spend(pages)
 
     def found_again(
         self, source: Found | None, links: Sequence[Link], now: float, targets: Iterable[int] = ()
@@ -274,14 +196,14 @@ class Core:
         `targets`: the keys of all links of the page that are followed, if the order wants them.
         """
         if source is None:
-            page = _Page(None, 0, again=True)
+            origin = Origin(None, 0, again=True)
         elif links and links[0].flags & REDIRECT:
-            page = _Page(source, source.hops, (*source.chain, source.key), again=True)
+            origin = Origin(source, source.hops, (*source.chain, source.key), again=True)
         elif self.follows(source.hops):
-            page = _Page(source, source.hops + 1, again=True)
+            origin = Origin(source, source.hops + 1, again=True)
         else:
             return
-        self._admit(links, page, now)
+        self._admit(links, origin, now)
         if source is not None and self.bench.order.wants_links:
             self.bench.fetched(source, [key for key in targets if key not in self._replicated])
 
@@ -310,28 +232,28 @@ class Core:
 
     def introduced(self, links: Iterable[Link], now: float) -> None:
         """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
-        self._admit(links, _Page(None, 0), now)
+        self._admit(links, Origin(None, 0), now)
 
     def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
         """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
 
         A redirect is no hop. Its chain is that of its source with the source added.
         """
-        page = self._page(source, links)
-        if page is not None:
-            self._admit(links, page, now)
+        origin = self._origin(source, links)
+        if origin is not None:
+            self._admit(links, origin, now)
             if self.bench.order.wants_links:
                 self._show_order(source, links)
 
-    def _page(self, source: Found, links: Sequence[Link]) -> _Page | None:
+    def _origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
         """Where these links were found, unless that is too far from a seed to follow them."""
         if links and links[0].flags & REDIRECT:
-            return _Page(source, source.hops, (*source.chain, source.key))
+            return Origin(source, source.hops, (*source.chain, source.key))
         if source.hops >= self._max_hops:
             return None
         if source.hops >= self._max_depth and links and self.watch.too_deep(source.hops):
             return None
-        return _Page(source, source.hops + 1)
+        return Origin(source, source.hops + 1)
 
     def _show_order(self, source: Found, links: Sequence[Link]) -> None:
         """Let the order of the frontier see the links of a page."""
@@ -345,15 +267,14 @@ class Core:
             if self._arrivals[sender].is_new(message.number):
                 self.traffic.batches_received += 1
                 self._open_batch(sender, message, now)
-        elif isinstance(message, Report):
-            self._collect(sender, message)
         else:
-            self._termination.conclude(message)
+            self._termination.received(sender, message)
 
-    def _admit(self, links: Iterable[Link], page: _Page, now: float) -> None:
+    def _admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
         """The door. A link that has been seen costs a few look-ups and no call."""
         rank, seen, replicated = self.rank, self._seen, self._replicated
         owners, counts = self.ownership.rank_of_site, self.bench.order.counts
+        elsewhere = self.foreign.meet
         site = known = None
         for link in links:
             # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
@@ -367,14 +288,14 @@ class Core:
             if owner is None:
                 owner = self.ownership.owner(link)
                 if owner is None:
-                    owner = self._claim(link, page, now)
+                    owner = self._claim(link, origin, now)
                     if owner is None:
                         continue
             if owner != rank:
-                self._elsewhere(owner, link, page, now)
+                elsewhere(owner, link, origin, now)
             elif key not in seen:
                 seen.add(key)
-                self._take(Found(key, link.url, site, page.hops, page.chain), page.source)
+                self._take(Found(key, link.url, site, origin.hops, origin.chain), origin.source)
             elif counts:
                 self.bench.linked(key)
 
@@ -382,61 +303,9 @@ class Core:
         if self.watch.admit(found, source):
             self.bench.enqueue(found, links, self.watch.is_poor(found))
 
-    # --- what another rank owns ---------------------------------------------------------------
-
-    def _drop(self, owner: int, link: Link, page: _Page, now: float) -> None:
-        traffic = self._recounted if page.again else self.traffic
-        traffic.inter_part_links += 1
-        traffic.dropped_links += 1
-
-    def _set_aside(self, owner: int, link: Link, page: _Page, now: float) -> None:
-        traffic = self._recounted if page.again else self.traffic
-        traffic.inter_part_links += 1
-        if link.key not in self._seen:
-            self._seen.add(link.key)
-            found = Found(link.key, link.url, link.site, page.hops, page.chain)
-            if self.watch.admit(found, page.source):
-                self._aside.append(found)
-
-    def _cross_over(self, now: float) -> None:
-        """Take up URLs set aside, oldest first, until one can be fetched now.
-
-        Only while all of this rank's own pages are dealt with, and few at a time: own pages may
-        turn up with any of them.
-        """
-        bench, abroad = self.bench, self._abroad
-        while self._aside and bench.waiting + self._open == len(abroad) < self._most_abroad:
-            due = bench.next_time()
-            if due is not None and due <= now:
-                return
-            found = self._aside.popleft()
-            abroad.add(found.key)
-            bench.enqueue(found)
-
-    def _send(self, owner: int, link: Link, page: _Page, now: float) -> None:
-        traffic = self._recounted if page.again else self.traffic
-        traffic.inter_part_links += 1
-        if page.source is not None and owner not in page.others:
-            page.others += (owner,)
-            traffic.messages_page_part += 1
-            traffic.site_part.add((page.source.site, owner))
-        key = link.key
-        if self._outboxes.count_again(owner, key):
-            return
-        new = key not in self._sent and key not in self._left
-        self._sent.add(key)
-        if new:
-            traffic.transmissions_target_part += 1
-        if new or self.bench.order.counts:  # its owner wants to know of every back-link
-            found = Found(key, link.url, link.site, page.hops, page.chain)
-            outbox = self._outboxes.add(owner, found, now, self.pages)
-            traffic.inter_part_urls += 1
-            if key in self.named_by:
-                outbox.named_by[key] = self.named_by[key]
-
     # --- sites that no table knows ------------------------------------------------------------
 
-    def _claim(self, link: Link, page: _Page, now: float) -> int | None:
+    def _claim(self, link: Link, origin: Origin, now: float) -> int | None:
         """The owner of an unlisted site if this rank may decide it, else the URL is held."""
         site = link.site
         registrar = self.ownership.registrar(site)
@@ -444,9 +313,9 @@ class Core:
             self._grant(site, self.rank)
             return self.ownership.owner(link)
         if site not in self._held:
-            self._outboxes.open(registrar, now, self.pages).claims.append(site)
+            self._outboxes.open(registrar, now).claims.append(site)
             self.traffic.claims += 1
-        self._held[site].append((link, page))
+        self._held[site].append((link, origin))
         return None
 
     def _grant(self, site: str, claimant: int) -> int:
@@ -458,8 +327,8 @@ class Core:
 
     def _learn(self, site: str, part: int, now: float) -> None:
         self.ownership.learn(site, part)
-        for link, page in self._held.pop(site, ()):
-            self._admit([link], page, now)
+        for link, origin in self._held.pop(site, ()):
+            self._admit([link], origin, now)
 
     # --- batches ------------------------------------------------------------------------------
 
@@ -468,7 +337,7 @@ class Core:
         loads[sender] = max(loads[sender], batch.load)  # batches may overtake each other
         for site in batch.claims:
             part = self._grant(site, sender)
-            self._outboxes.open(sender, now, self.pages).grants[site] = part
+            self._outboxes.open(sender, now).grants[site] = part
         for site, part in batch.grants.items():
             self._learn(site, part, now)
         for index, authority in batch.named_by.items():
@@ -489,33 +358,25 @@ class Core:
             self._take(found, None, links)
         if batch.stop:
             self.stopping = True
-        if batch.allow:
-            self._allowance += batch.allow
-            self._asked = False
-        if batch.ask or batch.returned:
-            if batch.ask:
-                self._quota.ask(sender)
-            self._quota.give_back(batch.returned)
-            self._share_quota(now)
+        self.quota.received(sender, batch, now)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
-        if 1 <= self._allowance < inf:
-            self._return_quota(now)
-        dry = not self._open and (not self.waiting or self.stopping or self._starved)
-        due = self._outboxes.due(now, self.pages, everything=dry)
-        if not (due or dry or self._control):
+        quota, termination = self.quota, self._termination
+        if 1 <= quota.left < inf and not (self._open or self.waiting):
+            quota.give_back(now)
+        dry = not self._open and (not self.waiting or self.stopping or quota.starved)
+        due = self._outboxes.due(now, everything=dry)
+        if not (due or dry or termination.messages):
             return []  # as after most events
         messages: list[tuple[int, Message]] = [
-            (rank, outbox.batch(self.bench.enqueued, next(self._numbers[rank])))
-            for rank, outbox in due
+            (rank, outbox.batch(self.bench.enqueued)) for rank, outbox in due
         ]
         self.traffic.batches_sent += len(due)
         if dry and (not self._held or self.stopping):
-            self._report()
-        if self._control:
-            messages += self._control
-            self._control = []
+            termination.passive(self.traffic.batches_sent, self.traffic.batches_received)
+        messages += termination.messages
+        termination.messages.clear()
         return messages
 
     def next_time(self) -> float | None:
@@ -528,23 +389,19 @@ class Core:
         """A visit that may begin now, within the page quota."""
         if self.stopping:
             return None
-        if self._aside:
-            self._cross_over(now)
-        if self._allowance < 1:
-            if self.bench.waiting and not self._asked:
-                self._asked = True
-                if self.rank == 0:
-                    self._quota.ask(0)
-                    self._share_quota(now)
-                else:
-                    self._outboxes.open(0, now, self.pages, urgent=True).ask = True
-            if self._allowance < 1:
+        if self.foreign.aside:
+            self.foreign.take_up(self._open, now)
+        quota = self.quota
+        if quota.left < 1:
+            if self.bench.waiting:
+                quota.ask(now)
+            if quota.left < 1:
                 return None
         visit = self.bench.acquire(now)
         if visit is not None:
             self._visiting[visit.found.key] = visit
             self._open += 1
-            self._allowance -= 1
+            quota.left -= 1
         return visit
 
     def refusal(self, visit: Visit) -> Failure | None:
@@ -581,8 +438,8 @@ class Core:
 
         If it isn't, the URL waits to be tried again. See Workbench.fail for the arguments.
         """
-        if failure not in _PASSING:
-            asked = failure not in _UNASKED
+        if failure not in PASSING:
+            asked = failure not in UNASKED
             self.bench.release(visit, now, requested=asked, crawl_delay_s=crawl_delay_s)
             return True
         again = self.bench.fail(
@@ -596,7 +453,7 @@ class Core:
     def _put_back(self, visit: Visit) -> None:
         del self._visiting[visit.found.key]
         self._open -= 1
-        self._allowance += 1
+        self.quota.left += 1
 
     def stored(
         self, row: PageRow, links: Sequence[Link], found: Found, now: float
@@ -605,12 +462,12 @@ class Core:
 
         In steps, for pages with very many links; to be gone through to the end.
         """
-        page = self._page(found, links)
-        if page is not None:
+        origin = self._origin(found, links)
+        if origin is not None:
             for at in range(0, len(links), _STEP):
                 if at:
                     yield
-                self._admit(links[at : at + _STEP], page, now)
+                self._admit(links[at : at + _STEP], origin, now)
             if self.bench.order.wants_links:
                 self._show_order(found, links)
         self.finish(found, response=row.status is not None)
@@ -619,13 +476,15 @@ class Core:
         """A visit has been released, its row stored, its links admitted."""
         del self._visiting[found.key]
         self._open -= 1
-        if self._abroad and found.key in self._abroad:
-            self._abroad.remove(found.key)
+        taken_up = self.foreign.taken_up
+        if taken_up and found.key in taken_up:
+            taken_up.remove(found.key)
             self.traffic.inter_part_pages += response
         if response:
             self.pages += 1
+            self._outboxes.pages = self.pages
         else:
-            self._allowance += 1
+            self.quota.left += 1
 
     def stop(self, now: float) -> None:
         """End the crawl early, on all ranks: fetches under way are finished, nothing new begins."""
@@ -633,7 +492,7 @@ class Core:
             self.stopping = True
             for rank in range(self._ranks):
                 if rank != self.rank:
-                    self._outboxes.open(rank, now, self.pages, urgent=True).stop = True
+                    self._outboxes.open(rank, now, urgent=True).stop = True
 
     def abandon(self, *, in_order: bool) -> None:
         """Drop the visits that are open: the crawl stops, and their URLs are left for a resume.
@@ -648,68 +507,14 @@ class Core:
     @property
     def waiting(self) -> int:
         """URLs that this rank has still to fetch."""
-        return self.bench.waiting + len(self._aside)
+        return self.bench.waiting + len(self.foreign.aside)
+
+    @property
+    def ended(self) -> bool:
+        return self._termination.ended
 
     @property
     def complete(self) -> bool:
         """Whether this rank has dealt with every URL it knows of."""
         waiting = self.waiting or self.abandoned
         return not (waiting or self._open or self._held or len(self._outboxes))
-
-    # --- page quota ---------------------------------------------------------------------------
-
-    @property
-    def _starved(self) -> bool:
-        """No quota, and rank 0 knows: only a message can change that."""
-        return self._allowance < 1 and self._asked
-
-    def _share_quota(self, now: float) -> None:
-        for rank, pages in self._quota.grants():
-            if rank == self.rank:
-                self._allowance += pages
-                self._asked = False
-            else:
-                self._outboxes.open(rank, now, self.pages, urgent=True).allow += pages
-
-    def _return_quota(self, now: float) -> None:
-        if self._open or self.waiting:
-            return
-        pages, self._allowance = int(self._allowance), 0
-        if self.rank == 0:
-            # It may stand in its own queue still, and must not be given this back at once.
-            self._quota.withdraw(0)
-            self._asked = False
-            self._quota.give_back(pages)
-            self._share_quota(now)
-        else:
-            self._outboxes.open(0, now, self.pages, urgent=True).returned += pages
-
-    # --- the end ------------------------------------------------------------------------------
-
-    @property
-    def ended(self) -> bool:
-        return self._termination.ended
-
-    def _report(self) -> None:
-        """Join the open wave: this rank is passive."""
-        traffic = self.traffic
-        while report := self._termination.join(traffic.batches_sent, traffic.batches_received):
-            if self.rank == 0:
-                self._collect(0, report)  # may close the wave and open the next
-            else:
-                self._control.append((0, report))
-
-    def _collect(self, sender: int, report: Report) -> None:
-        sums = self._termination.collect(sender, report)
-        if sums is not None:
-            self._control += [(rank, sums) for rank in range(1, self._ranks)]
-            self._termination.conclude(sums)
-
-
-def redirect_failure(source: Found, target: int) -> Failure | None:
-    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so."""
-    if target == source.key or target in source.chain:
-        return Failure.REDIRECT_LOOP
-    if len(source.chain) >= MAX_REDIRECTS:
-        return Failure.TOO_MANY_REDIRECTS
-    return None

@@ -1,11 +1,10 @@
-"""What ranks say to each other: messages, outboxes, the page quota, the end of the crawl.
+"""What ranks say to each other: messages, and the outboxes where they wait.
 
 All pure. A *batch* carries URLs to their owner, with everything small that has the same way:
 claims of sites, answers to claims, page quota. Batches are counted, because the end of the crawl
 depends on their arrival; the other messages aren't.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
 
@@ -105,10 +104,11 @@ class Outbox:
     allow: int = 0
     returned: int = 0
     stop: bool = False
+    number: int = 0
     born: float | None = None  # when the first thing was put
     born_page: int = 0  # pages fetched by then
 
-    def batch(self, load: int, number: int) -> Batch:
+    def batch(self, load: int) -> Batch:
         entries, more = self.found.values(), self.more
         return Batch(
             urls=[found.url for found in entries],
@@ -122,7 +122,7 @@ class Outbox:
             allow=self.allow,
             returned=self.returned,
             stop=self.stop,
-            number=number,
+            number=self.number,
             named_by={
                 i: self.named_by[key] for i, key in enumerate(self.found) if key in self.named_by
             }
@@ -132,9 +132,13 @@ class Outbox:
 
 
 class Outboxes:
-    """One outbox for each rank, and when each is due (config.Exchange)."""
+    """One outbox for each rank, and when each is due (config.Exchange).
+
+    `pages`: fetched so far by this rank. Its owner keeps it up to date, as batches age by pages.
+    """
 
     def __init__(self, ranks: int, exchange: config.Exchange) -> None:
+        self.pages = 0
         self._exchange = exchange
         self._boxes = [Outbox() for _ in range(ranks)]
         self._filled: dict[int, Outbox] = {}  # by rank, in order of age
@@ -142,14 +146,11 @@ class Outboxes:
         # When the oldest is due, by time and by pages; looked at after every event.
         self._due_time = self._due_page = inf
 
-    def open(self, rank: int, now: float, pages: int, *, urgent: bool = False) -> Outbox:
-        """The outbox of a rank, to put something in. `pages`: fetched so far by the sender.
-
-        `urgent`: the rank may stand still for want of it.
-        """
+    def open(self, rank: int, now: float, *, urgent: bool = False) -> Outbox:
+        """The outbox of a rank, to put something in; `urgent` if it may stand still without."""
         box = self._boxes[rank]
         if box.born is None:
-            box.born, box.born_page = now, pages
+            box.born, box.born_page = now, self.pages
             self._filled[rank] = box
             if len(self._filled) == 1:
                 self._look()
@@ -157,9 +158,9 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def add(self, rank: int, found: Found, now: float, pages: int) -> Outbox:
+    def add(self, rank: int, found: Found, now: float) -> Outbox:
         """Put in a URL that isn't in the outbox of the rank, which is given back."""
-        box = self.open(rank, now, pages)
+        box = self.open(rank, now)
         box.found[found.key] = found
         box.size += len(found.url) + 1
         if box.size >= self._exchange.batch_bytes:
@@ -177,19 +178,19 @@ class Outboxes:
     def __len__(self) -> int:
         return len(self._filled)
 
-    def due(self, now: float, pages: int, *, everything: bool) -> list[tuple[int, Outbox]]:
+    def due(self, now: float, *, everything: bool) -> list[tuple[int, Outbox]]:
         """Take out the boxes whose batch must leave now."""
         ready = self._filled if everything else self._full
-        if not ready and now < self._due_time and pages < self._due_page:
+        if not ready and now < self._due_time and self.pages < self._due_page:
             return []  # as after most events
         leaving = dict(ready)
         for rank, box in self._filled.items():
-            if now < self._too_old(box) and pages < self._too_many(box):
+            if now < self._too_old(box) and self.pages < self._too_many(box):
                 break
             leaving[rank] = box
-        for rank in leaving:
+        for rank, box in leaving.items():
             del self._filled[rank]
-            self._boxes[rank] = Outbox()
+            self._boxes[rank] = Outbox(number=box.number + 1)
         self._full.clear()
         self._look()
         return list(leaving.items())
@@ -231,103 +232,3 @@ class Arrivals:
             self._beyond.remove(self._before)
             self._before += 1
         return True
-
-
-# --- page quota -------------------------------------------------------------------------------
-
-
-_LARGEST_SHARE = 64  # pages
-
-
-class Quota:
-    """Shares `session.max_pages` out among the ranks; kept by rank 0.
-
-    Ranks ask for some when they have none, and return what they can't use, so that the crawl
-    fetches exactly the limit while any rank has URLs.
-    """
-
-    def __init__(self, pages: int, ranks: int) -> None:
-        self._left = pages
-        self._ranks = ranks
-        self._waiting: dict[int, None] = {}  # in order of asking
-
-    def spend(self, pages: int) -> None:
-        """Earlier runs of the session have fetched so many."""
-        self._left = max(0, self._left - pages)
-
-    def ask(self, rank: int) -> None:
-        self._waiting[rank] = None
-
-    def withdraw(self, rank: int) -> None:
-        """The rank doesn't ask any more."""
-        self._waiting.pop(rank, None)
-
-    def give_back(self, pages: int) -> None:
-        self._left += pages
-
-    def grants(self) -> Iterator[tuple[int, int]]:
-        """(rank, pages) for those whose turn it is: small shares, so that few lie idle."""
-        while self._left and self._waiting:
-            rank = next(iter(self._waiting))
-            del self._waiting[rank]
-            pages = min(max(1, self._left // (4 * self._ranks)), _LARGEST_SHARE)
-            self._left -= pages
-            yield rank, pages
-
-
-# --- the end of the crawl ---------------------------------------------------------------------
-
-
-class Termination:
-    """Detects exactly that nothing is queued and nothing in flight, anywhere.
-
-    Mattern's four-counter method (Distributed Computing 2, 1987) with lazy waves: a rank reports
-    its batch counts in wave k only while it is passive, so a slow fetch just leaves the wave open.
-    The crawl is over when the batches received by the end of wave k-1 equal those sent by the end
-    of wave k: then none was under way in between, and no rank has become active since. All ranks
-    see the same sums, so all decide the same.
-    """
-
-    def __init__(self, ranks: int) -> None:
-        self.ended = False
-        self.wave = 0  # the wave that is open
-        self._joined = False
-        self._received_before: int | None = None
-        self._ranks = ranks
-        self._reports: dict[int, Report] = {}  # at rank 0, of the open wave
-
-    def join(self, sent: int, received: int) -> Report | None:
-        """The report to send to rank 0, unless this rank has joined the open wave already.
-
-        Only for a rank that is passive: a report made earlier would be a lie.
-        """
-        if self._joined or self.ended:
-            return None
-        self._joined = True
-        return Report(self.wave, sent, received)
-
-    def collect(self, rank: int, report: Report) -> Sums | None:
-        """At rank 0: take a report; the sums for everybody once all have come."""
-        assert report.wave <= self.wave, (report, self.wave)
-        if report.wave < self.wave or rank in self._reports:
-            return None  # it came before
-        self._reports[rank] = report
-        if len(self._reports) < self._ranks:
-            return None
-        sums = Sums(
-            self.wave,
-            sum(report.sent for report in self._reports.values()),
-            sum(report.received for report in self._reports.values()),
-        )
-        self._reports.clear()
-        return sums
-
-    def conclude(self, sums: Sums) -> None:
-        """Close the open wave."""
-        assert sums.wave <= self.wave, (sums, self.wave)
-        if sums.wave < self.wave:
-            return  # they came before
-        self.ended = self._received_before == sums.sent
-        self._received_before = sums.received
-        self._joined = False
-        self.wave += 1

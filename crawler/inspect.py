@@ -7,13 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from crawler import config, url
-from crawler.core import MAX_REDIRECTS
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.parse import finish
 from crawler.pipeline import SystemClock
 from crawler.ports import Failure, FetchError, Found, UserError
-from crawler.reading import REDIRECTS, Reader, make_scope
+from crawler.reading import MAX_REDIRECTS, REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
 from crawler.scope import Scope
 from crawler.session import digest, read_seeds

@@ -24,7 +24,7 @@ from math import inf
 from typing import TypeVar
 
 from crawler import config, url
-from crawler.core import BUSY, Core
+from crawler.core import Core
 from crawler.exchange import Message, Note, decode, encode
 from crawler.net import fetch_robots
 from crawler.ports import (
@@ -51,6 +51,7 @@ _LOG = logging.getLogger("crawler")
 _BACKLOG_POLL_S = 0.005
 _ROOM_POLL_S = 1.0
 _TURN_S = 0.005
+_BUSY = frozenset((429, 503))  # statuses of a server that has too much to do
 
 
 class SystemClock:
@@ -302,7 +303,7 @@ def _give_back(
         assert fetched.failure is not None
         return core.fail(visit, fetched.failure, now, crawl_delay_s=crawl_delay_s)
     fetched.retries = visit.retries
-    if response.status in BUSY:
+    if response.status in _BUSY:
         fetched.failure = Failure.UNAVAILABLE
         return core.fail(
             visit,

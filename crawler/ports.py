@@ -72,6 +72,34 @@ class Failure(StrEnum):
     SITE_FULL = "site-full"  # it has sent traps.max_bytes_per_site
 
 
+# What may be otherwise in a while. The other failures are answers of a kind.
+PASSING: Final = frozenset(
+    (
+        Failure.DNS_FAILED,
+        Failure.UNREACHABLE,
+        Failure.REFUSED,
+        Failure.CONNECT_TIMEOUT,
+        Failure.DISCONNECTED,
+        Failure.TIMEOUT,
+        Failure.TLS,
+        Failure.ROBOTS_UNREACHABLE,
+        Failure.UNAVAILABLE,
+    )
+)
+# What is known without a request.
+UNASKED: Final = frozenset(
+    (
+        Failure.BAD_URL,
+        Failure.DNS_NOT_FOUND,
+        Failure.PRIVATE_ADDRESS,
+        Failure.NO_CONTACT,
+        Failure.ROBOTS_DENIED,
+        Failure.SITE_GIVEN_UP,
+        Failure.SITE_FULL,
+    )
+)
+
+
 class FetchError(Exception):
     """A fetch, or the resolution before it, that gave no response."""
 

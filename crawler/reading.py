@@ -8,16 +8,25 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from crawler import config, url
-from crawler.core import redirect_failure
 from crawler.parse import Kinds, Page, media_type
 from crawler.parse import read as read_html
 from crawler.parse.kinds import HTML_TYPES
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Link, Response
+from crawler.ports import (
+    NOFOLLOW,
+    OUT_OF_SCOPE,
+    REDIRECT,
+    Failure,
+    Fetched,
+    Found,
+    Link,
+    Response,
+)
 from crawler.scope import Scope, Sites
 from crawler.sitemaps import Entry, belongs, entries
 from crawler.traps import Shapes
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+MAX_REDIRECTS: Final = 5
 _STEP = 500  # links
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
 _SITEMAP_HEAD = 4096  # bytes in which one of these stands
@@ -177,3 +186,12 @@ class Reader:
         if self._obeys_nofollow and flags & NOFOLLOW:
             flags |= OUT_OF_SCOPE  # recorded, never followed
         return self._scope.link(address, flags)
+
+
+def redirect_failure(source: Found, target: int) -> Failure | None:
+    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so."""
+    if target == source.key or target in source.chain:
+        return Failure.REDIRECT_LOOP
+    if len(source.chain) >= MAX_REDIRECTS:
+        return Failure.TOO_MANY_REDIRECTS
+    return None

@@ -102,7 +102,7 @@ class Replay:
             self._restoring = core.restore(self._state)
             next(self._restoring)
             pages = sum(await mpi.alltoall([self.pages] * mpi.SIZE))
-            core.spend(pages)
+            core.quota.spend(pages)
             return pages
         for _ in share.read():
             await asyncio.sleep(0)
@@ -118,10 +118,10 @@ class Replay:
         fetched, given = await self._divide()
         if core.bench.order.counts:
             given = ~fetched  # an owner wants to know of every link
-        core.remember_sent(share.link_keys[fetched].tolist())
-        core.leave_to_others(share.link_keys[~(fetched | given)].tolist())
+        core.foreign.remember_sent(share.link_keys[fetched].tolist())
+        core.foreign.leave_to_others(share.link_keys[~(fetched | given)].tolist())
         self._pending = given & ~fetched
-        core.spend(pages)
+        core.quota.spend(pages)
         return pages
 
     async def admit(

@@ -10,10 +10,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import url
-from crawler.core import MAX_REDIRECTS, redirect_failure
 from crawler.exchange import Batch, Report, Sums
 from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.reading import MAX_REDIRECTS, redirect_failure
 from crawler.workbench import Visit
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"

@@ -12,9 +12,9 @@ from hypothesis import strategies as st
 from webs import Setting, crawls, exact, reachable
 
 from crawler import url
-from crawler.core import redirect_failure
 from crawler.ownership import Ownership, SiteHash, UrlHash, place_parts
 from crawler.ports import REDIRECT, Failure, Link
+from crawler.reading import redirect_failure
 from crawler.simulate import Simulation, Web
 from crawler.workbench import Visit
 
