@@ -53,8 +53,8 @@ def write_tables(crawls: Sequence[Crawl], out: Path) -> None:
         "at hand, and the points of its plots aren't here.",
         "",
         "Made by `benchmarks/parallel_crawlers.py`. Means over the repetitions ± standard",
-        "deviation; `repeat` is their number. Imbalance: how much more than the average the",
-        "busiest process fetched.",
+        "deviation; `repeat` is their largest number, and what has no ± is of one crawl.",
+        "Imbalance: how much more than the average the busiest process fetched.",
     ]
     for figure, some in by(crawls, "figure"):
         text += ["", f"## Figure {figure}: {_TITLES[figure]}", "", f"*The paper:* {PAPER[figure]}"]
