@@ -125,7 +125,7 @@ class Simulation:
             if again is not None:
                 again(rank)
             self._advance(rank)
-        events = self._events
+        events, cores, under_way, advance = self._events, self.cores, self._under_way, self._advance
         for _ in repeat(None) if lost_after is None else range(lost_after):
             if not events:
                 break
@@ -133,8 +133,8 @@ class Simulation:
             happen(rank, about)
             if self.different >= enough or self.pages >= most:
                 self._stop(rank, None)
-            self._advance(rank)
-            if not self._under_way[rank] and all(core.ended for core in self.cores):
+            advance(rank)
+            if not under_way[rank] and cores[rank].ended and all(core.ended for core in cores):
                 return True
         ended = all(core.ended for core in self.cores)
         if not (ended or events):
@@ -143,8 +143,9 @@ class Simulation:
 
     def _advance(self, rank: int) -> None:
         """Let a core do all that it can do at this moment."""
-        core, now = self.cores[rank], self.now
-        while self._under_way[rank] < self._concurrency:
+        core, now, under_way = self.cores[rank], self.now, self._under_way
+        shortest, longest = self._delays.fetch
+        while under_way[rank] < self._concurrency:
             visit = core.acquire(now)
             if visit is None:
                 self._awake_at(core.bench.next_time(), rank)
@@ -153,18 +154,15 @@ class Simulation:
                 core.bench.release(visit, now, requested=False)
                 core.finish(visit.found, response=False)
             elif not self._addresses or core.locate(visit, self._addresses[visit.found.site], now):
-                self._begin(rank, visit)
+                under_way[rank] += 1
+                time = now + shortest + (longest - shortest) * self._dice()
+                self._at(time, self._fetch_done, rank, visit)
         for receiver, message in core.tick(now):
             about = rank, encode(message, compress=False) if self._encoded else message
             self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
             if self._copies and self._dice() < self._copies:
                 self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
         self._awake_at(core.next_time(), rank)
-
-    def _begin(self, rank: int, visit: Visit) -> None:
-        self._under_way[rank] += 1
-        time = self.now + self._draw(self._delays.fetch)
-        heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
 
     def _at(self, time: float, happen: Callable[[int, Any], None], rank: int, about: Any) -> None:
         heappush(self._events, (time, next(self._number), happen, rank, about))
