@@ -144,7 +144,6 @@ class Simulation:
     def _advance(self, rank: int) -> None:
         """Let a core do all that it can do at this moment."""
         core, now, under_way = self.cores[rank], self.now, self._under_way
-        shortest, longest = self._delays.fetch
         while under_way[rank] < self._concurrency:
             visit = core.acquire(now)
             if visit is None:
@@ -154,15 +153,18 @@ class Simulation:
                 core.bench.release(visit, now, requested=False)
                 core.finish(visit.found, response=False)
             elif not self._addresses or core.locate(visit, self._addresses[visit.found.site], now):
-                under_way[rank] += 1
-                time = now + shortest + (longest - shortest) * self._dice()
-                self._at(time, self._fetch_done, rank, visit)
+                self._begin(rank, visit)
         for receiver, message in core.tick(now):
             about = rank, encode(message, compress=False) if self._encoded else message
             self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
             if self._copies and self._dice() < self._copies:
                 self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
         self._awake_at(core.next_time(), rank)
+
+    def _begin(self, rank: int, visit: Visit) -> None:
+        self._under_way[rank] += 1
+        time = self.now + self._draw(self._delays.fetch)
+        heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
 
     def _at(self, time: float, happen: Callable[[int, Any], None], rank: int, about: Any) -> None:
         heappush(self._events, (time, next(self._number), happen, rank, about))
