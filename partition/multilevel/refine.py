@@ -28,7 +28,7 @@ from partition.multilevel.state import (
 )
 from partition.webgraph import Ids
 
-_CELLS = 4  # of `conn` that a sweep passes in the time of a pin
+_CELLS = 4  # of `conn` that count as much as a pin in the size of a level
 LAW = 1e36  # a price that nothing gained is worth, be the excess one byte of many
 
 
