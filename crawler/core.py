@@ -300,8 +300,9 @@ class Core:
                 self.bench.linked(key)
 
     def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
-        if self.watch.admit(found, source):
-            self.bench.enqueue(found, links, self.watch.is_poor(found))
+        watch = self.watch
+        if not watch.rules or watch.admit(found, source):
+            self.bench.enqueue(found, links, bool(watch.poor) and watch.is_poor(found))
 
     # --- sites that no table knows ------------------------------------------------------------
 

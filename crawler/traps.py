@@ -106,7 +106,7 @@ class Watch:
     def __init__(self, traps: config.Traps) -> None:
         self.fired: Counter[str] = Counter()
         self._traps = traps
-        self._rules = any(traps.model_dump().values())  # whether there are any
+        self.rules = any(traps.model_dump().values())  # whether there are any
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
         self._queries: Counter[int] = Counter()  # by path
@@ -114,10 +114,11 @@ class Watch:
         self._same: Counter[int] = Counter()  # by site and digest
         self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
         self._branches = Branches(traps.max_near_duplicates)
+        self.poor = self._branches.poor  # empty: no URL is, and needn't be asked about
 
     def admit(self, found: Found, source: Found | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
-        rule = self._rule(found, source) if self._rules else None
+        rule = self._rule(found, source)
         if rule is not None:
             self.fired[rule] += 1
         return rule is None
@@ -275,7 +276,7 @@ class Branches:
         self._limit = limit
         self._step = max(1, min(_SAMPLED, limit // 10))
         self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
-        self._poor: set[int] = set()
+        self.poor: set[int] = set()  # keys of branches
 
     def add(self, address: str, body: bytes) -> None:
         """Take note of a page that was fetched."""
@@ -288,18 +289,16 @@ class Branches:
         self._count(key, body)
 
     def is_poor(self, address: str) -> bool:
-        if not self._poor:
-            return False
         site, name = _branch(address)
         key = _hash(name)
-        return (key if key in self._branches else _hash(site)) in self._poor
+        return (key if key in self._branches else _hash(site)) in self.poor
 
     def _count(self, key: int, body: bytes) -> None:
         branch = self._branches.get(key)
         if branch is None:
             branch = self._branches[key] = _Branch()
             if len(self._branches) > _WATCHED_BRANCHES:
-                self._poor.discard(self._branches.popitem(last=False)[0])
+                self.poor.discard(self._branches.popitem(last=False)[0])
         else:
             self._branches.move_to_end(key)
         branch.pages += 1
@@ -309,11 +308,11 @@ class Branches:
         if any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in branch.sketches):
             branch.alike += 1
             if branch.alike * self._step >= self._limit:
-                self._poor.add(key)
+                self.poor.add(key)
         else:
             branch.alike = 0
             branch.sketches = (sketch, *branch.sketches[: _SKETCHES - 1])
-            self._poor.discard(key)
+            self.poor.discard(key)
 
 
 def _branch(address: str) -> tuple[str, str]:

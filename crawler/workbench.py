@@ -216,6 +216,8 @@ class Workbench:
     def acquire(self, now: float) -> Visit | None:
         """A visit to the first of the sites that may be asked now, if there is any."""
         self._now = now
+        if not (self._heap or self._due):
+            return None  # as often, and cheaper than to look
         while (state := self._next(now)) is not None:
             assert state.queue.size, state
             if state.address is None or self._is_free(state.address, state, now):
@@ -399,9 +401,10 @@ class Workbench:
     ) -> None:
         """After a visit, to `address` if it got that far."""
         if requested and self._connections == 1:
-            state.next_time = max(state.next_time, now + state.delay_s)
+            free = now + state.delay_s
+            state.next_time = max(state.next_time, free)
             if address is not None:
-                address.next_time = max(address.next_time, now + state.delay_s)
+                address.next_time = max(address.next_time, free)
         if address is not None:
             self._next_turn(address)
         if state.phase is EMPTY or state.phase is BUSY:

@@ -1,7 +1,7 @@
 """Whole crawls of known webs: each reachable page once, and the traffic that the models predict."""
 
 import random
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -157,10 +157,19 @@ class Logged(Simulation):
         super().__init__(*about, **more)
         self.log: list[tuple[float, float, str]] = []
         self._started: dict[Visit, float] = {}
+        for core in self.cores:
+            core.acquire = self._noting(core.acquire)  # type: ignore[method-assign]
 
-    def _begin(self, rank: int, visit: Visit) -> None:
-        self._started[visit] = self.now
-        super()._begin(rank, visit)
+    def _noting(self, acquire: Callable[[float], Visit | None]) -> Callable[[float], Visit | None]:
+        """A visit that isn't given back at once begins when it is acquired."""
+
+        def acquired(now: float) -> Visit | None:
+            visit = acquire(now)
+            if visit is not None:
+                self._started[visit] = now
+            return visit
+
+        return acquired
 
     def _fetch_done(self, rank: int, visit: Visit) -> None:
         self.log.append((self._started[visit], self.now, visit.found.url))

@@ -147,30 +147,33 @@ class Simulation:
         while under_way[rank] < self._concurrency:
             visit = core.acquire(now)
             if visit is None:
-                self._awake_at(core.bench.next_time(), rank)
+                time = core.bench.next_time()
+                if time is not None:
+                    self._awake_at(time, rank)
                 break
             if core.refusal(visit) is not None:
                 core.bench.release(visit, now, requested=False)
                 core.finish(visit.found, response=False)
             elif not self._addresses or core.locate(visit, self._addresses[visit.found.site], now):
-                self._begin(rank, visit)
+                under_way[rank] += 1
+                # In place, as the calls for each page would cost a twentieth of the crawl.
+                shortest, longest = self._delays.fetch
+                time = now + shortest + (longest - shortest) * self._dice()
+                heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
         for receiver, message in core.tick(now):
             about = rank, encode(message, compress=False) if self._encoded else message
             self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
             if self._copies and self._dice() < self._copies:
                 self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
-        self._awake_at(core.next_time(), rank)
-
-    def _begin(self, rank: int, visit: Visit) -> None:
-        self._under_way[rank] += 1
-        time = self.now + self._draw(self._delays.fetch)
-        heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
+        time = core.next_time()
+        if time is not None:
+            self._awake_at(time, rank)
 
     def _at(self, time: float, happen: Callable[[int, Any], None], rank: int, about: Any) -> None:
         heappush(self._events, (time, next(self._number), happen, rank, about))
 
-    def _awake_at(self, time: float | None, rank: int) -> None:
-        if time is not None and self.now < time < self._wake[rank]:
+    def _awake_at(self, time: float, rank: int) -> None:
+        if self.now < time < self._wake[rank]:
             self._wake[rank] = time
             self._at(time, self._awake, rank, None)
 
