@@ -53,7 +53,6 @@ def partition(
     engine: str,
     tolerances: Sequence[float],
     seed: int,
-    tries: int = 1,
     ranks: int = RANKS,
     start: Start | None = None,
     starts: Sequence[Ids] = (),
@@ -64,9 +63,9 @@ def partition(
     `tolerances` are the imbalances allowed, for bytes and requests; math.inf where a weight doesn't
     matter. The result is only the engine's best, to be judged by whoever calls. Equal arguments
     give equal parts. Where there are no more vertices than parts, each gets a part of its own.
-    `tries` and `progress` concern the multilevel engine, which alone can start from a partition:
-    from `start` only, or beside its own from `starts`, and then the result is no worse than any of
-    them. `ranks` are those that Zoltan runs on.
+    `progress` concerns the multilevel engine, which alone can start from a partition: from `start`
+    only, or beside its own from `starts`, and then the result is no worse than any of them. `ranks`
+    are those that Zoltan runs on.
     Raises EngineError; UserError for an engine that can't do what is asked.
     """
     if (start is not None or len(starts)) and engine != "multilevel":
@@ -94,7 +93,6 @@ def partition(
         parts,
         tolerances=tuple(min(bound, parts) for bound in tolerances),
         seed=seed,
-        tries=tries,
         starts=starts,
         previous=None if start is None else start.part,
         max_migration=None if start is None else start.migration,

@@ -23,7 +23,7 @@ class Settings:
 
     tolerances: Tolerances = DEFAULT_TOLERANCES
     seed: int = 0
-    tries: int = 1  # how many times as much is tried: seeds of METIS, first partitions of ours
+    tries: int = 1  # seeds, from the first on, of which the best counts
     engine: str | None = None  # None: METIS for graphs, multilevel for hypergraphs
     ranks: int = engines.RANKS  # that Zoltan runs on
     objective: Objective | None = None  # of the hybrid model; None: messages and volume, see assign

@@ -253,7 +253,7 @@ def test_the_toy_gets_its_best():
 def test_both_balances_are_met_where_they_can_be(seed, parts, sigma, largest):
     vertices = 40 * parts
     h = random_hypergraph(seed, vertices, 2 * vertices, sigma, largest, parts)
-    part = partition(h, parts, seed=seed, tries=1)
+    part = partition(h, parts, seed=seed)
     assert part.dtype == np.int32
     assert max(imbalances(h, part, parts)) <= 0.05
 
@@ -267,7 +267,6 @@ def test_every_step_keeps_its_books(previous):
     part = partition(
         h,
         4,
-        tries=2,
         previous=start,
         max_migration=migration,
         progress=steps.append,
@@ -461,7 +460,6 @@ def test_costs_beyond_32_bits():
     "arguments",
     [
         {"parts": 0},
-        {"parts": 3, "tries": 0},
         {"parts": 3, "tolerances": (0.05, -0.1)},
         {"parts": 3, "previous": np.zeros(6, np.int32)},
         {"parts": 3, "previous": np.full(7, 3, np.int32)},

@@ -30,7 +30,6 @@ def partition(
     *,
     tolerances: Sequence[float] = (0.05, 0.05),
     seed: int = 0,
-    tries: int = 1,
     starts: Sequence[Ids] = (),
     previous: Ids | None = None,
     max_migration: float | None = None,
@@ -45,18 +44,17 @@ def partition(
     that is heavier than a part may be gets a part of its own, and the others share the remaining
     parts in balance. No more vertices than parts get a part each. Equal arguments give equal parts.
 
-    The engine makes first partitions of its own, `tries` times as many as the preset has, and
-    refines the best. `starts` are partitions that others have found, to be refined beside it: the
-    result is no worse than any of them. `previous` instead gives the only partition to start from,
-    with -1 for new vertices; of the first weight, at most the share `max_migration` of the total
-    then ends in another part than before, which comes before balance. Raises ValueError for
-    arguments that don't fit.
+    The engine makes first partitions of its own and refines the best. `starts` are partitions that
+    others have found, to be refined beside it: the result is no worse than any of them. `previous`
+    instead gives the only partition to start from, with -1 for new vertices; of the first weight,
+    at most the share `max_migration` of the total then ends in another part than before, which
+    comes before balance. Raises ValueError for arguments that don't fit.
 
     `progress` is told of each step in a line; `check` recounts all that is kept up to date after
     each step, for tests.
     """
-    if parts < 1 or tries < 1 or min(tolerances) < 0:
-        raise ValueError("parts and tries must be 1 or more, tolerances 0 or more")
+    if parts < 1 or min(tolerances) < 0:
+        raise ValueError("parts must be 1 or more, tolerances 0 or more")
     for name, given in [("previous", previous), *(("starts", start) for start in starts)]:
         if given is not None and (
             len(given) != h.vertices or max(given, default=0) >= parts or parts > 1 << 15
@@ -65,7 +63,7 @@ def partition(
     if previous is not None and len(starts):
         raise ValueError("previous and starts: must not both be given")
     h = _scaled(simplify(h))
-    walk = _Walk(preset, tries, np.random.default_rng(seed), progress or _silent, check)
+    walk = _Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:
         return np.zeros(h.vertices, np.int32)
     limits = caps(h.weights, parts, tolerances)
@@ -161,7 +159,6 @@ class _Level(NamedTuple):
 @dataclass(frozen=True, slots=True)
 class _Walk:
     preset: Preset
-    tries: int
     rng: np.random.Generator
     progress: Callable[[str], None]
     check: bool
@@ -198,7 +195,7 @@ class _Walk:
         levels = self._coarsened(top, limits, np.zeros(h.vertices, np.int32))
         tried = []
         affordable = self.preset.first_effort // max(len(levels[-1].h.pins), 1)
-        for _ in range(self.tries * max(1, min(self.preset.firsts, affordable))):
+        for _ in range(max(1, min(self.preset.firsts, affordable))):
             first = bisected(levels[-1].h, limits, self.preset, self.rng)
             tried.append(self._refined(levels[-1], first, limits))
         part, best = min(tried, key=lambda result: result[1])
