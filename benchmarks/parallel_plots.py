@@ -2,8 +2,9 @@
 
     python benchmarks/parallel_plots.py DIR
 
-DIR is its --out; parallel-crawlers-N.svg is written there for each figure N. Of what a table has as
-means, the plots have the means; of figure 6 the first repetition.
+DIR is its --out; parallel-crawlers-N.svg is written there for each figure N, with four webs, and
+parallel-crawlers-N-others.svg with the rest. Of what a table has as means, the plots have the
+means; of figure 6 the first repetition.
 """
 
 import math
@@ -21,6 +22,7 @@ mpl.rcParams |= {"svg.fonttype": "none", "svg.hashsalt": "parallel-crawlers", "f
 
 import matplotlib.pyplot as plt  # noqa: E402 - the backend comes first
 
+_FIRST: Final = ("cnr-g3", "debdocs", "google-like", "ics-user")  # webs; more aren't readable
 _COLOURS: Final = {  # that most colour-blind people tell apart (Okabe and Ito)
     "url-hash": "#999999",
     "site-hash": "#000000",
@@ -33,7 +35,14 @@ _DASHES: Final = {2: "-", 4: "--", 8: (0, (5, 1, 1, 1)), 16: "-.", 32: (0, (3, 1
 def main() -> None:
     out = Path(sys.argv[1])
     for figure, crawls in by(read_crawls(out / LOG), "figure"):
-        _PLOTS.get(figure, _plot_exchanges)(crawls, out / f"parallel-crawlers-{figure}.svg")
+        plot = _PLOTS.get(figure, _plot_exchanges)
+        first, others = (
+            [crawl for crawl in crawls if (crawl["graph"] in _FIRST) is chosen]
+            for chosen in (True, False)
+        )
+        for some, name in ((first, ""), (others, "-others")):
+            if some:
+                plot(some, out / f"parallel-crawlers-{figure}{name}.svg")
 
 
 class _Panels:
