@@ -306,6 +306,18 @@ def test_a_foreign_page_that_fails_is_tried_again_like_any_other() -> None:
     assert cluster.cores[0].traffic.inter_part_pages == 0  # there was no page
 
 
+@pytest.mark.parametrize("remember", ["all", "cache", "batch"])
+def test_after_a_resume_nobody_crosses_over_to_what_was_fetched(remember: str) -> None:
+    options = settings("session.mode=cross-over", f"exchange.remember={remember}")
+    cluster = Cluster(THREE, 3, options)
+    cluster.cores[0].foreign.remember_sent([url.key(f"{B}/old")])
+    cluster.start(f"{A}/")
+    cluster.fetch(0, f"{A}/", link(f"{B}/old"), link(f"{B}/new"))
+    cluster.fetch(0, f"{B}/new")
+    cluster.settle()
+    assert cluster.ended
+
+
 def test_a_foreign_redirect_keeps_its_chain() -> None:
     cluster = Cluster(THREE, 3, settings("session.mode=cross-over"))
     cluster.start(f"{A}/r")
