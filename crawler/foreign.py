@@ -63,9 +63,9 @@ class Foreign:
     ) -> None:
         """`named_by`: by key of a sitemap, whose robots.txt names it; its owner is told."""
         self.traffic = Traffic()
-        # Keys. Who crosses over sends nothing, but looks here for what others have fetched.
-        crosses = settings.session.mode == "cross-over"
-        self.sent = seen if crosses else sent_memory(settings.exchange, seen)
+        # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
+        sends = settings.session.mode == "exchange"
+        self.sent = sent_memory(settings.exchange, seen) if sends else seen
         self.left: set[int] = set()  # keys of URLs that their owners are told by others
         self.aside: deque[Found] = deque()  # oldest first
         self.taken_up: set[int] = set()
