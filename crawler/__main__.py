@@ -290,6 +290,9 @@ def _simulate(arguments: argparse.Namespace) -> int:
         repeat=arguments.repeat,
     )
     web = simulate.load_web(arguments.graph)
+    if web.left_out:
+        pages = f"{web.left_out} pages whose URLs are refused"
+        sys.stderr.write(f"left out: {pages}, and the links from and to them\n")
     outcomes = [asdict(outcome) for outcome in simulate.experiments(web, planned)]
     if arguments.out is not None:
         arguments.out.mkdir(parents=True, exist_ok=True)

@@ -17,6 +17,7 @@ from hypothesis import strategies as st
 from webs import Setting, crawls, exact, random_web, reachable
 
 from crawler import url
+from crawler.__main__ import main
 from crawler.ownership import SiteHash
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, UserError
 from crawler.session.tables import LINKS, PAGES
@@ -553,6 +554,20 @@ def test_a_graph_without_links_is_a_web(tmp_path: Path) -> None:
     pages = pa.table({"id": [0], "site": ["a.example"]})
     web = load_web(write(tmp_path, pages=pages, links=pa.table({"src": none, "dst": none})))
     assert reachable(web, [0]) == {0}
+
+
+def test_pages_that_no_crawl_could_fetch_are_left_out_with_their_links(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    texts = ["http://a.example/", "http://198.133.37.08/", None, "http://b.example/"]
+    links = pa.table({"src": [0, 0, 1, 2, 0], "dst": [1, 2, 3, 3, 3]})
+    path = write(tmp_path, pages=pa.table({"id": [0, 1, 2, 3], "url": texts}), links=links)
+    web = load_web(path)
+    assert urls(web) == ["http://a.example/", "http://b.example/"]
+    assert edges(web) == {("http://a.example/", "http://b.example/")}
+    assert web.left_out == 2
+    assert main(["simulate", str(path), "--procs", "1", "--seeds", "1"]) == 0
+    assert "left out: 2 pages" in capsys.readouterr().err
 
 
 def refused(path: Path) -> str:

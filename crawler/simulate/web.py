@@ -25,6 +25,8 @@ class Web:
     Self-links and repeated links count for nothing and are dropped.
     """
 
+    left_out = 0  # pages that a file had and no crawl could fetch, as their URLs are refused
+
     def __init__(self, urls: Iterable[str], links: NDArray[np.integer]) -> None:
         """`urls`: normalised, each once. `links`: shape (n, 2), source and target as numbers."""
         texts = list(urls)
@@ -113,7 +115,8 @@ class Web:
 def load_web(path: Path) -> Web:
     """A web from a session, its tables, or a graph directory of the partitioning job.
 
-    Pages without a URL are given one on their site. Raises UserError for anything else.
+    Pages without a URL are given one on their site. Raises UserError for anything else, and if no
+    page has a URL that a crawl could fetch; some that haven't are left out with their links.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
@@ -127,25 +130,38 @@ def load_web(path: Path) -> Web:
             " pages.parquet (id, url or site) and links.parquet (src, dst)"
         ) from None
     if not len(web):
-        raise UserError(f"{path}: has no pages")
+        raise UserError(f"{path}: has no page with an http or https URL that a crawl could fetch")
     return web
 
 
 def _graph(pages: pa.Table, links: pa.Table) -> Web:
     ids = pages["id"].to_numpy()
     if "url" in pages.column_names:
-        urls = [url.normalise(address or "") for address in pages["url"].to_pylist()]
+        texts = pages["url"].to_pylist()
     else:
         sites = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(ids)
-        urls = [
+        texts = [
             f"{site if '//' in site else 'http://' + site}/{page}"
             for site, page in zip(sites, ids.tolist(), strict=True)
         ]
-    number = {address: position for position, address in enumerate(dict.fromkeys(urls))}
-    # Pages of the same URL are one.
-    numbers = np.fromiter((number[address] for address in urls), np.int64, len(urls))
+    number: dict[str | None, int] = {}  # pages of the same URL are one
+    urls = [_normal(text) for text in texts]
+    for address in urls:
+        if address is not None:
+            number.setdefault(address, len(number))
+    numbers = np.fromiter((number.get(address, -1) for address in urls), np.int64, len(urls))
     ends = [numbers[_places(links[end].to_numpy(), ids, "page")] for end in ("src", "dst")]
-    return Web(number, np.stack(ends, axis=1))
+    both = np.stack(ends, axis=1)
+    web = Web(filter(None, number), both[(both >= 0).all(axis=1)])
+    web.left_out = int((numbers < 0).sum())
+    return web
+
+
+def _normal(text: str | None) -> str | None:
+    try:
+        return url.normalise(text or "")
+    except url.BadUrlError:
+        return None
 
 
 def _from_session(pages: pa.Table, links: pa.Table) -> Web:
