@@ -1,6 +1,7 @@
 """A web graph in memory, for millions of pages: flat arrays, and a Link only for what is met."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from contextlib import suppress
 from functools import cached_property
 from itertools import pairwise
 from pathlib import Path
@@ -136,32 +137,27 @@ def load_web(path: Path) -> Web:
 
 def _graph(pages: pa.Table, links: pa.Table) -> Web:
     ids = pages["id"].to_numpy()
-    if "url" in pages.column_names:
-        texts = pages["url"].to_pylist()
-    else:
-        sites = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(ids)
-        texts = [
-            f"{site if '//' in site else 'http://' + site}/{page}"
-            for site, page in zip(sites, ids.tolist(), strict=True)
-        ]
-    number: dict[str | None, int] = {}  # pages of the same URL are one
-    urls = [_normal(text) for text in texts]
-    for address in urls:
-        if address is not None:
-            number.setdefault(address, len(number))
-    numbers = np.fromiter((number.get(address, -1) for address in urls), np.int64, len(urls))
+    number: dict[str, int] = {}  # pages of the same URL are one
+    numbers = np.full(len(ids), -1)
+    for position, text in enumerate(_texts(pages)):
+        with suppress(url.BadUrlError):
+            numbers[position] = number.setdefault(url.normalise(text or ""), len(number))
     ends = [numbers[_places(links[end].to_numpy(), ids, "page")] for end in ("src", "dst")]
     both = np.stack(ends, axis=1)
-    web = Web(filter(None, number), both[(both >= 0).all(axis=1)])
+    web = Web(number, both[(both >= 0).all(axis=1)])
     web.left_out = int((numbers < 0).sum())
     return web
 
 
-def _normal(text: str | None) -> str | None:
-    try:
-        return url.normalise(text or "")
-    except url.BadUrlError:
-        return None
+def _texts(pages: pa.Table) -> Iterator[str | None]:
+    """The URLs, one at a time, as they would take more memory than all that is made of them."""
+    if "url" in pages.column_names:
+        for chunk in pages["url"].chunks:
+            yield from chunk.to_pylist()
+        return
+    sites = pages["site"].to_pylist() if "site" in pages.column_names else ["0"] * len(pages)
+    for site, page in zip(sites, pages["id"].to_pylist(), strict=True):
+        yield f"{site if '//' in site else 'http://' + site}/{page}"
 
 
 def _from_session(pages: pa.Table, links: pa.Table) -> Web:
