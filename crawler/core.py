@@ -274,7 +274,7 @@ class Core:
         """The door. A link that has been seen costs a few look-ups and no call."""
         rank, seen, replicated = self.rank, self._seen, self._replicated
         owners, counts = self.ownership.rank_of_site, self.bench.order.counts
-        elsewhere = self.foreign.meet
+        elsewhere, new_tuple = self.foreign.meet, tuple.__new__
         site = known = None
         for link in links:
             # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
@@ -295,7 +295,9 @@ class Core:
                 elsewhere(owner, link, origin, now)
             elif key not in seen:
                 seen.add(key)
-                self._take(Found(key, link.url, site, origin.hops, origin.chain), origin.source)
+                # As Found(...), in half of the time.
+                found = new_tuple(Found, (key, link[1], site, origin.hops, origin.chain))
+                self._take(found, origin.source)
             elif counts:
                 self.bench.linked(key)
 
@@ -409,7 +411,7 @@ class Core:
         """Why the site isn't to be asked for this URL after all, if so."""
         if visit.failures and self.bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
-        if self.watch.is_full(visit.found.site):
+        if self.watch.rules and self.watch.is_full(visit.found.site):
             return Failure.SITE_FULL
         return None
 

@@ -421,7 +421,8 @@ class Workbench:
             state.phase = BUSY
         else:
             state.phase = WAITING
-            self._push(state, state.next_time)
+            self._turn += 1  # `_push`, for each page, in place
+            heappush(self._heap, (state.next_time, self._turn, state))
 
     def _push(self, state: VisitState, time: float) -> None:
         self._turn += 1

@@ -29,7 +29,7 @@ class Delays:
 
 
 class Simulation:
-    """One crawl of a web by `ranks` cores. `fetched[r]` lists the pages that rank r fetched."""
+    """One crawl of a web by `ranks` cores."""
 
     def __init__(
         self,
@@ -55,12 +55,12 @@ class Simulation:
         self.web = web
         self.settings = settings
         self.now = 0.0
-        self.fetched: list[list[int]] = [[] for _ in range(ranks)]
         self.pages = 0  # that were fetched, by all ranks
         self.different = 0  # of them
         self.exchanged = 0  # URLs that have arrived at their owners
-        # What was fetched, one after another: the page, when, and `exchanged` by then.
-        self.order, self.times, self.progress = array("q"), array("d"), array("q")
+        # What was fetched, one after another: the page, by whom, when, and `exchanged` by then.
+        self.order, self.by = array("q"), array("q")
+        self.times, self.progress = array("d"), array("q")
         sites = Sites("authority")
         rank_of_part = place_parts(scheme, ranks)
         self.cores = [
@@ -94,6 +94,14 @@ class Simulation:
         # Time, number, what happens, to which rank, and with what.
         self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
         self._number = count()
+
+    @property
+    def fetched(self) -> list[list[int]]:
+        """The pages that each rank has fetched, in their order."""
+        pages: list[list[int]] = [[] for _ in self.cores]
+        for page, rank in zip(self.order, self.by, strict=True):
+            pages[rank].append(page)
+        return pages
 
     def run(
         self,
@@ -191,9 +199,9 @@ class Simulation:
                 core.finish(found, response=False)
             return
         page = self._page_of[found.key]
-        self.fetched[rank].append(page)
         self.pages += 1
         self.order.append(page)
+        self.by.append(rank)
         self.times.append(now)
         self.progress.append(self.exchanged)
         if not self._had[page]:
