@@ -136,6 +136,13 @@ def _parser() -> _Parser:
     synthetic.add_argument("--pages", type=_whole, required=True, metavar="N")
     synthetic.add_argument("--sites", type=_whole, required=True, metavar="S")
     synthetic.add_argument("--like", choices=["google"], default="google", help="(default: google)")
+    synthetic.add_argument(
+        "--communities",
+        type=_fraction,
+        default=0.0,
+        metavar="SHARE",
+        help="of the links between sites, those that stay within groups of 40 (default: 0)",
+    )
     synthetic.add_argument("--seed", type=_seed, default=0, metavar="X")
     for command in (importer, synthetic):
         command.add_argument("--out", type=Path, required=True, metavar="GRAPH")
@@ -322,7 +329,9 @@ def _import(arguments: argparse.Namespace) -> None:
 
 
 def _synthesize(arguments: argparse.Namespace) -> None:
-    web = synthesize.google_like(arguments.pages, arguments.sites, arguments.seed)
+    web = synthesize.google_like(
+        arguments.pages, arguments.sites, arguments.seed, arguments.communities
+    )
     importers.write(arguments.out, *web)
     for name, value in synthesize.statistics(graph.read([arguments.out])).items():
         _say(f"{name:24}{value}")

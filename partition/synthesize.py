@@ -21,6 +21,7 @@ from partition.evaluate import evaluate, site_hash
 from partition.webgraph import Ints, WebGraph, distinct
 
 Bools = npt.NDArray[np.bool_]
+Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
 
 _LARGEST_SITE: Final = 8066 / 913_569  # of all pages
@@ -43,14 +44,17 @@ _POPULARITY_SIZE: Final = 0.45  # the power of its size
 _LINKS_PER_SITE: Final = 2.95  # of a page to another site, before scaling
 _LINKS_OUTSIDE: Final = 0.1258  # of all links
 _LINKS: Final = 4.904  # a page
+_COMMUNITY: Final = 40  # sites that have a subject in common, where there are communities
 _TO_HOME: Final = 0.35  # links to other sites that begin at the home page
 _PAGE_BYTES: Final = (8.64, 1.0, 0.42, 525_312)  # mu, sigma in a site, sigma between sites, most
 _PER_FOLDER: Final = 40  # pages, on average; only URLs show folders
 
 
-def google_like(pages: int, sites: int, seed: int) -> importers.Imported:
+def google_like(pages: int, sites: int, seed: int, communities: float = 0.0) -> importers.Imported:
     """Pages, in the order of their sites and folders, and links. Equal seeds give equal webs.
 
+    `communities`: the share of the choices of another site to link to that are made within the
+    site's community. The paper tells nothing of it, and its counts can be had without.
     Raises UserError for fewer pages than sites.
     """
     if pages < sites:
@@ -62,7 +66,7 @@ def google_like(pages: int, sites: int, seed: int) -> importers.Imported:
     isolated = (random.random(pages) < _ISOLATED) & (np.arange(pages) != first[site])
     links = [
         _inside(random, site, first, size, isolated),
-        _outside(random, site, first, size, isolated),
+        _outside(random, site, first, size, isolated, communities),
     ]
     numbers = distinct(np.concatenate(links))
     return _pages(random, site, first), numbers // pages, numbers % pages
@@ -127,7 +131,9 @@ def _inside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools
     return links
 
 
-def _outside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools) -> Ints:
+def _outside(
+    random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools, communities: float
+) -> Ints:
     """Links to other sites, each as source * pages + target."""
     pages, sites = len(site), len(size)
     if sites == 1:
@@ -146,6 +152,9 @@ def _outside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bool
     source = source[np.argsort(site[source], kind="stable")]
     popularity = np.cumsum(size**_POPULARITY_SIZE * random.lognormal(0, _POPULARITY_SPREAD, sites))
     target = np.searchsorted(popularity, random.random(len(source)) * popularity[-1])
+    if communities:
+        inward = random.random(len(source)) < communities
+        target[inward] = _neighbours(random, site[source[inward]], popularity)
     begin = np.searchsorted(site[source], site[source])  # of the links of the same site
     late = np.flatnonzero(np.arange(len(source)) - begin >= _NEW_SITES)
     target[late] = target[begin[late] + random.integers(_NEW_SITES, size=len(late))]
@@ -165,6 +174,18 @@ def _outside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bool
     place = (np.repeat(start, number) + offset) % np.repeat(size[target], number)
     links: Ints = np.repeat(source, number) * pages + np.repeat(first[target], number) + place
     return links
+
+
+def _neighbours(random: Random, site: Ints, popularity: Floats) -> Ints:
+    """For each of these sites another one of its community, by popularity (given as its sums)."""
+    sums = np.append(0.0, popularity)
+    start = site // _COMMUNITY * _COMMUNITY
+    end = np.minimum(start + _COMMUNITY, len(popularity))
+    own = sums[site + 1] - sums[site]
+    drawn = sums[start] + random.random(len(site)) * (sums[end] - sums[start] - own)
+    drawn += np.where(drawn >= sums[site], own, 0.0)  # as if the site weren't there
+    chosen: Ints = np.minimum(np.searchsorted(popularity, drawn, side="right"), end - 1)
+    return chosen
 
 
 def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:

@@ -86,3 +86,34 @@ def test_webs_of_any_size(pages: int, sites: int) -> None:
     assert len(table) == pages
     assert len(set(table["site"].to_pylist())) == sites
     assert ((src >= 0) & (src < pages) & (dst >= 0) & (dst < pages)).all()
+
+
+def test_sites_of_a_community_link_to_one_another() -> None:
+    """With communities, that share of the pages' choices, and what chance adds; and no fewer links.
+
+    No choice is lost to the page's own site, however much of its community links to it.
+    """
+    links, inward = [], []
+    for share in (0.0, 0.5, 1.0):
+        table, src, dst = synthesize.google_like(40_000, 700, 1, share)
+        site = table["site"].combine_chunks().indices.to_numpy()
+        chosen = distinct(src.astype(np.int64) * 700 + site[dst])
+        source, target = site[chosen // 700], chosen % 700
+        between = source != target
+        links.append(len(src))
+        inward.append(float((source // 40 == target // 40)[between].mean()))
+    assert inward[0] < 0.1
+    assert inward[1] == pytest.approx(0.5, abs=0.06)
+    assert inward[2] == 1
+    assert links == pytest.approx([links[0]] * 3, rel=0.01)
+
+
+@pytest.mark.parametrize("sites", [1, 2, 41])
+def test_a_community_of_one_site_links_to_nobody(sites: int) -> None:
+    table, src, dst = synthesize.google_like(3000, sites, 0, communities=1)
+    site = table["site"].combine_chunks().indices.to_numpy()
+    source, target = site[src], site[dst]
+    between = source != target
+    assert (source // 40 == target // 40).all()
+    assert between.any() == (sites > 1)
+    assert not between[source == 40].any()
