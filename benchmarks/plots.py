@@ -18,6 +18,7 @@ _STYLE: Final = {  # colours that most colour-blind people tell apart (Okabe and
     "page-hypergraph": ("#0072b2", "-"),
     "site-graph": ("#e69f00", "--"),
     "site-hypergraph": ("#d55e00", "-"),
+    "site-messages": ("#cc79a7", "-"),
     "hybrid": ("#009e73", "-"),
 }
 

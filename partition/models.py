@@ -4,6 +4,9 @@ A model maps pages to units, the vertices: pages, sites, or whatever of a site f
 the units it has a graph, whose cut edges cost the volume, or a hypergraph, whose connectivity - 1
 is the number of messages. What stays inside of a unit costs nothing and isn't in the model. Türk's
 thesis has the four combinations of pages and sites with graph and hypergraph.
+
+A message is a page that has links to another part or, as the site paper counts them, a site that
+has: the first are what `messages` means everywhere, the second only the model `site-messages`.
 """
 
 import math
@@ -38,20 +41,24 @@ class Graph(NamedTuple):
 class Objective:
     """What is to be made small: t_start * messages + t_byte * bytes.
 
-    The bytes are those of all inter-part links or, if senders remember what they have sent, of each
-    URL once from each sending part.
+    Messages are pairs of a page, or `by_site` of a site, with another part; by site, no site may be
+    split. The bytes are those of all inter-part links or, if senders remember what they have sent,
+    of each URL once from each sending part.
     """
 
     t_start: float = 1.0
     t_byte: float = 0.0
     remember: bool = False
+    by_site: bool = False
 
     def value(self, counts: Evaluation) -> float:
+        messages = counts.messages_site_part if self.by_site else counts.messages_page_part
         sent = counts.transmission_bytes if self.remember else counts.volume_bytes
-        return self.t_start * counts.messages_page_part + self.t_byte * sent
+        return self.t_start * messages + self.t_byte * sent
 
 
 MESSAGES: Final = Objective()
+SITE_MESSAGES: Final = Objective(by_site=True)
 VOLUME: Final = Objective(t_start=0, t_byte=1)
 
 
@@ -72,6 +79,7 @@ MODELS: Final[Mapping[str, Model]] = {
     "site-graph": Model(Units.SITES, hyper=False, objective=VOLUME),
     "page-hypergraph": Model(Units.PAGES, hyper=True, objective=MESSAGES),
     "site-hypergraph": Model(Units.SITES, hyper=True, objective=MESSAGES),
+    "site-messages": Model(Units.SITES, hyper=True, objective=SITE_MESSAGES),
     "hybrid": Model(Units.HYBRID, hyper=True, objective=MESSAGES),
 }
 
@@ -246,18 +254,19 @@ def graph(web: WebGraph, unit: Ids) -> Graph:
 def hypergraph(web: WebGraph, unit: Ids, objective: Objective = MESSAGES) -> Hypergraph:
     """Nets whose connectivity - 1, times their costs, is the objective.
 
-    For t_start, a net for each page with its own unit and those it links to. For t_byte, a net for
-    each two units that link to each other or, where senders remember, for each page with its own
-    unit and those that link to it. Costs are whole numbers in proportion to the objective; equal
-    nets are one.
+    For t_start, a net for each page, or each site, with its own unit and those it links to. For
+    t_byte, a net for each two units that link to each other or, where senders remember, for each
+    page with its own unit and those that link to it. Costs are whole numbers in proportion to the
+    objective; equal nets are one.
     """
     pieces: list[tuple[Ints, Ids, npt.NDArray[np.floating[Any]]]] = []
     source = web.sources()
     if objective.t_start:
-        xpins, pins, pages = _page_nets(unit, source, web.adj)
-        pieces.append((xpins, pins, np.full(len(pages), objective.t_start)))
+        sender = web.site[source] if objective.by_site else source
+        xpins, pins, senders = _nets(unit, sender, source, web.adj)
+        pieces.append((xpins, pins, np.full(len(senders), objective.t_start)))
     if objective.t_byte and objective.remember:
-        xpins, pins, pages = _page_nets(unit, web.adj, source)
+        xpins, pins, pages = _nets(unit, web.adj, web.adj, source)
         pieces.append((xpins, pins, objective.t_byte * web.url_bytes[pages]))
     elif objective.t_byte:
         low, high, lengths = _edges(web, unit)
@@ -312,15 +321,16 @@ def _edges(web: WebGraph, unit: Ids) -> tuple[Ints, Ints, Ints]:
     return pair[first] // n, pair[first] % n, costs
 
 
-def _page_nets(unit: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]:
-    """For each page with a link across units: the net of its unit and those of the other ends.
+def _nets(unit: Ids, owner: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]:
+    """For each owner of links across units: the net of the units at both of their ends.
 
-    Links are between `page` and `other`. Returns the nets' starts, their pins, and the pages.
+    Links are between `page` and `other`, and belong to `owner`. Returns the nets' starts, their
+    pins, and their owners.
     """
     n = np.int64(max(int(unit.max(initial=-1)) + 1, 1))
     across = np.flatnonzero(unit[page] != unit[other])
-    owners = page[across].astype(np.int64)
-    pins = np.concatenate([owners * n + unit[owners], owners * n + unit[other[across]]])
+    owners = owner[across].astype(np.int64)
+    pins = np.concatenate([owners * n + unit[page[across]], owners * n + unit[other[across]]])
     pins.sort()
     pins = pins[np.append(True, pins[1:] != pins[:-1])[: len(pins)]]
     owners = pins // n

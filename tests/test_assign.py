@@ -94,6 +94,18 @@ def conflict() -> WebGraph:
     )
 
 
+def test_messages_of_pages_and_of_sites() -> None:
+    """Five pages of site A link to B: five messages of pages, but one of A. A and C link to each
+    other by a page each, and so do B and D: four messages, whoever counts."""
+    a, b, c, d = (range(8 * site, 8 * site + 8) for site in range(4))
+    links = [(page, b[0]) for page in a[:5]]
+    links += [(a[5], c[0]), (c[0], a[0]), (b[0], d[0]), (d[0], b[0])]
+    web = webgraph.from_arrays(*zip(*links, strict=True), site=np.arange(32) // 8)
+    pages, sites = (job.plan(web, name, 2).counts for name in ("site-hypergraph", "site-messages"))
+    assert (pages.messages_page_part, pages.messages_site_part) == (4, 4)
+    assert (sites.messages_page_part, sites.messages_site_part) == (5, 1)
+
+
 def test_where_both_cant_be_had_neither_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few messages: 2 of 200 bytes. Little volume: 8 of 8 bytes. Sites stay whole here: the ratios
     to the aims are then 1 and 24, or 4 and 1, and the second is the lesser miss."""

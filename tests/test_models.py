@@ -64,6 +64,17 @@ def test_costs_are_the_counts(case: tuple[WebGraph, np.ndarray, np.ndarray, int]
 
 
 @settings(deadline=None)
+@given(webs())
+def test_messages_of_sites(case: tuple[WebGraph, np.ndarray, np.ndarray, int]) -> None:
+    web, _, part, parts = case
+    whole = np.resize(part, len(web.sites))
+    counts = evaluate.evaluate(web, whole[web.site], parts)
+    net = models.hypergraph(web, web.site, models.SITE_MESSAGES)
+    assert connectivity_minus_one(net, whole) == counts.messages_site_part
+    assert models.SITE_MESSAGES.value(counts) == counts.messages_site_part
+
+
+@settings(deadline=None)
 @given(webs(), st.booleans())
 def test_mixed_costs_are_in_proportion(
     case: tuple[WebGraph, np.ndarray, np.ndarray, int], remember: bool
