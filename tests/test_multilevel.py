@@ -420,6 +420,15 @@ def test_a_giant_gets_a_part_of_its_own():
     assert (others.max(axis=0) / others.mean(axis=0) - 1 <= 0.05).all()
 
 
+def test_what_a_giant_is_light_in_stays_in_balance():
+    """The others have all of the requests, 2 % more a part; 5 % over the mean of all is allowed."""
+    h = random_hypergraph(8, vertices=2000, nets=4000)
+    h.weights[17] = h.weights[:, 0].sum() // 45, 0
+    part = partition(h, 50, preset=SMALL, check=True)
+    assert (part == part[17]).sum() == 1
+    assert imbalances(h, part, 50)[1] <= 0.05
+
+
 def test_more_giants_than_parts_end():
     weights = np.ones((40, 2), np.int64)
     weights[:3, 0] = weights[3:6, 1] = 1000

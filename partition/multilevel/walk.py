@@ -72,7 +72,7 @@ def partition(
     if h.vertices <= parts:
         part = np.arange(h.vertices, dtype=np.int32)
     else:
-        part = _beside_giants(h, parts, tolerances, walk, starts)
+        part = _beside_giants(h, parts, tolerances, walk, limits, starts)
     return min([part, *starts], key=lambda part: judged(h, part, limits))
 
 
@@ -123,13 +123,17 @@ def _beside_giants(
     parts: int,
     tolerances: Sequence[float],
     walk: "_Walk",
+    most: Ints,
     starts: Sequence[Ids] = (),
 ) -> Ids:
     """Give each vertex that alone overfills a part the part to itself, and partition the rest.
 
-    Fewer parts may make giants of further vertices, so this goes on until there are none.
+    Fewer parts may make giants of further vertices, so this goes on until there are none. If giants
+    are light in one weight, the others' mean of it is higher than that of all. So their parts weigh
+    no more than those of all may (`most`), as long as that leaves them half of the tolerance.
     """
-    limits = caps(h.weights, parts, tolerances)
+    half = caps(h.weights, parts, [tolerance / 2 for tolerance in tolerances])
+    limits = np.maximum(np.minimum(caps(h.weights, parts, tolerances), most[:parts]), half)
     giant = (h.weights > limits[0]).any(axis=1)
     giants = int(giant.sum())
     if giants == 0 or giants >= parts:
@@ -137,7 +141,7 @@ def _beside_giants(
     part = np.zeros(h.vertices, np.int32)
     part[giant] = np.arange(parts - giants, parts, dtype=np.int32)
     if parts - giants > 1:
-        part[~giant] = _beside_giants(_only(h, ~giant), parts - giants, tolerances, walk)
+        part[~giant] = _beside_giants(_only(h, ~giant), parts - giants, tolerances, walk, most)
     return part
 
 
