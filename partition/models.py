@@ -6,7 +6,7 @@ is the number of messages. What stays inside of a unit costs nothing and isn't i
 thesis has the four combinations of pages and sites with graph and hypergraph.
 
 A message is a page that has links to another part or, as the site paper counts them, a site that
-has: the first are what `messages` means everywhere, the second only the model `site-messages`.
+has. The first is meant everywhere but in the model `site-messages`.
 """
 
 import math
