@@ -29,6 +29,7 @@ _VOLUME_ALLOWED: Final = 1.03
 # has been missed after the other: the weight that is wanted lies between.
 _STEER: Final = 3.0
 _STEERED: Final = 6  # times at most
+_APART: Final = 1000  # the seed of the second search from that of the first, and of other tries
 
 
 def assign(
@@ -107,9 +108,10 @@ class _Search:
         """Few messages and little volume.
 
         Where whole sites fit, the references are the messages of the site hypergraph and the volume
-        of the site graph. If one is missed by more than is allowed, its weight is raised, step by
-        step; where both can't be had together, the worse miss is kept small. Elsewhere METIS's
-        partition of the units only sets the scale.
+        of the site graph. If one is missed by more than is allowed, a second search is made, and
+        what both have found is combined under weights that are steered towards the aims; where both
+        can't be had together, the worse miss is kept small. Elsewhere METIS's partition of the
+        units only sets the scale.
         """
         whole = self.whole(unit) if before is None else None
         if whole is None:
@@ -129,28 +131,29 @@ class _Search:
             volume = counts.volume_bytes / max(_VOLUME_ALLOWED * little.volume_bytes, 1)
             return messages * self.within(fewest), volume * self.within(little)
 
-        def rank(counts: Evaluation) -> tuple[bool, float, float]:
+        def rank(part: Ids) -> tuple[bool, float, float]:
+            counts = self.counted(part)
             return not self.within(counts), max(1.0, *misses(counts)), objective.value(counts)
 
-        def best() -> Ids:
-            return min(found, key=lambda pair: rank(pair[0]))[1]
-
-        part = self.refined(unit, objective, [graph, few]).part
-        found = [(little, graph), (fewest, few), (self.counted(part), part)]
-        weight, step, more_before = _VOLUME, _STEER, None
-        for _ in range(_STEERED):
-            messages, volume = misses(found[-1][0])
-            self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of the aims")
-            if max(messages, volume) <= 1:
-                break
-            more = volume > messages
-            if more_before not in {None, more}:
-                step **= 0.5
-            more_before = more
-            weight *= step if more else 1 / step
-            part = self.refined(unit, _weighed(weight, fewest, little), before=best()).part
-            found.append((self.counted(part), part))
-        return Partition(best())
+        found = [graph, few, self.refined(unit, objective, [graph, few]).part]
+        if max(misses(self.counted(found[-1]))) > 1:
+            other = replace(self, settings=replace(self.settings, seed=self.settings.seed + _APART))
+            graph = other.metis(whole)
+            few = other.refined(whole, MESSAGES, [graph]).part
+            found += [graph, few, other.refined(unit, objective, [graph, few]).part]
+            weight, step, more_before = _VOLUME, _STEER, None
+            for _ in range(_STEERED):
+                found.append(self.combined(unit, _weighed(weight, fewest, little), found))
+                messages, volume = misses(self.counted(found[-1]))
+                self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of the aims")
+                if max(messages, volume) <= 1:
+                    break
+                more = volume > messages
+                if more_before not in {None, more}:
+                    step **= 0.5
+                more_before = more
+                weight *= step if more else 1 / step
+        return Partition(min(found, key=rank))
 
     def refined(
         self,
@@ -177,6 +180,19 @@ class _Search:
             progress=settings.progress,
         )
         return replace(found, part=found.part[unit])
+
+    def combined(self, unit: Ids, objective: Objective, found: Sequence[Ids]) -> Ids:
+        """By our own engine, from partitions of pages."""
+        settings = self.settings
+        part = engines.combined(
+            models.hypergraph(self.web, unit, objective),
+            [_of_units(unit, part) for part in found],
+            self.parts,
+            tolerances=settings.tolerances,
+            seed=settings.seed,
+            progress=settings.progress,
+        )
+        return part[unit]
 
     def metis(self, unit: Ids) -> Ids:
         """METIS's partition of the units' graph, as a start."""

@@ -91,7 +91,7 @@ def partition(
     part = multilevel.partition(
         hypergraph,
         parts,
-        tolerances=tuple(min(bound, parts) for bound in tolerances),
+        tolerances=_bounds(tolerances, parts),
         seed=seed,
         starts=starts,
         previous=None if start is None else start.part,
@@ -99,6 +99,26 @@ def partition(
         progress=progress,
     )
     return Partition(part, peak_bytes=peak_bytes)
+
+
+def combined(
+    hypergraph: Hypergraph,
+    found: Sequence[Ids],
+    parts: int,
+    *,
+    tolerances: Sequence[float],
+    seed: int,
+    progress: Progress | None = None,
+) -> Ids:
+    """What our engine makes of several partitions: one that is no worse than any of them."""
+    return multilevel.combined(
+        hypergraph,
+        found,
+        parts,
+        tolerances=_bounds(tolerances, parts),
+        seed=seed,
+        progress=progress,
+    )
 
 
 def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> Partition:
@@ -116,11 +136,14 @@ def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> 
     found = _ask(
         "METIS", _METIS, task, f"{len(graph.weights)} vertices, {len(graph.adj) // 2} edges"
     )
-    bounds = tuple(min(bound, parts) for bound in tolerances)
     if not fit(graph.weights, parts, tolerances):
         return found
     part = multilevel.rebalanced(
-        models.as_hypergraph(graph), found.part, parts, tolerances=bounds, seed=seed
+        models.as_hypergraph(graph),
+        found.part,
+        parts,
+        tolerances=_bounds(tolerances, parts),
+        seed=seed,
     )
     return replace(found, part=part)
 
@@ -160,6 +183,11 @@ def _one_weight(
         tolerance=min(min(tolerances[at], parts) for at in columns),
         seed=seed,
     )
+
+
+def _bounds(tolerances: Sequence[float], parts: int) -> tuple[float, ...]:
+    """The same, finite: one part could have all."""
+    return tuple(min(bound, parts) for bound in tolerances)
 
 
 def _finite(tolerances: Sequence[float]) -> list[int]:

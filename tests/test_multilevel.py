@@ -15,7 +15,7 @@ from partition.hypergraph import (
     part_loads,
     simplify,
 )
-from partition.multilevel import partition, rebalanced
+from partition.multilevel import combined, partition, rebalanced
 from partition.multilevel.balance import pack, rebalance
 from partition.multilevel.coarsen import cluster
 from partition.multilevel.initial import bisected
@@ -309,6 +309,51 @@ def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
     assert all(judged(h, part, limits) <= judged(h, start, limits) for start in starts)
 
 
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 5), st.booleans())
+def test_the_combination_is_no_worse_than_any_found(seed, parts, number, giant):
+    h = random_hypergraph(seed, 30 * parts, 60 * parts, parts=parts)
+    if giant:
+        h.weights[5] = h.weights.sum(axis=0)
+    rng = np.random.default_rng(seed)
+    found = [rng.integers(0, parts, h.vertices).astype(np.int32) for _ in range(number)]
+    found.append((np.arange(h.vertices) * parts // h.vertices).astype(np.int32))
+    part = combined(h, found, parts, seed=seed, preset=SMALL, check=True)
+    limits = caps(h.weights, parts, (0.05, 0.05))
+    assert all(judged(h, part, limits) <= judged(h, one, limits) for one in found)
+    assert np.array_equal(part, combined(h, found, parts, seed=seed, preset=SMALL))
+
+
+def test_a_combination_keeps_what_two_agree_on():
+    """64 pairs, tied by one net each, at random in two parts, and nothing else: whoever keeps the
+    pairs together has cost 0. One has the first half of the pairs cut, the other the second."""
+    pairs = np.repeat(np.random.default_rng(0).permutation(64) % 2, 2).astype(np.int32)
+    first, second = pairs.copy(), pairs.copy()
+    first[0:64:2] ^= 1
+    second[64:128:2] ^= 1
+    h = Hypergraph(
+        np.arange(0, 129, 2),
+        np.arange(128, dtype=np.int32),
+        np.ones(64, np.int64),
+        np.ones((128, 2), np.int64),
+    )
+    assert connectivity_minus_one(h, first) == connectivity_minus_one(h, second) == 32
+    part = combined(h, [first, second], 2)
+    assert connectivity_minus_one(h, part) == 0
+    assert max(imbalances(h, part, 2)) <= 0.05
+
+
+def test_a_combination_goes_beyond_the_best():
+    """Of four searches the best is improved by the others; alone it would come back as it is."""
+    h = random_hypergraph(1, 1500, 4500, pins=12)
+    found = [partition(h, 8, seed=seed, preset=SMALL) for seed in range(4)]
+    best = min(found, key=lambda part: connectivity_minus_one(h, part))
+    alone, mated = (
+        connectivity_minus_one(h, combined(h, parts, 8, preset=SMALL)) for parts in ([best], found)
+    )
+    assert mated < alone == connectivity_minus_one(h, best)
+
+
 def test_fewer_vertices_than_parts_may_start_better():
     start = np.array([0, 0, 0, 1, 1, 2, 2], np.int32)
     part = partition(TOY, 7, tolerances=(6, 6), starts=[start])
@@ -479,3 +524,9 @@ def test_costs_beyond_32_bits():
 def test_arguments_that_do_not_fit(arguments):
     with pytest.raises(ValueError, match="must"):
         partition(TOY, **arguments)
+
+
+@pytest.mark.parametrize("found", [[], [np.zeros(6, np.int32)], [np.full(7, 3, np.int32)]])
+def test_partitions_that_cannot_be_combined(found):
+    with pytest.raises(ValueError, match="must"):
+        combined(TOY, found, 3)

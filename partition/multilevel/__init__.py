@@ -1,5 +1,5 @@
 """Our own multilevel hypergraph partitioner, with two balance constraints."""
 
-from partition.multilevel.walk import partition, rebalanced
+from partition.multilevel.walk import combined, partition, rebalanced
 
-__all__ = ["partition", "rebalanced"]
+__all__ = ["combined", "partition", "rebalanced"]

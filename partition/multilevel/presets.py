@@ -30,6 +30,7 @@ class Preset:
     widest_touch: int = 400  # pins of the largest net along which a search spreads
     cycles: int = 3  # after the first descent
     worth_cycle: float = 2e-3  # of the cost, that a cycle must gain for another to follow
+    mates: int = 3  # of the best of several partitions, at most
 
 
 DEFAULT = Preset()

@@ -56,10 +56,8 @@ def partition(
     if parts < 1 or min(tolerances) < 0:
         raise ValueError("parts must be 1 or more, tolerances 0 or more")
     for name, given in [("previous", previous), *(("starts", start) for start in starts)]:
-        if given is not None and (
-            len(given) != h.vertices or max(given, default=0) >= parts or parts > 1 << 15
-        ):
-            raise ValueError(f"{name}: must have {h.vertices} entries below {parts}")
+        if given is not None:
+            _must_fit(name, given, h, parts)
     if previous is not None and len(starts):
         raise ValueError("previous and starts: must not both be given")
     h = _scaled(simplify(h))
@@ -74,6 +72,34 @@ def partition(
     else:
         part = _beside_giants(h, parts, tolerances, walk, limits, starts)
     return min([part, *starts], key=lambda part: judged(h, part, limits))
+
+
+def combined(
+    h: Hypergraph,
+    found: Sequence[Ids],
+    parts: int,
+    *,
+    tolerances: Sequence[float] = (0.05, 0.05),
+    seed: int = 0,
+    progress: Callable[[str], None] | None = None,
+    preset: Preset = presets.DEFAULT,
+    check: bool = False,
+) -> Ids:
+    """A partition no worse than any of those found, made of what they agree on.
+
+    The best goes through a cycle with each of the next few, its mates, that contracts only what
+    lies in one part of both: what two searches have put together stays together, what only one has
+    is put to the test (Andre, Schlag and Schulz, Memetic multilevel hypergraph partitioning, 2018).
+    Raises ValueError if there are none, or they don't fit.
+    """
+    if not len(found):
+        raise ValueError("found: must have a partition")
+    for part in found:
+        _must_fit("found", part, h, parts)
+    h = _scaled(simplify(h))
+    limits = caps(h.weights, parts, tolerances)
+    walk = _Walk(preset, np.random.default_rng(seed), progress or _silent, check)
+    return walk.combined(h, limits, found)
 
 
 def rebalanced(
@@ -103,6 +129,11 @@ def caps(weights: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
         for total, tolerance in zip(weights.sum(axis=0).tolist(), tolerances, strict=True)
     ]
     return np.tile(np.array(both, np.int64), (parts, 1))
+
+
+def _must_fit(name: str, part: Ids, h: Hypergraph, parts: int) -> None:
+    if len(part) != h.vertices or max(part, default=0) >= parts or parts > 1 << 15:
+        raise ValueError(f"{name}: must have {h.vertices} entries below {parts}")
 
 
 def _silent(_: str) -> None:
@@ -194,6 +225,17 @@ class _Walk:
             top = top._replace(home=home, away_max=away_max)
         return self._cycles(top, *self._refined(top, part, limits), limits)
 
+    def combined(self, h: Hypergraph, limits: Ints, found: Sequence[Ids]) -> Ids:
+        """The best, in a cycle with each of the next few."""
+        ranked = sorted((judged(h, part, limits), at) for at, part in enumerate(found))
+        part = found[ranked[0][1]]
+        top = _top(h)
+        others = [found[at] for _, at in ranked if not np.array_equal(found[at], part)]
+        for mate in others[: self.preset.mates]:
+            part, best = self._cycle(top, part, limits, mate)
+            self._say("with a mate", best)
+        return part
+
     def _multilevel(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
         top = _top(h)
         levels = self._coarsened(top, limits, np.zeros(h.vertices, np.int32))
@@ -221,9 +263,14 @@ class _Walk:
                 break
         return part
 
-    def _cycle(self, top: _Level, part: Ids, limits: Ints) -> tuple[Ids, Quality]:
-        """Down and up again, contracting only what lies in one part, and had one home."""
+    def _cycle(
+        self, top: _Level, part: Ids, limits: Ints, mate: Ids | None = None
+    ) -> tuple[Ids, Quality]:
+        """Down and up again, contracting only what lies in one part, of the mate too, and had one
+        home."""
         label = part
+        if mate is not None:
+            label = label * np.int32(len(limits)) + mate
         if top.home is not None:
             label = label * np.int32(len(limits) + 1) + top.home
         levels = self._coarsened(top, limits, label)
