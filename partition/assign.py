@@ -3,7 +3,8 @@
 Whole sites find easily what many small units miss, and METIS, which cuts links, sometimes finds the
 structure of a web where nets hide it. So beside its own first partitions our engine gets those of
 METIS and of coarser units; all are refined under the model's own objective, and the best is kept.
-No model is worse, by its objective, than what it was started from.
+No model is worse, by its objective, than what it was started from. Of units smaller than sites a
+second search, from another seed, finds other things than the first, and both are combined.
 
 The hybrid model, if no objective is given, has both of the papers': few messages and little volume.
 """
@@ -30,6 +31,7 @@ _VOLUME_ALLOWED: Final = 1.03
 _STEER: Final = 3.0
 _STEERED: Final = 6  # times at most
 _APART: Final = 1000  # the seed of the second search from that of the first, and of other tries
+_LINKS: Final = 4_000_000  # of a web; on a larger one, units smaller than sites have one search
 
 
 def assign(
@@ -76,7 +78,8 @@ def _once(
         return search.both(unit, before)
     if before is not None or not model.hyper:
         return search.refined(unit, objective, before=before, hyper=model.hyper)
-    return search.refined(unit, objective, search.starts(unit, model.units, objective))
+    starts = search.starts(unit, model.units, objective)
+    return Partition(search.least(unit, model.units, objective, starts))
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -84,6 +87,19 @@ class _Search:
     web: WebGraph
     parts: int
     settings: Settings
+
+    def least(self, unit: Ids, kind: Units, objective: Objective, starts: Sequence[Ids]) -> Ids:
+        """What costs least of all that is found by one search or, combined, by two."""
+        part = self.refined(unit, objective, starts).part
+        if kind is Units.SITES or self.web.links > _LINKS:
+            return part
+        other = self.other()
+        second = other.refined(unit, objective, other.starts(unit, kind, objective)).part
+        return self.combined(unit, objective, [part, second])
+
+    def other(self) -> "_Search":
+        """A second search, which finds other things."""
+        return replace(self, settings=replace(self.settings, seed=self.settings.seed + _APART))
 
     def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
         """What others find, as the part of each page: METIS on whole sites and, where these don't
@@ -117,7 +133,10 @@ class _Search:
         if whole is None:
             graph = self.metis(unit)
             scale = self.counted(graph)
-            return self.refined(unit, _weighed(_VOLUME, scale, scale), [graph], before=before)
+            objective = _weighed(_VOLUME, scale, scale)
+            if before is not None:
+                return self.refined(unit, objective, before=before)
+            return Partition(self.least(unit, Units.HYBRID, objective, [graph]))
         graph = self.metis(whole)
         few = self.refined(whole, MESSAGES, [graph]).part
         little, fewest = self.counted(graph), self.counted(few)
@@ -131,20 +150,24 @@ class _Search:
             volume = counts.volume_bytes / max(_VOLUME_ALLOWED * little.volume_bytes, 1)
             return messages * self.within(fewest), volume * self.within(little)
 
-        def rank(part: Ids) -> tuple[bool, float, float]:
-            counts = self.counted(part)
+        def rank(one: tuple[Evaluation, Ids]) -> tuple[bool, float, float]:
+            counts = one[0]
             return not self.within(counts), max(1.0, *misses(counts)), objective.value(counts)
 
-        found = [graph, few, self.refined(unit, objective, [graph, few]).part]
-        if max(misses(self.counted(found[-1]))) > 1:
-            other = replace(self, settings=replace(self.settings, seed=self.settings.seed + _APART))
+        part = self.refined(unit, objective, [graph, few]).part
+        found = [(little, graph), (fewest, few), (self.counted(part), part)]
+        if max(misses(found[-1][0])) > 1:
+            other = self.other()
             graph = other.metis(whole)
             few = other.refined(whole, MESSAGES, [graph]).part
-            found += [graph, few, other.refined(unit, objective, [graph, few]).part]
+            part = other.refined(unit, objective, [graph, few]).part
+            found += [(self.counted(part), part) for part in (graph, few, part)]
             weight, step, more_before = _VOLUME, _STEER, None
             for _ in range(_STEERED):
-                found.append(self.combined(unit, _weighed(weight, fewest, little), found))
-                messages, volume = misses(self.counted(found[-1]))
+                wanted = _weighed(weight, fewest, little)
+                part = self.combined(unit, wanted, [part for _, part in found])
+                found.append((self.counted(part), part))
+                messages, volume = misses(found[-1][0])
                 self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of the aims")
                 if max(messages, volume) <= 1:
                     break
@@ -153,7 +176,7 @@ class _Search:
                     step **= 0.5
                 more_before = more
                 weight *= step if more else 1 / step
-        return Partition(min(found, key=rank))
+        return Partition(min(found, key=rank)[1])
 
     def refined(
         self,
