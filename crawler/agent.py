@@ -22,7 +22,7 @@ import msgspec
 
 from crawler import mpi, session
 from crawler.core import Core
-from crawler.exchange import Note
+from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.order import make_order, pagerank_by_key
 from crawler.ownership import Ownership, make_scheme, place_parts

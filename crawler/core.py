@@ -21,8 +21,9 @@ from itertools import islice
 from math import inf
 
 from crawler import config, url
-from crawler.exchange import Arrivals, Batch, Message, Note, Outboxes
+from crawler.exchange import Arrivals, Outboxes
 from crawler.foreign import Foreign, Origin
+from crawler.messages import Batch, Message, Note
 from crawler.order import BreadthFirst, make_order
 from crawler.ownership import Ownership, Registrar
 from crawler.ports import (

@@ -25,7 +25,7 @@ from typing import TypeVar
 
 from crawler import config, url
 from crawler.core import Core
-from crawler.exchange import Message, Note, decode, encode
+from crawler.messages import Message, Note, decode, encode
 from crawler.net import fetch_robots
 from crawler.ports import (
     Clock,

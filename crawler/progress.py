@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crawler.exchange import Note
+from crawler.messages import Note
 
 _LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
 _LOGGERS = ("crawler", "asyncio")

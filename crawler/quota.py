@@ -7,7 +7,8 @@ that the crawl fetches exactly the limit while any rank has URLs. All of it ride
 from math import inf
 from typing import Final
 
-from crawler.exchange import Batch, Outbox, Outboxes
+from crawler.exchange import Outbox, Outboxes
+from crawler.messages import Batch
 
 _LARGEST_SHARE: Final = 64  # pages
 

@@ -1,6 +1,6 @@
 """The end of the crawl: detects exactly that nothing is queued and nothing in flight, anywhere."""
 
-from crawler.exchange import Report, Sums
+from crawler.messages import Report, Sums
 
 
 class Termination:

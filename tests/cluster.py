@@ -6,7 +6,7 @@ from dataclasses import dataclass, field
 
 from crawler import config, url
 from crawler.core import Core
-from crawler.exchange import Batch, Message, decode, encode
+from crawler.messages import Batch, Message, decode, encode
 from crawler.ownership import Ownership, Scheme
 from crawler.ports import Failure, Link
 from crawler.scope import Sites

@@ -10,7 +10,7 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import url
-from crawler.exchange import Batch, Report, Sums
+from crawler.messages import Batch, Report, Sums
 from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
 from crawler.reading import MAX_REDIRECTS, redirect_failure

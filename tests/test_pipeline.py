@@ -11,7 +11,7 @@ from fakes import FakeClock, NoRepository, network
 from fetches import found, response
 
 from crawler import config, url
-from crawler.exchange import Note
+from crawler.messages import Note
 from crawler.ownership import SiteHash
 from crawler.parse import finish
 from crawler.pipeline import (

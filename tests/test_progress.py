@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crawler.exchange import Note
+from crawler.messages import Note
 from crawler.progress import Board, RankLog
 
 

@@ -4,7 +4,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import config
-from crawler.exchange import Batch, Outboxes
+from crawler.exchange import Outboxes
+from crawler.messages import Batch
 from crawler.quota import Quota
 
 

@@ -6,7 +6,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.exchange import Report, Sums
+from crawler.messages import Report, Sums
 from crawler.termination import Termination
 
 

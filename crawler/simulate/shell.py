@@ -11,7 +11,7 @@ from typing import Any
 
 from crawler import config
 from crawler.core import Core
-from crawler.exchange import Batch, Message, decode, encode
+from crawler.messages import Batch, Message, decode, encode
 from crawler.ownership import Ownership, Scheme, place_parts
 from crawler.ports import Failure, Found, Link
 from crawler.scope import Sites
