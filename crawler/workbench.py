@@ -27,6 +27,7 @@ from enum import Enum
 from heapq import heappop, heappush
 from weakref import WeakValueDictionary
 
+from mypy_extensions import mypyc_attr
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
@@ -48,6 +49,7 @@ class Phase(Enum):
 EMPTY, WAITING, DUE, PARKED, BUSY = Phase  # to look up a member of an Enum is slow
 
 
+@mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
 class Address:
     """What the sites of one IP address share."""
 

@@ -33,6 +33,9 @@ class Heads(Generic[T]):
     def __len__(self) -> int:
         return self._live
 
+    def __bool__(self) -> bool:  # compiled, `if heads` asks for this alone
+        return self._live > 0
+
     def append(self, thing: T) -> None:
         """Put in; or once more, after its head has changed."""
         if not thing.ticket:
@@ -43,7 +46,9 @@ class Heads(Generic[T]):
             self._heap = [entry for entry in self._heap if entry[1] == entry[2].ticket]
             heapify(self._heap)
 
-    appendleft = append
+    def appendleft(self, thing: T) -> None:
+        """The same: it comes first if it is the best."""
+        self.append(thing)
 
     def first(self) -> T:
         """The best. Raises IndexError if there is none."""

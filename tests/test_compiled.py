@@ -1,0 +1,76 @@
+"""What mypyc makes of the modules of a simulated crawl: the same crawls, to the last fetch."""
+
+import os
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+
+import pytest
+
+ROOT = Path(__file__).parent.parent
+# Prints whether the core is compiled, and digests of what each crawl fetched, by whom and when.
+CRAWLS = """
+import random
+from itertools import product
+from zlib import crc32
+import numpy as np
+from crawler import config, core
+from crawler.ownership import make_scheme
+from crawler.ports import Failure
+from crawler.simulate import Simulation, Web
+
+print(core.__file__.endswith(".so"))
+dice = random.Random(7)
+sites = [f"http://s{number}.example" for number in range(40)]
+urls = [f"{dice.choice(sites)}/{number}" for number in range(1200)]
+links = [(dice.randrange(1200), dice.randrange(1200)) for _ in range(5000)]
+web = Web(urls, np.array(links))
+shared = {site: f"192.0.2.{number % 7}" for number, site in enumerate(sites)}
+
+def trouble(url, time):
+    return Failure.TIMEOUT if crc32(f"{url} {time}".encode()) % 9 == 0 else None
+
+modes = "exchange", "firewall", "cross-over", "independent"
+orders = "breadth-first", "backlinks", "pagerank", "opic", "depth-first", "random"
+for mode, order, per in product(modes, orders, ("site", "address")):
+    sets = [f"frontier.order={order}", f"politeness.per={per}"]
+    settings = config.load(None, sets, {"session": {"mode": mode}})
+    scheme = make_scheme(settings.assignment, 5)
+    addresses = shared if per == "address" else None
+    crawl = Simulation(web, settings, scheme, 5, seed=3, addresses=addresses, trouble=trouble)
+    assert crawl.run(range(25))
+    fetched = crawl.order, crawl.by, crawl.times, crawl.progress
+    print(mode, order, per, crawl.pages, *(crc32(column.tobytes()) for column in fetched))
+"""
+
+
+def crawls_of(packages: Path) -> list[str]:
+    done = subprocess.run(
+        [sys.executable, "-c", CRAWLS],
+        env=os.environ | {"PYTHONPATH": str(packages)},
+        cwd=packages,
+        check=True,
+        stdout=subprocess.PIPE,
+        text=True,
+    )
+    return done.stdout.splitlines()
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(900)
+@pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
+def test_compiled_crawls_are_the_same(tmp_path: Path) -> None:
+    subprocess.run(
+        [sys.executable, "-m", "pip", "wheel", "-q", "--no-deps", "-w", tmp_path, ROOT],
+        env=os.environ | {"HATCH_BUILD_HOOKS_ENABLE": "1"},
+        check=True,
+    )
+    [wheel] = tmp_path.glob("*.whl")
+    zipfile.ZipFile(wheel).extractall(tmp_path / "packages")
+    compiled, *found = crawls_of(tmp_path / "packages")
+    interpreted, *wanted = crawls_of(ROOT)
+    assert (compiled, interpreted) == ("True", "False")
+    assert found == wanted
+    assert len(set(wanted)) == 48
