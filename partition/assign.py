@@ -137,8 +137,7 @@ class _Search:
             if before is not None:
                 return self.refined(unit, objective, before=before)
             return Partition(self.least(unit, Units.HYBRID, objective, [graph]))
-        graph = self.metis(whole)
-        few = self.refined(whole, MESSAGES, [graph]).part
+        graph, few = self.poles(whole)
         little, fewest = self.counted(graph), self.counted(few)
         objective = _weighed(_VOLUME, fewest, little)
 
@@ -158,10 +157,9 @@ class _Search:
         found = [(little, graph), (fewest, few), (self.counted(part), part)]
         if max(misses(found[-1][0])) > 1:
             other = self.other()
-            graph = other.metis(whole)
-            few = other.refined(whole, MESSAGES, [graph]).part
-            part = other.refined(unit, objective, [graph, few]).part
-            found += [(self.counted(part), part) for part in (graph, few, part)]
+            poles = other.poles(whole)
+            part = other.refined(unit, objective, poles).part
+            found += [(self.counted(part), part) for part in (*poles, part)]
             weight, step, more_before = _VOLUME, _STEER, None
             for _ in range(_STEERED):
                 wanted = _weighed(weight, fewest, little)
@@ -177,6 +175,11 @@ class _Search:
                 more_before = more
                 weight *= step if more else 1 / step
         return Partition(min(found, key=rank)[1])
+
+    def poles(self, whole: Ids) -> tuple[Ids, Ids]:
+        """Of whole sites: METIS's partition, of little volume, and ours, of few messages."""
+        graph = self.metis(whole)
+        return graph, self.refined(whole, MESSAGES, [graph]).part
 
     def refined(
         self,

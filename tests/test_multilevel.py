@@ -294,16 +294,21 @@ def test_better_than_what_comes_first_to_mind():
 # What others found.
 
 
-@settings(max_examples=15, deadline=None)
-@given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 3), st.booleans())
-def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
-    """Starts at random, and one along the planted order; with a giant none can be balanced."""
+def found_by_others(seed, parts, number, giant):
+    """Partitions at random, and one along the planted order; with a giant none can be balanced."""
     h = random_hypergraph(seed, 30 * parts, 60 * parts, parts=parts)
     if giant:
         h.weights[5] = h.weights.sum(axis=0)
     rng = np.random.default_rng(seed)
-    starts = [rng.integers(0, parts, h.vertices).astype(np.int32) for _ in range(number)]
-    starts.append((np.arange(h.vertices) * parts // h.vertices).astype(np.int32))
+    found = [rng.integers(0, parts, h.vertices).astype(np.int32) for _ in range(number)]
+    found.append((np.arange(h.vertices) * parts // h.vertices).astype(np.int32))
+    return h, found
+
+
+@settings(max_examples=15, deadline=None)
+@given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 3), st.booleans())
+def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
+    h, starts = found_by_others(seed, parts, number, giant)
     part = partition(h, parts, starts=starts, preset=SMALL, check=True)
     limits = caps(h.weights, parts, (0.05, 0.05))
     assert all(judged(h, part, limits) <= judged(h, start, limits) for start in starts)
@@ -312,12 +317,7 @@ def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
 @settings(max_examples=15, deadline=None)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 5), st.booleans())
 def test_the_combination_is_no_worse_than_any_found(seed, parts, number, giant):
-    h = random_hypergraph(seed, 30 * parts, 60 * parts, parts=parts)
-    if giant:
-        h.weights[5] = h.weights.sum(axis=0)
-    rng = np.random.default_rng(seed)
-    found = [rng.integers(0, parts, h.vertices).astype(np.int32) for _ in range(number)]
-    found.append((np.arange(h.vertices) * parts // h.vertices).astype(np.int32))
+    h, found = found_by_others(seed, parts, number, giant)
     part = combined(h, found, parts, seed=seed, preset=SMALL, check=True)
     limits = caps(h.weights, parts, (0.05, 0.05))
     assert all(judged(h, part, limits) <= judged(h, one, limits) for one in found)
