@@ -19,6 +19,7 @@ from collections import defaultdict
 from collections.abc import Iterable, Iterator, Mapping, Sequence
 from itertools import islice
 from math import inf
+from typing import Final
 
 from crawler import config, url
 from crawler.exchange import Arrivals, Outboxes
@@ -39,13 +40,13 @@ from crawler.ports import (
 )
 from crawler.quota import Quota
 from crawler.scope import Sites
-from crawler.seen import CacheSeen, MemorySeen, UrlSeen
+from crawler.seen import CacheSeen, UrlSeen
 from crawler.state import State
 from crawler.termination import Termination
 from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
 
-_STEP = 500  # links, a few milliseconds
+_STEP: Final = 500  # links, a few milliseconds
 
 
 class Core:
@@ -141,7 +142,7 @@ class Core:
         seen, order = self._seen, self.bench.order.state()
         if order is None or self._broken_off or self._held:
             return None
-        if not isinstance(seen, MemorySeen) or isinstance(self.foreign.sent, CacheSeen):
+        if not isinstance(seen, set) or isinstance(self.foreign.sent, CacheSeen):
             return None
         keys = array("Q", seen)
         keys.extend(self.foreign.left)  # those of this rank have come

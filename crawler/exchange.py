@@ -1,6 +1,5 @@
 """The outboxes where URLs wait for their owners, and which of their batches have arrived."""
 
-from dataclasses import dataclass, field
 from math import inf
 
 from crawler import config
@@ -8,23 +7,39 @@ from crawler.messages import Batch
 from crawler.ports import Found
 
 
-@dataclass(slots=True)
 class Outbox:
     """What waits to go to one rank."""
 
-    found: dict[int, Found] = field(default_factory=dict)  # by key
-    more: dict[int, int] = field(default_factory=dict)  # links to them beyond the first, by key
-    size: int = 0  # bytes of the URLs
-    claims: list[str] = field(default_factory=list)
-    grants: dict[str, int] = field(default_factory=dict)
-    named_by: dict[int, str] = field(default_factory=dict)  # by key of a sitemap in `found`
-    ask: bool = False
-    allow: int = 0
-    returned: int = 0
-    stop: bool = False
-    number: int = 0
-    born: float | None = None  # when the first thing was put
-    born_page: int = 0  # pages fetched by then
+    __slots__ = (
+        "allow",
+        "ask",
+        "born",
+        "born_page",
+        "claims",
+        "found",
+        "grants",
+        "more",
+        "named_by",
+        "number",
+        "returned",
+        "size",
+        "stop",
+    )
+
+    def __init__(self, number: int = 0) -> None:
+        self.found: dict[int, Found] = {}  # by key
+        self.more: dict[int, int] = {}  # links to them beyond the first, by key
+        self.size = 0  # bytes of the URLs
+        self.claims: list[str] = []
+        self.grants: dict[str, int] = {}
+        self.named_by: dict[int, str] = {}  # by key of a sitemap in `found`
+        self.ask = False
+        self.allow = 0
+        self.returned = 0
+        self.stop = False
+        self.number = number
+        self.born: float | None = None  # when the first thing was put
+        self.born_page = 0  # pages fetched by then
 
     def batch(self, load: int) -> Batch:
         entries, more = self.found.values(), self.more
@@ -108,7 +123,7 @@ class Outboxes:
             leaving[rank] = box
         for rank, box in leaving.items():
             del self._filled[rank]
-            self._boxes[rank] = Outbox(number=box.number + 1)
+            self._boxes[rank] = Outbox(box.number + 1)
         self._full.clear()
         self._look()
         return list(leaving.items())

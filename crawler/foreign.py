@@ -34,15 +34,25 @@ class Traffic:
     batches_received: int = 0
 
 
-@dataclass(slots=True)
 class Origin:
     """Where links were found."""
 
-    source: Found | None  # None: they are seeds
-    hops: int  # of the links
-    chain: tuple[int, ...] = ()  # of the links
-    others: tuple[int, ...] = ()  # the ranks that own some of them
-    again: bool = False  # found in an earlier run, which has counted them
+    __slots__ = ("again", "chain", "hops", "others", "source")
+
+    # By hand, as mypyc compiles no method that `dataclass` makes, and there is one for each page.
+    def __init__(
+        self,
+        source: Found | None,
+        hops: int,
+        chain: tuple[int, ...] = (),
+        *,
+        again: bool = False,
+    ) -> None:
+        self.source = source  # None: they are seeds
+        self.hops = hops  # of the links
+        self.chain = chain  # of the links
+        self.others: tuple[int, ...] = ()  # the ranks that own some of them
+        self.again = again  # found in an earlier run, which has counted them
 
 
 class Foreign:

@@ -48,7 +48,7 @@ class Quota:
 
     def give_back(self, now: float) -> None:
         """There is nothing to fetch: let others have what is left."""
-        pages, self.left = int(self.left), 0
+        pages, self.left = int(self.left), 0.0
         if self._rank == 0:
             # It may stand in its own queue still, and must not be given this back at once.
             self._waiting.pop(0, None)

@@ -25,6 +25,7 @@ from collections import deque
 from collections.abc import Iterable, Sequence
 from enum import Enum
 from heapq import heappop, heappush
+from typing import Final
 from weakref import WeakValueDictionary
 
 from mypy_extensions import mypyc_attr
@@ -34,8 +35,8 @@ from crawler import config, url
 from crawler.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
 from crawler.ports import Found, Spill
 
-_UNRANKED: Rank = (0.0, 0)
-_UNPACKED = 100_000  # URLs that wait as they came; more are packed, which costs a little time
+_UNRANKED: Final[Rank] = (0.0, 0)
+_UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
 
 
 class Phase(Enum):
