@@ -8,27 +8,26 @@ from typing import Final
 import msgspec
 
 from crawler.order.heads import Rank
-from crawler.order.packing import CHUNK, cut, pack, unpack
+from crawler.order.packing import CHUNK, Queue, Queues, cut, pack, unpack
 from crawler.ports import Found, Spill
 
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | Found])
 
 
-class Fifo:
-    """The queue of one site. `size` counts all of its URLs."""
+class Fifo(Queue):
+    """A line."""
 
-    __slots__ = ("disk", "head", "low", "site", "size", "tail")
+    __slots__ = ("disk", "head", "low", "tail")
 
     def __init__(self, site: str) -> None:
-        self.site = site
-        self.size = 0
+        super().__init__(site)
         self.head: list[bytes | Found] = []  # the next one last
         self.disk: deque[int] | None = None  # chunks that come between head and tail
         self.tail: list[bytes | Found] = []
         self.low: Fifo | None = None  # what comes when nothing else waits
 
 
-class Fifos:
+class Fifos(Queues):
     """First in, first out; `on_disk` counts the URLs there.
 
     A queue keeps what it is given, until `packs` is set: then its bytes, at a third of the memory
@@ -36,8 +35,7 @@ class Fifos:
     """
 
     def __init__(self, spill: Spill | None = None) -> None:
-        self.packs = False
-        self.on_disk = 0
+        super().__init__(packs=False)
         self._spill = spill
 
     def queue(self, site: str) -> Fifo:

@@ -12,7 +12,7 @@ import numpy as np
 
 from crawler.order.heads import Rank
 from crawler.order.keyindex import KeyIndex
-from crawler.order.packing import CHUNK, cut, short, whole
+from crawler.order.packing import CHUNK, Queue, Queues, cut, short, whole
 from crawler.order.scores import Scored
 from crawler.ports import Found, Spill
 
@@ -21,14 +21,13 @@ _LATE: Final = 1_000_000  # URLs whose further links are remembered while they m
 _SHORT: Final = 64  # queues up to this length are sorted without numpy
 
 
-class Heap:
-    """The queue of one site: its URLs as slots of the rank's `Heaps`. `size` counts all."""
+class Heap(Queue):
+    """The URLs of a site, as slots of the rank's `Heaps`."""
 
-    __slots__ = ("back", "disk", "site", "size", "slots")
+    __slots__ = ("back", "disk", "slots")
 
     def __init__(self, site: str) -> None:
-        self.site = site
-        self.size = 0
+        super().__init__(site)
         self.back: list[tuple[Found, Rank]] = []  # given back: before all others, the last first
         self.slots = array("I")  # a binary heap, the best first
         self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: rank of its best, number
@@ -50,7 +49,7 @@ class _Row(NamedTuple):
 _DECODER: Final = msgspec.msgpack.Decoder(list[_Row])
 
 
-class Heaps:
+class Heaps(Queues):
     """Binary heaps whose URLs may change their scores while they wait; `on_disk` counts those
     that are on disk.
 
@@ -60,8 +59,7 @@ class Heaps:
     """
 
     def __init__(self, order: Scored, spill: Spill | None = None) -> None:
-        self.packs = True
-        self.on_disk = 0
+        super().__init__(packs=True)
         self._order = order
         self._spill = spill
         self._arrived = 0

@@ -1,8 +1,9 @@
 """A waiting URL as few bytes, and which queues go to disk when memory is full."""
 
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
 from struct import Struct
-from typing import Any, Final, Protocol
+from typing import Any, Final
 
 import numpy as np
 
@@ -10,47 +11,51 @@ from crawler.order.heads import Rank
 from crawler.ports import Found
 
 
-class Queue(Protocol):
+class Queue:
     """The queue of one site. `size` counts all of its URLs."""
 
-    site: str
-    size: int
+    __slots__ = ("site", "size")
+
+    def __init__(self, site: str) -> None:
+        self.site = site
+        self.size = 0
 
 
-class Queues(Protocol):
+class Queues(ABC):
     """Keeps the URLs of a rank's queues; `on_disk` counts those that are there."""
 
-    packs: bool  # keep what comes from now on in few bytes
-    on_disk: int
+    def __init__(self, *, packs: bool) -> None:
+        self.packs = packs  # keep what comes from now on in few bytes
+        self.on_disk = 0
 
+    @abstractmethod
     def queue(self, site: str) -> Queue:
         """A new one."""
-        ...
 
+    @abstractmethod
     def add(self, queue: Any, found: Found, links: int, low: bool) -> bool:
         """Put in a URL; whether the head has changed, if that matters to anybody."""
-        ...
 
+    @abstractmethod
     def pop(self, queue: Any) -> Found:
         """Take out the URL that comes first; there must be one."""
-        ...
 
+    @abstractmethod
     def put_back(self, queue: Any, found: Found, rank: Rank) -> None:
         """Before all others, with the rank that it had when it was taken out."""
-        ...
 
+    @abstractmethod
     def drain(self, queues: Iterable[Any]) -> Iterable[tuple[Found, float]]:
         """Take out all that waits there, each with its score, such that `restore` of all, one after
         the other, makes the same queues. Nothing else may be asked of these queues afterwards."""
-        ...
 
+    @abstractmethod
     def restore(self, queue: Any, found: Found, score: float) -> bool:
         """Put in a URL of another run, as `add` does, with the score that it had."""
-        ...
 
+    @abstractmethod
     def spill(self, queues: Iterable[Any], excess: int) -> None:
         """Bring the far ends of the longest queues to disk, `excess` URLs if there are so many."""
-        ...
 
 
 CHUNK: Final = 4096  # URLs that are read back from disk at a time, at most
