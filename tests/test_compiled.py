@@ -42,7 +42,7 @@ for mode, order, per in product(modes, orders, ("site", "address")):
     crawl = Simulation(web, settings, scheme, 5, seed=3, addresses=addresses, trouble=trouble)
     assert crawl.run(range(25))
     fetched = crawl.order, crawl.by, crawl.times, crawl.progress
-    print(mode, order, per, crawl.pages, *(crc32(column.tobytes()) for column in fetched))
+    print(mode, order, per, crawl.pages, *(crc32(np.array(column).tobytes()) for column in fetched))
 """
 
 

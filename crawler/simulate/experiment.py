@@ -158,7 +158,7 @@ def measure(simulation: Simulation, experiment: Experiment, reachable: Pages) ->
         order.astype(np.uint64),
         np.ones(len(order), bool),
         np.array(simulation.times),
-        np.array(simulation.progress),
+        simulation.progress,
         simulation.web.reference,
         reachable.astype(np.uint64),
     )

@@ -7,7 +7,9 @@ from dataclasses import dataclass
 from heapq import heappop, heappush
 from itertools import count, repeat
 from math import inf
-from typing import Any
+from typing import Any, Final
+
+import numpy as np
 
 from crawler import config
 from crawler.core import Core
@@ -16,8 +18,13 @@ from crawler.ownership import Ownership, Scheme, place_parts
 from crawler.ports import Failure, Found, Link
 from crawler.scope import Sites
 from crawler.seen import MemorySeen
-from crawler.simulate.web import Web
+from crawler.simulate.web import Pages, Web
 from crawler.workbench import Visit
+
+_FETCHED: Final = 0  # what happens, as numbers: a call of each would cost a fiftieth of a crawl
+_ARRIVAL: Final = 1  # of a message
+_AWAKENING: Final = 2
+_STOP: Final = 3
 
 
 @dataclass(frozen=True, slots=True)
@@ -57,10 +64,10 @@ class Simulation:
         self.now = 0.0
         self.pages = 0  # that were fetched, by all ranks
         self.different = 0  # of them
-        self.exchanged = 0  # URLs that have arrived at their owners
-        # What was fetched, one after another: the page, by whom, when, and `exchanged` by then.
-        self.order, self.by = array("q"), array("q")
-        self.times, self.progress = array("d"), array("q")
+        # What was fetched, one after another: the page, by whom, and when.
+        self.order, self.by, self.times = list[int](), list[int](), array("d")
+        # Of the batches that have arrived: how many pages had been fetched, and their URLs.
+        self._arrived_at, self._arrived = array("q"), array("q")
         sites = Sites("authority")
         rank_of_part = place_parts(scheme, ranks)
         self.cores = [
@@ -91,8 +98,8 @@ class Simulation:
         self._wake = [inf] * ranks
         self._page_of, self._out_links = web.pages, web.out_links
         self._had = bytearray(len(web))
-        # Time, number, what happens, to which rank, and with what.
-        self._events: list[tuple[float, int, Callable[[int, Any], None], int, Any]] = []
+        # Time, number, what happens, at which rank, and with what.
+        self._events: list[tuple[float, int, int, int, Any]] = []
         self._number = count()
 
     @property
@@ -102,6 +109,12 @@ class Simulation:
         for page, rank in zip(self.order, self.by, strict=True):
             pages[rank].append(page)
         return pages
+
+    @property
+    def progress(self) -> Pages:
+        """The URLs that had arrived at their owners when each page was fetched; shape (pages,)."""
+        some = np.bincount(self._arrived_at, self._arrived, minlength=self.pages)
+        return some[: self.pages].cumsum().astype(np.int64)
 
     def run(
         self,
@@ -127,7 +140,7 @@ class Simulation:
         links, popular = (list(map(link, some)) for some in (seeds, replicated))
         if stop_at is not None:
             time, rank = stop_at
-            self._at(time, self._stop, rank, None)
+            self._at(time, _STOP, rank, None)
         for rank, core in enumerate(self.cores):
             core.start(links, self.now, popular)
             if again is not None:
@@ -137,10 +150,17 @@ class Simulation:
         for _ in repeat(None) if lost_after is None else range(lost_after):
             if not events:
                 break
-            self.now, _, happen, rank, about = heappop(events)
-            happen(rank, about)
+            self.now, _, event, rank, about = heappop(events)
+            if event == _FETCHED:
+                self._fetch_done(rank, about)
+            elif event == _ARRIVAL:
+                self._arrives(rank, about)
+            elif event == _AWAKENING:
+                self._awake(rank)
+            else:
+                cores[rank].stop(self.now)
             if self.different >= enough or self.pages >= most:
-                self._stop(rank, None)
+                cores[rank].stop(self.now)
             advance(rank)
             if not under_way[rank] and cores[rank].ended and all(core.ended for core in cores):
                 return True
@@ -167,23 +187,23 @@ class Simulation:
                 # In place, as the calls for each page would cost a twentieth of the crawl.
                 shortest, longest = self._delays.fetch
                 time = now + shortest + (longest - shortest) * self._dice()
-                heappush(self._events, (time, next(self._number), self._fetch_done, rank, visit))
+                heappush(self._events, (time, next(self._number), _FETCHED, rank, visit))
         for receiver, message in core.tick(now):
             about = rank, encode(message, compress=False) if self._encoded else message
-            self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
+            self._at(now + self._draw(self._delays.message), _ARRIVAL, receiver, about)
             if self._copies and self._dice() < self._copies:
-                self._at(now + self._draw(self._delays.message), self._arrives, receiver, about)
+                self._at(now + self._draw(self._delays.message), _ARRIVAL, receiver, about)
         time = core.next_time()
         if time is not None:
             self._awake_at(time, rank)
 
-    def _at(self, time: float, happen: Callable[[int, Any], None], rank: int, about: Any) -> None:
-        heappush(self._events, (time, next(self._number), happen, rank, about))
+    def _at(self, time: float, event: int, rank: int, about: Any) -> None:
+        heappush(self._events, (time, next(self._number), event, rank, about))
 
     def _awake_at(self, time: float, rank: int) -> None:
         if self.now < time < self._wake[rank]:
             self._wake[rank] = time
-            self._at(time, self._awake, rank, None)
+            self._at(time, _AWAKENING, rank, None)
 
     def _draw(self, bounds: tuple[float, float]) -> float:
         shortest, longest = bounds
@@ -203,7 +223,6 @@ class Simulation:
         self.order.append(page)
         self.by.append(rank)
         self.times.append(now)
-        self.progress.append(self.exchanged)
         if not self._had[page]:
             self._had[page] = 1
             self.different += 1
@@ -219,12 +238,10 @@ class Simulation:
         if isinstance(message, bytes):
             message = decode(message)
         if isinstance(message, Batch):
-            self.exchanged += len(message.urls)
+            self._arrived_at.append(self.pages)
+            self._arrived.append(len(message.urls))
         self.cores[rank].received(sender, message, self.now)
 
-    def _awake(self, rank: int, _: None) -> None:
+    def _awake(self, rank: int) -> None:
         if self._wake[rank] <= self.now:  # else an earlier waking has taken the place of this one
             self._wake[rank] = inf
-
-    def _stop(self, rank: int, _: None) -> None:
-        self.cores[rank].stop(self.now)
