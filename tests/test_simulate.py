@@ -18,8 +18,10 @@ from webs import Setting, crawls, exact, random_web, reachable
 
 from crawler import url
 from crawler.__main__ import main
+from crawler.core import Core
+from crawler.messages import Batch, Message
 from crawler.ownership import SiteHash
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, UserError
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, Found, Link, UserError
 from crawler.session.tables import LINKS, PAGES
 from crawler.simulate import (
     Delays,
@@ -159,7 +161,7 @@ class Logged(Simulation):
         self.log: list[tuple[float, float, str]] = []
         self._started: dict[Visit, float] = {}
         for core in self.cores:
-            core.acquire = self._noting(core.acquire)  # type: ignore[method-assign]
+            core.acquire = self._noting(core.acquire)  # type: ignore[assignment,method-assign]
 
     def _noting(self, acquire: Callable[[float], Visit | None]) -> Callable[[float], Visit | None]:
         """A visit that isn't given back at once begins when it is acquired."""
@@ -274,6 +276,32 @@ def test_a_waking_that_another_has_forestalled_brings_forth_none() -> None:
     simulation = Simulation(Web(urls, np.array(onward + across)), options, scheme, 2)
     assert simulation.run([0, 20], lost_after=400)  # events
     assert [len(pages) for pages in simulation.fetched] == [20, 20]
+
+
+@given(crawls())
+def test_progress_is_what_had_arrived_when_each_page_was_fetched(setting: Setting) -> None:
+    """Counted once more, message by message and page by page."""
+    simulation = setting.simulation()
+    arrived, progress = 0, []
+
+    def watch(core: Core) -> None:
+        receive, discover = core.received, core.discovered
+
+        def received(sender: int, message: Message, now: float) -> None:
+            nonlocal arrived
+            arrived += len(message.urls) if isinstance(message, Batch) else 0
+            receive(sender, message, now)
+
+        def discovered(source: Found, links: Sequence[Link], now: float) -> None:
+            progress.append(arrived)
+            discover(source, links, now)
+
+        core.received, core.discovered = received, discovered  # type: ignore[method-assign]
+
+    for core in simulation.cores:
+        watch(core)
+    simulation.run(setting.seeds)
+    assert simulation.progress.tolist() == progress
 
 
 def test_the_same_seed_gives_the_same_crawl() -> None:
