@@ -33,6 +33,7 @@ from crawler.ports import (
     REDIRECT,
     UNASKED,
     Failure,
+    Fields,
     Found,
     Link,
     PageRow,
@@ -280,7 +281,8 @@ class Core:
         site = known = None
         for link in links:
             # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
-            key = link[0]
+            fields: Fields = link
+            key = fields[0]
             if link[3] & OUT_OF_SCOPE or (replicated and key in replicated):
                 continue
             if link[2] != site:  # most links of a page lead to its own site
@@ -404,7 +406,8 @@ class Core:
                 return None
         visit = self.bench.acquire(now)
         if visit is not None:
-            self._visiting[visit.found.key] = visit
+            fields: Fields = visit.found
+            self._visiting[fields[0]] = visit
             self._open += 1
             quota.left -= 1
         return visit
@@ -479,7 +482,8 @@ class Core:
 
     def finish(self, found: Found, *, response: bool) -> None:
         """A visit has been released, its row stored, its links admitted."""
-        del self._visiting[found.key]
+        fields: Fields = found
+        del self._visiting[fields[0]]
         self._open -= 1
         taken_up = self.foreign.taken_up
         if taken_up and found.key in taken_up:

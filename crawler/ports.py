@@ -8,7 +8,7 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, Protocol
 
 import msgspec
 
@@ -43,6 +43,11 @@ class Found(NamedTuple):
     site: str
     hops: int  # links followed from a seed; a redirect isn't one
     chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first
+
+
+# A Link or a Found for who takes its key, by index, only to look it up. Of each int out of a named
+# tuple a compiled module would make a number, and an object again, once for each link.
+Fields = tuple[Any, ...]
 
 
 class Failure(StrEnum):

@@ -15,7 +15,7 @@ from crawler import config
 from crawler.core import Core
 from crawler.messages import Batch, Message, decode, encode
 from crawler.ownership import Ownership, Scheme, place_parts
-from crawler.ports import Failure, Found, Link
+from crawler.ports import Failure, Fields, Found, Link
 from crawler.scope import Sites
 from crawler.seen import MemorySeen
 from crawler.simulate.web import Pages, Web
@@ -218,7 +218,8 @@ class Simulation:
             if core.fail(visit, failure, now):
                 core.finish(found, response=False)
             return
-        page = self._page_of[found.key]
+        fields: Fields = found
+        page = self._page_of[fields[0]]
         self.pages += 1
         self.order.append(page)
         self.by.append(rank)
