@@ -3,8 +3,8 @@
 Whole sites find easily what many small units miss, and METIS, which cuts links, sometimes finds the
 structure of a web where nets hide it. So beside its own first partitions our engine gets those of
 METIS and of coarser units; all are refined under the model's own objective, and the best is kept.
-No model is worse, by its objective, than what it was started from. Of units smaller than sites a
-second search, from another seed, finds other things than the first, and both are combined.
+No model is worse, by its objective, than what it was started from. Of units smaller than sites
+further searches, from other seeds, find other things than the first, and all are combined.
 
 The hybrid model, if no objective is given, has both of the papers': few messages and little volume.
 """
@@ -30,8 +30,10 @@ _VOLUME_ALLOWED: Final = 1.03
 # has been missed after the other: the weight that is wanted lies between.
 _STEER: Final = 3.0
 _STEERED: Final = 6  # times at most
-_APART: Final = 1000  # the seed of the second search from that of the first, and of other tries
-_LINKS: Final = 4_000_000  # of a web; on a larger one, units smaller than sites have one search
+_APART: Final = 1000  # the seed of a search from that of the one before, and of other tries
+# Searches that are combined: the more units, the less of what there is each of them finds.
+_SEARCHES: Final = {Units.SITES: 1, Units.HYBRID: 2, Units.PAGES: 4}
+_LINKS: Final = 4_000_000  # of a web; on a larger one there is one search
 
 
 def assign(
@@ -89,17 +91,17 @@ class _Search:
     settings: Settings
 
     def least(self, unit: Ids, kind: Units, objective: Objective, starts: Sequence[Ids]) -> Ids:
-        """What costs least of all that is found by one search or, combined, by two."""
-        part = self.refined(unit, objective, starts).part
-        if kind is Units.SITES or self.web.links > _LINKS:
-            return part
-        other = self.other()
-        second = other.refined(unit, objective, other.starts(unit, kind, objective)).part
-        return self.combined(unit, objective, [part, second])
+        """What costs least of all that is found by one search or, combined, by several."""
+        found = [self.refined(unit, objective, starts).part]
+        for number in range(1, _SEARCHES[kind] if self.web.links <= _LINKS else 1):
+            other = self.other(number)
+            found.append(other.refined(unit, objective, other.starts(unit, kind, objective)).part)
+        return self.combined(unit, objective, found) if len(found) > 1 else found[0]
 
-    def other(self) -> "_Search":
-        """A second search, which finds other things."""
-        return replace(self, settings=replace(self.settings, seed=self.settings.seed + _APART))
+    def other(self, number: int = 1) -> "_Search":
+        """A further search, which finds other things."""
+        seed = self.settings.seed + number * _APART
+        return replace(self, settings=replace(self.settings, seed=seed))
 
     def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
         """What others find, as the part of each page: METIS on whole sites and, where these don't

@@ -55,14 +55,14 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
         assert value(hyper, MESSAGES) <= value(graph, MESSAGES)
 
 
-def test_a_second_search_finds_more(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_further_searches_find_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where units are small; a web of more links than `_LINKS` has only one."""
     web = web_of_sites(0, sites=100, links=8000)
     settings = Settings(seed=1)
-    two = job.plan(web, "page-hypergraph", 8, settings).counts
+    several = job.plan(web, "page-hypergraph", 8, settings).counts
     monkeypatch.setattr(assign, "_LINKS", web.links - 1)
     one = job.plan(web, "page-hypergraph", 8, settings).counts
-    assert two.messages_page_part < one.messages_page_part
+    assert several.messages_page_part < one.messages_page_part
 
 
 @pytest.mark.parametrize("seed", [0, 3])
