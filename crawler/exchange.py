@@ -26,6 +26,7 @@ class Outbox:
         "stop",
     )
 
+    # By hand, as mypyc compiles no method that `dataclass` makes.
     def __init__(self, number: int = 0) -> None:
         self.found: dict[int, Found] = {}  # by key
         self.more: dict[int, int] = {}  # links to them beyond the first, by key

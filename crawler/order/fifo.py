@@ -15,7 +15,7 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | Found])
 
 
 class Fifo(Queue):
-    """A line."""
+    """First in, first out."""
 
     __slots__ = ("disk", "head", "low", "tail")
 
