@@ -33,7 +33,7 @@ _STEERED: Final = 6  # times at most
 _APART: Final = 1000  # the seed of a search from that of the one before, and of other tries
 # Searches that are combined: the more units, the less of what there is each of them finds.
 _SEARCHES: Final = {Units.SITES: 1, Units.HYBRID: 2, Units.PAGES: 4}
-_LINKS: Final = 4_000_000  # of a web; on a larger one there is one search
+_LINKS: Final = 4_000_000  # of a web; on a larger one `least` searches once
 
 
 def assign(
