@@ -230,7 +230,8 @@ class Retry(Table):
     )
     busy_base_s: Annotated[float, Field(gt=0)] = Field(
         60.0,
-        description="the same after status 429 or 503 without a Retry-After, or 5xx for robots.txt",
+        description="the same after status 429 or 503 without a Retry-After, or 5xx or 429 for"
+        " robots.txt",
     )
     max_s: Annotated[float, Field(gt=0)] = Field(
         3600.0, description="longest rest; a longer Retry-After counts as this"

@@ -17,8 +17,6 @@ from asyncio import Queue
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass, field
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from functools import partial
 from math import inf
 from typing import TypeVar
@@ -26,7 +24,7 @@ from typing import TypeVar
 from crawler import config, url
 from crawler.core import Core
 from crawler.messages import Message, Note, decode, encode
-from crawler.net import fetch_robots
+from crawler.net import fetch_robots, retry_after_s
 from crawler.ports import (
     Clock,
     Earlier,
@@ -37,7 +35,6 @@ from crawler.ports import (
     NoRoomError,
     PageRow,
     Repository,
-    Response,
     Transport,
     Validators,
 )
@@ -179,7 +176,7 @@ class RobotsGate:
             rules = await fetch_robots(self._fetcher, authority, self._robots.agent)
             self._tally.requests += 1
             now = self._clock.now()
-            if rules.unreachable:
+            if rules.unreachable and rules.retry_after_s is None:
                 rules = self._latest.get(authority, now) or rules
             if not rules.unreachable:  # else nothing is known, and the next visit asks again
                 self._cache.put(authority, rules, now)
@@ -265,8 +262,15 @@ async def fetch_stage(
         authority = url.authority(found.url)
         rules, asked = await robots.rules(authority)
         if rules.unreachable:  # for now
-            busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE  # a 5xx: somebody is there
-            if core.fail(visit, Failure.ROBOTS_UNREACHABLE, clock.now(), busy=busy):
+            # A 5xx or a 429: somebody is there.
+            busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE
+            if core.fail(
+                visit,
+                Failure.ROBOTS_UNREACHABLE,
+                clock.now(),
+                busy=busy,
+                retry_after_s=rules.retry_after_s,
+            ):
                 await to_parse.put(_failed(visit, rules.unreachable, clock))
         elif asked:  # that was this visit's request
             if sitemaps := reader.sitemaps(authority, rules.sitemaps):
@@ -321,20 +325,6 @@ def _failed(visit: Visit, failure: Failure, clock: Clock, address: str | None = 
     return Fetched(
         visit.found, clock.time(), failure=failure, address=address, retries=visit.retries
     )
-
-
-def retry_after_s(response: Response, now: float) -> float | None:
-    """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
-    value = response.header(b"retry-after")
-    if value is None:
-        return None
-    if value.isdigit():
-        return float(value)
-    try:
-        date = parsedate_to_datetime(value.decode("ascii"))
-        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None
 
 
 async def parse_stage(

@@ -5,6 +5,7 @@ matching are those of RFC 9309; docs/conformance.md holds them against Google's 
 in steps: half a megabyte made to be slow takes 0.2 s.
 """
 
+import codecs
 import math
 import re
 from collections import OrderedDict
@@ -29,6 +30,7 @@ _KINDS: Final = {
     "crawldelay": "delay",
     "sitemap": "sitemap",
 }
+_MARK: Final = codecs.BOM_UTF8.decode("latin-1")
 _LONGEST_KEY: Final = 64  # characters, with the blanks around it
 _PRODUCT_TOKEN: Final = re.compile(r"[A-Za-z_-]*")
 # An index page that is allowed allows its folder. That is Google's, and what the author means.
@@ -91,11 +93,20 @@ class _Table:
 class Rules:
     """What one site's robots.txt says to one agent. Immutable."""
 
-    __slots__ = ("_lengths", "_prefixes", "_wild", "crawl_delay", "sitemaps", "unreachable")
+    __slots__ = (
+        "_lengths",
+        "_prefixes",
+        "_wild",
+        "crawl_delay",
+        "retry_after_s",
+        "sitemaps",
+        "unreachable",
+    )
 
     crawl_delay: float | None  # seconds
     sitemaps: tuple[str, ...]  # as written
     unreachable: Failure | None  # why there was no answer; all is denied until there is one
+    retry_after_s: float | None  # if unreachable: how long the server wants to be left alone
 
     def __init__(
         self,
@@ -103,6 +114,7 @@ class Rules:
         crawl_delay: float | None = None,
         sitemaps: tuple[str, ...] = (),
         unreachable: Failure | None = None,
+        retry_after_s: float | None = None,
     ) -> None:
         self._prefixes = table.prefixes
         self._lengths = sorted(set(map(len, table.prefixes)), reverse=True)
@@ -110,6 +122,7 @@ class Rules:
         self.crawl_delay = crawl_delay
         self.sitemaps = sitemaps
         self.unreachable = unreachable
+        self.retry_after_s = retry_after_s
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Self:
@@ -130,10 +143,11 @@ class Rules:
         The groups that name the agent, merged; without one those for `*`; else all is allowed.
         Several Crawl-delay lines: the longest.
         """
-        if len(body) > MAX_BYTES:
+        is_cut = len(body) > MAX_BYTES
+        body = _in_utf_8(body[:MAX_BYTES])
+        if is_cut:
             # The cut line goes too: "Disallow: /" may be left of "Disallow: /private".
-            cut = max(body.rfind(b"\n", 0, MAX_BYTES), body.rfind(b"\r", 0, MAX_BYTES))
-            body = body[: cut + 1]
+            body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
         ours = agent.lower()
         rules: dict[str, _Table] = {}  # of us and of *
         delays: dict[str, float] = {}
@@ -181,9 +195,14 @@ class Rules:
         return _ALLOW_ALL
 
     @classmethod
-    def deny_all(cls, why: Failure = Failure.ROBOTS_UNREACHABLE) -> "Rules":
-        """The robots.txt can't be reached: nothing may be fetched for now."""
-        return cls(_Table(), unreachable=why)
+    def deny_all(
+        cls, why: Failure = Failure.ROBOTS_UNREACHABLE, retry_after_s: float | None = None
+    ) -> "Rules":
+        """The robots.txt can't be reached: nothing may be fetched for now.
+
+        `retry_after_s`: how long the server wants to be left alone, if it says so.
+        """
+        return cls(_Table(), unreachable=why, retry_after_s=retry_after_s)
 
     def allows(self, url: str) -> bool:
         """Whether a normalised URL may be fetched; /robots.txt always may."""
@@ -221,12 +240,47 @@ class Rules:
         return found
 
 
+# In this order, as the mark of UTF-16 is the beginning of UTF-32's.
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# A file of UTF-16 without a mark begins with two characters of ASCII.
+_UNMARKED: Final = (
+    (re.compile(rb"[\t-\x7e]\0[\t-\x7e]\0"), "utf-16-le"),
+    (re.compile(rb"\0[\t-\x7e]\0[\t-\x7e]"), "utf-16-be"),
+)
+
+
+def _in_utf_8(body: bytes) -> bytes:
+    """A robots.txt without its byte-order mark, in UTF-8 if it was in UTF-16 or UTF-32.
+
+    Bytes of any other encoding stay as they are: rules are matched octet by octet.
+    """
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return _re_encoded(body.removeprefix(mark), encoding)
+    for start, encoding in _UNMARKED:
+        if start.match(body):
+            return _re_encoded(body, encoding)
+    return body
+
+
+def _re_encoded(body: bytes, encoding: str) -> bytes:
+    if encoding == "utf-8":
+        return body
+    return body.decode(encoding, "replace").encode("utf-8", "replace")
+
+
 def _records(body: bytes) -> Iterator[tuple[str, str, str] | None]:
     """The lines that mean something: kind, value and whole line. A character stands for a byte.
 
     None comes between two steps.
     """
-    text = body.removeprefix(b"\xef\xbb\xbf").replace(b"\0", b"").decode("latin-1")
+    text = body.replace(b"\0", b"").decode("latin-1")
     pause = _STEP
     for match in _LINE.finditer(text):
         if match.end() > pause:
@@ -245,7 +299,9 @@ def _records(body: bytes) -> Iterator[tuple[str, str, str] | None]:
 
 @lru_cache(256)
 def _kind(key: str) -> str | None:
-    return _KINDS.get(key.strip().lower().replace(" ", "").replace("-", ""))
+    # Files put together from several ones have byte-order marks inside.
+    name = key.strip().removeprefix(_MARK).strip()
+    return _KINDS.get(name.lower().replace(" ", "").replace("-", ""))
 
 
 def _agent_name(value: str) -> str:

@@ -746,10 +746,35 @@ def hops(count: int) -> dict[str, Page | bytes]:
          (False, False, Failure.DNS_NOT_FOUND)),
         ({"/robots.txt": Page(gzip.compress(DENY), headers={"Content-Encoding": "gzip"})},
          (True, False, None)),
+        ({"/robots.txt": gzip.compress(DENY)}, (True, False, None)),
+        ({"/robots.txt": gzip.compress(DENY + b"#" * 400)[:-20]}, (True, False, None)),
+        ({"/robots.txt": ("\ufeff" + DENY.decode()).encode("utf-16-be")}, (True, False, None)),
+        ({"/robots.txt": Page(DENY, 429)}, (False, False, Failure.ROBOTS_UNREACHABLE)),
+        ({"/robots.txt": Page(status=302, headers={"Location": "/r"}), "/r": Page(DENY, 429)},
+         (False, False, Failure.ROBOTS_UNREACHABLE)),
+        *[({"/robots.txt": Page(DENY, status)}, (True, True, None))
+          for status in (400, 401, 404, 410, 418, 451, 499)],
+        *[({"/robots.txt": Page(DENY, status)}, (False, False, Failure.ROBOTS_UNREACHABLE))
+          for status in (500, 502, 504, 599)],
     ],
 )  # fmt: skip
 def test_robots(pages: dict[str, Page | bytes], expected: Answer) -> None:
     assert robots(pages) == expected
+
+
+@pytest.mark.parametrize(
+    ("status", "headers", "wait_s"),
+    [(429, {"Retry-After": "7"}, 7.0), (503, {"Retry-After": "7"}, 7.0), (429, {}, None)],
+)
+def test_a_robots_txt_that_is_not_to_be_asked_for_now_says_how_long(
+    status: int, headers: dict[str, str], wait_s: float | None
+) -> None:
+    async def main(authority: str) -> float | None:
+        async with HttpFetcher(LOCAL, NoResolver()) as fetcher:
+            return (await fetch_robots(fetcher, authority, "abc-crawler")).retry_after_s
+
+    with PageServer({"/robots.txt": Page(DENY, status, headers)}) as server:
+        assert asyncio.run(main(server.url)) == wait_s
 
 
 def test_half_a_robots_txt_is_none() -> None:

@@ -42,6 +42,50 @@ def test_dirt_before_the_rules(prefix: bytes) -> None:
     assert not rules(prefix + b"User-agent: *\nDisallow: /a\n").allows(url("/a"))
 
 
+_TEXT = "User-agent: *\nDisallow: /a\nDisallow: /\u00fc\n"
+_ENCODINGS = ["utf-8", "utf-16-le", "utf-16-be", "utf-32-le", "utf-32-be"]
+
+
+@pytest.mark.parametrize("marked", [True, False])
+@pytest.mark.parametrize("encoding", _ENCODINGS)
+@pytest.mark.parametrize("end", ["\n", "\r", "\r\n"])
+def test_rules_in_every_encoding_of_unicode(encoding: str, marked: bool, end: str) -> None:
+    text = ("\ufeff" if marked else "") + _TEXT.replace("\n", end)
+    found = rules(text.encode(encoding))
+    assert not found.allows(url("/a"))
+    assert found.allows(url("/b"))
+    # UTF-32 without a mark is nothing that anybody writes.
+    if marked or "32" not in encoding:
+        assert not found.allows(url("/%C3%BC"))
+
+
+def test_a_rule_in_latin_1_is_of_the_url_in_latin_1() -> None:
+    found = rules(_TEXT.encode("latin-1"))
+    assert not found.allows(url("/%FC"))
+    assert found.allows(url("/%C3%BC"))
+
+
+def test_marks_inside_a_file_and_zeros_anywhere_hide_no_rule() -> None:
+    found = rules(b"\xef\xbb\xbf# one\n\n\xef\xbb\xbfUser-agent: *\nDis\0allow: /a\0\n")
+    assert not found.allows(url("/a"))
+
+
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16-le", "utf-16-be"])
+def test_of_a_long_file_the_cut_line_goes_in_any_encoding(encoding: str) -> None:
+    width = len("x".encode(encoding))
+    head = "\ufeffUser-agent: *\nDisallow: /a\n#"
+    filler = "x" * (MAX_BYTES // width - len((head + "\nDisallow: /").encode(encoding)) // width)
+    found = rules((head + filler + "\nDisallow: /private\n").encode(encoding))
+    assert not found.allows(url("/a"))
+    assert found.allows(url("/b"))
+
+
+@given(st.binary(max_size=300), st.sampled_from(_ENCODINGS))
+def test_any_bytes_are_a_robots_txt(body: bytes, encoding: str) -> None:
+    rules(body).allows(url("/a"))
+    rules("\ufeff".encode(encoding) + body).allows(url("/a"))
+
+
 def test_html_holds_no_rules() -> None:
     assert rules("<html><body>Disallow: /</body></html>").allows(url("/a"))
 

@@ -5,26 +5,33 @@ Private addresses are refused twice: as answers of the resolver, and when a sock
 also covers URLs that hold an address, and names that have changed their mind since.
 """
 
-import asyncio
+import time
+from datetime import UTC
+from email.utils import parsedate_to_datetime
 from typing import Final
 
+from crawler.net.codings import undoing
 from crawler.net.dns import DnsResolver
-from crawler.net.http import HttpFetcher
-from crawler.ports import Fetcher, FetchError
+from crawler.net.http import HttpFetcher, in_turns
+from crawler.ports import Failure, Fetcher, FetchError, Response
 from crawler.reading import REDIRECTS, redirect_target
 from crawler.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError
 
-__all__ = ["DnsResolver", "HttpFetcher", "fetch_robots"]
+__all__ = ["DnsResolver", "HttpFetcher", "fetch_robots", "retry_after_s"]
 
 _MAX_ROBOTS_REDIRECTS: Final = 5
+_GZIP_MAGIC: Final = b"\x1f\x8b"
+_TOO_MANY_REQUESTS: Final = 429
 
 
 async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     """Ask an authority (`scheme://host[:port]`) for its robots.txt, by RFC 9309.
 
-    Redirects are followed five times, anywhere. No file (4xx, more redirects): everything is
-    allowed. Trouble (5xx, no answer, part of an answer): the rules are `unreachable`.
+    Redirects are followed five times, anywhere. If there is no file (4xx but 429, more redirects),
+    everything is allowed. If the server has trouble or too much to do (5xx, 429, no answer, a part
+    of an answer), the rules are `unreachable`, with the server's Retry-After.
+    docs/decisions/robots-answers.md has each case.
     """
     url = f"{authority}/robots.txt"
     for _ in range(_MAX_ROBOTS_REDIRECTS + 1):
@@ -38,18 +45,29 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
             url = redirect_target(response)
         except BadUrlError:
             break
-    if response.status >= 500:
-        return Rules.deny_all()
+    if response.status >= 500 or response.status == _TOO_MANY_REQUESTS:
+        wait_s = retry_after_s(response, time.time())
+        return Rules.deny_all(Failure.ROBOTS_UNREACHABLE, wait_s)
     if response.status >= 300:
         return Rules.allow_all()
     cut = response.truncated in {"time", "disconnect"}
     if cut and response.failure and len(response.body) < MAX_BYTES:
         return Rules.deny_all(response.failure)
-    steps = Rules.reading(response.body, agent)
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            rules: Rules = end.value
-            return rules
-        await asyncio.sleep(0)
+    body = response.body
+    if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
+        body, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
+    return await in_turns(Rules.reading(body, agent))
+
+
+def retry_after_s(response: Response, now: float) -> float | None:
+    """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
+    value = response.header(b"retry-after")
+    if value is None:
+        return None
+    if value.isdigit():
+        return float(value)
+    try:
+        date = parsedate_to_datetime(value.decode("ascii"))
+        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
+    except (ValueError, OverflowError):
+        return None

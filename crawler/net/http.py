@@ -154,7 +154,7 @@ class HttpFetcher(Fetcher):
         fetch, limit = self._fetch, int(self._fetch.max_bytes)
         if fetch.max_ratio:
             limit = min(limit, fetch.max_ratio * len(coded))
-        return await _in_turns(undoing(codings, coded, limit))
+        return await in_turns(undoing(codings, coded, limit))
 
     def _route(self, url: str) -> _Route:
         """Raises FetchError (BAD_URL, PRIVATE_ADDRESS)."""
@@ -257,7 +257,7 @@ def _conditions(validators: Validators | None) -> dict[str, str]:
     return {name: v for name, v in conditions if v and v.isascii() and v.isprintable()}
 
 
-async def _in_turns(steps: Generator[None, None, _T]) -> _T:
+async def in_turns(steps: Generator[None, None, _T]) -> _T:
     """Do them all, and let others have the CPU at each pause."""
     while True:
         try:
