@@ -172,7 +172,8 @@ async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namesp
     plan: planning.Plan | UserError | None = None
     if mpi.RANK == 0:
         try:
-            plan = prepare()
+            with session.mistakes_told():
+                plan = prepare()
         except UserError as error:
             plan = error
     plan = await mpi.bcast(plan)
@@ -232,7 +233,7 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 def _report(arguments: argparse.Namespace) -> int:
     directories = [arguments.session, *([arguments.other] if arguments.other else [])]
-    each = [report.write_metrics(directory, arguments.graph) for directory in directories]
+    each = [_measure(directory, arguments.graph) for directory in directories]
     if len(each) == 1:
         _print_report(arguments.session, as_json=arguments.json)
     elif arguments.json:
@@ -240,6 +241,17 @@ def _report(arguments: argparse.Namespace) -> int:
     else:
         _print(report.comparison(dict(zip(map(str, directories), each, strict=True))))
     return 0
+
+
+def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
+    """Write the tables and the measures of a session that nobody crawls."""
+    session.load(directory)
+    with session.mistakes_told(str(directory)):
+        session.lock_session(directory, session.REPORTED)
+        try:
+            return report.write_metrics(directory, graph)
+        finally:
+            session.unlock_session(directory)
 
 
 def _print_report(directory: Path, *, as_json: bool) -> None:

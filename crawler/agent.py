@@ -40,7 +40,7 @@ from crawler.pipeline import (
     parse_stage,
 )
 from crawler.planning import Plan, prepare_again
-from crawler.ports import EXIT_STOPPED, Fetched, PageRow, Response
+from crawler.ports import EXIT_STOPPED, Fetched, NoRoomError, PageRow, Response
 from crawler.progress import Board, RankLog
 from crawler.reading import Reader, make_scope
 from crawler.replay import Replay
@@ -82,6 +82,17 @@ async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
 
     `reachable`: see report.write_counters; rank 0's counts.
     """
+    session.join_session(plan.directory)
+    ending = None
+    try:
+        ending = await _crawl(plan, reachable)
+    finally:
+        session.leave_session(plan.directory)
+        session.unlock_session(plan.directory, crawled=ending is not None)
+    return ending
+
+
+async def _crawl(plan: Plan, reachable: Collection[int] | None) -> Ending:
     job = _Job(Board(plan.settings.session.max_pages))
     while True:
         transport = agent = ending = None
@@ -126,6 +137,8 @@ async def _plan_again(plan: Plan, job: _Job) -> Plan:
     """What those who are left agree on. An order to stop that has just come holds for them, too."""
     again = None
     if mpi.RANK == 0:
+        # The lock may have been the lost rank's. An intruder who has it finds that ranks are alive.
+        session.lock_session(plan.directory, session.CRAWLED, _LOST_BREATH_S)
         if session.is_asked_to_stop(plan.directory):  # `prepare_again` takes it away
             job.stopped = job.stopped or "stop"
         lost = session.load(plan.directory).last.ranks - mpi.SIZE
@@ -158,8 +171,8 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
             counters = [counters for counters, _, _ in everybody]
             write_counters(plan.directory, plan.run, counters, reachable)
             write_metrics(plan.directory)
-        except OSError as error:
-            if not session.is_no_room(error):
+        except (NoRoomError, OSError) as error:
+            if isinstance(error, OSError) and not session.is_no_room(error):
                 raise
             ending = replace(ending, reported=False)
     return await mpi.bcast(ending)

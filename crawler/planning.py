@@ -4,7 +4,8 @@ The user's mistakes are found here, before anything starts.
 """
 
 import time
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -15,8 +16,6 @@ from crawler.order import make_order
 from crawler.ownership import make_scheme, replicated_urls
 from crawler.ports import UserError
 from crawler.reading import make_scope
-
-_LAST_BREATH_S = 5.0
 
 
 @dataclass(frozen=True)
@@ -35,7 +34,7 @@ class Plan:
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
-    """Check everything that can be checked beforehand, and make the session directory.
+    """Check everything that can be checked beforehand, and make and lock the session directory.
 
     Raises UserError: no seeds, a seed that is no URL or isn't in the scope, a missing file, a part
     vector for fewer ranks, no contact, a directory that holds a session.
@@ -46,20 +45,42 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     parts = _check(settings, seeds, ranks)
     directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
     replicated = _replicated(settings, ranks)
-    session.create(directory, settings, ranks, parts, seeds)
-    session.write_replicated(directory, replicated)
-    basis = _basis(settings, ranks, directory)
+    session.make_directory(directory)
+    with _locked(directory):
+        session.create(directory, settings, ranks, parts, seeds)
+        session.write_replicated(directory, replicated)
+        basis = _basis(settings, ranks, directory)
     return Plan(settings, directory, seeds, basis=basis, replicated=replicated)
 
 
 def prepare_again(
-    directory: Path, settings: config.Config, ranks: int, patience_s: float = _LAST_BREATH_S
+    directory: Path,
+    settings: config.Config,
+    ranks: int,
+    patience_s: float = session.PATIENCE_S,
 ) -> Plan:
     """The same for a further run of a session, with the settings that it is to have from now on.
 
     `patience_s`: for the ranks of the run before to be gone. Raises UserError also for settings
     that can't change in a session, and while it is crawled.
     """
+    session.load(directory)  # no lock is left where there is no session
+    with _locked(directory, patience_s):
+        return _plan_again(directory, settings, ranks, patience_s)
+
+
+@contextmanager
+def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator[None]:
+    """Take the lock of the session, for the crawl that follows; give it back after a mistake."""
+    session.lock_session(directory, session.CRAWLED, patience_s)
+    try:
+        yield
+    except BaseException:
+        session.unlock_session(directory)
+        raise
+
+
+def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s: float) -> Plan:
     info = session.load(directory)
     before, now = info.config, settings
     for name, old, new in (

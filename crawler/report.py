@@ -5,13 +5,12 @@ requests) they leave in `report/counters.json` at the end of each run. The measu
 all runs; if one of them was killed, those that only its ranks knew are null.
 """
 
-import contextlib
 import json
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any, BinaryIO
+from typing import Any
 
 import numpy as np
 import pyarrow as pa
@@ -79,7 +78,8 @@ def write_counters(
     """
     (directory / "report").mkdir(exist_ok=True)
     if reachable is not None:
-        np.save(directory / "report" / _REACHABLE, np.array(sorted(reachable), np.uint64))
+        with session.replacing(directory / "report" / _REACHABLE) as file:
+            np.save(file, np.array(sorted(reachable), np.uint64))
     pairs = _read_site_part(directory)
     for one in ranks:
         new = [xxh3_64_intdigest(site.encode(), other) for site, other in one.site_part]
@@ -87,21 +87,12 @@ def write_counters(
         pairs[one.rank] = np.union1d(before, np.array(new, np.uint64))
     arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
     # A kill may come at any moment. The counters come last: without them nothing of the run counts.
-    with _replacing(directory / "report" / _SITE_PART) as file:
+    with session.replacing(directory / "report" / _SITE_PART) as file:
         np.savez(file, **arrays)
     counted = [_without(asdict(one), "site_part") for one in ranks]
     runs = [*_read_runs(directory), {"run": run, "ranks": counted}]
-    with _replacing(directory / "report" / _COUNTERS) as file:
+    with session.replacing(directory / "report" / _COUNTERS) as file:
         file.write(json.dumps({"runs": runs}, indent=1).encode())
-
-
-@contextlib.contextmanager
-def _replacing(path: Path) -> Iterator[BinaryIO]:
-    """The file, to be written anew: until it is whole, there is the old one."""
-    new = path.with_name(f"{path.name}.new")
-    with new.open("wb") as file:
-        yield file
-    new.replace(path)
 
 
 def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
@@ -158,7 +149,8 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "series": [point._asdict() for point in points],
     }
     (directory / "report").mkdir(exist_ok=True)
-    (directory / "report" / "metrics.json").write_text(json.dumps(metrics, indent=1) + "\n")
+    with session.replacing(directory / "report" / "metrics.json") as file:
+        file.write(json.dumps(metrics, indent=1).encode() + b"\n")
     return metrics
 
 

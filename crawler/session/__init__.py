@@ -8,6 +8,7 @@
     SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
+    SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
 `replay` reads the logs again when a session is resumed; `previous` looks pages up in the directory
 of an earlier session; `records` reads WARC files back, to verify them.
@@ -17,7 +18,7 @@ They only grow, by whole records, and a resumed run adds to none of them: it sta
 `docs/session.md` describes the formats for their readers.
 """
 
-from crawler.session.files import is_no_room, is_open
+from crawler.session.files import is_no_room, is_open, mistakes_told, replacing
 from crawler.session.info import (
     Run,
     SessionInfo,
@@ -27,11 +28,22 @@ from crawler.session.info import (
     finish,
     is_asked_to_stop,
     load,
+    make_directory,
     read_seeds,
     replicated,
     resume,
     seeds,
     write_replicated,
+)
+from crawler.session.lock import (
+    CRAWLED,
+    PATIENCE_S,
+    REPORTED,
+    join_session,
+    leave_session,
+    lock_session,
+    unlock_session,
+    who_writes,
 )
 from crawler.session.log import (
     LoggedPage,
@@ -53,6 +65,9 @@ from crawler.session.tables import Totals, check_tables, write_tables
 from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
+    "CRAWLED",
+    "PATIENCE_S",
+    "REPORTED",
     "ContentSeen",
     "Damage",
     "EarlierScores",
@@ -81,10 +96,15 @@ __all__ = [
     "is_damage",
     "is_no_room",
     "is_open",
+    "join_session",
+    "leave_session",
     "load",
+    "lock_session",
     "log_files",
     "log_sizes",
+    "make_directory",
     "mend",
+    "mistakes_told",
     "most_linked",
     "rank_of",
     "read_links",
@@ -93,13 +113,16 @@ __all__ = [
     "read_seeds",
     "read_snapshot",
     "remove_snapshots",
+    "replacing",
     "replicated",
     "resume",
     "seeds",
     "shares",
     "snapshots_fit",
+    "unlock_session",
     "warc_date",
     "warc_files",
+    "who_writes",
     "write_replicated",
     "write_snapshot",
     "write_tables",

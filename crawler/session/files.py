@@ -1,4 +1,4 @@
-"""The one way in which a session's files grow."""
+"""The two ways in which a session's files are written: they grow, or they are replaced whole."""
 
 import contextlib
 import errno
@@ -7,11 +7,12 @@ import os
 import shutil
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Final
+from typing import BinaryIO, Final
 
-from crawler.ports import NoRoomError
+from crawler.ports import NoRoomError, UserError
 
 _NO_ROOM: Final = frozenset((errno.ENOSPC, errno.EDQUOT, errno.EROFS))
+LACKS_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP))
 
 
 class AppendFile:
@@ -25,7 +26,7 @@ class AppendFile:
     def __init__(self, path: Path) -> None:
         self.path = path
         self.size = 0
-        with _no_room_told(path):
+        with no_room_told(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)
         with _where_there_are_locks():
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
@@ -36,7 +37,7 @@ class AppendFile:
         start = end = self.size
         rest = memoryview(piece)
         try:
-            with _no_room_told(self.path):
+            with no_room_told(self.path):
                 while rest:
                     written = os.pwrite(self._fd, rest, end)
                     rest = rest[written:]
@@ -84,7 +85,48 @@ def is_open(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def _no_room_told(path: Path) -> Iterator[None]:
+def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+    """The file, to be written anew. Until the new content is whole and on disk, there is the old.
+
+    Follows no symbolic link: what `path` names is replaced, not what it points to. Raises
+    NoRoomError, or OSError, both with the old content left.
+    """
+    new = path.with_name(f"{path.name}.new")
+    with no_room_told(path):
+        new.unlink(missing_ok=True)  # a kill may have left it, with another mode
+        flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
+        try:
+            with open(new, "xb", opener=lambda name, _: os.open(name, flags, mode)) as file:
+                yield file
+                file.flush()
+                os.fsync(file.fileno())
+            new.replace(path)
+        except BaseException:
+            with contextlib.suppress(OSError):
+                new.unlink()
+            raise
+
+
+@contextlib.contextmanager
+def mistakes_told(about: str = "") -> Iterator[None]:
+    """Turn an OSError about a file that a user can see to into a UserError of one line.
+
+    For what is read and written before a crawl, and by the commands of one process.
+    """
+    try:
+        yield
+    except OSError as error:
+        if error.errno is None:
+            raise
+        where = error.filename or about
+        if not where and error.errno not in {errno.EMFILE, errno.ENFILE}:
+            raise
+        raise UserError(f"{where}: {error.strerror}".removeprefix(": ")) from error
+
+
+@contextlib.contextmanager
+def no_room_told(path: Path) -> Iterator[None]:
+    """Turn an OSError for want of room into a NoRoomError that names the file."""
     try:
         yield
     except OSError as error:
@@ -102,5 +144,5 @@ def _where_there_are_locks() -> Iterator[None]:
     try:
         yield
     except OSError as error:
-        if error.errno not in {errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP}:
+        if error.errno not in LACKS_LOCKS:
             raise

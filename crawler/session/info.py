@@ -4,7 +4,6 @@ The configuration of the latest run stands in it as in a configuration file; the
 for each time that the session was started or resumed, are written by us.
 """
 
-import os
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -17,6 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import __version__, config
 from crawler.ports import UserError
+from crawler.session.files import mistakes_told, replacing
 from crawler.url import BadUrlError, normalise
 
 _NAME = "session.toml"
@@ -56,19 +56,25 @@ class SessionInfo:
 def create(
     directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
 ) -> None:
-    """Make the directory of a new session, with its parents.
+    """Write what begins a session, into a directory that is locked.
 
-    Raises UserError if there is a session in it already, or if it can't be made.
+    Raises UserError if there is a session in it already, or if it can't be written.
     """
     if exists(directory):
         raise UserError(
             f"{directory}: holds a session already; resume it (python -m crawler resume"
             f" {directory}, or crawl with --resume), name another directory, or remove this one"
         )
-    try:
-        directory.mkdir(parents=True, exist_ok=True)
+    make_directory(directory)
+    with mistakes_told(str(directory)):
         _write_seeds(directory, seeds)
         _write(directory, settings, [_run(settings, ranks, parts, seeds)])
+
+
+def make_directory(directory: Path) -> None:
+    """Make a directory for a session, with its parents. Raises UserError if that can't be done."""
+    try:
+        directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
             f"{directory}: {error.strerror}; a directory that can be made and written is needed"
@@ -196,16 +202,8 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
 
 
 def _replace(path: Path, text: str, mode: int = 0o666) -> None:
-    """Write a file so that at any time there is the old one or the new one."""
-    new = path.with_name(f"{path.name}.new")
-    new.unlink(missing_ok=True)  # a kill may have left it, with another mode
-    with open(
-        new, "x", encoding="utf-8", opener=lambda name, flags: os.open(name, flags, mode)
-    ) as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    new.replace(path)
+    with replacing(path, mode) as file:
+        file.write(text.encode())
 
 
 def _now() -> datetime:

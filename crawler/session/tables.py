@@ -18,6 +18,7 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 
 from crawler.ports import PageRow
+from crawler.session.files import no_room_told
 from crawler.session.log import LoggedPage, Torn, log_files, read_log
 
 _PAGE_ROWS: Final = 64 << 10  # of a row group of pages, or of sites
@@ -106,6 +107,9 @@ def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
     ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
     try:
         with ExitStack() as stack:
+            stack.enter_context(no_room_told(directory / "tables"))
+            for new in news.values():
+                new.unlink(missing_ok=True)  # it might be a symbolic link
             writers = {
                 name: stack.enter_context(_writer(path, _SCHEMAS[name]))
                 for name, path in news.items()

@@ -56,8 +56,7 @@ class Verdict:
 def verify(directory: Path) -> Verdict:
     """Check a session that isn't being crawled. Raises UserError if it is, or is none."""
     info, logs = session.load(directory), session.log_files(directory)
-    if any(map(session.is_open, logs)):
-        raise UserError(f"{directory}: is being crawled; verify it when it has stopped")
+    _refuse_if_written(directory, logs)
     findings = Findings()
     walks = []
     for _, files in groupby(logs, session.rank_of):
@@ -74,6 +73,9 @@ def verify(directory: Path) -> Verdict:
     else:
         for difference in session.check_tables(directory):
             findings.add("table", directory / "tables", difference)
+    _refuse_if_written(directory, logs)
+    if session.load(directory) != info:
+        raise UserError(f"{directory}: has been crawled meanwhile; verify it again")
     return Verdict(
         session=str(directory),
         complete=info.last.complete is True,
@@ -86,6 +88,16 @@ def verify(directory: Path) -> Verdict:
         lines=[*findings.lines, *findings.unsaid],
         notes=findings.notes,
     )
+
+
+def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
+    """Raises UserError if another process writes to the session. Nothing is locked here: a job must
+    not be refused because somebody verifies its session."""
+    writer = session.who_writes(directory)
+    if writer is None and any(map(session.is_open, logs)):  # of a rank that is about to die
+        writer = "is being crawled"
+    if writer is not None:
+        raise UserError(f"{directory}: {writer}; verify it when that has ended")
 
 
 def _check_once(
