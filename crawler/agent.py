@@ -336,7 +336,10 @@ class _Agent:
             resolver = await stack.enter_async_context(
                 DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
             )
-            fetcher = await stack.enter_async_context(HttpFetcher(settings.fetch, resolver))
+            by_address = settings.politeness.per == "address"
+            fetcher = await stack.enter_async_context(
+                HttpFetcher(settings.fetch, resolver, one_address=by_address)
+            )
             recall = stack.enter_context(self._previous()).find
             robots = RobotsGate(settings.robots, fetcher, clock, self._tally)
             reader = self._reader

@@ -32,6 +32,7 @@ from crawler.ports import (
     Fetched,
     Fetcher,
     FetchError,
+    MovedError,
     NoRoomError,
     PageRow,
     Repository,
@@ -260,7 +261,12 @@ async def fetch_stage(
         visit = await to_fetch.get()
         found = visit.found
         authority = url.authority(found.url)
-        rules, asked = await robots.rules(authority)
+        try:
+            rules, asked = await robots.rules(authority)
+        except MovedError:
+            core.retry(visit, clock.now())
+            alarm.ring()
+            continue
         if rules.unreachable:  # for now
             # A 5xx or a 429: somebody is there.
             busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE
@@ -287,6 +293,10 @@ async def fetch_stage(
                 fetched = Fetched(found, response.started, response, earlier=earlier)
             except FetchError as error:
                 fetched = _failed(visit, error.failure, clock, error.address)
+            except MovedError:
+                core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
+                alarm.ring()
+                continue
             if _give_back(visit, fetched, core, rules.crawl_delay, clock):
                 await to_parse.put(fetched)
         alarm.ring()

@@ -115,6 +115,10 @@ class FetchError(Exception):
         self.address = address
 
 
+class MovedError(Exception):
+    """The address of a host failed, and the host has another one: locate the URL again."""
+
+
 class UserError(Exception):
     """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
 
@@ -248,7 +252,8 @@ class Fetcher(Protocol):
         ...
 
     async def fetch(self, url: str, validators: Validators | None = None) -> Response:
-        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError.
+        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError, and
+        MovedError if clocks are by address and the URL is to be located again.
 
         With `validators` the request is conditional, and the status may be 304.
         """

@@ -49,11 +49,15 @@ class RawServer(_Server):
     with the socket; then closes. Heads are kept in `requests`."""
 
     def __init__(
-        self, answer: bytes | Callable[[socket.socket], None], *, tls: bool = False
+        self,
+        answer: bytes | Callable[[socket.socket], None],
+        *,
+        tls: bool = False,
+        host: str = "127.0.0.1",
     ) -> None:
-        super().__init__(socket.SOCK_STREAM)
+        super().__init__(socket.SOCK_STREAM, host)
         self.socket.listen()
-        self.url = f"{'https' if tls else 'http'}://127.0.0.1:{self.port}/"
+        self.url = f"{'https' if tls else 'http'}://{host}:{self.port}/"
         self.requests: list[bytes] = []
         self._answer = answer
         self.tls: ssl.SSLContext | None = None

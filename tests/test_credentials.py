@@ -13,11 +13,12 @@ from crawls import crawl_here, page_rows, sets
 from fakes import FakeClock
 from servers import CERTIFICATE, RawServer
 from test_net import HTML, OK, failure_of, get
+from yarl import URL
 
 from crawler import config
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.net.credentials import Credentials, withhold
-from crawler.net.proxies import Proxies
+from crawler.net.proxies import NoProxy, Proxies
 from crawler.ports import Failure, FetchError, Response, UserError, Validators
 
 PAGE = OK + b"Content-Length: 23\r\n\r\n" + HTML
@@ -329,6 +330,76 @@ def test_proxies_of_the_environment() -> None:
         for url in ("http://b.example/", f"http://a.example:{server.port}/"):
             assert get(url, A, proxy="environment").body == HTML
     assert len(proxy.requests) == len(server.requests) == 1
+
+
+NAMES = ("a.example", "b.a.example", "xa.example", "127.0.0.1", "127.1.2.3", "::1", "fe80::1")
+
+
+@pytest.mark.parametrize(
+    ("no_proxy", "direct"),
+    [
+        ("", ()),
+        (",", ()),
+        ("*", NAMES),
+        (" * ", NAMES),
+        ("*,x", ()),
+        ("a.example", ("a.example", "b.a.example")),
+        (".a.example", ("a.example", "b.a.example")),
+        ("A.EXAMPLE.", ("a.example", "b.a.example")),
+        ("*.a.example", ()),
+        ("b.a.example", ("b.a.example",)),
+        ("example", ("a.example", "b.a.example", "xa.example")),
+        ("x a.example,127.0.0.1", ("a.example", "b.a.example", "127.0.0.1")),
+        ("127.0.0.1", ("127.0.0.1",)),
+        ("127.0.0.0/8", ("127.0.0.1", "127.1.2.3")),
+        ("127.0.0.9/24", ("127.0.0.1",)),
+        ("127.0.0", ()),
+        ("127.0.0.1/33", ()),
+        ("a.example/8", ()),
+        ("::1", ("::1",)),
+        ("[::1]", ("::1",)),
+        ("0:0:0:0:0:0:0:1", ("::1",)),
+        ("fe80::/10", ("fe80::1",)),
+        ("a.example:80", ("a.example", "b.a.example")),
+        ("a.example:81", ()),
+        ("[::1]:80 127.0.0.1:81", ("::1",)),
+    ],
+)
+def test_no_proxy(no_proxy: str, direct: tuple[str, ...]) -> None:
+    """curl 7.88 agrees with each, but for networks of IPv6, brackets, and ports."""
+    rules = NoProxy(no_proxy)
+    assert tuple(name for name in NAMES if rules.holds(name, 80)) == direct
+    assert rules.holds("A.example.", 80) == ("a.example" in direct)
+
+
+@pytest.mark.parametrize(
+    ("proxy", "port"), [("http://p", 80), ("https://p", 443), ("p", 80), ("p:3128", 3128)]
+)
+def test_ports_of_proxies(proxy: str, port: int) -> None:
+    assert Proxies(proxy).addresses == {("p", port)}
+
+
+def test_the_environment_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("os.environ", {"HTTPS_PROXY": "http://s:1", "all_proxy": "http://all:2"})
+    proxies = Proxies("environment")
+    assert proxies.choose(URL("https://a.example/")) == URL("http://s:1")
+    assert proxies.choose(URL("http://a.example/")) == URL("http://all:2")
+
+
+@pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
+def test_a_page_of_the_proxy_itself_is_no_exception(host: str) -> None:
+    """`no_proxy` makes the way to it direct; its address is trusted only as that of a proxy."""
+    with ProxyServer() as proxy, pytest.MonkeyPatch.context() as patch:
+        url = f"http://{host}:{proxy.port}"
+        patch.setenv("http_proxy", url)
+        patch.setenv("no_proxy", f"{host},a.example")
+        hosts = {"a.example": "127.0.0.1", "localhost": "127.0.0.1"}
+        for target in (url, f"http://a.example:{proxy.port}"):
+            found = failure_of(
+                target + "/", hosts, proxy="environment", allow_private_addresses=False
+            )
+            assert found is Failure.PRIVATE_ADDRESS
+    assert proxy.requests == []
 
 
 @pytest.mark.parametrize(

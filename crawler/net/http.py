@@ -2,27 +2,29 @@
 
 import asyncio
 import errno
-import ssl
 import time
 from collections.abc import Generator, Mapping, Sequence
-from functools import partial
 from socket import socket
 from typing import Final, NamedTuple, Self, TypeVar
 
 import aiohttp
+from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
 from crawler import config
+from crawler.net.addresses import AddressBook, through_proxy
 from crawler.net.codings import Undone, undoing
 from crawler.net.credentials import Credentials, withhold
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
-from crawler.net.wire import AddressBook, Answer, Limits, LostConnectionError, WireProtocol
+from crawler.net.tls import make_context
+from crawler.net.wire import Answer, Connector, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
     Failure,
     Fetcher,
     FetchError,
+    MovedError,
     Resolver,
     Response,
     UserError,
@@ -39,10 +41,19 @@ class _Route(NamedTuple):
     """The way to an authority, and what its requests begin with."""
 
     way: aiohttp.ClientRequest  # as the connector wants to be asked for it
+    name: str  # of the host
     proxied: bool
     target: str  # ahead of the path
     host: str  # the line
     login: str  # the line for the proxy, if it is the one who reads the request
+
+
+class _RefusedAddressError(OSError):
+    """We may not connect to an address. aiohttp passes on what is an OSError, and nothing else."""
+
+    def __init__(self, refusal: FetchError) -> None:
+        super().__init__(str(refusal))
+        self.refusal = refusal
 
 
 class HttpFetcher(Fetcher):
@@ -52,9 +63,13 @@ class HttpFetcher(Fetcher):
     connection is asked once. Raises UserError for settings that can't be used.
     """
 
-    def __init__(self, fetch: config.Fetch, resolver: Resolver) -> None:
+    def __init__(
+        self, fetch: config.Fetch, resolver: Resolver, *, one_address: bool = False
+    ) -> None:
+        """`one_address`: connect only to the address that `locate` names, as clocks are by address;
+        when it fails, `fetch` raises a MovedError, and `locate` names the next one."""
         self._fetch = fetch
-        self._tls = _tls_context(fetch)
+        self._tls = make_context(fetch)
         agent = fetch.user_agent_header
         if not (agent.isascii() and agent.isprintable()):
             raise UserError(f"fetch.user_agent, fetch.contact: {agent!r}: must be printable ASCII")
@@ -68,30 +83,24 @@ class HttpFetcher(Fetcher):
         self._head_end = _head_end(self._headers)
         self._credentials = Credentials(fetch)
         self._proxies = Proxies(fetch.proxy)
-        self._resolver = resolver
-        self._addresses = AddressBook(resolver, self._proxies.addresses)
+        self._addresses = AddressBook(
+            resolver, self._proxies.addresses, self._check_address, one_address=one_address
+        )
         self._routes: dict[str, _Route] = {}
         self._timeout = aiohttp.ClientTimeout(
             total=fetch.timeout_s, connect=min(fetch.connect_timeout_s, fetch.timeout_s)
         )
-        self._connector: aiohttp.TCPConnector
+        self._connector: Connector
         self._loop: asyncio.AbstractEventLoop
 
     async def __aenter__(self) -> Self:
         fetch = self._fetch
         self._loop = asyncio.get_running_loop()
-        self._connector = aiohttp.TCPConnector(
-            resolver=self._addresses,
-            use_dns_cache=False,
-            limit=0,
-            ssl=self._tls,
-            socket_factory=self._socket,
-        )
         limits = Limits(
             fetch.max_header_bytes, fetch.max_headers, fetch.max_bytes, fetch.idle_timeout_s
         )
-        self._connector._factory = partial(  # type: ignore[assignment]  # a subclass will do
-            WireProtocol, self._loop, limits
+        self._connector = Connector(
+            limits, resolver=self._addresses, ssl=self._tls, socket_factory=self._socket
         )
         return self
 
@@ -102,10 +111,7 @@ class HttpFetcher(Fetcher):
         route = self._route(url)
         if route.proxied:
             return authority(url)
-        # Answers come in any order, but the server's name shall be the same every time.
-        address = min(address for address, _ in await self._resolver.resolve(host_of(url)))
-        self._check_address(address)
-        return address
+        return await self._addresses.locate(host_of(url))
 
     async def fetch(self, url: str, validators: Validators | None = None) -> Response:
         started, start = time.time(), time.perf_counter()
@@ -170,6 +176,8 @@ class HttpFetcher(Fetcher):
         target = URL(there + "/", encoded=True)
         if target.scheme not in {"http", "https"}:
             raise FetchError(Failure.BAD_URL, target.scheme)
+        if target.scheme == "https" and not _is_server_name(target.raw_host or ""):
+            raise FetchError(Failure.BAD_URL, "a label of the host is empty or too long for TLS")
         proxy = self._proxies.choose(target) if self._proxies else None
         if proxy and is_private(target) and not self._fetch.allow_private_addresses:
             raise FetchError(Failure.PRIVATE_ADDRESS, str(target.raw_host))
@@ -179,6 +187,7 @@ class HttpFetcher(Fetcher):
             login = f"Proxy-Authorization: {basic}\r\n"
         route = _Route(
             aiohttp.ClientRequest("GET", target, loop=self._loop, proxy=proxy),
+            name=target.raw_host or "",
             proxied=proxy is not None,
             target=there if proxy and target.scheme == "http" else "",
             host=f"Host: {target.host_port_subcomponent}\r\n",
@@ -192,15 +201,14 @@ class HttpFetcher(Fetcher):
     async def _ask(self, route: _Route, request: bytes) -> tuple[Answer, str | None]:
         """The response, and the address of whoever sent it unless that was a proxy."""
         deadline = self._loop.time() + self._fetch.timeout_s
+        through_proxy.set(route.proxied)
         while True:  # each time round there is one kept connection less
-            try:
-                connection = await self._connector.connect(route.way, [], self._timeout)
-            except TimeoutError:
-                raise FetchError(Failure.CONNECT_TIMEOUT) from None
-            except (aiohttp.ClientError, OSError) as error:
-                raise _translated(error) from error
+            connection = await self._connect(route)
             protocol = connection.protocol
             assert isinstance(protocol, WireProtocol)
+            if not (route.proxied or self._addresses.answered(route.name, protocol.peer)):
+                connection.close()  # it was kept, and the host has moved on since
+                continue
             try:
                 answer = await protocol.exchange(request, deadline)
             except LostConnectionError:
@@ -209,11 +217,27 @@ class HttpFetcher(Fetcher):
                 connection.release()  # which drops it unless all has come to a good end
             return answer, None if route.proxied else protocol.peer
 
+    async def _connect(self, route: _Route) -> Connection:
+        try:
+            return await self._connector.connect(route.way, [], self._timeout)
+        except TimeoutError:
+            error: Exception = FetchError(Failure.CONNECT_TIMEOUT)
+        except (aiohttp.ClientError, OSError) as caught:
+            error = _translated(caught)
+            error.__cause__ = caught
+        unanswered = isinstance(error, FetchError) and error.failure in _UNANSWERED
+        if unanswered and not route.proxied and self._addresses.next_address(route.name):
+            raise MovedError(route.name)
+        raise error
+
     def _socket(self, info: aiohttp.AddrInfoType) -> socket:
         family, kind, protocol, _, address = info
         host, port = str(address[0]), int(address[1])
-        if (host, port) not in self._addresses.trusted:
-            self._check_address(host)
+        if not (through_proxy.get() and (host, port) in self._addresses.trusted):
+            try:
+                self._check_address(host)
+            except FetchError as error:
+                raise _RefusedAddressError(error) from error
         return socket(family, kind, protocol)
 
     def _check_address(self, address: str) -> None:
@@ -225,18 +249,9 @@ class HttpFetcher(Fetcher):
             raise FetchError(Failure.NO_CONTACT, address, address=address)
 
 
-def _tls_context(fetch: config.Fetch) -> ssl.SSLContext:
-    context = ssl.create_default_context()
-    context.set_alpn_protocols(["http/1.1"])
-    for file in fetch.ca_files:
-        try:
-            context.load_verify_locations(file)
-        except OSError as error:  # an SSLError is one
-            raise UserError(f"fetch.ca_files: {file}: {error}; a PEM file is needed") from None
-    if not fetch.verify_tls:
-        context.check_hostname = False
-        context.verify_mode = ssl.CERT_NONE
-    return context
+def _is_server_name(host: str) -> bool:
+    """Whether Python's TLS takes a host for the name of a server."""
+    return all(0 < len(label) < 64 for label in host.rstrip(".").split("."))
 
 
 def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = None) -> str:
@@ -275,6 +290,9 @@ _TRUNCATED: Final = {
     Failure.BAD_HTTP: "disconnect",
     Failure.BAD_ENCODING: "disconnect",
 }
+_UNANSWERED: Final = frozenset(
+    (Failure.REFUSED, Failure.CONNECT_TIMEOUT, Failure.UNREACHABLE, Failure.DISCONNECTED)
+)
 _TLS_ERRORS: Final = (aiohttp.ClientConnectorSSLError, aiohttp.ClientConnectorCertificateError)
 
 
@@ -284,6 +302,8 @@ def _translated(error: Exception) -> Exception:
         return FetchError(Failure.TLS, str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
         cause = error.os_error
+        if isinstance(cause, _RefusedAddressError):
+            return cause.refusal
         if cause.errno in (errno.EMFILE, errno.ENFILE):
             return OSError(cause.errno, cause.strerror)  # our trouble, not the server's
         if isinstance(error, aiohttp.ClientProxyConnectionError):

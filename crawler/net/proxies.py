@@ -1,8 +1,8 @@
 """Which proxy a request goes through, if any."""
 
-from ipaddress import ip_address
-from typing import Final
-from urllib.request import getproxies_environment, proxy_bypass
+from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
+from typing import Final, NamedTuple
+from urllib.request import getproxies_environment
 
 from yarl import URL
 
@@ -21,9 +21,10 @@ class Proxies:
 
     def __init__(self, setting: str) -> None:
         self._by_scheme: dict[str, URL] = {}
-        self._no_proxy: dict[str, str] | None = None
+        self._direct = NoProxy("")
         if setting == _ENVIRONMENT:
-            found = self._no_proxy = getproxies_environment()
+            found = getproxies_environment()
+            self._direct = NoProxy(found.get("no", ""))
             for scheme in ("http", "https"):
                 if address := found.get(scheme) or found.get("all"):
                     source = f"the environment's {scheme}_proxy"
@@ -41,10 +42,70 @@ class Proxies:
     def choose(self, target: URL) -> URL | None:
         """The proxy for a target."""
         proxy = self._by_scheme.get(target.scheme)
-        if proxy is None or self._no_proxy is None:
-            return proxy
-        netloc = target.host_port_subcomponent or ""
-        return None if proxy_bypass(netloc, self._no_proxy) else proxy
+        if proxy is None or self._direct.holds(target.raw_host or "", target.port):
+            return None
+        return proxy
+
+
+class _Entry(NamedTuple):
+    """Hosts that `no_proxy` names: those of a network, or a domain."""
+
+    network: IPv4Network | IPv6Network | None
+    domain: str  # it, and all below it
+    port: int | None  # only this one
+
+
+class NoProxy:
+    """The hosts of the variable `no_proxy`, by curl's rules, and with ports as Python has them.
+
+    `*` alone holds all hosts. Else entries stand between commas or blanks. A domain, with or
+    without a dot in front, holds itself and all hosts below it. An address holds itself, and a
+    network like 10.0.0.0/8 its addresses. A port behind an entry limits it to that port, as in
+    `a.example:8080` and `[::1]:8080`. Entries of another form hold no host.
+    """
+
+    def __init__(self, text: str) -> None:
+        self._everything = text.strip() == "*"
+        self._entries = [_entry(word.lower()) for word in text.replace(",", " ").split()]
+
+    def holds(self, host: str, port: int | None) -> bool:
+        """Whether a host is asked without a proxy; without brackets if it is an IPv6 address."""
+        if self._everything:
+            return True
+        host = host.lower().removesuffix(".")
+        try:
+            address = ip_address(host)
+        except ValueError:
+            address = None
+        for entry in self._entries:
+            if entry.port is not None and entry.port != port:
+                continue
+            if entry.network is not None:
+                if address is not None and address in entry.network:
+                    return True
+            elif address is None and (host == entry.domain or host.endswith("." + entry.domain)):
+                return True
+        return False
+
+
+def _entry(word: str) -> _Entry:
+    name, port = word, None
+    if word.startswith("["):  # an IPv6 address in brackets
+        name, _, rest = word[1:].partition("]")
+        digits = rest.removeprefix(":")
+    else:
+        before, _, digits = word.rpartition(":")
+        if ":" in before:  # without brackets there is no port
+            digits = ""
+        elif before:
+            name = before
+    if digits.isdecimal():
+        port = int(digits)
+    try:
+        return _Entry(ip_network(name, strict=False), "", port)
+    except ValueError:
+        # A name that can't be a host's holds none.
+        return _Entry(None, name.removeprefix(".").removesuffix(".") or "/", port)
 
 
 def is_private(target: URL) -> bool:

@@ -1,25 +1,35 @@
-"""Connections of aiohttp's pool with a response reader of our own behind them, and our addresses.
+"""Connections of aiohttp's pool with a response reader of our own behind them.
 
-The only file that knows aiohttp's insides; tests/test_net.py would notice if they changed. What
-we take from aiohttp is its connector: the pool, addresses tried in turn, TLS, tunnels through
-proxies. Requests and responses are ours: a request is a few lines of text, and a response is
-gathered in one place and wakes who waits for it once, as nobody wants half a page.
+The only file that knows aiohttp's insides. `PRIVATE_NAMES` lists them, and tests/test_privates.py
+says which one has changed (docs/decisions/net.md). We take aiohttp's connector: the pool, addresses
+tried in turn, TLS, tunnels through proxies. Requests and responses are ours: a request is a few
+lines of text. A response is gathered in one place and wakes its reader once.
 """
 
 import asyncio
-from collections.abc import Collection
-from socket import AF_INET, AF_INET6, AF_UNSPEC, AddressFamily
+from functools import partial
 from ssl import SSLError
-from typing import Final, NamedTuple
+from typing import Any, Final, NamedTuple
 
-from aiohttp.abc import AbstractResolver, ResolveResult
+import aiohttp
 from aiohttp.client_proto import ResponseHandler
-from aiohttp.resolver import ThreadedResolver
 
 from crawler.net.reader import End, Event, Head, ResponseReader
-from crawler.ports import Failure, FetchError, Resolver
+from crawler.ports import Failure, FetchError
 
-_ADDRESSES_TRIED: Final = 2  # of each family
+# What this file uses of aiohttp and isn't documented, by class.
+PRIVATE_NAMES: Final = {
+    aiohttp.TCPConnector: ("_factory", "_wrap_create_connection"),
+    ResponseHandler: (
+        "_loop",
+        "_pause_transport_reading",
+        "_resume_reading_for_buffer",
+        "_resume_transport_reading",
+        "_should_close",
+        "_tail",
+        "transport",
+    ),
+}
 _FAILURES: Final = {
     End.WHOLE: None,
     End.CUT: Failure.DISCONNECTED,
@@ -181,36 +191,23 @@ class WireProtocol(ResponseHandler):
         return FetchError(failure, str(error or "the server closed"), address=self.peer)
 
 
-class AddressBook(AbstractResolver):
-    """Our resolver as aiohttp asks for it; the system's for our proxies, which may be private."""
+class Connector(aiohttp.TCPConnector):
+    """aiohttp's connector, with our connections, and each address of a host tried once.
 
-    def __init__(self, resolver: Resolver, proxies: Collection[tuple[str, int]]) -> None:
-        """`proxies`: their hosts and ports."""
-        self.trusted: set[tuple[str, int]] = set(proxies)  # and their addresses, as they get known
-        self._resolver = resolver
-        self._proxies = proxies
+    Addresses are tried side by side, each a quarter of a second after the one before (RFC 8305).
+    aiohttp would try those that have failed again and again, one less each time.
+    """
 
-    async def resolve(
-        self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC
-    ) -> list[ResolveResult]:
-        if (host, port) in self._proxies:
-            found = await ThreadedResolver().resolve(host, port)
-            self.trusted.update((each["host"], port) for each in found)
-            return found
-        by_family: dict[AddressFamily, list[ResolveResult]] = {AF_INET6: [], AF_INET: []}
-        for address, own_port in await self._resolver.resolve(host):
-            its_family = AF_INET6 if ":" in address else AF_INET
-            by_family[its_family].append(
-                ResolveResult(
-                    hostname=host,
-                    host=address,
-                    port=own_port or port,
-                    family=its_family,
-                    proto=0,
-                    flags=0,
-                )
-            )
-        return [each for group in by_family.values() for each in group[:_ADDRESSES_TRIED]]
+    def __init__(self, limits: Limits, **settings: Any) -> None:
+        super().__init__(use_dns_cache=False, limit=0, **settings)
+        loop = asyncio.get_running_loop()
+        self._factory = partial(WireProtocol, loop, limits)  # type: ignore[assignment]  # a subclass will do
 
-    async def close(self) -> None:
-        """Whoever made the resolver closes it."""
+    async def _wrap_create_connection(
+        self, *args: Any, addr_infos: list[Any], **settings: Any
+    ) -> tuple[asyncio.Transport, ResponseHandler]:
+        try:
+            return await super()._wrap_create_connection(*args, addr_infos=addr_infos, **settings)
+        except (aiohttp.ClientConnectorError, TimeoutError):
+            addr_infos.clear()  # all were tried; the caller goes on with those that are left
+            raise
