@@ -186,7 +186,7 @@ def with_hosts(graph: Path, work: Path) -> Path:
         url.normalise(f"http://s{site}.example{_directory(text)}{number}")
         for site, number, text in zip(sites, ids, texts, strict=True)
     ]
-    columns = {"id": pages["id"], "url": urls, "site": [url.authority(text) for text in urls]}
+    columns = {"id": pages["id"], "url": urls, "site": [url.site(text) for text in urls]}
     if "bytes" in pages.column_names:
         columns["bytes"] = pages["bytes"]
     pq.write_table(pa.table(columns), folder / "pages.parquet")

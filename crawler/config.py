@@ -107,7 +107,9 @@ class Session(Table):
 
 class Scope(Table):
     hosts: tuple[str, ...] = Field(
-        (), description="exact host names; no hosts, domains or suffixes: the seeds' sites"
+        (),
+        description="exact host names; no hosts, domains or suffixes: the seeds' sites, by http"
+        " and by https",
     )
     domains: tuple[str, ...] = Field((), description='host names with all below; "*" for any host')
     suffixes: tuple[str, ...] = Field((), description='ends of host names, like "ac.uk"')
@@ -157,7 +159,7 @@ class Assignment(Table):
     )
     site: Literal["authority", "domain"] = Field(
         "authority",
-        description="what a site is, for politeness and assignment: scheme://host:port,"
+        description="what a site is, for politeness and assignment: the host with its port,"
         " or the registrable domain by the Public Suffix List",
     )
     suffixes: dict[str, Annotated[int, Field(ge=0)]] = Field(

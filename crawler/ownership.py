@@ -82,7 +82,7 @@ class Hierarchical:
         return part
 
     def _look_up(self, key: int, site: str) -> int:
-        suffix = url.host(site) if "//" in site else site
+        suffix = url.host_of_site(site)
         while suffix:
             if suffix in self._suffixes:
                 return self._suffixes[suffix]

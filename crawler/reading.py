@@ -32,10 +32,16 @@ _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
 _SITEMAP_HEAD = 4096  # bytes in which one of these stands
 
 
-def make_scope(settings: config.Config, seeds: Iterable[str], year: int) -> Scope:
-    """The scope with the rules on traps that a URL shows by itself. `year`: the present one."""
+def make_scope(
+    settings: config.Config, seeds: Iterable[str], year: int, *, by_scheme: bool = False
+) -> Scope:
+    """The scope with the rules on traps that a URL shows by itself. `year`: the present one.
+
+    `by_scheme`: see Scope.
+    """
     shapes = Shapes(settings.traps, year)
-    return Scope(settings.scope, Sites(settings.assignment.site), seeds, shapes.rule)
+    sites = Sites(settings.assignment.site)
+    return Scope(settings.scope, sites, seeds, shapes.rule, by_scheme=by_scheme)
 
 
 def unfollowed(settings: config.Config, *, judges_again: bool) -> int:

@@ -109,7 +109,9 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     runs = _read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
         runs = []  # one was killed, and what it counted is lost
-    site_part = _read_site_part(directory) if runs else None
+    # Hashes of sites that were named in two ways can't be counted together.
+    named_alike = len({run.site_names for run in info.runs}) == 1
+    site_part = _read_site_part(directory) if runs and named_alike else None
     counted = [one for run in runs for one in run["ranks"]]
     for run in runs[:-1]:
         for one in run["ranks"]:

@@ -27,22 +27,25 @@ class Verdict(NamedTuple):
 
 
 class Sites:
-    """Maps URLs to sites: the authority, or the registrable domain by the Public Suffix List."""
+    """Maps URLs to sites: the host with its port (`url.site`), whatever the scheme, or the
+    registrable domain by the Public Suffix List."""
 
     def __init__(self, kind: str) -> None:
-        self._domain = kind == "domain"
-        self._suffixes = PublicSuffixList() if self._domain else None
-        self._registrable = lru_cache(_CACHED_AUTHORITIES)(self._registrable_uncached)
+        self.are_domains = kind == "domain"
+        self._suffixes = PublicSuffixList() if self.are_domains else None
+        make = self._registrable if self.are_domains else url.site
+        self._known = lru_cache(_CACHED_AUTHORITIES)(make)
 
     def of(self, address: str) -> str:
         """The site of a normalised URL."""
         return self.of_authority(url.authority(address))
 
     def of_authority(self, authority: str) -> str:
-        return self._registrable(authority) if self._domain else authority
+        """The site of an authority, `scheme://host[:port]`."""
+        return self._known(authority)
 
-    def _registrable_uncached(self, authority: str) -> str:
-        host = url.host(authority)
+    def _registrable(self, authority: str) -> str:
+        host = url.host_of_site(url.site(authority))
         assert self._suffixes is not None
         if host.replace(".", "").isdigit() or ":" in host:
             return host  # an address has no domain
@@ -58,9 +61,13 @@ class Scope:
         sites: Sites,
         seeds: Iterable[str],
         trap: Callable[[str], str | None] = lambda _: None,
+        *,
+        by_scheme: bool = False,
     ) -> None:
         """`seeds` are normalised URLs; their sites are the scope if no rule names hosts. `trap`
         gives the rule by which a URL has the shape of a trap, if any (traps.Shapes.rule).
+        `by_scheme`: as in earlier versions, where `http://` and `https://` of a seed's host were
+        two sites, and one of them could be out of scope.
 
         Raises UserError for a host, domain or suffix that no host name can match.
         """
@@ -72,8 +79,12 @@ class Scope:
         self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
         self._suffixes = tuple("." + _host_name(name, "suffixes") for name in rules.suffixes)
         self._seed_sites: frozenset[str] = frozenset()
+        self._seed_authorities: frozenset[str] = frozenset()  # empty: any of a seed's site
         if not (self._hosts or self._domains or self._suffixes or self._any_host):
+            seeds = list(seeds)
             self._seed_sites = frozenset(map(sites.of, seeds))
+            if by_scheme and not sites.are_domains:
+                self._seed_authorities = frozenset(map(url.authority, seeds))
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
         self._authority_verdict = lru_cache(_CACHED_AUTHORITIES)(self._judge_authority)
@@ -132,7 +143,8 @@ class Scope:
             if host.endswith(suffix):
                 return Verdict(True, f"scope.suffixes: {suffix[1:]}")
         site = self.sites.of_authority(authority)
-        if site in self._seed_sites:
+        known = not self._seed_authorities or authority in self._seed_authorities
+        if site in self._seed_sites and known:
             return Verdict(True, f"site of a seed: {site}")
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")

@@ -16,7 +16,7 @@ from typing import Final
 from rensa import RMinHash
 from xxhash import xxh3_64_intdigest
 
-from crawler import config
+from crawler import config, url
 from crawler.ports import Fetched, Found, PageRow
 
 # What the URL of a calendar has; and a year with its month, or as a parameter.
@@ -318,9 +318,8 @@ class Branches:
 def _branch(address: str) -> tuple[str, str]:
     """The site of a URL, and what its branch has in common."""
     path, _, query = address.partition("?")
-    scheme, _, authority, *folders = path.split("/", 5)
-    folder = "/".join(folders[:-1][:2])
-    site = f"{scheme}//{authority}"
+    site = url.site(path)
+    folder = "/".join(path.split("/", 5)[3:-1][:2])
     return site, f"{site}/{_DIGITS.sub('0', folder)}?{_VALUES.sub('', query)}"
 
 

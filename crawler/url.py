@@ -1,4 +1,4 @@
-"""URLs: normalisation, folding, key, authority, host. The lowest floor; imports nothing of ours.
+"""URLs: normalisation, folding, key, authority, site. The lowest floor; imports nothing of ours.
 
 Parsing, joining and serialising follow the WHATWG URL standard (ada). On top of it come our own
 rules, none of which makes one URL of two pages (docs/normalisation.md has them all, with reasons):
@@ -18,6 +18,7 @@ import ada_url
 from xxhash import xxh3_64_intdigest
 
 _ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+_SCHEMES: Final = ("http://", "https://")
 _UNTIDY = re.compile(r"@|\?$|%(?:[a-f][0-9a-fA-F]|[0-9A-F][a-f])")
 
 
@@ -37,7 +38,7 @@ def normalise(reference: str, base: str | None = None) -> str:
             url = ada_url.join_url(base, reference)
     except ValueError:
         raise BadUrlError(reference) from None
-    if not url.startswith(("http://", "https://")):
+    if not url.startswith(_SCHEMES):
         raise BadUrlError(reference)
     return _tidy(url.partition("#")[0]) if _UNTIDY.search(url) or "#" in url else url
 
@@ -68,6 +69,53 @@ def host(authority_or_url: str) -> str:
     if netloc.startswith("["):
         return netloc[1 : netloc.index("]")]
     return netloc.partition(":")[0]
+
+
+def site(authority_or_url: str) -> str:
+    """The host, with its port unless that is 80 or 443; of a normalised URL or an authority.
+
+    So `http://` and `https://` of a host are one site: one clock, one owner, one queue. The ports
+    80 and 443 count as the scheme's own with either scheme, because `http://h:443/` and
+    `https://h/` ask the same server. A dot at the end of a host name isn't part of the label:
+    both names resolve to the same server. An IPv6 address keeps its brackets. Raises ValueError for
+    what is neither.
+    """
+    place = authority_or_url.partition("://")[2].partition("/")[0]
+    if not place:
+        raise ValueError(f"{authority_or_url!r}: has no host")
+    if place.endswith((":80", ":443")):
+        place = place[: place.rindex(":")]
+    if place.endswith(".") or ".:" in place:
+        name, colon, port = place.partition(":")
+        place = (name.rstrip(".") or name) + colon + port
+    return place
+
+
+def renamed_site(label: str) -> str:
+    """The name that a site has today; earlier versions named the scheme, too: `http://host`."""
+    if not label.startswith(_SCHEMES):
+        return label
+    try:
+        return site(label)
+    except ValueError:  # a name from elsewhere that only looks like a site
+        return label
+
+
+def old_site_names(label: str) -> tuple[str, ...]:
+    """What earlier versions may have called a site, the likeliest name first.
+
+    Where `http://` and `https://` of a host were two sites, the site takes after `https://`: a host
+    that has both mostly sends its visitors there.
+    """
+    return f"https://{label}", f"http://{label}", f"http://{label}:443", f"https://{label}:80"
+
+
+def host_of_site(label: str) -> str:
+    """The host name or address (IPv6 without brackets) of a site."""
+    if label.startswith("["):
+        return label[1:].partition("]")[0]
+    name, colon, port = label.rpartition(":")
+    return name if colon and ":" not in name and port.isdecimal() else label
 
 
 # --- Folding: rules that may make one URL of two pages, so all of them are off by default -------

@@ -113,5 +113,5 @@ def _top_level(site: str) -> str:
 
 
 def host_of(site: str) -> str:
-    """The host of a site, which may be an authority or, of graphs from elsewhere, a bare name."""
-    return url.host(site) if "//" in site else site.partition("/")[0]
+    """The host of a site, which in graphs from elsewhere may be any name."""
+    return url.host_of_site(url.renamed_site(site).partition("/")[0])

@@ -53,13 +53,15 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
 
     A page fetched more than once takes its size from the last time, and its links from the last
     session that has it. Links out of scope are left out, redirects are links. A target that was
-    never fetched is a page of 0 bytes; its site is that of the fetched pages at its authority, or
-    else what session.toml says a site is: the authority, or the registrable domain. Pages are
+    never fetched is a page of 0 bytes; its site is what session.toml says a site is: the host with
+    its port, or the registrable domain; or, if no file says so, that of the fetched pages at its
+    authority. Sites of earlier versions get the names that they have today. Pages are
     ordered by key and sites by name, so that the order of rows, which differs from crawl to crawl,
     doesn't matter.
     """
-    sites = _Sites(domains=_sites_are_domains(folders))
-    fetched = _fetched(folders, sites)
+    kind = _kind_of_site(folders)
+    sites = _Sites(domains=kind == "domain")
+    fetched = _fetched(folders, sites, learns=kind != "authority")
     if fetched is None:
         return from_arrays([], [], site=[], sites=[])
     key, session, size, length, site = fetched
@@ -102,13 +104,16 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     )
 
 
-def _fetched(folders: Sequence[Path], sites: "_Sites") -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
+def _fetched(
+    folders: Sequence[Path], sites: "_Sites", *, learns: bool
+) -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
     """The fetched pages in the order of their keys: key, number of the session that fetched them
-    last, bytes, length of the URL, site."""
+    last, bytes, length of the URL, site. `learns`: `sites` learns from the pages."""
     rows: list[tuple[Any, ...]] = []
     for number, folder in enumerate(folders):
         for batch in batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
-            sites.learn(batch["url"], batch["site"])
+            if learns:
+                sites.learn(batch["url"], batch["site"])
             rows.append(
                 (
                     batch["key"].to_numpy(),
@@ -130,8 +135,8 @@ def _fetched(folders: Sequence[Path], sites: "_Sites") -> tuple[Keys, Ids, Ints,
     return key, session, size, length, site
 
 
-def _sites_are_domains(folders: Sequence[Path]) -> bool:
-    """Whether a site is a registrable domain in these sessions; an authority if nothing is said."""
+def _kind_of_site(folders: Sequence[Path]) -> str | None:
+    """What these sessions call a site, by their `assignment.site`; None if no file says so."""
     said: dict[str, Path] = {}
     for folder in folders:
         path = folder.parent / "session.toml"
@@ -144,7 +149,7 @@ def _sites_are_domains(folders: Sequence[Path]) -> bool:
     if len(said) > 1:
         paths = " and ".join(map(str, said.values()))
         raise UserError(f"{paths}: assignment.site differs; must be the same in all sessions")
-    return "domain" in said
+    return next(iter(said), None)
 
 
 class _SessionTexts:
@@ -182,7 +187,8 @@ def addresses(session: Path) -> dict[str, str]:
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: addresses are needed, of a session: {error}") from None
     rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
-    return {site: address for site, address in rows if address is not None}
+    # Of an earlier version's two sites of a host, https:// comes last and counts.
+    return {url.renamed_site(site): address for site, address in rows if address is not None}
 
 
 def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
@@ -260,7 +266,7 @@ class _Sites:
         self._suffixes = PublicSuffixList() if domains else None
 
     def _number(self, name: str) -> int:
-        return self._numbers.setdefault(name, len(self._numbers))
+        return self._numbers.setdefault(url.renamed_site(name), len(self._numbers))
 
     def numbers(self, names: pa.Array) -> Ids:
         encoded = names.dictionary_encode()
@@ -269,11 +275,9 @@ class _Sites:
         return numbers
 
     def learn(self, texts: pa.Array, names: pa.Array) -> None:
-        if pc.all(pc.match_substring(names, "://")).as_py():
-            return  # the sites are authorities themselves
         pairs = pa.table({"authority": _authorities(texts), "site": names})
         for pair in pairs.group_by(["authority", "site"]).aggregate([]).to_pylist():
-            self._site_at[pair["authority"]] = pair["site"]
+            self._site_at[pair["authority"]] = url.renamed_site(pair["site"])
 
     def of(self, texts: pa.Array) -> Ids:
         """The numbers of the sites of normalised URLs."""
@@ -287,8 +291,8 @@ class _Sites:
         if authority in self._site_at:
             return self._site_at[authority]
         if self._suffixes is None:
-            return authority
-        host = url.host(authority)
+            return url.site(authority)
+        host = url.host_of_site(url.site(authority))
         if host.replace(".", "").isdigit() or ":" in host:
             return host  # an address has no domain
         return self._suffixes.privatesuffix(host) or host

@@ -224,7 +224,7 @@ def _with_urls(urls: Sequence[str], sizes: Sequence[int] | None = None) -> pa.Ta
     columns: dict[str, Any] = {
         "id": np.arange(len(urls)),
         "url": pa.array(urls, pa.string()),
-        "site": pa.array(map(url.authority, urls), pa.string()),
+        "site": pa.array(map(url.site, urls), pa.string()),
     }
     if sizes is not None:
         columns["bytes"] = pa.array(sizes, pa.int64())
@@ -318,10 +318,12 @@ def _parquet(pages: Path, links: Path, site_column: str) -> Imported:
         raise UserError(f"{pages}: there is no page in it")
     table = pa.Table.from_batches(batches)
     if site_column in table.column_names:
-        site = table[site_column].cast(pa.string())
+        names = table[site_column].cast(pa.string()).combine_chunks().dictionary_encode()
+        renamed = pa.array(map(url.renamed_site, names.dictionary.to_pylist()), pa.string())
+        site = renamed.take(names.indices)
     elif site_column == "site" and "url" in table.column_names:
         try:
-            site = pa.array(map(url.authority, table["url"].to_pylist()), pa.string())
+            site = pa.array(map(url.site, table["url"].to_pylist()), pa.string())
         except ValueError:
             needed = "normalised http or https URLs, or a column of sites"
             raise UserError(f"{pages}: url: needed: {needed}") from None

@@ -4,7 +4,7 @@ One read-only file that all ranks of a node map into memory and therefore share.
 mapped: marisa-trie takes a trie out of any buffer (`Trie.map`), so the trie of the site names needs
 no file of its own. Layout, little-endian, each section at a multiple of 8 bytes:
 
-    head      8s magic, u32 format version, u32 length of the header,
+    head      8s magic, u32 format version (2), u32 length of the header,
               u64 length of the file, u64 XXH3-64 of every other byte of the file
     header    JSON: parts, model, sessions, metadata, and `sections`: name -> [offset, length]
     sections  sites       a marisa trie of the site names, UTF-8
@@ -17,6 +17,9 @@ no file of its own. Layout, little-endian, each section at a multiple of 8 bytes
               replicated  URLs that every rank knows, one a line
 
 Parts are u16, or u32 where there are more than 65,536. Equal input gives equal bytes.
+
+Files of format 1 can be read, too. There `http://` and `https://` of a host are two sites; now they
+are one. It is in the part of the name that `url.old_site_names` gives first.
 
 Measured (Python 3.11, one core, 75 k sites and 1 M URLs, a file of 10.5 MB, 0.4 MB of it the trie):
 opening 1 ms, 10.3 MB resident, none of it private; `site_part` 1.1 us, `url_part` 1.2 us.
@@ -37,7 +40,10 @@ import numpy.typing as npt
 from marisa_trie import Trie
 from xxhash import xxh3_64
 
-FORMAT: Final = 1
+from crawler.url import old_site_names
+
+FORMAT: Final = 2
+_SITES_BY_SCHEME: Final = 1  # the format whose site names begin with http:// or https://
 
 _MAGIC: Final = b"ABCPV\r\n\x1a"  # the line end shows a file that went through a text filter
 _HEAD: Final = struct.Struct("<8sIIQ")
@@ -212,7 +218,9 @@ def _checked(numbers: Parts | Sequence[int], parts: int) -> npt.NDArray[np.int64
 class PartVector:
     """A part vector mapped into memory. Get one by `PartVector.open`."""
 
-    def __init__(self, view: memoryview, header: dict[str, Any], start: int) -> None:
+    def __init__(
+        self, view: memoryview, header: dict[str, Any], start: int, version: int = FORMAT
+    ) -> None:
         """`view` is a whole, verified file; its sections begin at `start`."""
         self.parts: int = header["parts"]
         self.model: str = header["model"]
@@ -235,6 +243,7 @@ class PartVector:
 
         self._view = view  # a trie doesn't hold its buffer: without the mapping it would crash
         self._trie = trie("sites")
+        self._by_scheme = version == _SITES_BY_SCHEME
         self.sites = len(self._trie)
         self._directories = trie("directories")
         self._replicated = section("replicated")
@@ -260,7 +269,7 @@ class PartVector:
         magic, version, header_length, length = _HEAD.unpack_from(view)
         if magic != _MAGIC:
             raise PartVectorError(_refusal(path, "not a part vector"))
-        if version != FORMAT:
+        if version not in (FORMAT, _SITES_BY_SCHEME):
             raise PartVectorError(_refusal(path, f"format {version}"))
         if length != size:
             raise PartVectorError(_refusal(path, f"damaged, {size} of {length} bytes"))
@@ -269,11 +278,14 @@ class PartVector:
         if checksum.intdigest() != _CHECKSUM.unpack_from(view, _HEAD.size)[0]:
             raise PartVectorError(_refusal(path, "damaged, its checksum is wrong"))
         start = _START + header_length
-        return cls(view, json.loads(bytes(view[_START:start])), start)
+        return cls(view, json.loads(bytes(view[_START:start])), start, version)
 
     def site_part(self, site: str) -> int | None:
         """The part of a site, or None if the vector lacks it."""
         number = self._trie.get(site)
+        if number is None and self._by_scheme:
+            numbers = map(self._trie.get, old_site_names(site))
+            number = next((one for one in numbers if one is not None), None)
         return None if number is None else self._site_parts[number]
 
     def url_part(self, key: int) -> int | None:

@@ -207,13 +207,13 @@ def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
         chosen = words.take(pa.array(number * 2654435761 % len(words)))
         return pc.binary_join_element_wise(chosen, pc.cast(pa.array(number), pa.string()), "")
 
-    names = pc.binary_join_element_wise("http://www.", named(np.arange(sites)), ".example", "")
+    names = pc.binary_join_element_wise("www.", named(np.arange(sites)), ".example", "")
     site_column = pa.DictionaryArray.from_arrays(pa.array(site, pa.int32()), names)
     path = pc.binary_join_element_wise(
         "", named(folder), named(np.arange(pages) - first[site]), "/"
     )
     url = pc.binary_join_element_wise(
-        site_column.cast(pa.string()), pc.if_else(pa.array(home), "/", path), ""
+        "http://", site_column.cast(pa.string()), pc.if_else(pa.array(home), "/", path), ""
     )
     return pa.table(
         {

@@ -39,11 +39,11 @@ def response(
 
 
 def found(url: str, hops: int = 0) -> Found:
-    return Found(urls.key(url), url, urls.authority(url), hops)
+    return Found(urls.key(url), url, urls.site(url), hops)
 
 
 def link(url: str, flags: int = 0) -> Link:
-    return Link(urls.key(url), url, urls.authority(url), flags)
+    return Link(urls.key(url), url, urls.site(url), flags)
 
 
 def fetched(answer: Response, links: Sequence[Link] = (), *, hops: int = 0) -> Fetched:

@@ -105,11 +105,11 @@ def test_explain_names_the_rule_the_line_and_the_rank(said: Any, tmp_path: Path)
 
     allowed = json.loads(said(*words, "HTTP://A.example:80/private/open/./x#y"))
     assert allowed["normalised"] == "http://a.example/private/open/x"
-    assert allowed["scope"] == {"allowed": True, "rule": "site of a seed: http://a.example"}
+    assert allowed["scope"] == {"allowed": True, "rule": "site of a seed: a.example"}
     assert allowed["robots"] == {"allowed": True, "line": "Allow: /private/open"}
-    assert allowed["site"] == "http://a.example"
+    assert allowed["site"] == "a.example"
     assert allowed["key"] == f"{url.key('http://a.example/private/open/x'):016x}"
-    part = partvector.jump_hash(xxh3_64_intdigest(b"http://a.example"), 4)
+    part = partvector.jump_hash(xxh3_64_intdigest(b"a.example"), 4)
     assert allowed["part"] == allowed["rank"] == part
 
     denied = json.loads(said(*words, "http://a.example/private/x"))
@@ -123,7 +123,7 @@ def test_explain_names_the_rule_the_line_and_the_rank(said: Any, tmp_path: Path)
 
 def test_explain_of_a_site_that_the_part_vector_lacks(said: Any, tmp_path: Path) -> None:
     vector = tmp_path / "v"
-    partvector.write(vector, parts=2, sites={"http://a.example": 1}, model="site-graph")
+    partvector.write(vector, parts=2, sites={"a.example": 1}, model="site-graph")
     sets = ["--set", "assignment.scheme=part-vector", "--set", f"assignment.part_vector={vector}"]
     words = ["explain", "--offline", "--ranks", "2", "--json", *sets]
     known = json.loads(said(*words, "http://a.example/x"))

@@ -17,13 +17,14 @@ from crawler.reading import MAX_REDIRECTS, redirect_failure
 from crawler.workbench import Visit
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
-THREE = Listed(3, {A: 0, B: 1, C: 2})
+SITE_A, SITE_B, SITE_C = map(url.site, (A, B, C))
+THREE = Listed(3, {SITE_A: 0, SITE_B: 1, SITE_C: 2})
 
 
 def site_of_registrar(cluster: Cluster, rank: int) -> str:
-    """An unlisted site that the rank decides about."""
+    """The authority of an unlisted site that the rank decides about."""
     names = (f"http://unlisted-{number}.example" for number in range(1000))
-    return next(name for name in names if cluster.cores[0].ownership.registrar(name) == rank)
+    return next(name for name in names if cluster.cores[0].ownership.registrar(url.site(name)) == rank)
 
 
 # --- seeds and links --------------------------------------------------------------------------
@@ -36,7 +37,7 @@ def test_a_seed_starts_at_its_owner_only_and_is_sent_by_nobody() -> None:
     assert cluster.batches() == []
     assert cluster.cores[0].traffic.inter_part_links == 0
     assert cluster.acquire(0) == f"{A}/"
-    assert cluster.visits[0][0].found == Found(url.key(f"{A}/"), f"{A}/", A, hops=0, chain=())
+    assert cluster.visits[0][0].found == Found(url.key(f"{A}/"), f"{A}/", SITE_A, hops=0, chain=())
 
 
 def test_a_seed_out_of_scope_starts_nowhere() -> None:
@@ -58,7 +59,7 @@ def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
     cluster.fetch(0, f"{A}/x", link(f"{B}/x"), link(f"{A}/"))
     assert (traffic.inter_part_links, traffic.inter_part_urls) == (4, 3)  # sent before
     assert traffic.messages_page_part == 3
-    assert traffic.site_part == {(A, 1), (A, 2)}
+    assert traffic.site_part == {(SITE_A, 1), (SITE_A, 2)}
     sent = [(receiver, batch.urls) for _, receiver, batch in cluster.batches()]
     assert sent == [(1, [f"{B}/x", f"{B}/y"]), (2, [f"{C}/"])]
     cluster.settle()
@@ -201,9 +202,9 @@ def test_the_urls_of_an_unlisted_site_are_held_until_its_registrar_answers() -> 
     core = cluster.cores[0]
     assert core.bench.waiting == 0
     assert not core.complete
-    assert cluster.batches() == [(0, 2, Batch(claims=[site], load=1))]
+    assert cluster.batches() == [(0, 2, Batch(claims=[url.site(site)], load=1))]
     cluster.deliver(cluster.flights[-1])
-    assert cluster.batches() == [(2, 0, Batch(grants={site: 0}))]
+    assert cluster.batches() == [(2, 0, Batch(grants={url.site(site): 0}))]
     cluster.settle()
     assert core.bench.waiting == 2
     assert core.traffic.inter_part_links == 0
@@ -229,7 +230,7 @@ def test_the_second_to_claim_sends_its_urls_to_the_first() -> None:
     assert [core.bench.waiting for core in cluster.cores] == [3, 0, 0]
     traffic = cluster.cores[1].traffic
     assert (traffic.inter_part_urls, traffic.messages_page_part) == (2, 1)  # counted for the page
-    assert traffic.site_part == {(B, 0)}
+    assert traffic.site_part == {(SITE_B, 0)}
 
 
 def test_a_url_may_come_before_the_grant() -> None:
@@ -278,7 +279,7 @@ def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
 def test_a_registrar_over_its_share_does_not_load_one_rank_with_all_it_gives_away() -> None:
     """Rank 0 decides about hundreds of sites; their URLs reach the others only later."""
     ranks = 4
-    cluster = Cluster(Listed(ranks, {A: 0}), ranks)
+    cluster = Cluster(Listed(ranks, {SITE_A: 0}), ranks)
     names = (f"http://unlisted-{number}.example" for number in range(10_000))
     own = [n for n in names if cluster.cores[0].ownership.registrar(n) == 0][:600]
     cluster.start(*(f"{site}/" for site in own))
@@ -318,7 +319,7 @@ def test_quota_is_asked_for_granted_returned_and_granted_again() -> None:
 
 def test_rank_0_does_not_keep_quota_that_it_asked_for_and_no_longer_needs() -> None:
     """Both its pages fail while rank 1 waits for the only page of quota."""
-    cluster = Cluster(Listed(2, {A: 0, B: 1}), 2, settings("session.max_pages=1"))
+    cluster = Cluster(Listed(2, {SITE_A: 0, SITE_B: 1}), 2, settings("session.max_pages=1"))
     cluster.start(f"{A}/1", f"{A}/2", f"{B}/")
     assert cluster.acquire(0) == f"{A}/1"
     assert cluster.acquire(0) is None  # rank 0 waits in its own queue
@@ -431,7 +432,7 @@ class World:
         self.failing = {u for u in self.urls if dice.random() < failing}
         moved = dice.sample(self.urls, min(count, MAX_REDIRECTS)) if redirects else []
         self.moved = {u: dice.choice(self.urls) for u in moved if u not in self.failing}
-        self.listed = {f"http://{n}.example": n for n in range(sites) if dice.random() < 0.5}
+        self.listed = {f"{n}.example": n for n in range(sites) if dice.random() < 0.5}
 
     def out(self, address: str) -> Sequence[str]:
         if address in self.failing:
@@ -676,7 +677,7 @@ def test_links_too_far_from_a_seed_are_not_followed() -> None:
 
 def test_replicated_urls_are_sent_to_nobody_and_count_for_nothing() -> None:
     popular = [link("http://b.example/"), link("http://c.example/", OUT_OF_SCOPE)]
-    sites = {"http://a.example": 0, "http://b.example": 1, "http://c.example": 1}
+    sites = {SITE_A: 0, SITE_B: 1, SITE_C: 1}
     cluster = Cluster(Listed(2, sites), 2, settings())
     for core in cluster.cores:
         core.start([link("http://a.example/")], cluster.now, popular)

@@ -53,7 +53,7 @@ def test_compression_is_used_where_it_pays() -> None:
 
 
 def found(number: int, length: int = 20) -> Found:
-    site = "http://a.example"
+    site = "a.example"
     return Found(number, f"{site}/{number}/".ljust(length, "x"), site, 0)
 
 
@@ -108,9 +108,9 @@ def test_a_batch_leaves_when_it_is_long() -> None:
 def test_a_batch_leaves_when_it_is_old() -> None:
     outboxes = boxes(delay_s=5)
     assert outboxes.next_time() is None
-    outboxes.open(3, 2).claims.append("http://b.example")
+    outboxes.open(3, 2).claims.append("b.example")
     outboxes.add(1, found(1), 3)
-    outboxes.open(3, 6).claims.append("http://c.example")
+    outboxes.open(3, 6).claims.append("c.example")
     assert outboxes.next_time() == 7
     assert due(outboxes, 6.75) == []
     assert due(outboxes, 7) == [3]
@@ -144,7 +144,7 @@ def test_what_a_rank_may_stand_still_for_leaves_at_once(what: str, value: object
 def test_everything_leaves_when_asked_to() -> None:
     outboxes = boxes()
     outboxes.add(2, found(1), 0)
-    outboxes.open(0, 0).grants["http://b.example"] = 1
+    outboxes.open(0, 0).grants["b.example"] = 1
     assert sorted(due(outboxes, 0, everything=True)) == [0, 2]
     assert len(outboxes) == 0
     assert outboxes.next_time() is None

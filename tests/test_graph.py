@@ -101,7 +101,7 @@ def test_session_tables(tmp_path: Path) -> None:
     """A links to B twice and to itself; B redirects to C, never fetched; D is out of scope."""
     folder = session(
         tmp_path,
-        [(A, "http://a.example", 100, 1.0), (B, "http://a.example", 20, 2.0)],
+        [(A, "a.example", 100, 1.0), (B, "a.example", 20, 2.0)],
         [
             (A, B, 0),
             (A, B, 1),
@@ -112,7 +112,7 @@ def test_session_tables(tmp_path: Path) -> None:
     )
     web = graph.read([folder])
     a, b, c = by_url(web, A, B, C)
-    assert (web.pages, web.sites) == (3, ("http://a.example", "http://c.example:81"))
+    assert (web.pages, web.sites) == (3, ("a.example", "c.example:81"))
     assert links_of(web) == {(a, b), (b, c)}
     assert web.bytes[[a, b, c]].tolist() == [100, 20, 0]
     assert web.site[[a, b, c]].tolist() == [0, 0, 1]
@@ -123,9 +123,9 @@ def test_a_page_fetched_twice_has_its_last_size_and_all_its_links(tmp_path: Path
     folder = session(
         tmp_path,
         [
-            (A, "http://a.example", 7, 9.0),
-            (A, "http://a.example", 100, 1.0),
-            (B, "http://a.example", 1, 2.0),
+            (A, "a.example", 7, 9.0),
+            (A, "a.example", 100, 1.0),
+            (B, "a.example", 1, 2.0),
         ],
         [(A, B, 0), (A, C, 0)],
     )
@@ -137,9 +137,9 @@ def test_a_page_fetched_twice_has_its_last_size_and_all_its_links(tmp_path: Path
 
 def test_of_several_sessions_the_later_ones_win(tmp_path: Path) -> None:
     """The second session has A again, with another link, at an earlier time of day or not."""
-    pages = [(A, "http://a.example", 100, 50.0), (B, "http://a.example", 10, 51.0)]
+    pages = [(A, "a.example", 100, 50.0), (B, "a.example", 10, 51.0)]
     first = session(tmp_path / "1", pages, [(A, B, 0), (B, A, 0)])
-    second = session(tmp_path / "2", [(A, "http://a.example", 5, 2.0)], [(A, C, 0)])
+    second = session(tmp_path / "2", [(A, "a.example", 5, 2.0)], [(A, C, 0)])
     web = graph.read([first, second])
     a, b, c = by_url(web, A, B, C)
     assert web.bytes[[a, b, c]].tolist() == [5, 10, 0]
@@ -147,7 +147,7 @@ def test_of_several_sessions_the_later_ones_win(tmp_path: Path) -> None:
 
 
 def test_order_of_rows_doesnt_matter(tmp_path: Path) -> None:
-    pages = [(f"http://{host}.example/", f"http://{host}.example", 1, 1.0) for host in "zyx"]
+    pages = [(f"http://{host}.example/", f"{host}.example", 1, 1.0) for host in "zyx"]
     links = [(pages[0][0], f"http://{host}.example/", 0) for host in "tusyx"]
     one = graph.read([session(tmp_path / "1", pages, links)])
     other = graph.read([session(tmp_path / "2", pages[::-1], links[::-1])])
@@ -169,7 +169,7 @@ def test_sites_that_are_domains(tmp_path: Path) -> None:
     web = graph.read([folder])
     new, other = by_url(web, "http://www.a.example/new", "http://b.example/")
     assert web.sites[web.site[new]] == "a.example"
-    assert web.sites[web.site[other]] == "http://b.example"
+    assert web.sites[web.site[other]] == "b.example"
 
 
 def test_domains_of_pages_never_fetched(tmp_path: Path) -> None:
@@ -190,7 +190,7 @@ def test_domains_of_pages_never_fetched(tmp_path: Path) -> None:
 
 
 def test_sessions_must_agree_on_what_a_site_is(tmp_path: Path) -> None:
-    page = [(A, "http://a.example", 1, 1.0)]
+    page = [(A, "a.example", 1, 1.0)]
     folders = [session(tmp_path / name, page, []) for name in ("authority", "domain")]
     for folder in folders:
         (folder / "session.toml").write_text(f'[assignment]\nsite = "{folder.name}"\n')

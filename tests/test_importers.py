@@ -81,7 +81,7 @@ def test_edges_of_urls(tmp_path: Path, out: Path, heading: str, delimiter: str) 
     web = imported(out, "edges", path)
     place = by_url(web, *URLS)
     assert links_of(web) == {(place[source], place[target]) for source, target in LINKS}
-    assert web.sites == ("http://a.example", "http://c.example", "https://b.example:81")
+    assert web.sites == ("a.example", "b.example:81", "c.example")
 
 
 def test_links_left_out_are_counted(
@@ -146,7 +146,7 @@ def test_parquet(tmp_path: Path, out: Path, column: str) -> None:
     folder = directory(tmp_path / "from", pages, {"src": [7], "dst": [5], "n": [3]})
     files = ("--pages", folder / "pages.parquet", "--links", folder / "links.parquet")
     web = imported(out, "parquet", *files, "--site-column", column)
-    expected = {"owner": ("x", "y"), "site": ("http://a.example", "https://b.example:81")}
+    expected = {"owner": ("x", "y"), "site": ("a.example", "b.example:81")}
     assert web.sites == expected[column]
     assert web.bytes.tolist() == [3, 4]
     assert links_of(web) == {(0, 1)}

@@ -206,14 +206,14 @@ def test_new_pages_of_a_split_site_go_with_their_directory(giant: Path, tmp_path
     for number, folder in enumerate(("/a/", "/b/", "/c/")):
         part[[folder in text for text in texts]] = number
     sites, urls, directories = job._tables(web, part)
-    assert sites["http://g.example"] == 0
+    assert sites["g.example"] == 0
     assert directories == {"http://g.example/b/": 1, "http://g.example/c/": 2}
     path = tmp_path / "pv"
     partvector.write(path, parts=4, sites=sites, urls=urls, directories=directories, model="hybrid")
     vector = PartVector.open(path)
 
     def of(text: str) -> tuple[int | None, int | None]:
-        key, site = url.key(text), url.authority(text)
+        key, site = url.key(text), url.site(text)
         return vector.part_of_url(text, key, site), vector.part(key, site)
 
     assert of("http://g.example/") == (3, 3)  # listed by itself
@@ -228,9 +228,9 @@ def test_follow_sends_new_pages_where_the_crawler_does(giant: Path, tmp_path: Pa
     job.build([giant], 4, tmp_path / "pv", model="hybrid")
     vector = PartVector.open(tmp_path / "pv")
     new = ["http://g.example/a/new", "http://g.example/b/new", "http://s1.example/new"]
-    pages = [(text, url.authority(text), 1, 1.0) for text in new]
+    pages = [(text, url.site(text), 1, 1.0) for text in new]
     web = graph.read([session(tmp_path / "next", pages, [])])
-    expected = [vector.part_of_url(text, url.key(text), url.authority(text)) for text in new]
+    expected = [vector.part_of_url(text, url.key(text), url.site(text)) for text in new]
     order = [web.key.tolist().index(url.key(text)) for text in new]
     assert job.follow(web, vector).part[order].tolist() == expected
 
@@ -268,7 +268,7 @@ def test_links_to_replicated_urls_cost_nothing(crawl: Path, tmp_path: Path) -> N
 
 def test_sites_with_an_address_stay_together(crawl: Path, tmp_path: Path) -> None:
     """One site of each family on the same server, the others each on its own."""
-    shared = {f"http://s0.f{family}.example": "10.0.0.1" for family in range(4)}
+    shared = {f"s0.f{family}.example": "10.0.0.1" for family in range(4)}
     web = graph.read([crawl])
     for model in ("site-graph", "site-hypergraph"):
         plan = job.plan(web, model, 3, Settings(together=shared, tolerances=(0.3, 0.3)))

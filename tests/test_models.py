@@ -33,7 +33,7 @@ def webs(draw: st.DrawFn) -> tuple[WebGraph, np.ndarray, np.ndarray, int]:
         [source for source, _ in links],
         [target for _, target in links],
         site=column(0, 4),
-        sites=[f"http://{letter}.example" for letter in "abcde"],
+        sites=[f"{letter}.example" for letter in "abcde"],
         bytes=column(0, 1000),
         url_bytes=column(1, 99),
     )
@@ -190,7 +190,7 @@ def test_hybrid_units_fit(
     web = case[0]
     if has_urls:
         web = replace(web, texts=lambda pages: [texts[page % len(texts)] for page in pages])
-    together = {"http://a.example": "1", "http://b.example": "1"}
+    together = {"a.example": "1", "b.example": "1"}
     unit = models.units(web, Units.HYBRID, parts, together)
     assert sorted(set(unit.tolist())) == list(range(unit.max() + 1))
     whole = models.units(web, Units.SITES, parts, together)

@@ -20,7 +20,8 @@ from crawler.workbench import Visit
 
 MODES = ("exchange", "firewall", "cross-over", "independent")
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
-THREE = Listed(3, {A: 0, B: 1, C: 2})
+SITE_A, SITE_B, SITE_C = map(url.site, (A, B, C))
+THREE = Listed(3, {SITE_A: 0, SITE_B: 1, SITE_C: 2})
 
 
 # --- what each mode has to fetch --------------------------------------------------------------
@@ -234,12 +235,14 @@ def test_one_rank_fetches_everything_in_every_mode(mode: str) -> None:
 
 @pytest.mark.parametrize("mode", MODES)
 def test_ranks_without_a_site_end_with_the_others(mode: str) -> None:
-    """Two sites and nine ranks; each page is a seed."""
+    """Two sites and twelve ranks; each page is a seed."""
     web = Web([f"{A}/", f"{A}/1", f"{B}/"], np.array([(0, 1), (1, 2), (2, 0)]))
-    simulation = Simulation(web, settings(f"session.mode={mode}"), SiteHash(9), 9)
+    simulation = Simulation(web, settings(f"session.mode={mode}"), SiteHash(12), 12)
     simulation.run([0, 1, 2])
     assert set().union(*simulation.fetched) == {0, 1, 2}
     assert all(core.ended and core.complete for core in simulation.cores)
+    owners = {SiteHash(12).part(0, site) for site in (SITE_A, SITE_B)}
+    assert len(owners) == 2
     assert sum(map(bool, simulation.fetched)) == (3 if mode == "independent" else 2)
 
 
@@ -270,7 +273,7 @@ def test_a_rank_crosses_over_to_the_oldest_when_its_own_are_done() -> None:
 def test_foreign_pages_are_fetched_side_by_side_and_no_more_than_asked_for() -> None:
     options = settings("session.mode=cross-over", "fetch.concurrency=2")
     foreign = [f"http://{number}.example" for number in range(4)]
-    cluster = Cluster(Listed(2, {A: 0, **dict.fromkeys(foreign, 1)}), 2, options)
+    cluster = Cluster(Listed(2, {SITE_A: 0, **dict.fromkeys(map(url.site, foreign), 1)}), 2, options)
     cluster.start(f"{A}/")
     cluster.fetch(0, f"{A}/", *(link(f"{site}/") for site in foreign))
     assert [cluster.acquire(0) for _ in range(3)] == [f"{foreign[0]}/", f"{foreign[1]}/", None]

@@ -51,11 +51,11 @@ from crawler.ports import OUT_OF_SCOPE, Found, UserError
 from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
 from crawler.workbench import Workbench
 
-SITES = ["http://a.example", "http://b.example", "c.example"]  # the last one is a domain
+SITES = ["a.example", "b.example", "c.example"]  # the last one is a domain
 
 
 def found(key: int, site: str = SITES[0], hops: int = 0, chain: tuple[int, ...] = ()) -> Found:
-    host = site if "//" in site else "https://www." + site
+    host = site if "//" in site else "www." + site
     return Found(key, f"{host}/{key}", site, hops, chain)
 
 

@@ -22,7 +22,7 @@ from crawler.ownership import (
 from crawler.ports import Found, UserError
 from partition import partvector
 
-SITES = [f"http://{number}.example" for number in range(2000)]
+SITES = [f"{number}.example" for number in range(2000)]
 
 
 def at(site: str, key: int = 0) -> Found:
@@ -56,16 +56,16 @@ def one_line(error: pytest.ExceptionInfo[UserError]) -> str:
 
 @given(st.integers(0, 2**64 - 1), st.integers(1, 1000))
 def test_url_hash_is_the_key_modulo_the_parts(key: int, parts: int) -> None:
-    assert UrlHash(parts).part(key, "http://a.example") == key % parts
+    assert UrlHash(parts).part(key, "a.example") == key % parts
 
 
 @given(st.integers(1, 1000), st.integers(0, 2**64 - 1), st.integers(0, 2**64 - 1))
 def test_site_hash_keeps_a_site_together_and_every_rank_agrees(
     parts: int, one: int, other: int
 ) -> None:
-    part = SiteHash(parts).part(one, "http://a.example")
+    part = SiteHash(parts).part(one, "a.example")
     assert 0 <= part < parts
-    assert SiteHash(parts).part(other, "http://a.example") == part
+    assert SiteHash(parts).part(other, "a.example") == part
 
 
 def test_site_hash_is_the_same_in_every_process_and_version() -> None:
@@ -97,14 +97,14 @@ def test_site_hash_spreads_sites_evenly() -> None:
 @pytest.mark.parametrize(
     ("site", "part"),
     [
-        ("http://www.a.ac.uk", 2),
-        ("https://a.ac.uk:8443", 2),
-        ("http://ac.uk", 2),
-        ("http://bbc.co.uk", 1),
-        ("http://xac.uk", 1),  # a suffix begins at a dot
-        ("http://special.a.ac.uk", 3),
-        ("http://www.special.a.ac.uk", 3),
-        ("http://a.de:81", 0),
+        ("www.a.ac.uk", 2),
+        ("a.ac.uk:8443", 2),
+        ("ac.uk", 2),
+        ("bbc.co.uk", 1),
+        ("xac.uk", 1),  # a suffix begins at a dot
+        ("special.a.ac.uk", 3),
+        ("www.special.a.ac.uk", 3),
+        ("a.de:81", 0),
         ("bbc.co.uk", 1),  # as a site with assignment.site = "domain"
         ("de", 0),
     ],
@@ -117,7 +117,7 @@ def test_hierarchical_goes_by_the_longest_suffix(site: str, part: int) -> None:
 
 
 @pytest.mark.parametrize(
-    "site", ["http://a.example", "http://192.0.2.7:81", "http://[2001:db8::1]", "2001:db8::1"]
+    "site", ["a.example", "192.0.2.7:81", "[2001:db8::1]", "2001:db8::1"]
 )
 def test_hierarchical_leaves_other_hosts_to_the_site_hash(site: str) -> None:
     assert Hierarchical({"de": 0}, 5).part(0, site) == SiteHash(5).part(0, site)
@@ -128,7 +128,7 @@ def test_a_table_of_suffixes_may_stand_in_a_file(tmp_path: Path) -> None:
     file.write_text("# countries by language\nde 0\nat 0   # too\n\nac.uk 2\n")
     table = {"suffixes": {"uk": 1}, "suffixes_file": str(file)}
     scheme = make_scheme(assignment(scheme="hierarchical", **table), 3)
-    sites = ["http://a.de", "http://a.at", "http://a.ac.uk", "http://a.co.uk", "http://a.example"]
+    sites = ["a.de", "a.at", "a.ac.uk", "a.co.uk", "a.example"]
     assert [scheme.part(0, site) for site in sites[:4]] == [0, 0, 2, 1]
     assert scheme.part(0, sites[4]) == SiteHash(3).part(0, sites[4])
 
@@ -150,12 +150,12 @@ def test_a_part_vector_knows_sites_and_pages(tmp_path: Path) -> None:
     path = tmp_path / "vector"
     key = url.key("http://a.example/moved")
     pages = (np.array([key], np.uint64), np.array([2]))
-    partvector.write(path, parts=3, sites={"http://a.example": 1}, model="test", urls=pages)
+    partvector.write(path, parts=3, sites={"a.example": 1}, model="test", urls=pages)
     scheme = make_scheme(assignment(scheme="part-vector", part_vector=str(path)), 3)
     assert scheme.parts == 3
-    assert scheme.part(0, "http://a.example") == 1
-    assert scheme.part(key, "http://a.example") == 2
-    assert scheme.part(0, "http://b.example") is None
+    assert scheme.part(0, "a.example") == 1
+    assert scheme.part(key, "a.example") == 2
+    assert scheme.part(0, "b.example") is None
 
 
 def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> None:
@@ -196,7 +196,7 @@ def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> Non
     text = refused(2, **vector("foreign"))
     assert "not a part vector" in text
 
-    partvector.write(tmp_path / "small", parts=2, sites={"http://a.example": 1}, model="test")
+    partvector.write(tmp_path / "small", parts=2, sites={"a.example": 1}, model="test")
     assert make_scheme(assignment(**vector("small")), 2).parts == 2
     text = refused(3, **vector("small"))
     assert "has 2 parts for 3 ranks" in text
@@ -321,7 +321,7 @@ def test_what_a_part_vector_says_beyond_sites(tmp_path: Path) -> None:
     partvector.write(
         path,
         parts=4,
-        sites={"http://a.example": 0, "http://b.example": 1},
+        sites={"a.example": 0, "b.example": 1},
         directories={"http://a.example/x/": 2, "http://a.example/x/y/": 3},
         loads=np.array([[9, 9], [1, 1], [2, 2], [8, 8]]),
         replicated=["http://b.example/"],
@@ -340,7 +340,7 @@ def test_what_a_part_vector_says_beyond_sites(tmp_path: Path) -> None:
         "http://a.example/x/y/z?q",
         "http://c.example/",
     ]
-    places = [Found(url.key(one), one, url.authority(one), 0) for one in urls]
+    places = [Found(url.key(one), one, url.site(one), 0) for one in urls]
     assert [known.part(place) for place in places] == [0, 2, 3, None]
     assert list(replicated_urls(scheme)) == ["http://b.example/"]
     assert replicated_urls(UrlHash(5)) == ()

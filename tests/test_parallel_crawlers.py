@@ -29,7 +29,7 @@ def bench(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
 @pytest.fixture
 def vector(tmp_path: Path) -> Path:
     path = tmp_path / "vector"
-    partvector.write(path, parts=2, sites={"http://a.example": 0, "http://b.example": 1}, model="m")
+    partvector.write(path, parts=2, sites={"a.example": 0, "b.example": 1}, model="m")
     return path
 
 

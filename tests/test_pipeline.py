@@ -71,7 +71,7 @@ def test_a_page_gives_its_links_with_their_place_in_the_scope() -> None:
         ("http://c.example/", OUT_OF_SCOPE),
     ]
     assert links[0].key == url.key(B)
-    assert links[0].site == "http://a.example"
+    assert links[0].site == "a.example"
 
 
 @pytest.mark.parametrize("status", [404, 500, 206])
@@ -418,7 +418,7 @@ def test_a_dead_site_is_given_up_and_the_rest_of_it_costs_no_request() -> None:
     seeds = [f"{PAGE}{number}" for number in range(40)]
     script: Script = {seed: [FetchError(Failure.CONNECT_TIMEOUT)] * 9 for seed in seeds}
     done, world = walk(script, *seeds, "http://b.example/")
-    failures = [one.failure for one in done if one.found.site == "http://a.example"]
+    failures = [one.failure for one in done if one.found.site == "a.example"]
     assert failures == [Failure.CONNECT_TIMEOUT] * 2 + [Failure.SITE_GIVEN_UP] * 38
     assert sum(address.startswith(PAGE) and address != ROBOTS for _, address in world.asked) == 6
     assert any(one.found.url == "http://b.example/" and one.response for one in done)
@@ -440,7 +440,7 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
     cluster.acquire(0)
     visit = cluster.visits[0][0]
     assert core.refusal(visit) is None
-    row = PageRow(PAGE, 1, "http://a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
+    row = PageRow(PAGE, 1, "a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
     assert core.watch.stored(row)
     assert core.refusal(visit) is Failure.SITE_FULL
     assert core.watch.fired == {"max_bytes_per_site": 1}
@@ -450,7 +450,7 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
 
 
 def earlier(*links: tuple[str, int], etag: str | None = '"1"') -> Earlier:
-    row = PageRow(A, url.key(A), "http://a.example", 0, 0, 0, 0.0, 0.0, status=200, etag=etag)
+    row = PageRow(A, url.key(A), "a.example", 0, 0, 0, 0.0, 0.0, status=200, etag=etag)
     return Earlier(row, links, Path("x.warc.gz"))
 
 

@@ -121,7 +121,7 @@ def test_a_page_whose_record_is_gone_is_fetched_anew(tmp_path: Path) -> None:
 
 def test_only_what_is_wanted_takes_memory(tmp_path: Path) -> None:
     crawl(tmp_path, page(answer(A)), page(answer("http://b.example/")))
-    with Previous(tmp_path, lambda row: row.site == "http://b.example") as previous:
+    with Previous(tmp_path, lambda row: row.site == "b.example") as previous:
         assert len(previous) == 1
     with Previous(None, always) as previous:
         assert len(previous) == 0

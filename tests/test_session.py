@@ -39,7 +39,7 @@ def open_store(directory: Path, rank: int = 0, storage: Storage | None = None) -
 
 
 def page_row(n: int) -> PageRow:
-    return PageRow(f"{A}{n}", n, "http://a.example", 0, 0, 0, 1.8e9 + n, 0.5)
+    return PageRow(f"{A}{n}", n, "a.example", 0, 0, 0, 1.8e9 + n, 0.5)
 
 
 def write_log(directory: Path, *pages: tuple[PageRow, list[Link]]) -> Path:
@@ -101,7 +101,7 @@ def test_the_bytes_of_a_log_are_the_documented_ones(tmp_path: Path) -> None:
     path = write_log(tmp_path, (page_row(1), [link(A, NOFOLLOW)]))
     raw = path.read_bytes()
     assert path.name == "00000.log"
-    assert raw[:12] == b"ABC-LOG\n\2\0\0\0"
+    assert raw[:12] == b"ABC-LOG\n\3\0\0\0"
     length, _ = struct.unpack_from("<II", raw, 12)
     assert len(raw) == 12 + 8 + length
     assert raw[20:21] == b"P"
@@ -355,7 +355,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
         site["last_time"] = site["last_time"].timestamp()
     assert sites == [
         {
-            "site": "http://a.example",
+            "site": "a.example",
             "part": None,  # of two
             "pages": 4,
             "errors": 1,
@@ -365,7 +365,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             "last_time": 1_800_000_009.0,
         },
         {
-            "site": "https://b.example",
+            "site": "b.example",
             "part": 1,
             "pages": 0,
             "errors": 1,

@@ -209,7 +209,7 @@ def test_the_sites_of_an_address_share_its_clock(
         fetches = sorted(
             (start, end)
             for start, end, page in simulation.log
-            if address_of[url.authority(page)] == address
+            if address_of[url.site(page)] == address
         )
         for (start, end), (following, _) in pairwise(fetches):
             assert following >= (end if connections == 1 else start) + delay_s
@@ -272,7 +272,7 @@ def test_a_waking_that_another_has_forestalled_brings_forth_none() -> None:
     onward = [(page, page + 1) for page in range(39) if page != 19]
     across = [(page, (20 if page < 20 else 0) + (7 * page + 3) % 20) for page in range(40)]
     options = settings("politeness.delay_s=1", "politeness.connections_per_site=3")
-    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    scheme = Listed(2, {"a.example": 0, "b.example": 1})
     simulation = Simulation(Web(urls, np.array(onward + across)), options, scheme, 2)
     assert simulation.run([0, 20], lost_after=400)  # events
     assert [len(pages) for pages in simulation.fetched] == [20, 20]
@@ -326,8 +326,8 @@ def measured(simulation: Simulation, seeds: Iterable[int]) -> Outcome:
 
 def toy(links: list[tuple[int, int]], *overrides: str) -> Simulation:
     """A crawl of seven sites of one page each, in three parts, from all pages."""
-    sites = [f"http://{number}.example" for number in range(7)]
-    web = Web([f"{site}/" for site in sites], np.array(links))
+    sites = [f"{number}.example" for number in range(7)]
+    web = Web([f"http://{site}/" for site in sites], np.array(links))
     scheme = Listed(3, dict(zip(sites, TOY_PARTS, strict=True)))
     simulation = Simulation(web, settings(*overrides), scheme, 3)
     simulation.run(range(7))
@@ -351,7 +351,7 @@ def test_what_each_memory_sends_of_a_url_that_three_pages_link_to() -> None:
     """Pages 0 to 2 of one rank link to page 3 of the other; each batch is of one page."""
     urls = [f"http://a.example/{number}" for number in range(3)] + ["http://b.example/"]
     web = Web(urls, np.array([(0, 3), (1, 3), (2, 3)]))
-    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    scheme = Listed(2, {"a.example": 0, "b.example": 1})
     sent = {}
     for remember in ("all", "cache", "batch"):
         options = settings(f"exchange.remember={remember}", "exchange.batch_pages=1")
@@ -367,7 +367,7 @@ def test_the_thesis_rule_fetches_twice_what_two_ranks_find() -> None:
         ["http://a.example/", "http://b.example/", "http://new.example/"],
         np.array([(0, 2), (1, 2)]),
     )
-    scheme = Listed(2, {"http://a.example": 0, "http://b.example": 1})
+    scheme = Listed(2, {"a.example": 0, "b.example": 1})
     simulation = Simulation(web, settings("assignment.unlisted=discoverer"), scheme, 2)
     simulation.run([0, 1])
     assert simulation.fetched == [[0, 2], [1, 2]]
@@ -571,9 +571,9 @@ def test_pages_of_a_graph_without_urls_keep_their_sites(tmp_path: Path, site: st
     links = web.links
     assert len({link.key for link in links}) == 3
     assert [link.site for link in links] == [
-        "http://a.example",
-        "http://a.example",
-        "http://b.example:81",
+        "a.example",
+        "a.example",
+        "b.example:81",
     ]
 
 

@@ -21,13 +21,13 @@ def web_of(*sites: str) -> WebGraph:
 @pytest.mark.parametrize(
     ("site", "part"),
     [
-        ("http://www.example.co.uk", 1),
-        ("http://cs.example.ac.uk:8080", 2),
-        ("https://www.ac.uk", 3),
-        ("http://a.www.ac.uk", 3),
+        ("www.example.co.uk", 1),
+        ("cs.example.ac.uk:8080", 2),
+        ("www.ac.uk", 3),
+        ("a.www.ac.uk", 3),
         ("ac.uk", 2),
         ("b.example.com/~user", 4),
-        ("http://10.0.0.1", 5),
+        ("10.0.0.1", 5),
     ],
 )
 def test_the_longest_suffix_wins(site: str, part: int) -> None:
@@ -36,14 +36,14 @@ def test_the_longest_suffix_wins(site: str, part: int) -> None:
 
 def test_hosts_that_none_covers_go_by_site_hash() -> None:
     """A suffix begins at a dot: xac.uk is no ac.uk, and xcom no com."""
-    web = web_of("http://example.de", "http://example.xcom", "http://[::1]", "http://xac.uk", "uk2")
+    web = web_of("example.de", "example.xcom", "[::1]", "xac.uk", "uk2")
     expected = evaluate.site_hash(web, 8)
     expected[3] = 1
     assert suffixes.by_suffix(web, 8, TABLE).tolist() == expected.tolist()
 
 
 def test_without_a_table_it_goes_by_top_level_domain() -> None:
-    web = web_of("http://a.uk", "http://b.ac.uk", "http://c.de")
+    web = web_of("a.uk", "b.ac.uk", "c.de")
     for table, expected in (
         (None, evaluate.hierarchical(web, 8)),
         (TABLE, suffixes.by_suffix(web, 8, TABLE)),

@@ -22,7 +22,7 @@ from crawler.order import Backlinks, BreadthFirst, DepthFirst
 from crawler.ports import Found
 from crawler.workbench import Visit, Workbench
 
-SITES = [f"http://{letter}.example" for letter in "abcd"]
+SITES = [f"{letter}.example" for letter in "abcd"]
 
 
 def bench(
@@ -395,7 +395,7 @@ def test_the_site_that_has_been_due_for_longest_is_first() -> None:
 def test_sites_that_are_done_are_forgotten() -> None:
     one = bench(delay_s=1)
     for number in range(1000):
-        one.enqueue(found(number, f"http://{number}.example"))
+        one.enqueue(found(number, f"{number}.example"))
         visit = one.acquire(number)
         assert visit is not None
         one.release(visit, number, requested=True)
@@ -602,7 +602,7 @@ def test_a_site_may_move_to_another_address() -> None:
 def test_an_address_is_forgotten_with_its_sites() -> None:
     one = bench(delay_s=1, per="address")
     for number in range(200):
-        one.enqueue(found(0, f"http://{number}.example"))
+        one.enqueue(found(0, f"{number}.example"))
         visit = one.acquire(number * 2)
         assert visit is not None
         assert one.locate(visit, f"10.0.0.{number}", number * 2)

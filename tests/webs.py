@@ -58,7 +58,7 @@ def crawls(draw: st.DrawFn) -> Setting:
     parts = ranks + dice.choice([0, 0, 1, ranks])  # also more parts than ranks
     hosts = [f"s{number}.example" for number in range(10)]
     known = dice.random()
-    listed = {f"http://{h}": dice.randrange(parts) for h in hosts if dice.random() < known}
+    listed = {f"{h}": dice.randrange(parts) for h in hosts if dice.random() < known}
     schemes: dict[str, Scheme] = {
         "url-hash": UrlHash(parts),
         "site-hash": SiteHash(parts),

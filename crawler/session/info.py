@@ -23,6 +23,7 @@ _NAME = "session.toml"
 _SEEDS = "seeds.txt"
 _REPLICATED = "replicated.txt"
 _STOP = "stop"
+_SITE_NAMES = 2
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
@@ -38,6 +39,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     complete: bool | None = None  # true: the frontier ran empty; false: something ended the run
     reason: str | None = None
     lost: int | None = None  # ranks that died, and the others went on in the next run
+    site_names: int | None = None  # 2: without the scheme; None: `http://host`, as once
 
 
 _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
@@ -178,8 +180,10 @@ def is_asked_to_stop(directory: Path) -> bool:
 
 def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
     judges = settings.model_dump_json(include={"scope": True, "traps": True, "robots": True})
-    scope = f"{xxh3_64_intdigest(' '.join([judges, *sorted(seeds)]).encode()):016x}"
-    return Run(__version__, ranks, parts, scope, _now())
+    # With other names of sites the sites of the seeds are others, and so is the scope.
+    what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
+    scope = f"{xxh3_64_intdigest(what.encode()):016x}"
+    return Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES)
 
 
 def _write_seeds(directory: Path, seeds: Iterable[str]) -> None:

@@ -7,6 +7,9 @@ A file is a header and then frames, each checked by a sum of its own and written
     body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
              MessagePack, an array
 
+Version 2 is read as well. There a row names its site with the scheme, `http://host`; every reader
+gets the name that the site has today, except those that ask for the row as written.
+
 All integers are little-endian. The first frame that is incomplete or fails its sum ends a file.
 """
 
@@ -24,11 +27,13 @@ import numpy.typing as npt
 import zstandard
 from isal import isal_zlib
 
+from crawler import url
 from crawler.ports import Link, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _MAGIC: Final = b"ABC-LOG\n"
-_VERSION: Final = 2
+_VERSION: Final = 3
+_READABLE: Final = (2, 3)
 _HEADER = struct.Struct("<8sI")
 _FRAME = struct.Struct("<II")
 _PAGE: Final = b"P"
@@ -139,22 +144,32 @@ class LogWriter:
         self._file.close()
 
 
-def read_log(path: Path) -> Iterator[Entry]:
+def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
+    """The page in the body of a frame; its site under the name of today, if it is to be renamed."""
+    page = _decode(body)
+    if renamed and "//" in page.row.site:
+        row = msgspec.structs.replace(page.row, site=url.renamed_site(page.row.site))
+        return msgspec.structs.replace(page, row=row)
+    return page
+
+
+def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
     """What a log file holds, in the order of writing; a torn or damaged tail ends it with a Torn.
 
-    Raises UserError for a format version that this program doesn't know.
+    `renamed`: sites of version 2 have their names of today. Raises UserError for a format version
+    that this program doesn't know.
     """
-    return (entry for _, entry in read_placed(path))
+    return (entry for _, entry in read_placed(path, renamed=renamed))
 
 
 def read_page(file: BinaryIO, offset: int) -> LoggedPage:
     """The page whose frame begins at this offset, by `read_placed`."""
     file.seek(offset)
     length, _ = _FRAME.unpack(file.read(_FRAME.size))
-    return _decode(memoryview(file.read(length))[1:])
+    return _page(memoryview(file.read(length))[1:])
 
 
-def read_placed(path: Path) -> Iterator[tuple[int, Entry]]:
+def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entry]]:
     """As `read_log`, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
@@ -164,8 +179,9 @@ def read_placed(path: Path) -> Iterator[tuple[int, Entry]]:
                 yield 0, Torn(path, 0, size)
             return
         _, version = _HEADER.unpack(header)
-        if version != _VERSION:
-            raise UserError(f"{path}: log format {version}; this program reads {_VERSION}")
+        if version not in _READABLE:
+            known = " and ".join(map(str, _READABLE))
+            raise UserError(f"{path}: log format {version}; this program reads {known}")
         offset = _HEADER.size
         while offset < size:
             head = file.read(_FRAME.size)
@@ -179,7 +195,7 @@ def read_placed(path: Path) -> Iterator[tuple[int, Entry]]:
                 return
             kind = body[:1]
             if kind == _PAGE:
-                yield offset, _decode(memoryview(body)[1:])
+                yield offset, _page(memoryview(body)[1:], renamed=renamed)
             elif kind == _SITEMAPS:
                 yield offset, _decode_sitemaps(memoryview(body)[1:])
             else:

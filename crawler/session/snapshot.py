@@ -24,7 +24,7 @@ from crawler.session.replay import LogFile
 _NAME: Final = "snapshot"
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
-_VERSION: Final = 2
+_VERSION: Final = 3  # the first whose sites are named without a scheme
 _BLOCK: Final = struct.Struct("<QI")
 
 

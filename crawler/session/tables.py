@@ -73,6 +73,9 @@ SITES: Final = pa.schema(
         ("last_time", _TIME),
     ]
 )
+# In the metadata of each file. Files of earlier versions have no such entry; their sites are named
+# with the scheme, `http://host`.
+_FORMAT: Final = {b"abc_tables": b"2"}
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
@@ -138,7 +141,10 @@ def check_tables(session: Path) -> Iterator[str]:
                 yield f"{name}.parquet: {str(error).splitlines()[0]}"
         groups = Counter[str]()
         rows_before = Counter[str]()
-        for name, rows in _made(session, ranks):
+        old = any(
+            _FORMAT.items() - (file.schema_arrow.metadata or {}).items() for file in files.values()
+        )
+        for name, rows in _made(session, ranks, renamed=not old):
             if name in files:
                 difference = _difference(files[name], groups[name], rows)
                 if difference is not None:
@@ -171,12 +177,17 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table) -> str | None:
     return f"{len(there):,} rows, by the logs {len(rows):,}"
 
 
-def _made(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[tuple[str, pa.Table]]:
-    """The tables by name, in pieces that are to be row groups; all pages are counted on the way."""
+def _made(
+    session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool = True
+) -> Iterator[tuple[str, pa.Table]]:
+    """The tables by name, in pieces that are to be row groups; all pages are counted on the way.
+
+    `renamed`: see `read_log`.
+    """
     sites: dict[str, _Site] = {}
     rows: list[PageRow] = []
     links = _Links()
-    for page in _pages(session, ranks):
+    for page in _pages(session, ranks, renamed=renamed):
         _count_site(sites, page.row)
         rows.append(page.row)
         links.add(page)
@@ -195,11 +206,13 @@ def _made(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[tuple[str,
         yield "sites", _site_table({name: sites[name] for name in names[start:][:_PAGE_ROWS]})
 
 
-def _pages(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[LoggedPage]:
+def _pages(
+    session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool
+) -> Iterator[LoggedPage]:
     """All pages, by rank and then in the order of storing, counted on the way."""
     for path in log_files(session):
         counts = ranks[path.parent.parent]
-        for entry in read_log(path):
+        for entry in read_log(path, renamed=renamed):
             if isinstance(entry, LoggedPage):
                 counts.add(entry.row)
                 yield entry
@@ -209,6 +222,7 @@ def _pages(session: Path, ranks: Mapping[Path, "_Counts"]) -> Iterator[LoggedPag
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
     recurring = [name for name in schema.names if name in _RECURRING]
+    schema = schema.with_metadata(_FORMAT)
     return pq.ParquetWriter(path, schema, compression="zstd", use_dictionary=recurring)
 
 

@@ -61,7 +61,7 @@ class Web:
         links = []
         for start, end in pairwise(self._ends.tolist()):
             address = text[start:end]
-            site = url.authority(address)
+            site = url.site(address)
             # A site's name once, however many pages it has.
             links.append(Link(url.key(address), address, sites.setdefault(site, site), 0))
         return links

@@ -36,7 +36,12 @@ class Closure:
         self._max_depth = settings.traps.max_depth or inf
         # What an earlier run found out of scope may be in it now, and the other way round.
         self._judges_again = len({run.scope for run in info.runs}) > 1
-        self._scope = make_scope(settings, session.seeds(directory), info.last.started.year)
+        self._scope = make_scope(
+            settings,
+            session.seeds(directory),
+            info.last.started.year,
+            by_scheme=info.last.site_names is None,
+        )
         self._reader = Reader(settings, self._scope)
         self._watch: Watch | None = None
         # In these modes nobody tells a rank what it hasn't found itself.
