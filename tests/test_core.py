@@ -24,7 +24,8 @@ THREE = Listed(3, {SITE_A: 0, SITE_B: 1, SITE_C: 2})
 def site_of_registrar(cluster: Cluster, rank: int) -> str:
     """The authority of an unlisted site that the rank decides about."""
     names = (f"http://unlisted-{number}.example" for number in range(1000))
-    return next(name for name in names if cluster.cores[0].ownership.registrar(url.site(name)) == rank)
+    registrar = cluster.cores[0].ownership.registrar
+    return next(name for name in names if registrar(url.site(name)) == rank)
 
 
 # --- seeds and links --------------------------------------------------------------------------

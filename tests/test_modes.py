@@ -273,7 +273,8 @@ def test_a_rank_crosses_over_to_the_oldest_when_its_own_are_done() -> None:
 def test_foreign_pages_are_fetched_side_by_side_and_no_more_than_asked_for() -> None:
     options = settings("session.mode=cross-over", "fetch.concurrency=2")
     foreign = [f"http://{number}.example" for number in range(4)]
-    cluster = Cluster(Listed(2, {SITE_A: 0, **dict.fromkeys(map(url.site, foreign), 1)}), 2, options)
+    listed = {SITE_A: 0, **dict.fromkeys(map(url.site, foreign), 1)}
+    cluster = Cluster(Listed(2, listed), 2, options)
     cluster.start(f"{A}/")
     cluster.fetch(0, f"{A}/", *(link(f"{site}/") for site in foreign))
     assert [cluster.acquire(0) for _ in range(3)] == [f"{foreign[0]}/", f"{foreign[1]}/", None]
