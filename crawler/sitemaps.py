@@ -17,6 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from isal import isal_zlib
 
+from crawler import encodings
 from crawler.url import BadUrlError, authority, normalise
 
 MAX_BYTES: Final = 50_000_000  # decoded; this and the next are the protocol's limits
@@ -73,6 +74,15 @@ _Steps = Generator[None, None, bytes]
 _PIECE: Final = 1 << 20  # bytes in one step
 _FED: Final = 1 << 14  # bytes of gzip at a time; what a member leaves of them is copied
 _LAYERS: Final = 2  # some servers compress what is a .gz already
+_UTF_16_STARTS: Final = (
+    (codecs.BOM_UTF16_LE, "utf-16le"),
+    (codecs.BOM_UTF16_BE, "utf-16be"),
+    (b"<\0", "utf-16le"),
+    (b"\0<", "utf-16be"),
+    (b"h\0", "utf-16le"),  # of http, in a list of URLs
+    (b"\0h", "utf-16be"),
+)
+_DECLARED_WITHIN: Final = 1024  # bytes
 _DECLARED: Final = re.compile(rb"<\?xml[^>]*?\sencoding\s*=\s*[\"']([\w.:-]{1,40})[\"']")
 
 
@@ -109,25 +119,28 @@ def _gunzipped(body: bytes, max_bytes: int) -> _Steps:
 
 
 def _utf8(text: bytes) -> _Steps:
-    """In UTF-8, by byte-order mark or XML declaration; without blanks at its start."""
-    name = "utf-8"
-    if text.startswith((codecs.BOM_UTF16_LE, codecs.BOM_UTF16_BE)):
-        name = "utf-16"
-    else:
-        text = _without_blanks(text.removeprefix(codecs.BOM_UTF8))
-        if declared := _DECLARED.match(text):
-            name = declared[1].decode("ascii").lower()
-    if name in {"utf-8", "utf8"}:
+    """In UTF-8, by byte-order mark or XML declaration; without blanks at its start.
+
+    A label outside the Encoding Standard is ignored. So is UTF-16 in a declaration that was read
+    byte by byte.
+    """
+    name, text = _encoding(text)
+    if name == "utf-8":
         return text
-    try:
-        decoder = codecs.getincrementaldecoder(name)("replace")
-        pieces = []
-        for at in range(0, len(text), _PIECE):
-            pieces.append(decoder.decode(text[at : at + _PIECE]).encode("utf-8", "replace"))
-            yield
-        return _without_blanks(b"".join(pieces))
-    except (LookupError, UnicodeError, TypeError):  # none for text, or of no such name
-        return text
+    decoded = yield from encodings.decoding(text, name)
+    return _without_blanks(decoded.encode("utf-8", "replace"))
+
+
+def _encoding(text: bytes) -> tuple[str, bytes]:
+    """The encoding of a file, and the file; of one in UTF-8 without what comes before its text."""
+    for start, name in _UTF_16_STARTS:
+        if text.startswith(start):
+            return name, text
+    marked = text.startswith(codecs.BOM_UTF8)
+    text = _without_blanks(text.removeprefix(codecs.BOM_UTF8))
+    declared = None if marked else _DECLARED.match(text, 0, _DECLARED_WITHIN)
+    label = declared and encodings.find_encoding(declared[1].decode("ascii"))
+    return ("utf-8", text) if label is None or label in encodings.UTF_16 else (label, text)
 
 
 def _without_blanks(text: bytes) -> bytes:

@@ -1,8 +1,8 @@
 """Bytes to text, and a query back to bytes, as browsers do both.
 
 https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding and
-https://encoding.spec.whatwg.org. Names of encodings are the standard's, lower case; which label
-means which is webencodings' table.
+https://encoding.spec.whatwg.org. Names of encodings are the standard's, in lower case;
+`crawler.encodings` knows their labels.
 """
 
 import codecs
@@ -11,8 +11,9 @@ from collections.abc import Generator
 from typing import Final
 
 import cchardet
-import webencodings
 
+from crawler import encodings
+from crawler.encodings import UTF_16, find_encoding
 from crawler.parse.steps import finish
 from crawler.parse.tokens import ATTRIBUTES, SPACE
 
@@ -24,18 +25,8 @@ _BOMS: Final = (
 # Bytes. The standard looks at 1024, but starts anew when it meets a meta later.
 _META_WITHIN: Final = 64 << 10
 _GUESS_FROM: Final = 64 << 10  # bytes
-_SLICE: Final = 64 << 10  # bytes decoded in one step: 20 ms if every one is an error
 _AT_ONCE: Final = 1 << 20  # bytes of UTF-8; takes 10 ms where all of it is wrong
 
-# Where Python's codec of the name says less than the standard's.
-_CODECS: Final = {
-    "big5": "big5hkscs",
-    "euc-kr": "cp949",
-    "gbk": "gb18030",
-    "iso-2022-jp": "iso2022_jp_ext",
-    "replacement": "ascii",  # the standard reads nothing; ASCII links do no harm here
-    "shift_jis": "cp932",
-}
 # Python and the standard map six characters of JIS X 0208 differently.
 _JIS: Final = {"\u301c": "～", "\u2016": "∥", "\u2212": "－", "¢": "￠", "£": "￡", "¬": "￢"}  # noqa: RUF001
 _JIS_ENCODINGS: Final = frozenset({"euc-jp", "iso-2022-jp"})
@@ -43,11 +34,6 @@ _TO_JIS: Final = {ord(theirs): ours for ours, theirs in _JIS.items()}
 
 
 # --- Which encoding? --------------------------------------------------------------------------
-
-
-def _named(label: str) -> str | None:
-    encoding = webencodings.lookup(label)
-    return encoding and str(encoding.name)
 
 
 _CHARSET: Final = re.compile(
@@ -59,7 +45,7 @@ _CHARSET: Final = re.compile(
 def _charset(text: str) -> str | None:
     """The encoding that a Content-Type names, in a header or in a meta element."""
     match = _CHARSET.search(text)
-    return _named(match[1] or match[2] or match[3] or "") if match else None
+    return find_encoding(match[1] or match[2] or match[3] or "") if match else None
 
 
 _MARKUP: Final = re.compile(
@@ -91,9 +77,9 @@ def _prescan(head: bytes) -> str | None:
             if name := _declared(match["meta"]):
                 return name
     xml = _XML.match(head)
-    name = _named(xml[2].decode("latin-1")) if xml else None
+    name = find_encoding(xml[2].decode("latin-1")) if xml else None
     # It was read as ASCII, so it can't be UTF-16.
-    return "utf-8" if name in {"utf-16le", "utf-16be"} else name
+    return "utf-8" if name in UTF_16 else name
 
 
 def _declared(attributes: bytes) -> str | None:
@@ -103,12 +89,12 @@ def _declared(attributes: bytes) -> str | None:
         value = match[2] or match[3] or match[4] or b""
         values.setdefault(match[1].decode("latin-1").lower(), value.decode("latin-1"))
     if "charset" in values:
-        name = _named(values["charset"])
+        name = find_encoding(values["charset"])
     elif values.get("http-equiv", "").lower() == "content-type":
         name = _charset(values.get("content", ""))
     else:
         return None
-    if name in {"utf-16le", "utf-16be"}:
+    if name in UTF_16:
         return "utf-8"
     return "windows-1252" if name == "x-user-defined" else name
 
@@ -128,7 +114,7 @@ def _guessed_encoding(body: bytes) -> str:
         body.decode()
     except UnicodeDecodeError:
         guess = cchardet.detect(body[:_GUESS_FROM])["encoding"]
-        return (guess and _named(guess)) or "windows-1252"
+        return (guess and find_encoding(guess)) or "windows-1252"
     return "utf-8"
 
 
@@ -150,20 +136,10 @@ def decoding(body: bytes, content_type: str | None) -> Generator[None, None, tup
     name = declared_encoding(body, content_type) or _guessed_encoding(body)
     if name == "utf-8" and len(body) <= _AT_ONCE:
         return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), name
-    decoder = codecs.getincrementaldecoder(_codec(name))("replace")
-    pieces = []
-    for at in range(0, len(body), _SLICE):
-        pieces.append(decoder.decode(body[at : at + _SLICE]))
-        yield
-    pieces.append(decoder.decode(b"", final=True))
-    text = "".join(pieces).removeprefix("\ufeff")
+    text = yield from encodings.decoding(body, name)
     for ours, theirs in _JIS.items() if name in _JIS_ENCODINGS else ():
         text = text.replace(ours, theirs)
     return text, name
-
-
-def _codec(name: str) -> str:
-    return _CODECS.get(name) or str(webencodings.lookup(name).codec_info.name)
 
 
 # --- And back ---------------------------------------------------------------------------------
@@ -205,6 +181,9 @@ def encode_query(reference: str, encoding: str) -> str:
     if query.isascii() and encoding != "iso-2022-jp":
         return reference
     query = query.translate(_NEWLINES).translate(_BEFORE_ENCODING.get(encoding, {}))
-    octets = query.encode(_ENCODERS.get(encoding) or _codec(encoding), "crawler.parse.query")
+    if encoding in _ENCODERS:
+        octets = query.encode(_ENCODERS[encoding], "crawler.parse.query")
+    else:
+        octets = encodings.encode(query, encoding, "crawler.parse.query")
     escaped = _ESCAPED.sub(lambda match: b"%%%02X" % ord(match[0]), octets)
     return path + mark + escaped.decode("ascii")
