@@ -10,7 +10,15 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-from pydantic import AfterValidator, BaseModel, BeforeValidator, ByteSize, ConfigDict, Field
+from pydantic import (
+    AfterValidator,
+    BaseModel,
+    BeforeValidator,
+    ByteSize,
+    ConfigDict,
+    Field,
+    JsonValue,
+)
 from pydantic import ValidationError as PydanticValidationError
 
 from crawler import __version__
@@ -76,25 +84,46 @@ OrderName = Annotated[
 ]
 
 
+# Marks of keys, for `derived`. What a rank knows follows from its logs and from the configuration.
+# ASIDE: but not from this key, so that a snapshot of what it knew is good for another value, too.
+ASIDE: dict[str, JsonValue] = {"aside": True}
+# FILE: also from the content of the file that the key names.
+FILE: dict[str, JsonValue] = {"file": True}
+
+
 class Table(BaseModel):
     model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
 
 
 class Session(Table):
-    directory: str = Field("", description="where the session lies; empty: session-DATE-TIME here")
+    directory: str = Field(
+        "",
+        json_schema_extra=ASIDE,
+        description="where the session lies; empty: session-DATE-TIME here",
+    )
     seeds: tuple[str, ...] = Field((), description="URLs to start from")
-    seeds_file: str = Field("", description="a file with one seed a line; # starts a comment")
+    seeds_file: str = Field(
+        "", json_schema_extra=FILE, description="a file with one seed a line; # starts a comment"
+    )
     mode: Literal["exchange", "firewall", "cross-over", "independent"] = Field(
         "exchange",
         description="what becomes of inter-part links: sent to their owners, dropped, followed by"
         " a rank without pages of its own; independent: no partition, the seeds dealt out in turn",
     )
-    max_pages: int = Field(0, ge=0, description="stop after so many pages, all ranks; 0: no limit")
+    max_pages: int = Field(
+        0,
+        ge=0,
+        json_schema_extra=ASIDE,
+        description="stop after so many pages, all ranks; 0: no limit",
+    )
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
-        0.0, description='stop after this time, like "3h55m" (then resumable); 0: no limit'
+        0.0,
+        json_schema_extra=ASIDE,
+        description='stop after this time, like "3h55m" (then resumable); 0: no limit',
     )
     stop_grace: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         20.0,
+        json_schema_extra=ASIDE,
         description="how long fetches under way may go on after a stop; then they are dropped, and"
         " their pages are left for a resume",
     )
@@ -168,9 +197,11 @@ class Assignment(Table):
         " other hosts go by site-hash",
     )
     suffixes_file: str = Field(
-        "", description='the same in a file, one "suffix part" a line; # starts a comment'
+        "",
+        json_schema_extra=FILE,
+        description='the same in a file, one "suffix part" a line; # starts a comment',
     )
-    part_vector: str = Field("", description="part-vector: the file")
+    part_vector: str = Field("", json_schema_extra=FILE, description="part-vector: the file")
     unlisted: Literal["claim", "discoverer", "site-hash"] = Field(
         "claim", description="part-vector: who owns a site that the vector lacks"
     )
@@ -205,6 +236,7 @@ class Frontier(Table):
     seed: Natural = Field(0, description="order = random: which of all random orders")
     memory: Count = Field(
         10_000_000,
+        json_schema_extra=ASIDE,
         description="waiting URLs in memory, each rank; of longer queues the ends lie on disk",
     )
 
@@ -215,11 +247,17 @@ class Politeness(Table):
         description="who has a clock: each site, or all sites of an IP address together",
     )
     delay_s: Annotated[float, Field(ge=0)] = Field(
-        1.0, description="seconds from the end of a request to the next one to the same site"
+        1.0,
+        json_schema_extra=ASIDE,
+        description="seconds from the end of a request to the next one to the same site",
     )
-    connections_per_site: Count = Field(1, description="requests at a time to one site")
+    connections_per_site: Count = Field(
+        1, json_schema_extra=ASIDE, description="requests at a time to one site"
+    )
     max_crawl_delay_s: Annotated[float, Field(ge=0)] = Field(
-        60.0, description="a longer Crawl-delay in a robots.txt counts as this"
+        60.0,
+        json_schema_extra=ASIDE,
+        description="a longer Crawl-delay in a robots.txt counts as this",
     )
 
 
@@ -265,55 +303,100 @@ class Sitemaps(Table):
 
 
 class Dns(Table):
-    nameservers: tuple[str, ...] = Field((), description="addresses; none: the system's")
+    nameservers: tuple[str, ...] = Field(
+        (), json_schema_extra=ASIDE, description="addresses; none: the system's"
+    )
     hosts: dict[str, str] = Field(
         default_factory=dict,
+        json_schema_extra=ASIDE,
         description='fixed answers, {"a.example" = "10.0.0.1"}; "10.0.0.1:8080" also replaces'
         " the port that is connected to",
     )
-    timeout_s: Annotated[float, Field(gt=0)] = Field(5.0, description="for one try")
-    tries: Count = Field(3, description="tries before a name has failed for now")
-    concurrency: Count = Field(128, description="names asked for at a time, each rank")
-    max_ttl_s: Annotated[float, Field(gt=0)] = Field(3600.0, description="longest life in cache")
+    timeout_s: Annotated[float, Field(gt=0)] = Field(
+        5.0, json_schema_extra=ASIDE, description="for one try"
+    )
+    tries: Count = Field(
+        3, json_schema_extra=ASIDE, description="tries before a name has failed for now"
+    )
+    concurrency: Count = Field(
+        128, json_schema_extra=ASIDE, description="names asked for at a time, each rank"
+    )
+    max_ttl_s: Annotated[float, Field(gt=0)] = Field(
+        3600.0, json_schema_extra=ASIDE, description="longest life in cache"
+    )
     negative_ttl_s: Annotated[float, Field(gt=0)] = Field(
-        300.0, description="how long a name that doesn't exist is left alone"
+        300.0,
+        json_schema_extra=ASIDE,
+        description="how long a name that doesn't exist is left alone",
     )
 
 
 class Fetch(Table):
-    concurrency: Count = Field(64, description="fetches at a time, each rank")
-    connect_timeout_s: Annotated[float, Field(gt=0)] = Field(10.0, description="to connect")
-    idle_timeout_s: Annotated[float, Field(gt=0)] = Field(20.0, description="between two bytes")
-    timeout_s: Annotated[float, Field(gt=0)] = Field(120.0, description="for one fetch, in all")
-    max_bytes: Size = Field(ByteSize(10 << 20), description="of a body, as sent and decoded")
+    concurrency: Count = Field(
+        64, json_schema_extra=ASIDE, description="fetches at a time, each rank"
+    )
+    connect_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        10.0, json_schema_extra=ASIDE, description="to connect"
+    )
+    idle_timeout_s: Annotated[float, Field(gt=0)] = Field(
+        20.0, json_schema_extra=ASIDE, description="between two bytes"
+    )
+    timeout_s: Annotated[float, Field(gt=0)] = Field(
+        120.0, json_schema_extra=ASIDE, description="for one fetch, in all"
+    )
+    max_bytes: Size = Field(
+        ByteSize(10 << 20), json_schema_extra=ASIDE, description="of a body, as sent and decoded"
+    )
     max_ratio: Natural = Field(
-        0, description="of a body to what was sent of it; 0: max_bytes is limit enough"
+        0,
+        json_schema_extra=ASIDE,
+        description="of a body to what was sent of it; 0: max_bytes is limit enough",
     )
-    max_header_bytes: Size = Field(ByteSize(512 << 10), description="of all before the body")
-    max_headers: Count = Field(8_000, description="header lines of a response")
+    max_header_bytes: Size = Field(
+        ByteSize(512 << 10), json_schema_extra=ASIDE, description="of all before the body"
+    )
+    max_headers: Count = Field(
+        8_000, json_schema_extra=ASIDE, description="header lines of a response"
+    )
     allow_private_addresses: bool = Field(
-        False, description="also connect to private, loopback and link-local addresses"
+        False,
+        json_schema_extra=ASIDE,
+        description="also connect to private, loopback and link-local addresses",
     )
-    verify_tls: bool = Field(True, description="refuse servers without a valid certificate")
-    ca_files: tuple[str, ...] = Field((), description="further certificate authorities (PEM)")
+    verify_tls: bool = Field(
+        True, json_schema_extra=ASIDE, description="refuse servers without a valid certificate"
+    )
+    ca_files: tuple[str, ...] = Field(
+        (), json_schema_extra=ASIDE, description="further certificate authorities (PEM)"
+    )
     proxy: str = Field(
         "",
+        json_schema_extra=ASIDE,
         description='"http://[user:password@]host:port", https likewise, or "environment" for what'
         " the variables http_proxy, https_proxy and no_proxy say; a proxy resolves the names, so"
         " private addresses are refused only where a URL shows one",
     )
     headers: dict[str, dict[str, str]] = Field(
         default_factory=dict,
+        json_schema_extra=ASIDE,
         description='further request headers, by host or scheme://host[:port]: {"a.example" ='
         ' {Accept-Language = "de"}}',
     )
-    netrc_file: str = Field("", description="logins by host, for Basic authentication")
-    cookies_file: str = Field("", description="cookies to send, in Netscape's format")
+    netrc_file: str = Field(
+        "", json_schema_extra=ASIDE, description="logins by host, for Basic authentication"
+    )
+    cookies_file: str = Field(
+        "", json_schema_extra=ASIDE, description="cookies to send, in Netscape's format"
+    )
     user_agent: str = Field(
-        f"abc-crawler/{__version__}", min_length=1, description="the User-Agent header"
+        f"abc-crawler/{__version__}",
+        min_length=1,
+        json_schema_extra=ASIDE,
+        description="the User-Agent header",
     )
     contact: str = Field(
         "",
+        json_schema_extra=ASIDE,
         description="a URL or e-mail address, added to User-Agent; without one, a crawl goes to"
         " private addresses only, if to any",
     )
@@ -381,15 +464,24 @@ class Seen(Table):
 class Storage(Table):
     types: tuple[DocumentKind, ...] = Field(
         ("*/*",),
+        json_schema_extra=ASIDE,
         description="what is stored, by Content-Type or extension; of the rest only the row is:"
         ' "text/*", "!image/*", "!.zip"',
     )
-    warc_size: Size = Field(ByteSize(1_000_000_000), description="a WARC file is closed past this")
+    warc_size: Size = Field(
+        ByteSize(1_000_000_000),
+        json_schema_extra=ASIDE,
+        description="a WARC file is closed past this",
+    )
     compression: Annotated[int, Field(ge=0, le=3)] = Field(
-        1, description="of WARC records, gzip by ISA-L: 0 fastest to 3 smallest"
+        1,
+        json_schema_extra=ASIDE,
+        description="of WARC records, gzip by ISA-L: 0 fastest to 3 smallest",
     )
     sync: Literal["record", "interval", "close"] = Field(
-        "close", description="when files are forced to disk: each record, every 5 s, at the end"
+        "close",
+        json_schema_extra=ASIDE,
+        description="when files are forced to disk: each record, every 5 s, at the end",
     )
 
 
@@ -500,6 +592,24 @@ _ALLOWED = {  # where pydantic's words don't say it
 def _plain(message: str) -> str:
     message = message.removeprefix("Value error, ")
     return message[0].lower() + message[1:]
+
+
+def derived(config: Config) -> tuple[dict[str, object], list[Path]]:
+    """What the state of a crawl depends on besides its logs: the values by key, and the files.
+
+    Every key counts, unless it is marked as ASIDE; so a new key does.
+    """
+    values: dict[str, object] = {}
+    files: list[Path] = []
+    for table_name in type(config).model_fields:
+        table: Table = getattr(config, table_name)
+        for key, info in type(table).model_fields.items():
+            value = getattr(table, key)
+            if info.json_schema_extra is not ASIDE:
+                values[f"{table_name}.{key}"] = value
+            if info.json_schema_extra is FILE and value:
+                files.append(Path(value))
+    return values, files
 
 
 def as_toml(config: Config, *, commented: bool = False) -> str:

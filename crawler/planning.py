@@ -9,9 +9,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass
 from pathlib import Path
 
-from xxhash import xxh3_64_hexdigest
-
-from crawler import __version__, config, session
+from crawler import config, session
 from crawler.order import make_order
 from crawler.ownership import make_scheme, replicated_urls
 from crawler.ports import UserError
@@ -119,16 +117,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
 
 def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
     """What a snapshot depends on, as a hash: with another of these the logs have to be read."""
-    vector = settings.assignment.part_vector
-    content = Path(vector).read_bytes() if settings.assignment.scheme == "part-vector" else b""
-    parts = [
-        settings.model_dump_json(include={"assignment": True, "exchange": True, "retry": True}),
-        settings.session.mode,
-        f"{settings.frontier.order} {settings.frontier.seed}",
-        session.load(directory).last.scope,
-        __version__,
-    ]
-    return f"{ranks} {xxh3_64_hexdigest(content)} {xxh3_64_hexdigest(' '.join(parts).encode())}"
+    return session.basis(directory, settings, ranks)
 
 
 def _await_writers(directory: Path, patience_s: float) -> None:

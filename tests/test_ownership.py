@@ -116,9 +116,7 @@ def test_hierarchical_goes_by_the_longest_suffix(site: str, part: int) -> None:
     assert scheme.part(1, site) == part  # also from memory
 
 
-@pytest.mark.parametrize(
-    "site", ["a.example", "192.0.2.7:81", "[2001:db8::1]", "2001:db8::1"]
-)
+@pytest.mark.parametrize("site", ["a.example", "192.0.2.7:81", "[2001:db8::1]", "2001:db8::1"])
 def test_hierarchical_leaves_other_hosts_to_the_site_hash(site: str) -> None:
     assert Hierarchical({"de": 0}, 5).part(0, site) == SiteHash(5).part(0, site)
 

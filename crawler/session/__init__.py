@@ -18,6 +18,7 @@ They only grow, by whole records, and a resumed run adds to none of them: it sta
 `docs/session.md` describes the formats for their readers.
 """
 
+from crawler.session.basis import basis
 from crawler.session.files import is_no_room, is_open, mistakes_told, replacing
 from crawler.session.info import (
     Run,
@@ -86,6 +87,7 @@ __all__ = [
     "Totals",
     "among",
     "ask_to_stop",
+    "basis",
     "check_tables",
     "create",
     "deal",
