@@ -71,7 +71,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         "encoding": page.encoding if page else None,
         "bytes": len(response.payload),
         "truncated": response.truncated,
-        "digest": digest(response.payload),
+        "digest": digest(response.stored),
         "links": [{"url": target, "flags": flags} for target, flags in page.links] if page else [],
     }
 

@@ -150,6 +150,12 @@ class Response:
     truncated: str | None = None
     failure: Failure | None = None
     payload_whole: bool = True
+    readable: bool = True  # every reader undoes the content coding of the payload, if it has one
+
+    @property
+    def stored(self) -> bytes:
+        """What a record holds: the payload as sent, or else the body, which everybody can read."""
+        return self.payload if self.readable else self.body
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header, given by its lower-case name."""

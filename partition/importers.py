@@ -21,9 +21,11 @@ import pyarrow.csv
 import pyarrow.parquet as pq
 from selectolax.lexbor import LexborHTMLParser
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
+from warcio.bufferedreaders import ChunkedDataReader  # type: ignore[import-untyped]
 from warcio.exceptions import ArchiveLoadFailed  # type: ignore[import-untyped]
 
 from crawler import url
+from crawler.codings import undo
 from partition import UserError, graph
 from partition.webgraph import Ints, distinct, find
 
@@ -31,6 +33,7 @@ KINDS: Final = ("snap", "webgraph", "edges", "warc", "parquet")
 
 _BLOCK: Final = 1 << 24  # bytes of text
 _SITE: Final = "web"  # of pages without URLs
+_MAX_BODY: Final = 100 << 20  # bytes, decoded; of a larger body the rest is left out
 _COMMENT: Final = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 _PAIR: Final = re.compile(rb"^[ \t]*\d{1,18}[ \t]+\d{1,18}[ \t\r]*$", re.MULTILINE)
 
@@ -238,10 +241,11 @@ def _warc(files: Sequence[Path], say: Say) -> Imported:
     """The responses in WARC files, and the links between them; of a URL the last one counts.
 
     A redirect is a page of 0 bytes with a link to its target. Links to URLs that the files don't
-    have are left out.
+    have are left out, and so are revisits of payloads, as their records hold no links.
     """
     sizes: dict[str, int] = {}
     links: dict[str, list[str]] = {}
+    revisits = coded = 0
     for path in files:
         try:
             with path.open("rb") as file:
@@ -249,7 +253,9 @@ def _warc(files: Sequence[Path], say: Say) -> Imported:
                     if record.rec_type == "response" and record.http_headers is not None:
                         address = record.rec_headers.get_header("WARC-Target-URI")
                         for page in _normal([address], ""):
-                            sizes[page], links[page] = _read(record, page)
+                            sizes[page], links[page], whole = _read(record, page)
+                            coded += not whole
+                    revisits += record.rec_type == "revisit"
         except (ArchiveLoadFailed, EOFError, zlib.error) as error:
             raise UserError(f"{path}: not an intact WARC file: {error}") from None
     pages = sorted(sizes)
@@ -265,28 +271,54 @@ def _warc(files: Sequence[Path], say: Say) -> Imported:
                 missing += 1
     if missing:
         say(f"left out: {missing:,} links to URLs that aren't in the files")
+    if revisits:
+        say(f"left out: {revisits:,} revisit records, which have no page of their own")
+    if coded:
+        say(f"read in part: {coded:,} pages whose content coding ends early or isn't known")
     table = _with_urls(pages, [sizes[address] for address in pages])
     return table, np.array(src, np.int64), np.array(dst, np.int64)
 
 
-def _read(record: Any, address: str) -> tuple[int, list[str]]:
-    """Size of the body, and the distinct URLs that a response links to."""
+def _read(record: Any, address: str) -> tuple[int, list[str], bool]:
+    """Size of the body, the distinct URLs that a response links to, and whether it could be read as
+    a whole."""
     headers = record.http_headers
     status = headers.get_statuscode()
     location = headers.get_header("Location")
     if status[:1] == "3" and location:
-        return 0, _normal([location], address)
-    body = record.content_stream().read()
+        return 0, _normal([location], address), True
+    body, whole = _body(record)
     essence = (headers.get_header("Content-Type") or "").partition(";")[0].strip().lower()
     if essence not in ("text/html", "application/xhtml+xml"):
-        return len(body), []
+        return len(body), [], whole
     tree = LexborHTMLParser(body.decode(_charset(headers), errors="replace"))
     base = tree.css_first("base[href]")
     if base is not None:
         address = next(iter(_normal([base.attributes["href"] or ""], address)), address)
     found = [node.attributes["href"] for node in tree.css("a[href], area[href]")]
     found += [node.attributes["src"] for node in tree.css("frame[src], iframe[src]")]
-    return len(body), _normal([reference for reference in found if reference], address)
+    return len(body), _normal([reference for reference in found if reference], address), whole
+
+
+def _body(record: Any) -> tuple[bytes, bool]:
+    """The body of a response, its codings undone, and whether it is whole.
+
+    warcio knows fewer codings than servers and other programs' WARC files use.
+    """
+    transfer = _codings(record, "transfer-encoding")
+    stream = record.raw_stream
+    if "chunked" in transfer:
+        stream = ChunkedDataReader(stream)
+    codings = _codings(record, "content-encoding")
+    codings += [coding for coding in transfer if coding != "chunked"]
+    body, failure, _ = undo(codings, stream.read(), _MAX_BODY)
+    return body, failure is None
+
+
+def _codings(record: Any, header: str) -> list[str]:
+    """The codings that all lines of a header name, in lower case."""
+    lines = [value for name, value in record.http_headers.headers if name.lower() == header]
+    return [coding.strip().lower() for coding in ",".join(lines).split(",") if coding.strip()]
 
 
 def _charset(headers: Any) -> str:

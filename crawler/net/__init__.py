@@ -10,7 +10,7 @@ from datetime import UTC
 from email.utils import parsedate_to_datetime
 from typing import Final
 
-from crawler.net.codings import undoing
+from crawler.codings import undoing
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
 from crawler.ports import Failure, Fetcher, FetchError, Response
@@ -55,7 +55,7 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
         return Rules.deny_all(response.failure)
     body = response.body
     if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
-        body, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
+        body, _, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
     return await in_turns(Rules.reading(body, agent))
 
 

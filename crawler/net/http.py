@@ -13,11 +13,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from crawler import config
+from crawler.codings import Undone, undoing
 from crawler.net.addresses import AddressBook, through_proxy
-from crawler.net.codings import Undone, undoing
 from crawler.net.credentials import Credentials, withhold
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
+from crawler.net.reader import Head
 from crawler.net.tls import make_context
 from crawler.net.wire import Answer, Connector, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
@@ -77,7 +78,8 @@ class HttpFetcher(Fetcher):
             {
                 "User-Agent": agent,
                 "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-                "Accept-Encoding": "gzip, deflate, br, zstd",
+                # What readers of WARC files undo (docs/decisions/codings.md).
+                "Accept-Encoding": "gzip, deflate",
             }
         )
         self._head_end = _head_end(self._headers)
@@ -130,12 +132,14 @@ class HttpFetcher(Fetcher):
         if head.flawed:
             failure = failure or Failure.BAD_HTTP
         if head.transfer_codings:  # chunked is undone already; the payload is free of others, too
-            coded, (payload, wrong) = payload, await self._undo(head.transfer_codings, payload)
+            coded, (payload, wrong, _) = payload, await self._undo(head.transfer_codings, payload)
             failure = failure or wrong
             cut = cut or (wrong if payload is not coded else None)
-        body, body_cut = payload, cut
+        body, body_cut, readable = payload, cut, True
         if head.content_codings:
-            body, wrong = await self._undo(head.content_codings, payload)
+            body, wrong, readable = await self._undo(head.content_codings, payload)
+            # Readers take the first line as it stands, which may be "gzip,".
+            readable = readable and (body is payload or _label(head) == head.content_codings[0])
             failure = failure or wrong
             if body is not payload:
                 body_cut = cut or wrong
@@ -154,6 +158,7 @@ class HttpFetcher(Fetcher):
             truncated=body_cut and _TRUNCATED[body_cut],
             failure=failure,
             payload_whole=cut is None,
+            readable=readable,
         )
 
     async def _undo(self, codings: Sequence[str], coded: bytes) -> Undone:
@@ -259,6 +264,12 @@ def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = No
     merged = CIMultiDict(headers)
     merged.update(further or {})
     return "".join(f"{name}: {value}\r\n" for name, value in merged.items()) + "\r\n"
+
+
+def _label(head: Head) -> str:
+    """The first line of Content-Encoding."""
+    lines = (value for name, value in head.headers if name.lower() == b"content-encoding")
+    return next(lines, b"").strip().lower().decode("latin-1")
 
 
 def _conditions(validators: Validators | None) -> dict[str, str]:

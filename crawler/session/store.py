@@ -265,7 +265,7 @@ class RankStore:
             if original is not None:
                 assert earlier.row.digest is not None
                 return earlier.row.digest, original
-        payload_digest = digest(response.payload)
+        payload_digest = digest(response.stored)
         if response.status != 200 or not response.payload or response.truncated is not None:
             return payload_digest, None
         original = self.seen.find(payload_digest)

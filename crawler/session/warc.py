@@ -27,6 +27,7 @@ _GZIP = 31  # zlib's code for: with a gzip header and trailer
 _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Bytes that would end a header line become spaces, whatever a server sent.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
+_FRAMING = frozenset((b"content-length", b"transfer-encoding"))
 _HEAD_BYTES = 16 << 10  # compressed; the WARC headers of our records are far shorter
 
 
@@ -83,10 +84,11 @@ class WarcWriter:
             f"{common}WARC-Record-ID: {response_id}\r\nWARC-Payload-Digest: {payload_digest}\r\n"
         )
         media = "Content-Type: application/http;msgtype=response\r\n"
-        if not response.payload_whole:  # else only what it decodes to is cut: the block isn't
+        # Where only what the payload decodes to is cut, the block isn't, unless it is decoded.
+        if response.truncated and not (response.payload_whole and response.readable):
             fields += f"WARC-Truncated: {response.truncated}\r\n"
         if original is None:
-            answer = self._record("response", fields + media, head, response.payload)
+            answer = self._record("response", fields + media, head, response.stored)
         else:
             unchanged = response.status == 304
             profile = "server-not-modified" if unchanged else "identical-payload-digest"
@@ -184,13 +186,14 @@ def _record_id() -> str:
 
 
 def _http_head(response: Response) -> bytes:
-    """Status line and headers, true of the payload as it is stored: whole, without transfer coding.
+    """Status line and headers, true of the payload as it is stored: whole, without transfer coding,
+    and without a content coding that not every reader can undo.
 
     A header that isn't true of it keeps its value under a name that begins with X-Crawler-.
     """
     reason = response.reason.encode("latin-1", "replace").translate(_ONE_LINE)
     lines = [b"HTTP/%b %d %b" % (response.version.encode(), response.status, reason)]
-    true_length = b"%d" % len(response.payload)
+    true_length = b"%d" % len(response.stored)
     has_length = False
     for raw_name, raw_value in response.headers:
         name = raw_name.translate(_ONE_LINE).replace(b":", b" ").strip()
@@ -198,7 +201,7 @@ def _http_head(response: Response) -> bytes:
         lowered = name.lower()
         if lowered == b"content-length" and value == true_length and not has_length:
             has_length = True
-        elif lowered in {b"content-length", b"transfer-encoding"}:
+        elif lowered in _FRAMING or (lowered == b"content-encoding" and not response.readable):
             name = b"X-Crawler-" + name
         lines.append(name + b": " + value)
     if not has_length:

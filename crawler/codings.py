@@ -2,12 +2,12 @@
 
 The label is less to be trusted than the bytes. A coding that isn't there at all, or isn't known, is
 taken for a slip where what it should have coded is text; and zlib data are recognised whichever of
-their three names they go by.
+their three names they go by. No I/O: the fetcher uses it, and the importer of WARC files.
 """
 
 import re
 from collections.abc import Callable, Generator, Iterator, Sequence
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import brotli
 import zstandard
@@ -15,7 +15,14 @@ from isal import isal_zlib
 
 from crawler.ports import Failure
 
-Undone = tuple[bytes, Failure | None]
+
+class Undone(NamedTuple):
+    """The body behind a payload."""
+
+    body: bytes
+    failure: Failure | None  # what was wrong
+    readable: bool  # readers that know little get the same body from the payload and its label
+
 
 _PIECE: Final = 64 << 10
 _TURN: Final = 1 << 20  # bytes, in and out, between two pauses: a few milliseconds
@@ -28,11 +35,19 @@ _SNIFFED: Final = 1445
 _BOMS: Final = (b"\xfe\xff", b"\xff\xfe", b"\xef\xbb\xbf")
 
 
+_Decoder = Callable[[bytes, int, list[int]], Iterator[bytes]]
+
+
 def undo(codings: Sequence[str], payload: bytes, limit: int) -> Undone:
-    """The body behind a payload, at most `limit` bytes of it, and what was wrong.
+    """The body behind a payload, at most `limit` bytes of it.
 
     `codings` in lower case, in the order of their application. With BAD_ENCODING and TOO_LARGE the
     body is as much as could be decoded, or the payload itself where nothing could be.
+
+    `readable` says whether the payload can be kept as it is with its label. That takes one label
+    gzip over one gzip member, one label deflate over zlib data or a raw stream, or labels that
+    nobody knows. All that reads HTTP understands these. warcio 1.8 takes only the first of several
+    members, no `x-gzip`, no list of codings, no brotli (with brotli 1.2) and no zstd.
     """
     steps = undoing(codings, payload, limit)
     while True:
@@ -46,25 +61,30 @@ def undo(codings: Sequence[str], payload: bytes, limit: int) -> Undone:
 def undoing(codings: Sequence[str], payload: bytes, limit: int) -> Generator[None, None, Undone]:
     """`undo`, with a pause (a yield) every few milliseconds, so that others may have the CPU."""
     applied = [coding for coding in codings if coding not in {"", "identity"}]
+    known = any(coding in _DECODERS for coding in applied)
     if len(applied) > _MAX_CODINGS:
-        return payload, None if _is_text(payload) else Failure.BAD_ENCODING
+        return Undone(payload, None if _is_text(payload) else Failure.BAD_ENCODING, not known)
     body = payload
     failure: Failure | None = None
     absent = False
+    formats: list[int] = []
     for coding in reversed(applied):
         if not body:
             break
         decode = _DECODERS.get(coding)
         decoded, wrong = b"", None
         if decode:
-            decoded, wrong = yield from _undo_one(decode, body, limit)
+            decoded, wrong = yield from _undo_one(decode, body, limit, formats)
         if not decode or (wrong is Failure.BAD_ENCODING and (not decoded or _is_text(body))):
             absent = True
             continue
         body, failure = decoded, failure or wrong
     if absent and not _is_text(body):
         failure = failure or Failure.BAD_ENCODING
-    return body, failure
+    formats_read = _READABLE.get(" ".join(codings), ())
+    if body is payload:
+        return Undone(body, failure, not known or (not payload and bool(formats_read)))
+    return Undone(body, failure, tuple(formats) in formats_read)
 
 
 def _is_text(data: bytes) -> bool:
@@ -72,16 +92,18 @@ def _is_text(data: bytes) -> bool:
 
 
 def _undo_one(
-    decode: Callable[[bytes, int], Iterator[bytes]], data: bytes, limit: int
-) -> Generator[None, None, Undone]:
+    decode: _Decoder, data: bytes, limit: int, formats: list[int]
+) -> Generator[None, None, tuple[bytes, Failure | None]]:
+    """As `undoing`, one coding. `formats` gets zlib's number for the format of each member."""
     pieces: list[bytes] = []
     turn = _TURN
     # The step that meets an error loses its output, so the way to it is gone again in small steps.
     for step in (_PIECE, 1 if len(data) < 4096 else 64):
         pieces.clear()
+        formats.clear()
         size = 0
         try:
-            for piece in decode(data, step):
+            for piece in decode(data, step, formats):
                 pieces.append(piece)
                 size += len(piece)
                 if size > limit:
@@ -99,13 +121,14 @@ def _undo_one(
 
 
 # Decoders: of data, in steps of so many bytes, the pieces behind each (which may be empty). They
-# raise EOFError if more data should come, and _CODING_ERRORS.
+# raise EOFError if more data should come, and _CODING_ERRORS. Those of zlib note their formats.
 
 
-def _inflate(data: bytes, step: int, *, raw: bool) -> Iterator[bytes]:
+def _inflate(data: bytes, step: int, formats: list[int], *, raw: bool) -> Iterator[bytes]:
     at = 0
     for _ in range(_MAX_MEMBERS):
-        decoder = isal_zlib.decompressobj(_zlib_format(data[at : at + 2], raw=raw))
+        formats.append(_zlib_format(data[at : at + 2], raw=raw))
+        decoder = isal_zlib.decompressobj(formats[-1])
         while not decoder.eof:
             if at >= len(data):
                 raise EOFError
@@ -122,27 +145,29 @@ def _inflate(data: bytes, step: int, *, raw: bool) -> Iterator[bytes]:
 
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
+_GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's numbers
+_READABLE: Final = {"gzip": ((_GZIP,),), "deflate": ((_ZLIB,), (_RAW,))}  # by label
 
 
 def _zlib_format(start: bytes, *, raw: bool) -> int:
     """zlib's number for the format that data have by their first bytes; `raw`: may be neither."""
     if start == _GZIP_MAGIC:
-        return 31
+        return _GZIP
     if len(start) == 2 and start[0] & 15 == 8 and int.from_bytes(start) % 31 == 0:
-        return 15
-    return -15 if raw else 31
+        return _ZLIB
+    return _RAW if raw else _GZIP
 
 
-def _gunzip(data: bytes, step: int) -> Iterator[bytes]:
-    return _inflate(data, step, raw=False)
+def _gunzip(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
+    return _inflate(data, step, formats, raw=False)
 
 
-def _undeflate(data: bytes, step: int) -> Iterator[bytes]:
+def _undeflate(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
     """With the zlib header that the standard asks for, or without it, as some servers send it."""
-    return _inflate(data, step, raw=True)
+    return _inflate(data, step, formats, raw=True)
 
 
-def _unbrotli(data: bytes, step: int) -> Iterator[bytes]:
+def _unbrotli(data: bytes, step: int, _formats: list[int]) -> Iterator[bytes]:
     decoder = brotli.Decompressor()
     for at in range(0, len(data), step):
         piece = decoder.process(data[at : at + step], output_buffer_limit=_PIECE)
@@ -154,7 +179,7 @@ def _unbrotli(data: bytes, step: int) -> Iterator[bytes]:
         raise EOFError
 
 
-def _unzstd(data: bytes, step: int) -> Iterator[bytes]:
+def _unzstd(data: bytes, step: int, _formats: list[int]) -> Iterator[bytes]:
     step = min(step, 512)  # unpacks to 16 MB at worst; this API has no limit on output
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 << 20)  # RFC 9659
     at = 0
@@ -171,7 +196,7 @@ def _unzstd(data: bytes, step: int) -> Iterator[bytes]:
     raise EOFError
 
 
-_DECODERS: Final = {
+_DECODERS: Final[dict[str, _Decoder]] = {
     "gzip": _gunzip,
     "x-gzip": _gunzip,
     "deflate": _undeflate,
