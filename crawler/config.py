@@ -418,6 +418,11 @@ class Extract(Table):
         " of Link headers; refresh is meta refresh; img is src and srcset of img and source",
     )
     max_links: Count = Field(100_000, description="different ones taken from a page")
+    max_link_bytes: Size = Field(
+        ByteSize(32 << 20),
+        description="of the URLs of a page's links together, and never more than 1 MiB and 16 times"
+        " the page; further links are counted, not recorded",
+    )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
         description="what links are read in, by Content-Type or extension; feeds can be added:"
@@ -428,7 +433,9 @@ class Extract(Table):
 class Traps(Table):
     """Each 0 switches its rule off. metrics.json counts by these names what they kept out."""
 
-    max_url_length: Natural = Field(2048, description="characters")
+    max_url_length: Natural = Field(
+        2048, description="characters; never more than 16,384 are followed"
+    )
     max_path_segments: Natural = Field(50, description="/a/b/c has three")
     max_repeated_segments: Natural = Field(
         3, description="the same segments again and again: /a/b/a/b/a/b repeats three times"

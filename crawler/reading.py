@@ -27,7 +27,8 @@ from crawler.traps import Shapes
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 MAX_REDIRECTS: Final = 5
-_STEP = 500  # links
+_STEP: Final = 1 << 17  # characters of links held against the scope in one step
+_WORK_PER_LINK: Final = 256  # characters that a link counts as, besides its own
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
 _SITEMAP_HEAD = 4096  # bytes in which one of these stands
 
@@ -57,6 +58,8 @@ def redirect_target(response: Response) -> str:
     location = response.header(b"location")
     if location is None:
         raise url.BadUrlError("")
+    if len(location) > url.MAX_LENGTH:
+        raise url.LongUrlError(location[: url.MAX_LENGTH].decode("latin-1"))
     # Bytes beyond ASCII go to the wire as they came.
     text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
     return url.normalise(text, response.url)
@@ -73,6 +76,7 @@ class Reader:
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
         self._max_links = settings.extract.max_links
+        self._max_link_bytes = int(settings.extract.max_link_bytes)
         self._kinds = Kinds(settings.extract.types)
         self._agent = settings.robots.agent
         self._obeys_nofollow = settings.robots.obey_nofollow
@@ -98,9 +102,12 @@ class Reader:
             page = yield from self.page(response)
             if page is not None:
                 fetched.noindex, targets = page.noindex, page.links
-        for number, (target, flags) in enumerate(targets, start=1):
+        work = 0
+        for target, flags in targets:
             fetched.links.append(self.link(target, flags & ~OUT_OF_SCOPE))
-            if number % _STEP == 0:
+            work += _WORK_PER_LINK + len(target)
+            if work > _STEP:
+                work = 0
                 yield
 
     def page(self, response: Response) -> Generator[None, None, Page | None]:
@@ -111,7 +118,13 @@ class Reader:
         if media in HTML_TYPES:
             return (
                 yield from read_html(
-                    response, self._elements, self._agent, self._fold, self._max_links
+                    response,
+                    self._elements,
+                    self._agent,
+                    self._fold,
+                    self._max_links,
+                    self._max_link_bytes,
+                    self._scope.trapped,
                 )
             )
         links: dict[tuple[str, int], None] = {}

@@ -17,7 +17,8 @@ from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
-_CACHED_LINKS = 1 << 16  # about 20 MB
+_CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
+_LONGEST_CACHED = 512  # characters of a URL or an authority
 _TRAPS = "traps."
 
 
@@ -34,6 +35,7 @@ class Sites:
         self.are_domains = kind == "domain"
         self._suffixes = PublicSuffixList() if self.are_domains else None
         make = self._registrable if self.are_domains else url.site
+        self._make = make
         self._known = lru_cache(_CACHED_AUTHORITIES)(make)
 
     def of(self, address: str) -> str:
@@ -42,7 +44,8 @@ class Sites:
 
     def of_authority(self, authority: str) -> str:
         """The site of an authority, `scheme://host[:port]`."""
-        return self._known(authority)
+        known = len(authority) <= _LONGEST_CACHED
+        return self._known(authority) if known else self._make(authority)
 
     def _registrable(self, authority: str) -> str:
         host = url.host_of_site(url.site(authority))
@@ -96,7 +99,8 @@ class Scope:
         return self._judge(address, url.authority(address))
 
     def _judge(self, address: str, authority: str) -> Verdict:
-        verdict = self._authority_verdict(authority)
+        known = len(authority) <= _LONGEST_CACHED
+        verdict = (self._authority_verdict if known else self._judge_authority)(authority)
         if not verdict.allowed:
             return verdict
         if self._include:
@@ -114,7 +118,8 @@ class Scope:
 
     def link(self, address: str, flags: int = 0) -> Link:
         """The link to a normalised URL, with its key, its site and its place in the scope."""
-        link, trap = self._known_link(address)
+        known = len(address) <= _LONGEST_CACHED
+        link, trap = self._known_link(address) if known else self._make_link(address)
         if trap is not None:
             self.trapped[trap] += 1
         return Link(link.key, address, link.site, link.flags | flags) if flags else link

@@ -18,6 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
 from crawler.ports import Fetched, Found, PageRow
+from crawler.url import MAX_FOLLOWED
 
 # What the URL of a calendar has; and a year with its month, or as a parameter.
 _CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
@@ -27,7 +28,7 @@ _DATE = re.compile(
     r"|(?:year|yr|jahr|annee|yil|y)=(\d{1,6})(?!\d)"
 )
 _SESSION_ID = re.compile(
-    r"(?<=[?&;])(?:\w*sess\w*=[^&;/]{6,}|(?:sid|oscsid|zenid)=[\w-]{16,}|cf(?:id|token)=[\w-]{6,})"
+    r"(?<=[?&;])(?:(?=\w*?sess)\w++=[^&;/]{6,}|(?:sid|oscsid|zenid)=[\w-]{16,}|cf(?:id|token)=[\w-]{6,})"
     r"|(?<=/)\([a-z]\([0-9a-z]{16,}\)\)(?=/)",  # ASP.NET without cookies
     re.IGNORECASE,
 )
@@ -51,11 +52,12 @@ class Shapes:
         """`year`: the present one."""
         self._traps = traps
         self._year = year
+        self._max_length = min(traps.max_url_length or MAX_FOLLOWED, MAX_FOLLOWED)
 
     def rule(self, address: str) -> str | None:
         """The rule that keeps a normalised URL out, if any."""
         traps = self._traps
-        if 0 < traps.max_url_length < len(address):
+        if len(address) > self._max_length:
             return "max_url_length"
         end = address.find("?")
         start = address.index("/", 8) + 1
@@ -340,9 +342,13 @@ def _split(address: str) -> tuple[str, str]:
 
 def _put_in(old: str, new: str) -> str:
     """What makes `new` of `old` if put in at one place; else nothing."""
-    head = 0
-    while head < len(old) and old[head] == new[head]:
-        head += 1
+    head, differs = 0, len(old) + 1  # `old` and `new` share `head` characters, and not `differs`
+    while differs - head > 1:
+        middle = (head + differs) // 2
+        if new.startswith(old[head:middle], head):
+            head = middle
+        else:
+            differs = middle
     rest = old[head:]
     return new[head : len(new) - len(rest)] if new.endswith(rest) else ""
 

@@ -7,7 +7,8 @@ rules, none of which makes one URL of two pages (docs/normalisation.md has them 
 * credentials go: a crawler doesn't log in with what it finds in links;
 * hexadecimal digits of percent-escapes are upper case.
 
-A normalised URL is pure ASCII, and normalising it again changes nothing.
+A normalised URL is pure ASCII, and normalising it again changes nothing. It has at most MAX_LENGTH
+characters.
 """
 
 import re
@@ -17,20 +18,34 @@ from typing import Final
 import ada_url
 from xxhash import xxh3_64_intdigest
 
-_ESCAPE = re.compile(r"%[0-9A-Fa-f]{2}")
+MAX_LENGTH: Final = 256 << 10  # characters of a URL, as it is written and as it is normalised
+# Longer ones are recorded at most. By default, Apache and nginx take 8 KiB, IIS and Node.js 16 KiB.
+MAX_FOLLOWED: Final = 16 << 10
+
+_ESCAPE = re.compile(r"%(?:[a-f][0-9a-fA-F]|[0-9A-F][a-f])")  # with a lower-case digit
 _SCHEMES: Final = ("http://", "https://")
-_UNTIDY = re.compile(r"@|\?$|%(?:[a-f][0-9a-fA-F]|[0-9A-F][a-f])")
+_UNTIDY = re.compile(rf"@|\?$|{_ESCAPE.pattern}")
 
 
 class BadUrlError(ValueError):
     """Not an absolute http or https URL, nor a reference that makes one with its base."""
 
 
+class LongUrlError(BadUrlError):
+    """A URL of more than MAX_LENGTH characters. The message holds its first characters."""
+
+    def __init__(self, text: str) -> None:
+        super().__init__(f"{text[:64]}... has more than {MAX_LENGTH} characters")
+
+
 def normalise(reference: str, base: str | None = None) -> str:
     """The normal form of an absolute URL, or of a reference found on the page `base`.
 
-    Raises BadUrlError if the result isn't an http or https URL with a host.
+    Raises BadUrlError if the result isn't an http or https URL with a host, and LongUrlError if the
+    reference or the result is too long.
     """
+    if len(reference) > MAX_LENGTH:
+        raise LongUrlError(reference)
     try:
         if base is None:
             url: str = ada_url.normalize_url(reference)
@@ -40,7 +55,11 @@ def normalise(reference: str, base: str | None = None) -> str:
         raise BadUrlError(reference) from None
     if not url.startswith(_SCHEMES):
         raise BadUrlError(reference)
-    return _tidy(url.partition("#")[0]) if _UNTIDY.search(url) or "#" in url else url
+    if "#" in url:
+        url = url.partition("#")[0]
+    if len(url) > MAX_LENGTH:
+        raise LongUrlError(url)
+    return _tidy(url) if _UNTIDY.search(url) else url
 
 
 def _tidy(url: str) -> str:
@@ -177,7 +196,8 @@ class Folding:
             if ";" in path:
                 segments = [segment.split(";") for segment in path.split("/")]
                 path = "/".join(";".join([name, *self._kept(rest)]) for name, *rest in segments)
-                path = normalise(site + path)[len(site) :]  # `/..;jsessionid=1/` is `/../` now
+                # `/..;jsessionid=1/` is `/../` now.
+                path = ada_url.normalize_url(site + path)[len(site) :]
             query = "&".join(self._kept(query.split("&")))
         if self._session_ids:
             path = _ASP_NET_SESSION.sub("", path)

@@ -11,17 +11,16 @@
 made to be slow, keeps nobody waiting: see `steps`.
 """
 
-from collections.abc import Callable, Generator
-from contextlib import suppress
-from typing import NamedTuple
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from typing import Final, NamedTuple
 
 from crawler.parse.encoding import declared_encoding, decode, decoding
-from crawler.parse.headers import header_links, page_directives
+from crawler.parse.headers import page_directives, reading_links
 from crawler.parse.kinds import Kinds, is_html, media_type
-from crawler.parse.links import MAX_LINKS, reading
+from crawler.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading
 from crawler.parse.steps import finish
 from crawler.ports import NOFOLLOW, Response
-from crawler.url import BadUrlError, normalise
 
 __all__ = [
     "Kinds",
@@ -46,37 +45,49 @@ class Page(NamedTuple):
     nofollow: bool  # then all its links are flagged NOFOLLOW
 
 
+_MOST_ROBOTS_TAGS: Final = 1 << 15  # bytes of X-Robots-Tag headers that are read
+
+
 def read(
     response: Response,
     elements: frozenset[str],
     agent: str = "",
     fold: Callable[[str], str] | None = None,
     max_links: int = MAX_LINKS,
+    max_link_bytes: int = MAX_LINK_BYTES,
+    left_out: Counter[str] | None = None,
 ) -> Generator[None, None, Page]:
     """Read a response that is HTML (the caller has asked `is_html`), step by step.
 
-    A step takes milliseconds. `elements` and `max_links` are those of `[extract]` in the
-    configuration, `agent` is our name in robots.txt, `fold` the folding of URLs if there is any.
+    A step takes milliseconds. `elements`, `max_links` and `max_link_bytes` are those of `[extract]`
+    in the configuration, `agent` is our name in robots.txt, `fold` the folding of URLs if there is
+    any. `left_out` counts the references that are no links, by the bound that did it.
     """
     url = response.url
     text, encoding = yield from decoding(response.body, response.content_type)
-    more = []
+    more: Iterator[tuple[str, int] | None] = iter(())
     if "link" in elements:
-        for reference, flags in header_links(_values(response, b"link")):
-            with suppress(BadUrlError):
-                more.append((normalise(reference, url), flags))
+        more = reading_links(_values(response, b"link"))
     utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
     links, metas = yield from reading(
-        text, url, encoding, elements, more, agent, fold, max_links, utf8
+        text, url, encoding, elements, more, agent, fold, max_links, utf8, max_link_bytes, left_out
     )
-    noindex, nofollow = page_directives(metas, _values(response, b"x-robots-tag"), agent)
+    robots_tags = _values(response, b"x-robots-tag", _MOST_ROBOTS_TAGS)
+    noindex, nofollow = page_directives(metas, robots_tags, agent)
     if nofollow:
         links = [(target, flags | NOFOLLOW) for target, flags in links]
     return Page(encoding, links, noindex, nofollow)
 
 
-def _values(response: Response, name: bytes) -> list[str]:
-    return [value.decode("latin-1") for key, value in response.headers if key.lower() == name]
+def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:
+    """The values of a header, and of them the first bytes."""
+    values = []
+    for key, value in response.headers:
+        if key.lower() == name:
+            values.append(value[:most].decode("latin-1"))
+            if most is not None:
+                most = max(0, most - len(value))
+    return values
 
 
 def extract(

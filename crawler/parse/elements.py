@@ -31,8 +31,12 @@ def elements(
 
     None comes between two steps of the work, each of a few milliseconds.
     """
-    utf8 = utf8 or text.encode()
-    if is_ordinary(text, utf8):
+    ordinary = False
+    if len(text) <= _LARGEST:
+        utf8 = utf8 or text.encode()
+        ordinary = is_ordinary(text, utf8)
+    if ordinary:
+        assert utf8 is not None
         # One query without names of elements takes lexbor half the time of a query with them.
         query = "[href],[src],[srcset],[content]" if "img" in names else "[href],[src],[content]"
         for node in LexborHTMLParser(utf8).css(query):

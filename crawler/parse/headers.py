@@ -1,7 +1,8 @@
 """What response headers and meta elements say to a crawler: Link, X-Robots-Tag, meta robots."""
 
 import re
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
+from itertools import islice
 from typing import Final
 
 from crawler.ports import ALTERNATE, CANONICAL, NEXT, NOFOLLOW, PREV
@@ -29,23 +30,35 @@ _PARAMETER: Final = re.compile(
 )
 
 
+_MOST_PARAMETERS: Final = 100  # of a link
+_STEP: Final = 1 << 13  # characters read in one step, if no link has more
+
+
 def header_links(values: Iterable[str]) -> list[tuple[str, int]]:
     """The references in Link headers that stand for a `link` element of the page, with flags."""
-    found = []
+    return [link for link in reading_links(values) if link is not None]
+
+
+def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
+    """The same; None comes between two steps of the work, each of a few milliseconds."""
     for value in values:
         link = _LINK.match(value)
+        pause = _STEP
         while link:
+            if link.end() > pause:
+                pause = link.end() + _STEP
+                yield None
             parameters: dict[str, str] = {}
-            for name, quoted, bare in _PARAMETER.findall(link[2]):
+            for parameter in islice(_PARAMETER.finditer(link[2]), _MOST_PARAMETERS):
+                name, quoted, bare = parameter.groups("")
                 parameters.setdefault(name.lower(), quoted or bare)
             rel = parameters.get("rel", "")
             kinds = link_kinds(rel)
             if kinds and "anchor" not in parameters:  # that would be a link of another page
                 if "nofollow" in rel.lower().split():
                     kinds |= NOFOLLOW
-                found.append((link[1], kinds))
+                yield link[1], kinds
             link = _LINK.match(value, link.end())
-    return found
 
 
 _TAKES_A_VALUE: Final = frozenset(

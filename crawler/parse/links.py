@@ -1,7 +1,14 @@
-"""The text of an HTML page to its links."""
+"""The text of an HTML page to its links.
+
+What a page costs is bounded by its bytes: a long base could make a long URL of each short
+reference. So no URL is longer than `url.MAX_LENGTH`, and all URLs of a page together have at most
+`most_characters`. What is left out is counted. docs/decisions/bounds.md says why.
+"""
 
 import re
+from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from contextlib import suppress
 from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
@@ -9,9 +16,9 @@ from typing import Final, NamedTuple
 from crawler.parse.elements import elements as elements_of
 from crawler.parse.encoding import encode_query
 from crawler.parse.headers import link_kinds
-from crawler.parse.tokens import SPACE
+from crawler.parse.tokens import SPACE, TooLong
 from crawler.ports import FRAME, NOFOLLOW
-from crawler.url import BadUrlError, normalise
+from crawler.url import MAX_LENGTH, BadUrlError, LongUrlError, authority, normalise
 
 _C0_OR_SPACE: Final = "".join(map(chr, range(0x21)))  # what the URL standard strips
 _OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
@@ -24,8 +31,15 @@ _SHORT: Final = 512  # characters of an absolute reference that is worth remembe
 _known: Final = lru_cache(1 << 14)(normalise)  # neighbours link to the same pages elsewhere
 _WAY_UP: Final = 8
 MAX_LINKS: Final = 100_000
-_REFERENCES: Final = 1 << 11  # resolved in one step
+MAX_LINK_BYTES: Final = 32 << 20  # of the URLs of a page's links
+_LINK_BYTES_AT_LEAST: Final = 1 << 20  # of them any page may have so many
+_LINK_BYTES_PER_CHARACTER: Final = 16  # and so many for each character of its text
+# Work is counted in characters read and written; a reference counts as so many more.
+_WORK_STEP: Final = 1 << 18
+_WORK_PER_REFERENCE: Final = 64
+_VALUES_STEP: Final = 1 << 17  # characters of references taken in one step
 _TARGETS: Final = 1 << 13  # put together in one step
+_MOST_METAS: Final = 1 << 15  # characters of meta elements for robots
 _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # queries are UTF-8
 
 _ALWAYS: Final = frozenset({"base", "meta"})
@@ -39,29 +53,49 @@ class Links(NamedTuple):
     metas: list[tuple[str, str]]  # name and content of those meta elements that are for robots
 
 
+def most_characters(text: str, max_link_bytes: int = MAX_LINK_BYTES) -> int:
+    """How many characters the URLs of a page's links may have together. A little more may pass."""
+    warranted = _LINK_BYTES_AT_LEAST + _LINK_BYTES_PER_CHARACTER * len(text)
+    return min(warranted, max_link_bytes)
+
+
 def reading(
     text: str,
     url: str,
     encoding: str,
     elements: frozenset[str],
-    more: Iterable[tuple[str, int]] = (),
+    more: Iterable[tuple[str, int] | None] = (),
     agent: str = "",
     fold: Callable[[str], str] | None = None,
     max_links: int = MAX_LINKS,
     utf8: bytes | None = None,
+    max_link_bytes: int = MAX_LINK_BYTES,
+    left_out: Counter[str] | None = None,
 ) -> Generator[None, None, Links]:
-    """The links of a page in steps. `more` are others of its links, absolute, with flags.
+    """The links of a page in steps. `more` are others of its links, relative to its own URL, with
+    flags; None there comes between two steps.
 
     Of several `base` elements the first with an href counts, also for what stands before it. Of
-    more than `max_links` different references the first are taken. `utf8`: the text in bytes, where
-    they are at hand.
+    more than `max_links` different references the first are taken, and of those the first whose
+    URLs have `most_characters` together. `left_out` counts the others, by the bound that did it.
+    `utf8`: the text in bytes, where they are at hand.
     """
-    base = None
-    references: dict[str, int] = {}  # distinct, fragment cut -> flags with NOFOLLOW inverted
+    base: _Base | None = None
+    # Distinct, fragment cut -> flags with NOFOLLOW inverted.
+    references: dict[str, int] = {}
+    others: dict[str, int] = {}  # relative to the page, whatever its base is
     metas = []
+    metas_size = 0
     robots = {"robots", agent.lower()} - {""}
+    left_out = Counter() if left_out is None else left_out
+    work = 0
 
-    def add(reference: str, flags: int) -> None:
+    def add(reference: str, flags: int, references: dict[str, int] = references) -> None:
+        nonlocal work
+        work += len(reference)
+        if not reference and isinstance(reference, TooLong):
+            left_out["max_url_length"] += 1
+            return
         reference = reference.strip(_C0_OR_SPACE)
         if "#" in reference:
             reference = reference.partition("#")[0]
@@ -70,16 +104,27 @@ def reading(
         known = references.get(reference)
         if known is not None:
             references[reference] = known | flags
-        elif len(references) < max_links:
+        elif len(reference) > MAX_LENGTH:
+            if not _OTHER_SCHEME.match(reference):
+                left_out["max_url_length"] += 1
+        elif len(references) + len(others) < max_links:
             references[reference] = flags
+        else:
+            left_out["max_links"] += 1
 
-    for reference, flags in more:
-        add(reference, flags ^ NOFOLLOW)
+    for link in more:
+        if link is None:
+            yield
+        else:
+            add(link[0], link[1] ^ NOFOLLOW, others)
     images = _IMAGES if "img" in elements else frozenset()
     for element in elements_of(text, (elements - {"refresh"}) | images | _ALWAYS, utf8):
         if element is None:
             yield
             continue
+        if work > _VALUES_STEP:
+            work = 0
+            yield
         name, attributes = element
         rel = attributes.get("rel")
         flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
@@ -97,6 +142,10 @@ def reading(
             for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
                 if target:
                     add(target, NOFOLLOW)
+                    work += _WORK_PER_REFERENCE
+                    if work > _VALUES_STEP:
+                        work = 0
+                        yield
         elif name == "base":
             if base is None and "href" in attributes:
                 base = _base(attributes["href"] or "", url)
@@ -104,13 +153,19 @@ def reading(
             content = attributes.get("content") or ""
             meta = attributes.get("name") or ""
             if meta.strip().lower() in robots:
-                metas.append((meta, content))
+                metas_size += len(meta) + len(content)
+                if metas_size <= _MOST_METAS:
+                    metas.append((meta, content))
             elif "refresh" in elements and _equiv(attributes) == "refresh":
                 target = refresh_target(content)
                 if target is not None:
                     add(target, NOFOLLOW)
     yield
-    targets = yield from _resolving(references, base or url, url, encoding, fold)
+    resolution = _Resolution(encoding, fold, most_characters(text, max_link_bytes), left_out)
+    if others:
+        yield from resolution.resolve(others, _Base(url))
+    yield from resolution.resolve(references, base or _Base(url))
+    targets = yield from resolution.targets(fold(url) if fold else url)
     return Links(targets, metas)
 
 
@@ -118,12 +173,24 @@ def _equiv(attributes: Mapping[str, str | None]) -> str:
     return (attributes.get("http-equiv") or "").lower()
 
 
-def _base(href: str, url: str) -> str:
-    """The base URL by the first `base` with an href; one that isn't http or https doesn't count."""
+class _Base(NamedTuple):
+    """What references are relative to. Of a URL that is too long only its origin is known: whatever
+    is relative to its path would be too long, too."""
+
+    url: str
+    is_origin_only: bool = False
+
+
+def _base(href: str, url: str) -> _Base:
+    """The base by the first `base` with an href; one that isn't http or https doesn't count."""
+    start = href.start if isinstance(href, TooLong) else href[:_SHORT]
     try:
-        return normalise(href, url)
+        if not isinstance(href, TooLong):
+            with suppress(LongUrlError):
+                return _Base(normalise(href.strip(_C0_OR_SPACE), url))
+        return _Base(authority(normalise(start, url)) + "/", is_origin_only=True)
     except BadUrlError:
-        return url
+        return _Base(url)
 
 
 # https://html.spec.whatwg.org/multipage/semantics.html#shared-declarative-refresh-steps
@@ -160,44 +227,102 @@ def srcset_urls(value: str) -> Iterator[str]:
         match = _CANDIDATE.match(value, at)
 
 
-def _resolving(
-    references: dict[str, int],
-    base: str,
-    url: str,
-    encoding: str,
-    fold: Callable[[str], str] | None,
-) -> Generator[None, None, list[tuple[str, int]]]:
-    folders = _folders(base)
-    utf8 = encoding in _UTF8
-    targets: dict[str, int] = {}
-    for count, (reference, flags) in enumerate(references.items(), 1):
-        if count % _REFERENCES == 0:
-            yield
-        plain = _PLAIN.fullmatch(reference)
-        if plain and plain[1] in folders:  # what `normalise` would say, in a third of the time
-            target = folders[plain[1]] + plain[2]
-        elif _OTHER_SCHEME.match(reference):
-            continue
-        else:
-            as_sent = reference if utf8 else encode_query(reference, encoding)
-            try:
-                if as_sent.startswith(_ABSOLUTE) and len(as_sent) <= _SHORT:
-                    target = _known(as_sent)
-                else:
-                    target = normalise(as_sent, base)
-            except BadUrlError:
+_ROOTED: Final = re.compile(r"[/\\]|https?:", re.IGNORECASE)  # the path of the base doesn't matter
+
+
+class _Resolution:
+    """Makes URLs of references, within the bounds, in steps."""
+
+    def __init__(
+        self,
+        encoding: str,
+        fold: Callable[[str], str] | None,
+        most: int,
+        left_out: Counter[str],
+    ) -> None:
+        """`most`: characters of all URLs together. `left_out` is counted on."""
+        self._encoding = encoding
+        self._fold = fold
+        self._room = most
+        self._left_out = left_out
+        self._targets: dict[str, int] = {}  # distinct, with the flags of their references
+
+    def resolve(self, references: Mapping[str, int], base: _Base) -> Generator[None, None, None]:
+        """Add the targets of references to the URLs that there are.
+
+        A URL that is too long takes room, too. When there is no room, nothing more is resolved.
+        """
+        base_url, is_origin_only = base
+        folders = {"/": base_url} if is_origin_only else _folders(base_url)
+        encoding, fold, targets, room = self._encoding, self._fold, self._targets, self._room
+        utf8 = encoding in _UTF8
+        # A path that is replaced needn't be joined.
+        origin = authority(base_url) + "/" if len(base_url) > _SHORT else base_url
+        share = len(base_url) // 8  # of the room, for each URL that is joined to the base
+        work = 0
+        for count, (reference, flags) in enumerate(references.items()):
+            if room <= 0:
+                self._left_out["max_link_bytes"] += len(references) - count
+                break
+            if work > _WORK_STEP:
+                work = 0
+                yield
+            work += _WORK_PER_REFERENCE
+            plain = _PLAIN.fullmatch(reference)
+            if plain and plain[1] in folders:  # what `normalise` would say, in a third of the time
+                target = folders[plain[1]] + plain[2]
+                if len(target) > MAX_LENGTH:
+                    room -= len(target)
+                    work += len(target)
+                    self._left_out["max_url_length"] += 1
+                    continue
+            elif _OTHER_SCHEME.match(reference):
                 continue
-        if fold:
-            target = fold(target)
-        targets[target] = targets.get(target, 0) | flags
-    targets.pop(fold(url) if fold else url, None)
-    found: list[tuple[str, int]] = []
-    rest = iter(targets.items())
-    while some := [(target, flags ^ NOFOLLOW) for target, flags in islice(rest, _TARGETS)]:
-        found += some
-        if len(found) < len(targets):
-            yield
-    return found
+            elif is_origin_only and not _ROOTED.match(reference):
+                self._left_out["max_url_length"] += 1
+                continue
+            else:
+                start = base_url
+                if origin is not base_url and _ROOTED.match(reference):
+                    start = origin
+                else:
+                    work += len(base_url)
+                    room -= share
+                work += len(reference)
+                as_sent = reference if utf8 else encode_query(reference, encoding)
+                try:
+                    if as_sent.startswith(_ABSOLUTE) and len(as_sent) <= _SHORT:
+                        target = _known(as_sent)
+                    else:
+                        target = normalise(as_sent, start)
+                except LongUrlError:
+                    room -= len(start) + len(reference)
+                    self._left_out["max_url_length"] += 1
+                    continue
+                except BadUrlError:
+                    continue
+            work += len(target)
+            if fold:
+                target = fold(target)
+            known = targets.get(target)
+            if known is None:
+                room -= len(target)
+                targets[target] = flags
+            else:
+                targets[target] = known | flags
+        self._room = room
+
+    def targets(self, url: str) -> Generator[None, None, list[tuple[str, int]]]:
+        """All but `url`, with the flags of ports."""
+        targets = self._targets
+        targets.pop(url, None)
+        found: list[tuple[str, int]] = []
+        rest = iter(targets.items())
+        while some := [(target, flags ^ NOFOLLOW) for target, flags in islice(rest, _TARGETS)]:
+            found += some
+            if len(found) < len(targets):
+                yield
+        return found
 
 
 def _folders(base: str) -> dict[str, str]:

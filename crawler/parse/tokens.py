@@ -8,10 +8,10 @@ work between two steps. docs/decisions/two-readers-of-html.md has the measuremen
 
 import re
 import sys
-from collections.abc import Iterator, Mapping
+from collections.abc import Generator, Iterator, Mapping
 from functools import lru_cache
 from html.entities import html5
-from typing import Final
+from typing import Final, Self
 
 SPACE: Final = r"[\t\n\f\r ]"
 _BREAK: Final = r"[\t\n\f\r />]"  # after a name
@@ -44,6 +44,9 @@ _NESTED: Final = frozenset({"math", "svg", "template"})
 _WINDOW: Final = 1 << 17  # characters read in one step, if no construct is longer
 _TOKENS: Final = 1 << 11  # tags and comments in one step
 _LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; data: URLs are longer, links aren't
+_MOST_NAMED: Final = 1 << 10  # attributes of a tag with the names that links need
+_MOST_REFERENCES: Final = 1 << 14  # to characters, in one value
+_LONGEST_MARK: Final = 16  # characters that end a comment or raw text, and what must follow them
 
 
 def _any_case(name: str) -> str:
@@ -81,7 +84,12 @@ _RAW_TEXT_END: Final = {
     name: re.compile(rf"</{_any_case(name)}(?={_BREAK})")
     for name in _RAW_TEXT - {"plaintext", "script"}
 }
-_SCRIPT_MARKS: Final = re.compile(rf"<!--(?!-*+>)|-->|<(/?){_any_case('script')}(?={_BREAK})")
+# What matters in a script: at its start, after <!--, and after a <script> behind that.
+_SCRIPT_END: Final = rf"</{_any_case('script')}(?={_BREAK})"
+_SCRIPT_MARKS: Final = re.compile(rf"<!--|{_SCRIPT_END}")
+_SCRIPT_ESCAPED_MARKS: Final = re.compile(rf"-->|</?{_any_case('script')}(?={_BREAK})")
+_SCRIPT_NESTED_MARKS: Final = re.compile(rf"-->|{_SCRIPT_END}")
+_ABRUPT_END: Final = re.compile("-*+>")  # <!--> is a whole comment
 
 
 def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
@@ -109,9 +117,9 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
                 elif closing or not attributes.endswith("/"):
                     foreign = max(0, foreign + change)
             if name in _RAW_TEXT and not (foreign and attributes.endswith("/")):
-                at = _end_of_raw_text(text, name, at)
+                at = yield from _end_of_raw_text(text, name, at)
         elif comment:
-            match = _COMMENT_END.search(text, at - 2)  # <!--> is a whole one
+            match = yield from _searching(_COMMENT_END, text, at - 2)  # <!--> is a whole one
             at = match.end() if match else length
         elif end >= length:
             return  # what follows, if anything, is without its end
@@ -126,24 +134,49 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
             yield None
 
 
-def _end_of_raw_text(text: str, name: str, at: int) -> int:
+def _searching(
+    pattern: re.Pattern[str], text: str, at: int
+) -> Generator[None, None, re.Match[str] | None]:
+    """The first match from a place on, of a pattern for at most _LONGEST_MARK characters."""
+    while True:
+        end = at + _WINDOW
+        match = pattern.search(text, at, end + _LONGEST_MARK)
+        if match or end >= len(text):
+            return match
+        at = end
+        yield
+
+
+def _end_of_raw_text(text: str, name: str, at: int) -> Generator[None, None, int]:
     """Where the end tag starts that closes an element whose content is no markup."""
     if name == "plaintext":
         return len(text)
-    if name != "script":
-        match = _RAW_TEXT_END[name].search(text, at)
-        return match.start() if match else len(text)
-    # <script><!-- <script> </script> --></script> is one element.
-    escaped = nested = False
-    for mark in _SCRIPT_MARKS.finditer(text, at):
+    if name == "script":
+        return (yield from _end_of_script(text, at))
+    match = yield from _searching(_RAW_TEXT_END[name], text, at)
+    return match.start() if match else len(text)
+
+
+def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
+    """As above. <script><!-- <script> </script> --></script> is one element."""
+    marks = _SCRIPT_MARKS
+    count = 0
+    while mark := (yield from _searching(marks, text, at)):
+        at = mark.end()
+        count += 1
+        if count % _TOKENS == 0:
+            yield
         if mark[0] == "<!--":
-            escaped = True
+            if not _ABRUPT_END.match(text, at):
+                marks = _SCRIPT_ESCAPED_MARKS
         elif mark[0] == "-->":
-            escaped = nested = False
-        elif mark[1] and not nested:
-            return mark.start()
+            marks = _SCRIPT_MARKS
+        elif mark[0][1] != "/":
+            marks = _SCRIPT_NESTED_MARKS
+        elif marks is _SCRIPT_NESTED_MARKS:
+            marks = _SCRIPT_ESCAPED_MARKS
         else:
-            nested = escaped and not mark[1]
+            return mark.start()
     return len(text)
 
 
@@ -163,7 +196,7 @@ _NAMED_ATTRIBUTE: Final = re.compile(
 def attributes_of(text: str) -> Mapping[str, str]:
     """Of the attributes of a tag those that links need, by lower-case name; the first of a name.
 
-    A value that is far too long for a URL is left out.
+    A value that is far too long for a URL is a TooLong, or `data:` if it is such a URL.
     """
     return _known(text) if len(text) <= _SHORT else _attributes_of(text)
 
@@ -171,14 +204,33 @@ def attributes_of(text: str) -> Mapping[str, str]:
 def _attributes_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     match = _NAMED_ATTRIBUTE.match(text)
-    while match:
+    for _ in range(_MOST_NAMED):
+        if not match:
+            break
         name, double, single, bare = match.groups()
         name = name.lower()
         if name not in found:
             value = double or single or bare or ""
-            found[name] = unescape(value) if len(value) <= _LONGEST_VALUE else ""
+            found[name] = unescape(value) if len(value) <= _LONGEST_VALUE else _instead_of(value)
         match = _NAMED_ATTRIBUTE.match(text, match.end())
     return found
+
+
+class TooLong(str):
+    """An empty string that stands for a value too long for a URL. `start`: how the value begins."""
+
+    __slots__ = ("start",)
+
+    def __new__(cls, value: str) -> Self:
+        instance = super().__new__(cls)
+        instance.start = value[:_SHORT]
+        return instance
+
+    start: str
+
+
+def _instead_of(value: str) -> str:
+    return "data:" if value[:5].lower() == "data:" else TooLong(value)
 
 
 _SHORT: Final = 512  # characters
@@ -191,8 +243,11 @@ _REFERENCE: Final = re.compile(
 
 
 def unescape(value: str) -> str:
-    """The value of an attribute, character references undone as the standard does in attributes."""
-    if "&" in value:
+    """The value of an attribute, character references undone as the standard does in attributes.
+
+    A value with more than _MOST_REFERENCES stays as it is.
+    """
+    if "&" in value and value.count("&") <= _MOST_REFERENCES:
         value = _REFERENCE.sub(_character, value)
     return value.replace("\0", "\ufffd") if "\0" in value else value
 
@@ -205,8 +260,8 @@ def _character(match: re.Match[str]) -> str:
         # &copy in a query: without its semicolon it counts only where nothing like a name goes on.
         text = html5.get(name) if after != "=" else None
         return match[0] if text is None else text + (after or "")
-    digits = hexadecimal or decimal
-    code = int(digits, 16 if hexadecimal else 10) if len(digits.lstrip("0")) < 8 else 0
+    digits = (hexadecimal or decimal).lstrip("0") or "0"
+    code = int(digits, 16 if hexadecimal else 10) if len(digits) < 8 else 0
     if 0x80 <= code < 0xA0:
         return bytes([code]).decode("cp1252", "replace")
     return "\ufffd" if code in range(0xD800, 0xE000) or not 0 < code < 0x110000 else chr(code)
