@@ -90,12 +90,14 @@ def reading(
     left_out = Counter() if left_out is None else left_out
     work = 0
 
-    def add(reference: str, flags: int, references: dict[str, int] = references) -> None:
+    def add(reference: str | None, flags: int, references: dict[str, int] = references) -> None:
         nonlocal work
+        if not reference:
+            if isinstance(reference, TooLong):
+                left_out["max_url_length"] += 1
+                return
+            reference = ""
         work += len(reference)
-        if not reference and isinstance(reference, TooLong):
-            left_out["max_url_length"] += 1
-            return
         reference = reference.strip(_C0_OR_SPACE)
         if "#" in reference:
             reference = reference.partition("#")[0]
@@ -130,14 +132,14 @@ def reading(
         flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
         if name in _PLAIN_LINKS:
             if "href" in attributes:
-                add(attributes["href"] or "", flags)
+                add(attributes["href"], flags)
         elif name == "link":
             kinds = link_kinds(rel or "")
             if kinds and "href" in attributes:
-                add(attributes["href"] or "", flags | kinds)
+                add(attributes["href"], flags | kinds)
         elif name in _FRAMES:
             if "src" in attributes:
-                add(attributes["src"] or "", flags | FRAME)
+                add(attributes["src"], flags | FRAME)
         elif name in images:
             for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
                 if target:
@@ -148,7 +150,7 @@ def reading(
                         yield
         elif name == "base":
             if base is None and "href" in attributes:
-                base = _base(attributes["href"] or "", url)
+                base = _base(attributes["href"], url)
         else:
             content = attributes.get("content") or ""
             meta = attributes.get("name") or ""
@@ -181,8 +183,10 @@ class _Base(NamedTuple):
     is_origin_only: bool = False
 
 
-def _base(href: str, url: str) -> _Base:
+def _base(href: str | None, url: str) -> _Base:
     """The base by the first `base` with an href; one that isn't http or https doesn't count."""
+    if href is None:
+        href = ""
     start = href.start if isinstance(href, TooLong) else href[:_SHORT]
     try:
         if not isinstance(href, TooLong):
