@@ -228,6 +228,7 @@ class _Agent:
         self._alarm = Alarm()
         self._tally = Tally()
         self._state: State | None = None  # at the end, for a snapshot
+        self._hashes: session.LogHashes | None = None  # of the logs of earlier runs
         self._progress: list[tuple[float, int]] = []
         self._lost = False
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
@@ -432,7 +433,14 @@ class _Agent:
     async def _resume(self, replay: Replay, reader: Reader) -> None:
         """Take up the session where it was."""
         began, rank = self._clock.now(), self._transport.rank
-        packed = session.read_snapshot(self._directory, rank) if self._plan.has_snapshots else None
+        self._hashes = session.LogHashes(self._plan.logs[rank])
+        for _ in self._hashes.read():
+            await asyncio.sleep(0)
+        packed = None
+        if self._plan.has_snapshots:
+            packed = session.read_snapshot(self._directory, rank, self._hashes)
+            if packed is None:
+                _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
         state = None if packed is None else msgspec.msgpack.decode(packed, type=State)
         restored = await replay.adopt(state)
         if state is not None and restored:
@@ -452,7 +460,9 @@ class _Agent:
         state.named_by = self._reader.named_by
         state.contents = self._store.seen.state()
         content = msgspec.msgpack.encode(state)
-        session.write_snapshot(self._directory, mpi.RANK, self._plan.basis, logs, content)
+        session.write_snapshot(
+            self._directory, mpi.RANK, self._plan.basis, logs, content, self._hashes
+        )
 
     def _keeps(self, response: Response) -> bool:
         return self._kinds.hold(media_type(response.content_type, response.body), response.url)

@@ -17,6 +17,7 @@ same; then these are read instead (`session.snapshot`).
 """
 
 import asyncio
+import logging
 from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
@@ -35,6 +36,7 @@ from crawler.scope import Scope
 from crawler.state import State
 from crawler.traps import Watch
 
+_LOG = logging.getLogger("crawler")
 _STEP = 500  # links, a few milliseconds
 _BACKLOG_POLL_S = 0.005
 
@@ -106,6 +108,12 @@ class Replay:
             return pages
         for _ in share.read():
             await asyncio.sleep(0)
+        for torn in share.torn:
+            _LOG.warning(
+                "%s: %d bytes from %d on can't be read, for a kill or for damage (see verify);"
+                " pages that stood there are fetched again",
+                *(torn.path, torn.lost_bytes, torn.offset),
+            )
         await self._settle_sites()
         mine = [(self._pasts.get(rank), self.pages, share.named_by) for rank in range(mpi.SIZE)]
         pages = 0

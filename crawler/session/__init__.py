@@ -59,7 +59,13 @@ from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.replay import Keys, LogFile, Share, among, deal, log_sizes, shares
 from crawler.session.scores import EarlierScores
-from crawler.session.snapshot import read_snapshot, remove_snapshots, snapshots_fit, write_snapshot
+from crawler.session.snapshot import (
+    LogHashes,
+    read_snapshot,
+    remove_snapshots,
+    snapshots_fit,
+    write_snapshot,
+)
 from crawler.session.spill import SpillFiles
 from crawler.session.store import ContentSeen, RankStore, mend
 from crawler.session.tables import Totals, check_tables, write_tables
@@ -74,6 +80,7 @@ __all__ = [
     "EarlierScores",
     "Keys",
     "LogFile",
+    "LogHashes",
     "LoggedPage",
     "LoggedSitemaps",
     "Previous",

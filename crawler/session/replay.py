@@ -18,6 +18,7 @@ from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, PageRow
 from crawler.session.log import (
     LoggedPage,
     LoggedSitemaps,
+    Torn,
     log_files,
     rank_of,
     read_page,
@@ -73,6 +74,7 @@ class Share:
         """`take` gets every row, and says whether links of that page are followed; but those with
         any of the flags `skipped` never are."""
         self.sitemaps: list[str] = []  # that no page links to
+        self.torn: list[Torn] = []  # of files whose tails can't be used
         self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
         self._take = take
         self._skipped = skipped
@@ -111,6 +113,8 @@ class Share:
                         chunk = _Chunk(len(self._keys))
                     if len(self._keys) % _STEP == 0:
                         yield
+                elif isinstance(entry, Torn):
+                    self.torn.append(entry)
                 elif isinstance(entry, LoggedSitemaps):
                     self.sitemaps += entry.urls
                     self.named_by |= dict.fromkeys(map(url.key, entry.urls), entry.authority)

@@ -1,16 +1,19 @@
 """A rank's snapshot: what it knew when the session was stopped, so that no log has to be read.
 
-It is never needed. Whatever is wrong with it, the logs say all of it, too; they are the truth. So
-it counts only if every rank has one, if all were made on the same basis (settings, ranks, part
-vector), and if together they name all log files of the session with the lengths that these have.
+A snapshot is never needed. Whatever is wrong with it, the logs hold all of its content, too; they
+are the truth. So a snapshot counts only if every rank has one, if all were made on the same basis
+(see `basis`), and if together they name all log files of the session. These must have the lengths
+and the hashes that the snapshots say: what a damaged log has lost must be fetched again, so it
+mustn't be known from elsewhere.
 
     8 bytes "ABC-SNAP", u32 format version; then two blocks, each a u64 length, a u32 CRC-32 and
-    that many bytes: MessagePack of [basis, log files with their lengths]; zstd of the content
+    that many bytes: MessagePack of [basis, {log file: [length, XXH3-64]}]; zstd of the content
 """
 
+import logging
 import os
 import struct
-from collections.abc import Iterable, Iterator
+from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from pathlib import Path
 from typing import BinaryIO, Final
@@ -18,46 +21,83 @@ from typing import BinaryIO, Final
 import msgspec
 import zstandard
 from isal import isal_zlib
+from xxhash import xxh3_64
 
+from crawler.ports import NoRoomError
+from crawler.session.files import replacing
 from crawler.session.replay import LogFile
 
+_LOG = logging.getLogger("crawler")
 _NAME: Final = "snapshot"
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
-_VERSION: Final = 3  # the first whose sites are named without a scheme
+_VERSION: Final = 4
+_PIECE: Final = 16 << 20  # of a log, hashed in a few milliseconds
 _BLOCK: Final = struct.Struct("<QI")
 
 
 class _Head(msgspec.Struct, array_like=True):
     basis: str
-    logs: dict[str, int]  # bytes by path
+    logs: dict[str, tuple[int, int]]  # bytes and hash, by path
 
 
 _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
+class LogHashes:
+    """Lengths and hashes of log files that grow no more, by path."""
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self.of: dict[Path, tuple[int, int]] = {}
+
+    def read(self) -> Iterator[None]:
+        """Read the files, in steps of a few milliseconds."""
+        for path in self._paths:
+            content, size = xxh3_64(), 0
+            with path.open("rb") as file:
+                while piece := file.read(_PIECE):
+                    content.update(piece)
+                    size += len(piece)
+                    yield
+            self.of[path] = size, content.intdigest()
+
+
 def write_snapshot(
-    session: Path, rank: int, basis: str, logs: Iterable[Path], content: bytes
+    session: Path,
+    rank: int,
+    basis: str,
+    logs: Sequence[Path],
+    content: bytes,
+    hashes: LogHashes | None = None,
 ) -> None:
-    """`logs`: those whose pages are in the content. If there is no room, there is no snapshot."""
-    sizes = {str(path.relative_to(session)): path.stat().st_size for path in logs}
+    """`logs`: those whose pages are in the content. `hashes`: of those that have been read already.
+
+    If there is no room, or another OSError, there is no snapshot.
+    """
     path = _path(session, rank)
-    new = path.with_suffix(".new")
+    known = {} if hashes is None else hashes.of
     try:
-        with new.open("wb") as file:
+        known = _hashed([log for log in logs if log not in known]) | known
+        head = _Head(basis, {str(log.relative_to(session)): known[log] for log in logs})
+        with replacing(path) as file:
             file.write(_START.pack(_MAGIC, _VERSION))
             for block in (
-                msgspec.msgpack.encode(_Head(basis, sizes)),
+                msgspec.msgpack.encode(head),
                 zstandard.ZstdCompressor(level=1).compress(content),
             ):
                 file.write(_BLOCK.pack(len(block), isal_zlib.crc32(block)) + block)
-            file.flush()
-            os.fsync(file.fileno())
-        new.replace(path)
-    except OSError:
-        for useless in (new, path):
-            with suppress(OSError):
-                useless.unlink()
+    except (OSError, NoRoomError) as error:
+        _LOG.warning("no snapshot: %s", error)
+        with suppress(OSError):
+            path.unlink()
+
+
+def _hashed(paths: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+    hashes = LogHashes(paths)
+    for _ in hashes.read():
+        pass
+    return hashes.of
 
 
 def snapshots_fit(session: Path, ranks: int, basis: str, logs: Iterable[LogFile]) -> bool:
@@ -68,14 +108,23 @@ def snapshots_fit(session: Path, ranks: int, basis: str, logs: Iterable[LogFile]
         head = None if block is None else _decode_head(block)
         if head is None or head.basis != basis:
             return False
-        covered |= head.logs
+        covered |= {path: size for path, (size, _) in head.logs.items()}
     return covered == {str(log.path.relative_to(session)): log.bytes for log in logs}
 
 
-def read_snapshot(session: Path, rank: int) -> bytes | None:
-    """The content of a snapshot that fits, unless it is damaged."""
+def read_snapshot(session: Path, rank: int, hashes: LogHashes | None = None) -> bytes | None:
+    """The content of a snapshot that fits; None if it is damaged, or a log that it covers.
+
+    `hashes`: of the logs, if they have been read already.
+    """
     blocks = list(_blocks(_path(session, rank)))
-    return zstandard.ZstdDecompressor().decompress(blocks[1]) if len(blocks) == 2 else None
+    if len(blocks) != 2:
+        return None
+    logs = {session / name: told for name, told in _decode_head(blocks[0]).logs.items()}
+    known = _hashed(list(logs)) if hashes is None else hashes.of
+    if any(known.get(log) != told for log, told in logs.items()):
+        return None
+    return zstandard.ZstdDecompressor().decompress(blocks[1])
 
 
 def remove_snapshots(session: Path) -> None:
@@ -85,8 +134,8 @@ def remove_snapshots(session: Path) -> None:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """Up to the first that isn't whole."""
-    with suppress(FileNotFoundError), path.open("rb") as file:
+    """Up to the first that isn't whole, or can't be read."""
+    with suppress(OSError), path.open("rb") as file:
         if file.read(_START.size) == _START.pack(_MAGIC, _VERSION):
             while (block := _block(file)) is not None:
                 yield block
