@@ -22,6 +22,7 @@ import msgspec
 
 from crawler import mpi, session
 from crawler.core import Core
+from crawler.correcting import correction_of
 from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.order import make_order, pagerank_by_key
@@ -47,6 +48,7 @@ from crawler.replay import Replay
 from crawler.report import Counters, write_counters, write_metrics
 from crawler.seen import MemorySeen
 from crawler.state import State
+from crawler.widening import Widening
 from crawler.workbench import Visit
 
 _NOTE_INTERVAL_S = 1.0
@@ -184,7 +186,8 @@ async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
     if mpi.RANK == 0:
-        links = session.read_links(Path(settings.session.previous))
+        previous = Path(settings.session.previous)
+        links = session.read_links(previous, correction_of(previous))
         session.EarlierScores.write(path, *pagerank_by_key(*links))
     await mpi.bcast(None)
     scores = session.EarlierScores(path)
@@ -232,6 +235,7 @@ class _Agent:
         self._progress: list[tuple[float, int]] = []
         self._lost = False
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
+        self._scope.recall_joined(one.site for one in plan.joined)
         scheme = make_scheme(settings.assignment, transport.size)
         rank_of_part = place_parts(scheme, transport.size)
         self._ownership = Ownership(
@@ -264,13 +268,30 @@ class _Agent:
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
         )
+        self._core.recall_joined(self._scope.joined)
+        self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
         self._reader = Reader(settings, self._scope, self._core.named_by)
         self._log = RankLog(self._store.directory / "agent.log", transport.rank)
         self._replay = None
         if plan.logs:
             self._replay = Replay(
-                logs, settings, self._core, self._recall, judges_again=plan.judges_again
+                logs,
+                settings,
+                self._core,
+                self._recall,
+                judges_again=plan.judges_again,
+                correct=session.Correction(self._scope.joined, self._reader.brings_in),
             )
+        self._widening = Widening(
+            self._core,
+            self._scope,
+            self._reader,
+            self._store,
+            logs,
+            self._wire,
+            self._alarm,
+            self._clock,
+        )
 
     async def run(self) -> tuple[Counters, Ending, list[str]]:
         """Crawl to the end, which is the same for all ranks. The last warnings are with it.
@@ -383,6 +404,7 @@ class _Agent:
             others = [
                 self._exchange_stage(),
                 self._note_stage(),
+                self._widening.stage(),
             ]
             if self._replay is not None:
                 others.append(

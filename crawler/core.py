@@ -96,7 +96,11 @@ class Core:
         self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
         self._registrar = Registrar(ranks)
         self._held: defaultdict[str, list[tuple[Link, Origin]]] = defaultdict(list)
-        self._open = 0  # visits acquired whose links haven't been admitted; and an open replay
+        # Sites that have joined the scope, whose links in the log aren't admitted yet.
+        self.joining: list[tuple[str, str, str]] = []  # site, seed, end of its redirects
+        self._joined: set[str] = set()
+        # Visits acquired whose links haven't been admitted; an open replay; sites that are joining.
+        self._open = 0
         self._visiting: dict[int, Visit] = {}  # by key of the URL
         self._broken_off = False  # by a stop, so that only the logs know everything
         self._termination = Termination(self.rank, ranks)
@@ -141,7 +145,7 @@ class Core:
         sent.
         """
         seen, order = self._seen, self.bench.order.state()
-        if order is None or self._broken_off or self._held:
+        if order is None or self._broken_off or self._held or self.joining:
             return None
         if not isinstance(seen, set) or isinstance(self.foreign.sent, CacheSeen):
             return None
@@ -215,6 +219,51 @@ class Core:
         self._open -= 1
         self.abandoned += not wholly
         self._broken_off |= not wholly
+
+    def join(self, site: str, seed: str, end: str, now: float) -> None:
+        """A site joins the scope, as redirects of a seed end there. All ranks are told."""
+        if self._note_joined(site, seed, end):
+            for rank in range(self._ranks):
+                if rank != self.rank:
+                    outbox = self._outboxes.open(rank, now, urgent=True)
+                    outbox.joined.append((site, seed, end))
+
+    def _note_joined(self, site: str, seed: str, end: str) -> bool:
+        """Keep a site in `joining`; whether it is new. Until `joined`, this rank isn't passive."""
+        if site in self._joined:
+            return False
+        self._joined.add(site)
+        self.joining.append((site, seed, end))
+        self._open += 1
+        return True
+
+    def found_late(
+        self, source: Found | None, links: Sequence[Link], before: Iterable[Link], now: float
+    ) -> None:
+        """Admit links of a logged page, or sitemaps (no source), that lead to sites that have
+        joined the scope since. `before`: the other links of the page that are followed."""
+        if source is None:
+            origin = Origin(None, 0)
+        elif links and links[0].flags & REDIRECT:
+            origin = Origin(source, source.hops, (*source.chain, source.key))
+        elif self.follows(source.hops):
+            origin = Origin(source, source.hops + 1)
+        else:
+            return
+        owners = {self.ownership.owner(link) for link in before}
+        origin.others = tuple(rank for rank in owners if rank not in {None, self.rank})
+        self._admit(links, origin, now)
+
+    def joined(self, sites: int, *, wholly: bool) -> None:
+        """So many sites have joined, and their links in the log are admitted; if not wholly, for a
+        stop."""
+        self._open -= sites
+        self.abandoned += not wholly
+        self._broken_off |= not wholly
+
+    def recall_joined(self, sites: Iterable[str]) -> None:
+        """These sites joined in earlier runs of the session. Before `start`."""
+        self._joined.update(sites)
 
     def follows(self, hops: int) -> bool:
         """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
@@ -347,6 +396,8 @@ class Core:
             self._outboxes.open(sender, now).grants[site] = part
         for site, part in batch.grants.items():
             self._learn(site, part, now)
+        for joined in batch.joined:
+            self._note_joined(*joined)
         for index, authority in batch.named_by.items():
             self.named_by[url.key(batch.urls[index])] = authority
         owners = self.ownership.rank_of_site

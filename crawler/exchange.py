@@ -18,6 +18,7 @@ class Outbox:
         "claims",
         "found",
         "grants",
+        "joined",
         "more",
         "named_by",
         "number",
@@ -34,6 +35,7 @@ class Outbox:
         self.claims: list[str] = []
         self.grants: dict[str, int] = {}
         self.named_by: dict[int, str] = {}  # by key of a sitemap in `found`
+        self.joined: list[tuple[str, str, str]] = []  # sites that join the scope
         self.ask = False
         self.allow = 0
         self.returned = 0
@@ -62,6 +64,7 @@ class Outbox:
             }
             if self.named_by
             else {},
+            joined=self.joined,
         )
 
 

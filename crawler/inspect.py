@@ -15,7 +15,7 @@ from crawler.ports import Failure, FetchError, Found, UserError
 from crawler.reading import MAX_REDIRECTS, REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
 from crawler.scope import Scope
-from crawler.session import digest, read_seeds
+from crawler.session import digest, joined, read_seeds
 
 
 async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
@@ -83,9 +83,13 @@ def _normalised(settings: config.Config, address: str) -> str:
 
 
 def _scope(settings: config.Config, address: str) -> Scope:
-    """By the seeds of the configuration, or without any by the address alone."""
+    """By the seeds of the configuration, or without any by the address alone; with the sites that
+    have joined it in the session of the configuration, if there is one."""
     seeds = read_seeds(settings) or [address]
-    return make_scope(settings, seeds, time.gmtime().tm_year)
+    scope = make_scope(settings, seeds, time.gmtime().tm_year)
+    if settings.session.directory:
+        scope.recall_joined(one.site for one in joined(Path(settings.session.directory)))
+    return scope
 
 
 async def explain(

@@ -25,6 +25,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
     number: int = 0  # of the batches from this sender to this receiver
     named_by: dict[int, str] = {}  # by index: whose robots.txt names the sitemap there
+    joined: list[tuple[str, str, str]] = []  # sites that join the scope: site, seed, end
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):

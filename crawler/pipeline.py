@@ -98,6 +98,7 @@ class Wire:
 
     def __init__(self, transport: Transport) -> None:
         self.over = asyncio.Event()  # the crawl has ended, and all ranks have been told
+        self.joining = asyncio.Event()  # sites join the scope
         self._transport = transport
         self.messages = 0
         self.bytes = 0
@@ -113,6 +114,8 @@ class Wire:
         """Send what the core wants sent now; to be called after whatever happened to it."""
         for rank, message in core.tick(now):
             self.send(rank, message)
+        if core.joining:
+            self.joining.set()
         if core.ended:
             self.over.set()
 
@@ -280,7 +283,7 @@ async def fetch_stage(
                 await to_parse.put(_failed(visit, rules.unreachable, clock))
         elif asked:  # that was this visit's request
             if sitemaps := reader.sitemaps(authority, rules.sitemaps):
-                await _with_room(partial(repository.introduce, authority, sitemaps))
+                await with_room(partial(repository.introduce, authority, sitemaps))
                 core.introduced(sitemaps, clock.now())
             core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
         elif not rules.allows(found.url):
@@ -361,8 +364,14 @@ async def parse_stage(
         part = core.ownership.part(found)
         assert part is not None, found
         core.watch.compare(fetched)
-        row = await _with_room(partial(repository.append, fetched, part, core.watch.stored))
+        row = await with_room(
+            partial(_append, repository, reader, fetched, part, core.watch.stored)
+        )
         tally.add(row)
+        if fetched.joins is not None:
+            core.join(*fetched.joins, found.url, clock.now())
+        if fetched.notice:
+            _LOG.warning("%s", fetched.notice)
         for _ in core.stored(row, fetched.links, found, clock.now()):
             await turn.rest()
         wire.deliver(core, clock.now())
@@ -373,7 +382,19 @@ async def parse_stage(
         await turn.rest()
 
 
-async def _with_room(store: Callable[[], T]) -> T:
+def _append(
+    repository: Repository,
+    reader: Reader,
+    fetched: Fetched,
+    part: int,
+    follows: Callable[[PageRow], bool],
+) -> PageRow:
+    """Store a fetch whose links are judged by the scope of this moment; its row."""
+    reader.renew(fetched)
+    return repository.append(fetched, part, follows)
+
+
+async def with_room(store: Callable[[], T]) -> T:
     """What `store` returns, once there is room on the disk. Meanwhile the rank stands still: the
     stages before this one fill up."""
     waits = False

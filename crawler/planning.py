@@ -10,6 +10,7 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from crawler import config, session
+from crawler.correcting import correction_of
 from crawler.order import make_order
 from crawler.ownership import make_scheme, replicated_urls
 from crawler.ports import UserError
@@ -29,6 +30,7 @@ class Plan:
     basis: str = ""  # of snapshots
     has_snapshots: bool = False
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
+    joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -112,6 +114,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
         replicated=replicated,
         basis=basis,
         has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
+        joined=session.joined(directory),
     )
 
 
@@ -166,7 +169,8 @@ def _replicated(settings: config.Config, ranks: int) -> list[str]:
     urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))
     if settings.exchange.replicated:
         previous = Path(settings.session.previous)
-        urls += session.most_linked(previous, settings.exchange.replicated)
+        count = settings.exchange.replicated
+        urls += session.most_linked(previous, count, correction_of(previous))
     fold = settings.normalise.folding()
     return list(dict.fromkeys(map(fold, urls) if fold else urls))
 

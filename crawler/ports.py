@@ -22,6 +22,8 @@ ALTERNATE: Final = 32
 FRAME: Final = 64
 OUT_OF_SCOPE: Final = 128  # recorded, never followed
 
+NEVER_FOLLOWED: Final = -1  # as `Fetched.judged_with`: the page is the same as too many others
+
 
 EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: resume with the same command
 
@@ -223,6 +225,9 @@ class Fetched:
     lastmods: dict[int, str] = field(
         default_factory=dict
     )  # by place in `links`: what a sitemap says
+    judged_with: int = 0  # how many sites had joined the scope when the links were judged
+    joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
+    notice: str = ""  # what the user is to be told about this page
 
 
 class Clock(Protocol):

@@ -86,13 +86,19 @@ class Reader:
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,
-        of a page that hasn't changed those that it had."""
+        of a page that hasn't changed those that it had.
+
+        If redirects of a seed end here, the site joins the scope first."""
         response = fetched.response
         if response is None:
+            if fetched.failure is Failure.ROBOTS_DENIED:  # the site is there
+                self._arrive(fetched)
             return
         if response.status in REDIRECTS:
             self._follow(fetched, response)
             return
+        self._arrive(fetched)
+        fetched.judged_with = len(self._scope.joined)
         targets: Iterable[tuple[str, int]] = ()
         if response.status == 304 and fetched.earlier is not None:
             targets = fetched.earlier.links
@@ -109,6 +115,31 @@ class Reader:
             if work > _STEP:
                 work = 0
                 yield
+
+    def renew(self, fetched: Fetched) -> None:
+        """Judge the links of a page again, if a site has joined the scope while it was read."""
+        if 0 <= fetched.judged_with < len(self._scope.joined):
+            fetched.judged_with = len(self._scope.joined)
+            fetched.links = [
+                self._scope.link(link.url, link.flags & ~OUT_OF_SCOPE)
+                if link.flags & OUT_OF_SCOPE and self.brings_in(link.url, link.flags)
+                else link
+                for link in fetched.links
+            ]
+
+    def brings_in(self, address: str, flags: int) -> bool:
+        """Whether a link is followed because it leads to a site that has joined the scope."""
+        if self._obeys_nofollow and flags & NOFOLLOW:
+            return False
+        return self._scope.has_joined(address) and self._scope.judge(address).allowed
+
+    def _arrive(self, fetched: Fetched) -> None:
+        """Take the site into the scope if redirects of a seed end here."""
+        found = fetched.found
+        seed = self._scope.seed_of(found) if found.chain else None
+        if seed is not None and self._scope.join(found.site):
+            fetched.joins = found.site, seed
+            fetched.notice = f"seed {seed}: redirects to {found.url}; its site joins the scope"
 
     def page(self, response: Response) -> Generator[None, None, Page | None]:
         """What a response with status 200 says, if it is of a kind that links are read in."""
@@ -161,8 +192,9 @@ class Reader:
         self.named_by.update(named_by)
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
+        fetched.judged_with = len(self._scope.joined)
         try:
-            target = self._scope.link(self.redirect_target(response), REDIRECT)
+            target = self.redirect(fetched.found, self.redirect_target(response))
         except url.BadUrlError:
             fetched.failure = Failure.BAD_REDIRECT
             return
@@ -172,6 +204,19 @@ class Reader:
             named_by = self.named_by.get(fetched.found.key)
             if named_by is not None:
                 self.named_by[target.key] = fetched.sitemaps_of = named_by
+            seed = self._scope.seed_of(fetched.found)
+            if seed is not None and target.flags & OUT_OF_SCOPE:
+                rule = self._scope.judge(target.url).rule
+                fetched.notice = (
+                    f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
+                )
+
+    def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
+        """The link of a redirect to a normalised URL. Those of seeds lead to any host, where the
+        scope is the sites of the seeds."""
+        beyond = self._scope.widens and self._scope.seed_of(source) is not None
+        link = self._scope.link_beyond if beyond else self._scope.link
+        return link(address, flags | REDIRECT)
 
     def _is_sitemap(self, key: int, response: Response) -> bool:
         if not (self._sitemaps.from_robots or self._sitemaps.well_known):
@@ -199,6 +244,12 @@ class Reader:
 
     def _folded(self, address: str) -> str:
         return self._fold(address) if self._fold else address
+
+    def link_again(self, source: Found, address: str, flags: int) -> Link:
+        """A link that was judged by another scope, by the present one."""
+        if flags & REDIRECT:
+            return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
+        return self.link(address, flags & ~OUT_OF_SCOPE)
 
     def link(self, address: str, flags: int) -> Link:
         """The link to a normalised URL, with its place in the crawl."""

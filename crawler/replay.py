@@ -30,7 +30,7 @@ import numpy.typing as npt
 from crawler import config, mpi, session, url
 from crawler.core import Core
 from crawler.pipeline import Alarm, Wire
-from crawler.ports import OUT_OF_SCOPE, Clock, Failure, Link, PageRow
+from crawler.ports import Clock, Failure, Link, PageRow
 from crawler.reading import Reader, unfollowed
 from crawler.scope import Scope
 from crawler.state import State
@@ -67,9 +67,11 @@ class Replay:
         remember: Callable[[PageRow], None],
         *,
         judges_again: bool,
+        correct: Callable[[session.LoggedPage], session.LoggedPage] | None = None,
     ) -> None:
         """`paths`: the log files that this rank reads. `remember` gets every row. `judges_again`:
-        the scope isn't that of all earlier runs, so what it says of a link has to be asked."""
+        the scope isn't that of all earlier runs, so what it says of a link has to be asked.
+        `correct`: see session.Share."""
         self._settings = settings
         self._core = core
         self._remember = remember
@@ -85,7 +87,7 @@ class Replay:
         self._restoring: Iterator[None] | None = None
         core.resume()
         skipped = unfollowed(settings, judges_again=judges_again)
-        self._share = session.Share(paths, self._take, skipped=skipped)
+        self._share = session.Share(paths, self._take, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
 
     async def adopt(self, state: State | None) -> bool:
@@ -159,7 +161,7 @@ class Replay:
         every = core.bench.order.counts
         for source, wanted, targets in self._share.links(self._pending, every=every):
             found = [
-                reader.link(text, flags & ~OUT_OF_SCOPE)
+                reader.link_again(source, text, flags)
                 if self._judges_again
                 else Link(key, text, sites.of(text), flags)
                 for key, text, flags in wanted

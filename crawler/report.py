@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
 from crawler import session
+from crawler.correcting import correction_of
 from crawler.measures import Point, Reference, overlap, read_reference, series
 
 
@@ -105,7 +106,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     info = session.load(directory)
     web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
     reference = read_reference(web) if web else None
-    totals, by_rank = session.write_tables(directory)
+    totals, by_rank = session.write_tables(directory, correction_of(directory))
     runs = _read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
         runs = []  # one was killed, and what it counted is lost

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from publicsuffixlist import PublicSuffixList
 
 from crawler import config, url
-from crawler.ports import OUT_OF_SCOPE, Link, UserError
+from crawler.ports import OUT_OF_SCOPE, Found, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
 _CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
@@ -25,6 +25,9 @@ _TRAPS = "traps."
 class Verdict(NamedTuple):
     allowed: bool
     rule: str  # the rule that decided, in words of the configuration
+
+
+_ANY_HOST = Verdict(True, "any host")
 
 
 class Sites:
@@ -81,10 +84,12 @@ class Scope:
         self._any_host = "*" in rules.domains
         self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
         self._suffixes = tuple("." + _host_name(name, "suffixes") for name in rules.suffixes)
+        seeds = list(seeds)
+        self._seeds = {url.key(seed): seed for seed in seeds}
+        self.joined: set[str] = set()  # sites that redirects of seeds have brought in
         self._seed_sites: frozenset[str] = frozenset()
         self._seed_authorities: frozenset[str] = frozenset()  # empty: any of a seed's site
         if not (self._hosts or self._domains or self._suffixes or self._any_host):
-            seeds = list(seeds)
             self._seed_sites = frozenset(map(sites.of, seeds))
             if by_scheme and not sites.are_domains:
                 self._seed_authorities = frozenset(map(url.authority, seeds))
@@ -96,11 +101,41 @@ class Scope:
 
     def judge(self, address: str) -> Verdict:
         """The verdict on a normalised URL and the rule behind it."""
-        return self._judge(address, url.authority(address))
+        return self._judge(address, self._verdict_on(url.authority(address)))
 
-    def _judge(self, address: str, authority: str) -> Verdict:
+    def _verdict_on(self, authority: str) -> Verdict:
         known = len(authority) <= _LONGEST_CACHED
-        verdict = (self._authority_verdict if known else self._judge_authority)(authority)
+        return (self._authority_verdict if known else self._judge_authority)(authority)
+
+    def seed_of(self, found: Found) -> str | None:
+        """The seed that a URL is, or whose redirects led there; None if there is none."""
+        return self._seeds.get(found.chain[0] if found.chain else found.key)
+
+    @property
+    def widens(self) -> bool:
+        """Whether the sites to which seeds redirect belong to the scope: no rule names hosts."""
+        return bool(self._seed_sites)
+
+    def join(self, site: str) -> bool:
+        """Take a site into a scope that widens; whether it is new there."""
+        if not self.widens or site in self.joined or site in self._seed_sites:
+            return False
+        self.joined.add(site)
+        self._authority_verdict.cache_clear()
+        self._known_link.cache_clear()
+        return True
+
+    def recall_joined(self, sites: Iterable[str]) -> None:
+        """Take in the sites that joined in earlier runs, before any link is judged."""
+        if self.widens:
+            self.joined.update(sites)
+
+    def has_joined(self, address: str) -> bool:
+        """Whether a normalised URL is of a site that has joined the scope."""
+        return bool(self.joined) and self.sites.of(address) in self.joined
+
+    def _judge(self, address: str, verdict: Verdict) -> Verdict:
+        """The verdict on a URL, given the one on its authority."""
         if not verdict.allowed:
             return verdict
         if self._include:
@@ -124,10 +159,18 @@ class Scope:
             self.trapped[trap] += 1
         return Link(link.key, address, link.site, link.flags | flags) if flags else link
 
+    def link_beyond(self, address: str, flags: int = 0) -> Link:
+        """The link to a normalised URL that may be of any host: only scope.include, scope.exclude
+        and the traps keep it out."""
+        link = self.link(address)
+        if link.flags & OUT_OF_SCOPE and self._judge(address, _ANY_HOST).allowed:
+            link = link._replace(flags=link.flags & ~OUT_OF_SCOPE)
+        return link._replace(flags=link.flags | flags)
+
     def _make_link(self, address: str) -> tuple[Link, str | None]:
         """The link without flags but that of the scope, and the trap that keeps it out."""
         authority = url.authority(address)
-        allowed, rule = self._judge(address, authority)
+        allowed, rule = self._judge(address, self._verdict_on(authority))
         flags, trap = 0, None
         if not allowed:
             flags = OUT_OF_SCOPE
@@ -151,6 +194,8 @@ class Scope:
         known = not self._seed_authorities or authority in self._seed_authorities
         if site in self._seed_sites and known:
             return Verdict(True, f"site of a seed: {site}")
+        if site in self.joined:
+            return Verdict(True, f"site that a seed redirects to: {site}")
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope fits")

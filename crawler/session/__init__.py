@@ -5,6 +5,7 @@
     SESSION/replicated.txt        `info`: the URLs that every rank knows, if there are any
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
+    SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
     SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
@@ -36,6 +37,7 @@ from crawler.session.info import (
     seeds,
     write_replicated,
 )
+from crawler.session.joined import Correction, Joined, joined
 from crawler.session.lock import (
     CRAWLED,
     PATIENCE_S,
@@ -47,6 +49,7 @@ from crawler.session.lock import (
     who_writes,
 )
 from crawler.session.log import (
+    Entry,
     LoggedPage,
     LoggedSitemaps,
     Torn,
@@ -76,8 +79,11 @@ __all__ = [
     "PATIENCE_S",
     "REPORTED",
     "ContentSeen",
+    "Correction",
     "Damage",
     "EarlierScores",
+    "Entry",
+    "Joined",
     "Keys",
     "LogFile",
     "LogHashes",
@@ -106,6 +112,7 @@ __all__ = [
     "is_no_room",
     "is_open",
     "join_session",
+    "joined",
     "leave_session",
     "load",
     "lock_session",

@@ -54,6 +54,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     chain: tuple[int, ...] = ()  # keys of the redirects that led to the page, oldest first
     sitemaps_of: str | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = {}  # by number of the link: when a sitemap says it was changed
+    judged_with: int = 0  # lines of the file `.joined` by which the links were judged, or -1
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -121,6 +122,7 @@ class LogWriter:
         chain: tuple[int, ...] = (),
         sitemaps_of: str | None = None,
         lastmods: Mapping[int, str] = MappingProxyType({}),
+        judged_with: int = 0,
     ) -> None:
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
         flags = bytes([link.flags for link in links])
@@ -128,7 +130,9 @@ class LogWriter:
         compressed = len(urls) >= _WORTH_COMPRESSING
         if compressed:
             urls = self._compress(urls)
-        page = LoggedPage(row, keys, flags, urls, compressed, chain, sitemaps_of, dict(lastmods))
+        page = LoggedPage(
+            row, keys, flags, urls, compressed, chain, sitemaps_of, dict(lastmods), judged_with
+        )
         self._append(_PAGE + self._encode(page))
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:

@@ -74,16 +74,19 @@ class Previous:
             file.close()
 
 
-def read_links(session: Path) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+def read_links(
+    session: Path, correct: Callable[[LoggedPage], LoggedPage] = lambda page: page
+) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
     """The links that a session has followed, as keys of their pages: sources and targets.
 
-    16 bytes a link. Raises UserError for a log of another version.
+    16 bytes a link. `correct` gives the flags that the links of a page have today
+    (`joined.Correction`). Raises UserError for a log of another version.
     """
     sources, degrees, targets = array("Q"), array("Q"), bytearray()
     for path in log_files(session):
         for entry in read_log(path):
             if isinstance(entry, LoggedPage):
-                inside = np.frombuffer(entry.flags, np.uint8) & OUT_OF_SCOPE == 0
+                inside = np.frombuffer(correct(entry).flags, np.uint8) & OUT_OF_SCOPE == 0
                 sources.append(entry.row.key)
                 degrees.append(int(inside.sum()))
                 targets += entry.keys[inside].tobytes()
@@ -93,12 +96,16 @@ def read_links(session: Path) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.ui
     )
 
 
-def most_linked(session: Path, count: int) -> list[str]:
+def most_linked(
+    session: Path,
+    count: int,
+    correct: Callable[[LoggedPage], LoggedPage] = lambda page: page,
+) -> list[str]:
     """URLs of the `count` whole pages of a session with the most pages that link to them.
 
     The most linked-to first. Raises UserError for a log of another version.
     """
-    sources, targets = read_links(session)
+    sources, targets = read_links(session, correct)
     order = np.lexsort((sources, targets))
     sources, targets = sources[order], targets[order]
     new = np.ones(len(order), bool)

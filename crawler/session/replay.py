@@ -70,14 +70,17 @@ class Share:
         take: Callable[[PageRow], bool],
         *,
         skipped: int,
+        correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
         """`take` gets every row, and says whether links of that page are followed; but those with
-        any of the flags `skipped` never are."""
+        any of the flags `skipped` never are. `correct` gives the flags that the links of a page
+        have today (`joined.Correction`)."""
         self.sitemaps: list[str] = []  # that no page links to
         self.torn: list[Torn] = []  # of files whose tails can't be used
         self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
         self._take = take
         self._skipped = skipped
+        self._correct = correct or (lambda page: page)
         self._paths = paths
         self._files = [path.open("rb") for path in paths]
         self._keys = array("Q")  # of pages
@@ -105,7 +108,7 @@ class Share:
                     follows = self._take(entry.row) or bool(
                         entry.flags and entry.flags[0] & REDIRECT
                     )
-                    chunk.add(entry, follows=follows)
+                    chunk.add(self._correct(entry), follows=follows)
                     if entry.sitemaps_of is not None:
                         self.named_by |= dict.fromkeys(entry.keys.tolist(), entry.sitemaps_of)
                     if len(chunk.flags) >= _CHUNK:
@@ -157,7 +160,7 @@ class Share:
 
     def _page(self, number: int) -> LoggedPage:
         file, offset = divmod(self._places[number], _OFFSETS)
-        return read_page(self._files[file], offset)
+        return self._correct(read_page(self._files[file], offset))
 
 
 class _Chunk:

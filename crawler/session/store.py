@@ -10,7 +10,16 @@ from typing import NamedTuple
 from xxhash import xxh3_64_intdigest
 
 from crawler.config import Storage
-from crawler.ports import OUT_OF_SCOPE, Earlier, Fetched, Link, PageRow, Response
+from crawler.ports import (
+    NEVER_FOLLOWED,
+    OUT_OF_SCOPE,
+    Earlier,
+    Fetched,
+    Link,
+    PageRow,
+    Response,
+)
+from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.warc import (
     Original,
@@ -158,6 +167,7 @@ class RankStore:
         )
         self._log = LogWriter(log)
         self.log_path = self._log.path
+        self._joined = JoinedWriter(self.log_path)
         self._policy = storage.sync
         self._synced_at = time.monotonic()
         self._unlogged: tuple[Fetched, PageRow] | None = None  # in the WARC file, not in the log
@@ -182,9 +192,17 @@ class RankStore:
                 fetched.links = [
                     link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
                 ]
+                fetched.judged_with = NEVER_FOLLOWED
             self._unlogged = fetched, row
+        if fetched.joins is not None:
+            self._joined.add([Joined(*fetched.joins, fetched.found.url)])
         self._log.page(
-            row, fetched.links, fetched.found.chain, fetched.sitemaps_of, fetched.lastmods
+            row,
+            fetched.links,
+            fetched.found.chain,
+            fetched.sitemaps_of,
+            fetched.lastmods,
+            fetched.judged_with,
         )
         self._unlogged = None
         self.seen.remember(row)
@@ -199,15 +217,23 @@ class RankStore:
         self._log.sitemaps(authority, [link.url for link in sitemaps])
         self._sync_log()
 
+    def note_joined(self, sites: Iterable[Joined]) -> None:
+        """Note sites that have joined the scope, before any page is stored that was judged by them.
+        Raises NoRoomError."""
+        self._joined.add(sites)
+        self._joined.sync()
+
     def sync(self) -> None:
         """Force everything to disk, whatever the policy."""
         self._warc.sync()
+        self._joined.sync()
         self._log.sync()
         self._synced_at = time.monotonic()
 
     def close(self) -> None:
         """Sync and close the files."""
         self._warc.close()
+        self._joined.close()
         self._log.close()
 
     def _store(self, fetched: Fetched, part: int) -> PageRow:

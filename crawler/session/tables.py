@@ -6,7 +6,7 @@ are in docs/session.md.
 
 from array import array
 from collections import Counter
-from collections.abc import Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import ExitStack
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -99,10 +99,18 @@ class Totals:
     torn: tuple[Torn, ...]  # log files that ended in a cut tail
 
 
-def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
+Correct = Callable[[LoggedPage], LoggedPage]
+
+
+def _as_logged(page: LoggedPage) -> LoggedPage:
+    return page
+
+
+def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, list[Totals]]:
     """Write tables/*.parquet from the logs; those of an earlier run go once all three are whole.
 
-    The totals of the session, and those of each rank.
+    The totals of the session, and those of each rank. `correct` gives the flags that the links of
+    a page have today (`joined.Correction`), and sees every page once.
     """
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
@@ -117,7 +125,7 @@ def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
                 name: stack.enter_context(_writer(path, _SCHEMAS[name]))
                 for name, path in news.items()
             }
-            for name, rows in _made(session, ranks):
+            for name, rows in _made(session, ranks, correct):
                 writers[name].write_table(rows, row_group_size=len(rows))
         for name, new in news.items():
             new.replace(directory / f"{name}.parquet")
@@ -127,9 +135,9 @@ def write_tables(session: Path) -> tuple[Totals, list[Totals]]:
     return _totals(ranks.values()), [_totals([counts]) for counts in ranks.values()]
 
 
-def check_tables(session: Path) -> Iterator[str]:
+def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
     """What the logs give and the tables don't say, in words; nothing if they are as they were
-    written. At most one line a row group."""
+    written. At most one line a row group. `correct`: as in `write_tables`."""
     ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
     with ExitStack() as stack:
         files: dict[str, pq.ParquetFile] = {}
@@ -144,7 +152,7 @@ def check_tables(session: Path) -> Iterator[str]:
         old = any(
             _FORMAT.items() - (file.schema_arrow.metadata or {}).items() for file in files.values()
         )
-        for name, rows in _made(session, ranks, renamed=not old):
+        for name, rows in _made(session, ranks, correct, renamed=not old):
             if name in files:
                 difference = _difference(files[name], groups[name], rows)
                 if difference is not None:
@@ -178,7 +186,7 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table) -> str | None:
 
 
 def _made(
-    session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool = True
+    session: Path, ranks: Mapping[Path, "_Counts"], correct: Correct, *, renamed: bool = True
 ) -> Iterator[tuple[str, pa.Table]]:
     """The tables by name, in pieces that are to be row groups; all pages are counted on the way.
 
@@ -187,7 +195,7 @@ def _made(
     sites: dict[str, _Site] = {}
     rows: list[PageRow] = []
     links = _Links()
-    for page in _pages(session, ranks, renamed=renamed):
+    for page in map(correct, _pages(session, ranks, renamed=renamed)):
         _count_site(sites, page.row)
         rows.append(page.row)
         links.add(page)

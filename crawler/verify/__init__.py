@@ -71,7 +71,7 @@ def verify(directory: Path) -> Verdict:
     if info.last.ended is None:
         findings.note(directory, "the last run was killed: the tables may be of an earlier one")
     else:
-        for difference in session.check_tables(directory):
+        for difference in session.check_tables(directory, closure.correct):
             findings.add("table", directory / "tables", difference)
     _refuse_if_written(directory, logs)
     if session.load(directory) != info:

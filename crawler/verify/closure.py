@@ -9,9 +9,10 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import session, url
+from crawler.correcting import scope_of
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
-from crawler.reading import Reader, make_scope, unfollowed
+from crawler.reading import Reader, unfollowed
 from crawler.session import LoggedPage, SessionInfo
 from crawler.traps import Watch
 from crawler.verify.findings import Findings
@@ -36,13 +37,9 @@ class Closure:
         self._max_depth = settings.traps.max_depth or inf
         # What an earlier run found out of scope may be in it now, and the other way round.
         self._judges_again = len({run.scope for run in info.runs}) > 1
-        self._scope = make_scope(
-            settings,
-            session.seeds(directory),
-            info.last.started.year,
-            by_scheme=info.last.site_names is None,
-        )
+        self._scope = scope_of(directory, info)
         self._reader = Reader(settings, self._scope)
+        self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
         self._watch: Watch | None = None
         # In these modes nobody tells a rank what it hasn't found itself.
         self._alone = settings.session.mode != "exchange"
@@ -68,7 +65,7 @@ class Closure:
     def _check(self, paths: Sequence[Path]) -> session.Keys:
         """Check the pages of ranks that found all they have by themselves; the pages' keys."""
         skipped = unfollowed(self._settings, judges_again=self._judges_again)
-        share = session.Share(paths, self._follows, skipped=skipped)
+        share = session.Share(paths, self._follows, skipped=skipped, correct=self.correct)
         for _ in share.read():
             pass
         pages = np.unique(share.page_keys)
@@ -101,7 +98,7 @@ class Closure:
             for key, address, flags in links:
                 link = Link(key, address, self._scope.sites.of(address), flags)
                 if self._judges_again:
-                    link = self._reader.link(address, flags & ~OUT_OF_SCOPE)
+                    link = self._reader.link_again(source, address, flags)
                 self._missing(link, source, rank)
         for link in map(self._scope.link, share.sitemaps):
             if link.key not in pages:

@@ -1,0 +1,114 @@
+"""Which sites have joined the scope, as redirects of seeds lead there; and what that changes.
+
+Beside a log file `00000.log` lies `00000.joined`, if any site has joined: a JSON array a line, with
+the site, the seed, and the URL where the redirects of the seed end. A rank adds a line before it
+stores a page that was judged by it, whether it has found the site itself or has been told. So the
+scope of the session is that of its configuration with the sites of all these files.
+
+A logged page says by how many lines its links were judged (`LoggedPage.judged_with`). Links to
+sites that joined later are flagged OUT_OF_SCOPE in the log, and are followed nevertheless.
+`Correction` takes the flag away wherever a log is read.
+"""
+
+import json
+from collections.abc import Callable, Collection, Iterable
+from pathlib import Path
+from typing import Final, NamedTuple
+
+import msgspec
+
+from crawler.ports import NEVER_FOLLOWED, OUT_OF_SCOPE
+from crawler.session.files import AppendFile
+from crawler.session.log import LoggedPage
+
+_SUFFIX: Final = ".joined"
+_LOOKED_FOR: Final = 16  # names of sites; for more it is faster to look at each link
+
+
+class Joined(NamedTuple):
+    """A site that has joined the scope."""
+
+    site: str
+    seed: str  # a URL
+    end: str  # the URL where the redirects of the seed end
+
+
+def joined(session: Path) -> list[Joined]:
+    """The sites of all ranks, each once, by name. A torn last line of a file doesn't count."""
+    sites: dict[str, Joined] = {}
+    for path in sorted(session.glob(f"rank-*/log/*{_SUFFIX}")):
+        for line in path.read_bytes().split(b"\n")[:-1]:
+            one = msgspec.json.decode(line, type=Joined)
+            sites.setdefault(one.site, one)
+    return [sites[site] for site in sorted(sites)]
+
+
+class JoinedWriter:
+    """Writes the file beside one log file; it is made with the first line."""
+
+    def __init__(self, log_path: Path) -> None:
+        self._path = log_path.with_suffix(_SUFFIX)
+        self._file: AppendFile | None = None
+        self._sites: set[str] = set()
+
+    def add(self, sites: Iterable[Joined]) -> None:
+        """Add those that aren't there. Raises NoRoomError, and OSError."""
+        new = {one.site: one for one in sites if one.site not in self._sites}
+        if not new:
+            return
+        if self._file is None:
+            self._file = AppendFile(self._path)
+        lines = [json.dumps(one).encode() + b"\n" for one in new.values()]
+        self._file.append(b"".join(lines))
+        self._sites.update(new)
+
+    def sync(self) -> None:
+        if self._file is not None:
+            self._file.sync()
+
+    def close(self) -> None:
+        if self._file is not None:
+            self._file.close()
+
+
+class Correction:
+    """Takes the flag OUT_OF_SCOPE from links to sites that joined after the links were judged."""
+
+    def __init__(self, sites: Collection[str], follows: Callable[[str, int], bool]) -> None:
+        """`sites`: those that have joined. `follows` says of a link, by its URL and its flags,
+        whether it leads to one of these sites and is followed."""
+        self._count = len(sites)
+        self._names = [site.encode() for site in sites]
+        self._follows = follows
+
+    def __call__(self, page: LoggedPage) -> LoggedPage:
+        """The page with the flags that its links have today. `sites` must be all that joined."""
+        if not 0 <= page.judged_with < self._count:
+            return page
+        late = self.late(page)
+        if not late:
+            return page
+        flags = bytearray(page.flags)
+        for number, _ in late:
+            flags[number] &= ~OUT_OF_SCOPE
+        return msgspec.structs.replace(page, flags=bytes(flags))
+
+    def late(self, page: LoggedPage) -> list[tuple[int, str]]:
+        """The numbers and URLs of the links whose flag has to go."""
+        if page.judged_with == NEVER_FOLLOWED or not self._may_be(page):
+            return []
+        links = enumerate(zip(page.urls, page.flags, strict=True))
+        return [
+            (number, address)
+            for number, (address, flags) in links
+            if flags & OUT_OF_SCOPE and self._follows(address, flags & ~OUT_OF_SCOPE)
+        ]
+
+    def _may_be(self, page: LoggedPage) -> bool:
+        """Most pages are done with by a look at their flags, or at their text."""
+        if not any(flags & OUT_OF_SCOPE for flags in set(page.flags)):
+            return False
+        if len(self._names) > _LOOKED_FOR:
+            return True
+        text = page.url_text
+        return any(name in text for name in self._names)
