@@ -289,7 +289,7 @@ class Spill(Protocol):
     """A place on disk for what doesn't fit in memory. Nothing of it outlives the run."""
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk; the number to ask for it by."""
+        """Write a chunk; the number to ask for it by. Raises NoRoomError: then it isn't there."""
         ...
 
     def take(self, number: int) -> bytes:

@@ -23,6 +23,7 @@ taken are parked there, and as it gets free each has its turn.
 import sys
 from collections import deque
 from collections.abc import Iterable, Sequence
+from contextlib import suppress
 from enum import Enum
 from heapq import heappop, heappush
 from typing import Final
@@ -33,7 +34,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
 from crawler.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
-from crawler.ports import Found, Spill
+from crawler.ports import Found, NoRoomError, Spill
 
 _UNRANKED: Final[Rank] = (0.0, 0)
 _UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
@@ -458,9 +459,12 @@ class Workbench:
         store.packs = True
         excess = self.waiting - store.on_disk - self._memory
         if excess > 0:
-            store.spill(
-                (state.queue for state in self._states.values()), excess + self._memory // 4
-            )
+            # A full or broken disk is no reason to lose a URL: it waits in memory. The next try
+            # comes when there are an eighth more. Whoever writes the files tells the user.
+            with suppress(NoRoomError, OSError):
+                store.spill(
+                    (state.queue for state in self._states.values()), excess + self._memory // 4
+                )
         # Queues that are too short to be cut shan't be looked at again for each URL.
         self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
 

@@ -1,9 +1,11 @@
 """The orders and their queues, against sorted lists."""
 
+import logging
+import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager
+from contextlib import contextmanager, suppress
 from math import inf
 from pathlib import Path
 
@@ -47,7 +49,7 @@ from crawler.order import (
     pagerank_by_key,
 )
 from crawler.order.keyindex import KeyIndex
-from crawler.ports import OUT_OF_SCOPE, Found, UserError
+from crawler.ports import OUT_OF_SCOPE, Found, NoRoomError, UserError
 from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
 from crawler.workbench import Workbench
 
@@ -65,8 +67,12 @@ class Memory:
     def __init__(self) -> None:
         self.chunks: dict[int, bytes] = {}
         self.number = 0
+        self.room = 99  # chunks
 
     def put(self, chunk: bytes) -> int:
+        if not self.room:
+            raise NoRoomError("full")
+        self.room -= 1
         self.number += 1
         self.chunks[self.number] = chunk
         return self.number
@@ -340,9 +346,12 @@ class Waiting(RuleBasedStateMachine):
         self.store.packs = True
 
     @precondition(lambda self: self.spills)
-    @rule(excess=st.integers(1, 40))
-    def spill(self, excess: int) -> None:
-        self.store.spill(self.queues.values(), excess)
+    @rule(excess=st.integers(1, 40), room=st.sampled_from([0, 1, 2, 3, 99]))
+    def spill(self, excess: int, room: int) -> None:
+        """The disk may become full meanwhile; what has no room stays where it was."""
+        self.disk.room = room
+        with suppress(NoRoomError):
+            self.store.spill(self.queues.values(), excess)
 
     @precondition(lambda self: self.order.counts and self.urls)
     @rule(data=st.data(), links=st.integers(1, 3))
@@ -601,6 +610,44 @@ def test_heads_give_the_best_as_it_is_now(ops: list[tuple[int, int | None]]) -> 
             inside.remove(best)
         assert len(heads) == len(inside)
     assert len(heads._heap) <= 2 * len(heads) + 64
+
+
+def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
+) -> None:
+    monkeypatch.setattr(logging.getLogger("crawler"), "propagate", True)
+    left, write = [0], os.pwrite
+
+    def pwrite(file: int, data: bytes, offset: int) -> int:
+        if left[0] <= 0:
+            raise OSError(28, "No space left on device")
+        written = write(file, data[: left[0]], offset)
+        left[0] -= written
+        return written
+
+    monkeypatch.setattr(os, "pwrite", pwrite)
+    urls = [found(key, SITES[key % 3]) for key in range(6000)]
+    with SpillFiles(tmp_path / "frontier") as files:
+        bench = Workbench(config.Politeness(delay_s=0), config.Retry(), None, files, 1000)
+        for number, url in enumerate(urls):
+            if number == 2000:
+                assert bench._store.on_disk == 0
+                left[0] = 30_000  # for some chunks, and a part of one
+            if number == 4000:
+                left[0] = 10**9
+            bench.enqueue(url)
+        assert bench.waiting == 6000
+        assert bench._store.on_disk > 2000
+        come: dict[str, list[Found]] = {site: [] for site in SITES}
+        while (visit := bench.acquire(0)) is not None:
+            come[visit.found.site].append(visit.found)
+            bench.release(visit, 0, requested=True)
+    assert come == {site: [url for url in urls if url.site == site] for site in SITES}
+    said = [record.getMessage() for record in caplog.records]
+    assert said.count("there is room again for URLs that wait") in {1, 2}
+    assert any(
+        "frontier: No space left on device; URLs that wait stay in memory" in s for s in said
+    )
 
 
 def test_spill_files_go_when_all_of_them_has_been_read(

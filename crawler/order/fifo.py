@@ -94,26 +94,33 @@ class Fifos(Queues):
                 self._unload(line, keep)
 
     def _unload(self, queue: Fifo, keep: int) -> None:
+        """Bring the far end of a queue to disk. After an error it has all that it had, in order."""
         if not queue.disk:
             urls = queue.head[::-1] + queue.tail
-            queue.head, queue.tail = urls[:keep][::-1], []
-            queue.disk = deque(self._write(urls[keep:]))
-            return
-        if len(queue.head) >= 2 * keep:
-            far, queue.head = queue.head[:-keep], queue.head[-keep:]
-            queue.disk.extendleft(reversed(list(self._write(far[::-1]))))
+            queue.head, queue.disk, queue.tail = urls[:keep][::-1], deque(), urls[keep:]
+        while len(queue.head) >= 2 * keep:
+            far = queue.head[: min(CHUNK, len(queue.head) - keep)]
+            queue.disk.appendleft(self._write(far[::-1]))
+            del queue.head[: len(far)]
         if len(queue.tail) >= keep:
-            queue.disk.extend(self._write(queue.tail))
-            queue.tail = []
+            self._write_tail(queue, queue.disk)
 
-    def _write(self, urls: Sequence[bytes | Found]) -> Iterator[int]:
+    def _write_tail(self, queue: Fifo, disk: deque[int]) -> None:
+        written = 0
+        try:
+            while written < len(queue.tail):
+                disk.append(self._write(queue.tail[written : written + CHUNK]))
+                written = min(written + CHUNK, len(queue.tail))
+        finally:
+            del queue.tail[:written]
+
+    def _write(self, urls: Sequence[bytes | Found]) -> int:
+        """Bring a chunk to disk; its number."""
         assert self._spill is not None
+        records = [pack(url) if isinstance(url, Found) else url for url in urls]
+        number = self._spill.put(msgspec.msgpack.encode(records))
         self.on_disk += len(urls)
-        for start in range(0, len(urls), CHUNK):
-            records = [
-                pack(url) if isinstance(url, Found) else url for url in urls[start : start + CHUNK]
-            ]
-            yield self._spill.put(msgspec.msgpack.encode(records))
+        return number
 
     def _load(self, queue: Fifo) -> None:
         assert self._spill is not None

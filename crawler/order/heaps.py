@@ -331,15 +331,18 @@ class Heaps(Queues):
             if len(queue.slots) < 2 * keep:
                 continue
             best_first = self._sorted(queue)
-            self._heapify(queue, best_first[:keep])
-            for start in range(keep, len(best_first), CHUNK):
-                slots = best_first[start : start + CHUNK]
-                rows = [self._row(slot) for slot in slots]
-                number = self._spill.put(msgspec.msgpack.encode(rows))
-                heappush(queue.disk, (-rows[0].score, rows[0].arrival, number))
-                self.on_disk += len(rows)
-                for slot in slots:
-                    self._release(slot)
+            try:
+                while len(best_first) > keep:
+                    start = keep + (len(best_first) - keep - 1) // CHUNK * CHUNK
+                    rows = [self._row(slot) for slot in best_first[start:]]
+                    number = self._spill.put(msgspec.msgpack.encode(rows))
+                    heappush(queue.disk, (-rows[0].score, rows[0].arrival, number))
+                    self.on_disk += len(rows)
+                    for slot in best_first[start:]:
+                        self._release(slot)
+                    del best_first[start:]
+            finally:  # after an error the rest is still here
+                self._heapify(queue, best_first)
 
     def _fill(self, queue: Heap) -> None:
         """Read back what may be better than the head."""

@@ -1,10 +1,14 @@
 """Where a rank keeps the far ends of its queues, when they don't fit in memory (`ports.Spill`)."""
 
+import logging
 import os
 import shutil
 from pathlib import Path
 from typing import Final, Self
 
+from crawler.ports import NoRoomError
+
+_LOG = logging.getLogger("crawler")
 _FILE_BYTES: Final = 64 << 20
 _OFFSETS: Final = 1 << 40  # more than a file has bytes
 _LENGTH_BYTES: Final = 4
@@ -15,28 +19,48 @@ class SpillFiles:
     manager.
 
     Derived state: what an earlier run has left is removed at the start, and all at the end. Each
-    chunk is preceded by its length. An OSError surfaces.
+    chunk is preceded by its length.
     """
 
     def __init__(self, directory: Path) -> None:
         """`directory` is for these files alone."""
         self._directory = directory
-        shutil.rmtree(directory, ignore_errors=True)
+        self._remove()
+        self._full = False  # the last chunk had no room
         self._files: dict[int, int] = {}  # descriptors by number
         self._chunks: dict[int, int] = {}  # not taken back, by file
         self._latest = -1  # the file that is written to
         self._end = _FILE_BYTES  # of it
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk behind the one before; the number to take it back by."""
+        """Write a chunk behind the one before; the number to take it back by.
+
+        Raises NoRoomError for any error of the disk: whoever has the chunk can keep it.
+        """
+        try:
+            number = self._put(chunk)
+        except OSError as error:
+            words = f"{self._directory}: {error.strerror}"
+            if not self._full:
+                _LOG.warning("no room: %s; URLs that wait stay in memory meanwhile", words)
+            self._full = True
+            raise NoRoomError(words) from error
+        if self._full:
+            _LOG.warning("there is room again for URLs that wait")
+        self._full = False
+        return number
+
+    def _put(self, chunk: bytes) -> int:
         if self._end >= _FILE_BYTES:
             self._begin()
-        place, data = self._end, len(chunk).to_bytes(_LENGTH_BYTES, "little") + chunk
+        place = end = self._end
+        data = len(chunk).to_bytes(_LENGTH_BYTES, "little") + chunk
         file = self._files[self._latest]
         while data:
-            written = os.pwrite(file, data, self._end)
-            self._end += written
+            written = os.pwrite(file, data, end)
+            end += written
             data = data[written:]
+        self._end = end  # after an error the next chunk overwrites what there is of this one
         self._chunks[self._latest] += 1
         return self._latest * _OFFSETS + place
 
@@ -57,6 +81,11 @@ class SpillFiles:
         for file in self._files.values():
             os.close(file)
         self._files.clear()
+        self._remove()
+
+    def _remove(self) -> None:
+        if self._directory.is_symlink():
+            self._directory.unlink()
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Self:
@@ -67,10 +96,10 @@ class SpillFiles:
 
     def _begin(self) -> None:
         before = self._latest
-        self._latest += 1
         self._directory.mkdir(parents=True, exist_ok=True)
         flags = os.O_RDWR | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC
-        self._files[self._latest] = os.open(self._path(self._latest), flags, 0o644)
+        self._files[before + 1] = os.open(self._path(before + 1), flags, 0o644)
+        self._latest = before + 1
         self._chunks[self._latest] = 0
         self._end = 0
         if before >= 0:
