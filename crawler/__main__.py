@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from crawler import __version__, config, inspect, report, session, simulate
-from crawler.ports import EXIT_STOPPED, UserError
+from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, UserError
 from crawler.verify import verify
 
 EXIT_USAGE = 2
@@ -33,6 +33,7 @@ def _parser() -> argparse.ArgumentParser:
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command: the demonstration, offline.",
         epilog="Exit codes: 0 done; 1 failed; 2 wrong usage or configuration;"
+        " 3 done, but this program failed on a page or more (error internal);"
         " 75 stopped before its end: resume it.",
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
@@ -187,8 +188,9 @@ async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namesp
         _print_report(plan.directory, as_json=arguments.json)
     elif mpi.RANK == 0:
         _complain(f"{plan.directory}: no room for the tables; make some, and resume the session")
-    stopped = ending.stopped and not ending.complete
-    return EXIT_STOPPED if stopped or not ending.reported else 0
+    if (ending.stopped and not ending.complete) or not ending.reported:
+        return EXIT_STOPPED
+    return EXIT_INTERNAL if ending.internal_errors else 0
 
 
 def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
@@ -267,12 +269,15 @@ def _config(arguments: argparse.Namespace) -> int:
 def _fetch(arguments: argparse.Namespace) -> int:
     settings = config.load(arguments.config, arguments.set)
 
-    async def fetch_all() -> None:
+    async def fetch_all() -> int:
+        code = 0
         async for result in inspect.fetch(settings, arguments.urls):
             _print(json.dumps(result) if arguments.json else _readable(result))
+            if result.get("error") == Failure.INTERNAL:
+                code = EXIT_INTERNAL
+        return code
 
-    uvloop.run(fetch_all())
-    return 0
+    return uvloop.run(fetch_all())
 
 
 def _explain(arguments: argparse.Namespace) -> int:

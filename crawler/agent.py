@@ -69,6 +69,7 @@ class Ending:
     complete: bool  # the frontier ran empty
     stopped: str  # what ended it early: the name of a signal, or max_time; empty if nothing did
     reported: bool = True  # false: there was no room for tables and measures
+    internal_errors: int = 0  # of all runs of the session
 
     @property
     def reason(self) -> str:
@@ -172,7 +173,8 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
                 session.remove_snapshots(plan.directory)
             counters = [counters for counters, _, _ in everybody]
             write_counters(plan.directory, plan.run, counters, reachable)
-            write_metrics(plan.directory)
+            metrics = write_metrics(plan.directory)
+            ending = replace(ending, internal_errors=metrics["internal_errors"])
         except (NoRoomError, OSError) as error:
             if isinstance(error, OSError) and not session.is_no_room(error):
                 raise
@@ -267,6 +269,7 @@ class _Agent:
             user_agent=settings.fetch.user_agent_header,
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
+            faults=self._core.faults,
         )
         self._core.recall_joined(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
@@ -360,10 +363,12 @@ class _Agent:
             )
             by_address = settings.politeness.per == "address"
             fetcher = await stack.enter_async_context(
-                HttpFetcher(settings.fetch, resolver, one_address=by_address)
+                HttpFetcher(settings.fetch, resolver, one_address=by_address, faults=core.faults)
             )
             recall = stack.enter_context(self._previous()).find
-            robots = RobotsGate(settings.robots, fetcher, clock, self._tally)
+            robots = RobotsGate(
+                settings.robots, fetcher, clock, self._tally, core.faults, self._store.keep
+            )
             reader = self._reader
             if self._replay is not None:
                 await self._resume(self._replay, reader)
@@ -594,6 +599,7 @@ class _Agent:
             waiting=self._core.waiting,
             requests=self._tally.requests,
             retries=self._core.retries,
+            internal_errors=self._core.faults.count,
             by_trap=dict(self._scope.trapped + self._core.watch.fired),
             inter_part_links=traffic.inter_part_links,
             dropped_links=traffic.dropped_links,

@@ -23,6 +23,7 @@ from typing import Final
 
 from crawler import config, url
 from crawler.exchange import Arrivals, Outboxes
+from crawler.faults import Faults
 from crawler.foreign import Foreign, Origin
 from crawler.messages import Batch, Message, Note
 from crawler.order import BreadthFirst, make_order
@@ -74,11 +75,12 @@ class Core:
             spill,
             settings.frontier.memory,
         )
+        self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)
         self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
         self._outboxes = Outboxes(ranks, settings.exchange)
         self.foreign = Foreign(
-            settings, seen, self.watch, self.bench, self._outboxes, self.named_by
+            settings, seen, self._takes_in, self.bench, self._outboxes, self.named_by
         )
         self.traffic = self.foreign.traffic
         self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
@@ -187,7 +189,12 @@ class Core:
         for index, address in enumerate(state.urls):
             if index % _STEP == 0:
                 yield
-            site, chain = self._sites.of(address), state.chains.get(index, ())
+            try:
+                site = self._sites.of(address)
+            except BaseException as error:
+                self.faults.note(error, "the site", address)
+                continue
+            chain = state.chains.get(index, ())
             found = Found(url.key(address), address, site, state.hops[index], chain)
             if index < inside:
                 self.bench.enqueue(found, score=scores[index])
@@ -355,9 +362,24 @@ class Core:
                 self.bench.linked(key)
 
     def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
-        watch = self.watch
-        if not watch.rules or watch.admit(found, source):
-            self.bench.enqueue(found, links, bool(watch.poor) and watch.is_poor(found))
+        watch, poor = self.watch, False
+        if watch.rules:
+            if not self._takes_in(found, source):
+                return
+            if watch.poor:
+                try:
+                    poor = watch.is_poor(found)
+                except BaseException as error:
+                    self.faults.note(error, "the rules on traps", found.url)
+        self.bench.enqueue(found, links, poor)
+
+    def _takes_in(self, found: Found, source: Found | None) -> bool:
+        """Whether the rules on traps let a URL in. They do where reading it fails."""
+        try:
+            return self.watch.admit(found, source)
+        except BaseException as error:
+            self.faults.note(error, "the rules on traps", found.url)
+            return True
 
     # --- sites that no table knows ------------------------------------------------------------
 
@@ -467,8 +489,11 @@ class Core:
         """Why the site isn't to be asked for this URL after all, if so."""
         if visit.failures and self.bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
-        if self.watch.rules and self.watch.is_full(visit.found.site):
-            return Failure.SITE_FULL
+        try:
+            if self.watch.rules and self.watch.is_full(visit.found.site):
+                return Failure.SITE_FULL
+        except BaseException as error:
+            self.faults.note(error, "the rules on traps", visit.found.url)
         return None
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:

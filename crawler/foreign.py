@@ -14,7 +14,6 @@ from crawler import config
 from crawler.exchange import Outboxes
 from crawler.ports import Found, Link
 from crawler.seen import UrlSeen, sent_memory
-from crawler.traps import Watch
 from crawler.workbench import Workbench
 
 
@@ -66,12 +65,13 @@ class Foreign:
         self,
         settings: config.Config,
         seen: UrlSeen,
-        watch: Watch,
+        takes_in: Callable[[Found, Found | None], bool],
         bench: Workbench,
         outboxes: Outboxes,
         named_by: Mapping[int, str],
     ) -> None:
-        """`named_by`: by key of a sitemap, whose robots.txt names it; its owner is told."""
+        """`takes_in`: whether the rules on traps let a URL in, with the page that it was found on.
+        `named_by`: by key of a sitemap, whose robots.txt names it; its owner is told."""
         self.traffic = Traffic()
         # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
         sends = settings.session.mode == "exchange"
@@ -82,7 +82,7 @@ class Foreign:
         self._most_taken_up = settings.fetch.concurrency
         self._recounted = Traffic()  # what earlier runs have counted
         self._seen = seen
-        self._watch = watch
+        self._takes_in = takes_in
         self._bench = bench
         self._outboxes = outboxes
         self._named_by = named_by
@@ -125,7 +125,7 @@ class Foreign:
         if link.key not in self._seen:
             self._seen.add(link.key)
             found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
-            if self._watch.admit(found, origin.source):
+            if self._takes_in(found, origin.source):
                 self.aside.append(found)
 
     def _send(self, owner: int, link: Link, origin: Origin, now: float) -> None:

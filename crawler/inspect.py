@@ -7,11 +7,12 @@ from pathlib import Path
 from typing import Any
 
 from crawler import config, url
+from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.parse import finish
 from crawler.pipeline import SystemClock
-from crawler.ports import Failure, FetchError, Found, UserError
+from crawler.ports import Failure, FetchError, Found, Response, UserError
 from crawler.reading import MAX_REDIRECTS, REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
 from crawler.scope import Scope
@@ -38,30 +39,30 @@ async def _fetcher(settings: config.Config, stack: AsyncExitStack) -> HttpFetche
 
 
 async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str) -> dict[str, Any]:
-    redirects: list[dict[str, Any]] = []
-    result: dict[str, Any] = {"url": address, "redirects": redirects}
+    """What the agent gets from one URL; the traceback of an internal error goes to the log."""
+    faults = Faults()
+    result: dict[str, Any] = {"url": address, "redirects": []}
     try:
         target = _normalised(settings, address)
     except url.BadUrlError:
         return {**result, "error": Failure.BAD_URL.value}
     reader = Reader(settings, _scope(settings, target))
     try:
-        response = await fetcher.fetch(target)
-        while response.status in REDIRECTS and len(redirects) < MAX_REDIRECTS:
-            target = reader.redirect_target(response)
-            redirects.append({"url": response.url, "status": response.status, "location": target})
-            if any(target == hop["url"] for hop in redirects):
-                return {**result, "error": Failure.REDIRECT_LOOP.value}
-            response = await fetcher.fetch(target)
-        if response.status in REDIRECTS:
-            return {**result, "error": Failure.TOO_MANY_REDIRECTS.value}
-    except url.BadUrlError:
-        return {**result, "error": Failure.BAD_REDIRECT.value}
-    except FetchError as error:
-        return {**result, "error": error.failure.value}
-    page = finish(reader.page(response)) if response.status == 200 else None
-    if response.failure is not None:
-        result["error"] = response.failure.value
+        response, failure = await _follow(fetcher, reader, target, result["redirects"])
+    except BaseException as error:
+        faults.note(error, "the exchange", target)
+        return {**result, "error": Failure.INTERNAL.value}
+    if response is None:
+        return {**result, "error": failure}
+    page = None
+    if response.status == 200:
+        try:
+            page = finish(reader.page(response))
+        except BaseException as error:
+            faults.note(error, "the page", response.url)
+            failure = Failure.INTERNAL
+    if failure is not None:
+        result["error"] = failure.value
     return {
         **result,
         "status": response.status,
@@ -74,6 +75,27 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         "digest": digest(response.stored),
         "links": [{"url": target, "flags": flags} for target, flags in page.links] if page else [],
     }
+
+
+async def _follow(
+    fetcher: HttpFetcher, reader: Reader, target: str, redirects: list[dict[str, Any]]
+) -> tuple[Response | None, Failure | None]:
+    """The response at the end of the redirects, and what is wrong with it or why there is none."""
+    try:
+        response = await fetcher.fetch(target)
+        while response.status in REDIRECTS and len(redirects) < MAX_REDIRECTS:
+            target = reader.redirect_target(response)
+            redirects.append({"url": response.url, "status": response.status, "location": target})
+            if any(target == hop["url"] for hop in redirects):
+                return None, Failure.REDIRECT_LOOP
+            response = await fetcher.fetch(target)
+    except url.BadUrlError:
+        return None, Failure.BAD_REDIRECT
+    except FetchError as error:
+        return None, error.failure
+    if response.status in REDIRECTS:
+        return None, Failure.TOO_MANY_REDIRECTS
+    return response, response.failure
 
 
 def _normalised(settings: config.Config, address: str) -> str:

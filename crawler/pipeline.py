@@ -15,7 +15,7 @@ import logging
 import time
 from asyncio import Queue
 from collections import Counter
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from math import inf
@@ -23,6 +23,7 @@ from typing import TypeVar
 
 from crawler import config, url
 from crawler.core import Core
+from crawler.faults import Faults
 from crawler.messages import Message, Note, decode, encode
 from crawler.net import fetch_robots, retry_after_s
 from crawler.ports import (
@@ -32,10 +33,12 @@ from crawler.ports import (
     Fetched,
     Fetcher,
     FetchError,
+    Link,
     MovedError,
     NoRoomError,
     PageRow,
     Repository,
+    Response,
     Transport,
     Validators,
 )
@@ -153,11 +156,22 @@ class Tally:
 class RobotsGate:
     """The rules of an authority; fetched before its first page, once however many ask."""
 
-    def __init__(self, robots: config.Robots, fetcher: Fetcher, clock: Clock, tally: Tally) -> None:
+    def __init__(
+        self,
+        robots: config.Robots,
+        fetcher: Fetcher,
+        clock: Clock,
+        tally: Tally,
+        faults: Faults | None = None,
+        keep: Callable[[str, Response], None] | None = None,
+    ) -> None:
+        """`keep` stores a robots.txt that reading code failed on."""
         self._robots = robots
         self._fetcher = fetcher
         self._clock = clock
         self._tally = tally
+        self._faults = faults or Faults()
+        self._keep = keep
         self._cache = RobotsCache()
         self._latest = RobotsCache(ttl_s=inf)  # the rules to go on with if they can't be had anew
         self._asking: dict[str, asyncio.Task[Rules]] = {}
@@ -175,13 +189,34 @@ class RobotsGate:
             task = self._asking[authority] = asyncio.ensure_future(self._ask(authority))
         return await task, asks
 
+    def spoil(self, authority: str) -> Rules:
+        """Reading code failed on this robots.txt: the rules are then that nothing is allowed."""
+        rules = Rules.deny_all(Failure.INTERNAL)
+        self._cache.put(authority, rules, self._clock.now())
+        return rules
+
+    async def _fetch(self, authority: str) -> Rules:
+        responses, address = _Responses(self._fetcher), f"{authority}/robots.txt"
+        try:
+            rules = await fetch_robots(responses, authority, self._robots.agent)
+        except MovedError:
+            raise
+        except BaseException as error:
+            self._faults.note(error, "the file", address)
+            rules = Rules.deny_all(Failure.INTERNAL)
+        if rules.unreachable is Failure.INTERNAL and responses.latest and self._keep:
+            await with_room(partial(self._keep, address, responses.latest))
+        return rules
+
     async def _ask(self, authority: str) -> Rules:
         try:
-            rules = await fetch_robots(self._fetcher, authority, self._robots.agent)
+            rules = await self._fetch(authority)
             self._tally.requests += 1
             now = self._clock.now()
             if rules.unreachable and rules.retry_after_s is None:
                 rules = self._latest.get(authority, now) or rules
+            if rules.unreachable is Failure.INTERNAL:  # it would be the same again
+                return self.spoil(authority)
             if not rules.unreachable:  # else nothing is known, and the next visit asks again
                 self._cache.put(authority, rules, now)
                 self._latest.put(authority, rules, now)
@@ -191,6 +226,21 @@ class RobotsGate:
 
 
 _ALL_ALLOWED = Rules.allow_all()
+
+
+class _Responses(Fetcher):
+    """A fetcher that remembers its latest response."""
+
+    def __init__(self, fetcher: Fetcher) -> None:
+        self._fetcher = fetcher
+        self.latest: Response | None = None
+
+    async def locate(self, url: str) -> str:
+        return await self._fetcher.locate(url)
+
+    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+        self.latest = await self._fetcher.fetch(url, validators)
+        return self.latest
 
 
 async def busy_host_stage(
@@ -237,6 +287,11 @@ async def dns_stage(
             if core.fail(visit, error.failure, clock.now()):
                 await to_parse.put(_failed(visit, error.failure, clock, error.address))
             alarm.ring()
+        except BaseException as error:
+            core.faults.note(error, "the host name", visit.found.url)
+            core.fail(visit, Failure.INTERNAL, clock.now())
+            await to_parse.put(_failed(visit, Failure.INTERNAL, clock))
+            alarm.ring()
         else:
             if core.locate(visit, server, clock.now()):
                 await to_fetch.put(visit)
@@ -270,7 +325,23 @@ async def fetch_stage(
             core.retry(visit, clock.now())
             alarm.ring()
             continue
-        if rules.unreachable:  # for now
+        sitemaps: Sequence[Link] = ()
+        allowed: bool | None = None
+        if asked and not rules.unreachable:
+            try:
+                sitemaps = reader.sitemaps(authority, rules.sitemaps)
+            except BaseException as error:
+                core.faults.note(error, "the sitemaps in robots.txt", authority)
+                rules = robots.spoil(authority)
+        elif not rules.unreachable:
+            try:
+                allowed = rules.allows(found.url)
+            except BaseException as error:
+                core.faults.note(error, "the rules of robots.txt", found.url)
+        if rules.unreachable is Failure.INTERNAL or (allowed is None and not asked):
+            core.fail(visit, Failure.INTERNAL, clock.now())
+            await to_parse.put(_failed(visit, Failure.INTERNAL, clock))
+        elif rules.unreachable:  # for now
             # A 5xx or a 429: somebody is there.
             busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE
             if core.fail(
@@ -282,11 +353,11 @@ async def fetch_stage(
             ):
                 await to_parse.put(_failed(visit, rules.unreachable, clock))
         elif asked:  # that was this visit's request
-            if sitemaps := reader.sitemaps(authority, rules.sitemaps):
+            if sitemaps:
                 await with_room(partial(repository.introduce, authority, sitemaps))
                 core.introduced(sitemaps, clock.now())
             core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
-        elif not rules.allows(found.url):
+        elif not allowed:
             core.bench.release(visit, clock.now(), requested=False)
             await to_parse.put(_failed(visit, Failure.ROBOTS_DENIED, clock))
         else:
@@ -300,6 +371,9 @@ async def fetch_stage(
                 core.retry(visit, clock.now(), crawl_delay_s=rules.crawl_delay)
                 alarm.ring()
                 continue
+            except BaseException as error:
+                core.faults.note(error, "the exchange", found.url)
+                fetched = _failed(visit, Failure.INTERNAL, clock)
             if _give_back(visit, fetched, core, rules.crawl_delay, clock):
                 await to_parse.put(fetched)
         alarm.ring()
@@ -321,13 +395,18 @@ def _give_back(
         return core.fail(visit, fetched.failure, now, crawl_delay_s=crawl_delay_s)
     fetched.retries = visit.retries
     if response.status in _BUSY:
-        fetched.failure = Failure.UNAVAILABLE
+        fetched.failure, wait_s = Failure.UNAVAILABLE, None
+        try:
+            wait_s = retry_after_s(response, clock.time())
+        except BaseException as error:
+            core.faults.note(error, "Retry-After", response.url)
+            fetched.failure = Failure.INTERNAL
         return core.fail(
             visit,
-            fetched.failure,
+            Failure.UNAVAILABLE,
             now,
             busy=True,
-            retry_after_s=retry_after_s(response, clock.time()),
+            retry_after_s=wait_s,
             crawl_delay_s=crawl_delay_s,
         )
     core.bench.release(visit, now, requested=True, crawl_delay_s=crawl_delay_s)
@@ -359,14 +438,20 @@ async def parse_stage(
     while True:
         fetched = await to_parse.get()
         found = fetched.found
-        for _ in reader.read(fetched):
-            await turn.rest()
+        try:
+            for _ in reader.read(fetched):
+                await turn.rest()
+        except BaseException as error:
+            core.faults.note(error, "the page", found.url)
+            _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
-        core.watch.compare(fetched)
-        row = await with_room(
-            partial(_append, repository, reader, fetched, part, core.watch.stored)
-        )
+        try:
+            core.watch.compare(fetched)
+        except BaseException as error:
+            core.faults.note(error, "the comparison", found.url)
+            fetched.failure = fetched.failure or Failure.INTERNAL
+        row = await with_room(partial(_append, repository, reader, fetched, part, core))
         tally.add(row)
         if fetched.joins is not None:
             core.join(*fetched.joins, found.url, clock.now())
@@ -383,15 +468,25 @@ async def parse_stage(
 
 
 def _append(
-    repository: Repository,
-    reader: Reader,
-    fetched: Fetched,
-    part: int,
-    follows: Callable[[PageRow], bool],
+    repository: Repository, reader: Reader, fetched: Fetched, part: int, core: Core
 ) -> PageRow:
     """Store a fetch whose links are judged by the scope of this moment; its row."""
-    reader.renew(fetched)
-    return repository.append(fetched, part, follows)
+    try:
+        reader.renew(fetched)
+    except BaseException as error:
+        core.faults.note(error, "the links", fetched.found.url)
+        _spoil(fetched)
+    return repository.append(fetched, part, core.watch.stored)
+
+
+def _spoil(fetched: Fetched) -> None:
+    """Leave of what was fetched only the response: reading code failed on it."""
+    fetched.failure = Failure.INTERNAL
+    fetched.links = []
+    fetched.lastmods = {}
+    fetched.noindex = False
+    fetched.sitemaps_of = None
+    fetched.joins = None
 
 
 async def with_room(store: Callable[[], T]) -> T:

@@ -25,6 +25,7 @@ OUT_OF_SCOPE: Final = 128  # recorded, never followed
 NEVER_FOLLOWED: Final = -1  # as `Fetched.judged_with`: the page is the same as too many others
 
 
+EXIT_INTERNAL: Final = 3  # done, but this program failed on a page or more
 EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: resume with the same command
 
 
@@ -77,6 +78,7 @@ class Failure(StrEnum):
     UNAVAILABLE = "unavailable"  # 429 or 503, to the last try
     SITE_GIVEN_UP = "site-given-up"  # it kept failing, and isn't asked any more in this session
     SITE_FULL = "site-full"  # it has sent traps.max_bytes_per_site
+    INTERNAL = "internal"  # this program failed on it, see crawler.faults
 
 
 # What may be otherwise in a while. The other failures are answers of a kind.
@@ -133,9 +135,9 @@ class NoRoomError(UserError):
 class Response:
     """One HTTP exchange as it was on the wire, transfer coding removed.
 
-    `failure` is set, and `truncated` says how (`length`, `time` or `disconnect`, the words of
-    WARC-Truncated), when the body is only a part: because no more of the payload came, which isn't
-    whole then, or because its content coding ends early or is undone only up to a limit.
+    `failure` is set, and `truncated` says how, when the body is only a part: because no more of the
+    payload came, which isn't whole then, or because its content coding ends early or is undone only
+    up to a limit. `truncated` is a word of WARC-Truncated: length, time, disconnect, unspecified.
     """
 
     url: str
@@ -282,6 +284,10 @@ class Repository(Protocol):
 
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
         """Store which sitemaps the robots.txt of an authority names. Raises NoRoomError."""
+        ...
+
+    def keep(self, url: str, response: Response) -> None:
+        """Store a robots.txt that nobody could read, without a row. Raises NoRoomError."""
         ...
 
 

@@ -29,8 +29,9 @@ import numpy.typing as npt
 
 from crawler import config, mpi, session, url
 from crawler.core import Core
+from crawler.faults import Faults, is_fault
 from crawler.pipeline import Alarm, Wire
-from crawler.ports import Clock, Failure, Link, PageRow
+from crawler.ports import Clock, Failure, Found, Link, PageRow
 from crawler.reading import Reader, unfollowed
 from crawler.scope import Scope
 from crawler.state import State
@@ -46,14 +47,18 @@ class _Past:
     """What earlier runs fetched of one rank's URLs, as read in one share."""
 
     watch: Watch
+    faults: Faults
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
     given_up: set[str] = field(default_factory=set)
 
     def add(self, row: PageRow) -> None:
         self.keys.append(row.key)
-        self.watch.recall(row)
-        if row.error == Failure.SITE_GIVEN_UP:
-            self.given_up.add(url.authority(row.url))
+        try:
+            self.watch.recall(row)
+            if row.error == Failure.SITE_GIVEN_UP:
+                self.given_up.add(url.authority(row.url))
+        except BaseException as error:
+            self.faults.note(error, "the row", row.url)
 
 
 class Replay:
@@ -78,7 +83,9 @@ class Replay:
         self._judges_again = judges_again
         # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
         self._shared = settings.session.mode == "exchange"
-        self._pasts: defaultdict[int, _Past] = defaultdict(lambda: _Past(Watch(settings.traps)))
+        self._pasts: defaultdict[int, _Past] = defaultdict(
+            lambda: _Past(Watch(settings.traps), core.faults)
+        )
         self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
         self._unlisted_pages: list[int] = []
         self._read = 0
@@ -156,25 +163,49 @@ class Replay:
     def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
         """Admit what is left, in steps of a few milliseconds."""
         core, sites = self._core, scope.sites
-        core.found_again(None, [scope.link(text) for text in self._share.sitemaps], clock.now())
+        sitemaps = [(0, text, 0) for text in self._share.sitemaps]
+        found = self._make_links(lambda _, text, flags: scope.link(text, flags), sitemaps)
+        core.found_again(None, found, clock.now())
         links = 0
         every = core.bench.order.counts
+
         for source, wanted, targets in self._share.links(self._pending, every=every):
-            found = [
-                reader.link_again(source, text, flags)
-                if self._judges_again
-                else Link(key, text, sites.of(text), flags)
-                for key, text, flags in wanted
-            ]
+
+            def make(key: int, text: str, flags: int, source: Found = source) -> Link:
+                if self._judges_again:
+                    return reader.link_again(source, text, flags)
+                return Link(key, text, sites.of(text), flags)
+
+            found = self._make_links(make, wanted)
             core.found_again(source, found, clock.now(), targets)
             links += len(found)
             if links >= _STEP:
                 links = 0
                 yield
 
+    def _make_links(
+        self, make: Callable[[int, str, int], Link], wanted: Sequence[tuple[int, str, int]]
+    ) -> list[Link]:
+        """Links from their keys, texts and flags, without those that can't be read."""
+        try:
+            return [make(*each) for each in wanted]
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+        links = []
+        for each in wanted:
+            try:
+                links.append(make(*each))
+            except BaseException as error:
+                self._core.faults.note(error, "the link", each[1])
+        return links
+
     def _take(self, row: PageRow) -> bool:
         """Note a page; whether its links are followed."""
-        self._remember(row)
+        try:
+            self._remember(row)
+        except BaseException as error:
+            self._core.faults.note(error, "the row", row.url)
         self.pages += row.status is not None
         owner = self._core.ownership.owner(row) if self._shared else mpi.RANK
         if owner is None:

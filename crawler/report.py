@@ -22,6 +22,7 @@ from xxhash import xxh3_64_intdigest
 from crawler import session
 from crawler.correcting import correction_of
 from crawler.measures import Point, Reference, overlap, read_reference, series
+from crawler.ports import Failure
 
 
 @dataclass(frozen=True, slots=True)
@@ -36,6 +37,7 @@ class Counters:
     waiting: int  # URLs that it knew and hadn't fetched
     requests: int  # pages and robots.txt files
     retries: int  # URLs put back after a failure
+    internal_errors: int  # of code that reads what the web sent, see crawler.faults
     by_trap: dict[str, int]  # links and URLs kept out, by the rule of [traps]
     inter_part_links: int
     dropped_links: int
@@ -56,6 +58,7 @@ _SITE_PART = "site_part.npz"  # by rank: u64 hashes of its (source site, other r
 _SUMMED = (
     "requests",
     "retries",
+    "internal_errors",
     "inter_part_links",
     "dropped_links",
     "inter_part_pages",
@@ -147,6 +150,10 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "imbalance_requests": imbalance([one.pages for one in by_rank]),
         "messages_site_part": None if site_part is None else _distinct(site_part, *site_part),
         **traffic,
+        # A rank that was killed has left no count, but its rows are there.
+        "internal_errors": max(
+            traffic["internal_errors"] or 0, totals.by_error.get(Failure.INTERNAL, 0)
+        ),
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,
         "series": [point._asdict() for point in points],
@@ -269,6 +276,11 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f"imbalance {_percent(metrics['imbalance_bytes'])} of bytes,"
         f" {_percent(metrics['imbalance_requests'])} of requests",
     ]
+    if metrics.get("internal_errors"):
+        lines.append(
+            f"internal  {_number(metrics['internal_errors'])} errors of this program;"
+            " their tracebacks are in rank-*/agent.log: please report them"
+        )
     if metrics["torn_logs"]:
         lines.append("torn      " + ", ".join(metrics["torn_logs"]))
     lines += ["", "rank      pages        bytes    requests   URLs sent   MPI messages"]

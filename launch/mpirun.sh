@@ -19,7 +19,7 @@ while true; do
         $python -m crawler crawl "$config" --session "$session" --resume "$@"
     code=$?
     case $code in
-        0 | 1 | 2 | 75) exit "$code" ;; # it has ended itself: complete, failed, misused, stopped
+        0 | 1 | 2 | 3 | 75) exit "$code" ;; # ended itself: done, failed, misused, internal errors, stopped
     esac
     echo "the crawl was lost (exit code $code); it is resumed in $pause_s s" >&2
     sleep "$pause_s"

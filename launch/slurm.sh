@@ -37,6 +37,10 @@ while true; do
     done
     wait "$crawl" # bash keeps the exit code
     code=$?
+    if [[ $code == 3 ]]; then # complete, so jobs that depend on this one may begin
+        echo "some pages met an internal error: see agent.log of each rank" >&2
+        code=0
+    fi
     # It has ended itself: complete, misused, stopped.
     if [[ $code == 0 || $code == 2 || $code == 75 ]]; then break; fi
     echo "the crawl was lost (exit code $code)" >&2

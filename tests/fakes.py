@@ -60,6 +60,9 @@ class NoRepository:
     ) -> ports.PageRow:
         raise NotImplementedError
 
+    def keep(self, url: str, response: ports.Response) -> None:
+        raise NotImplementedError
+
     def introduce(self, authority: str, sitemaps: Sequence[ports.Link]) -> None:
         raise NotImplementedError
 

@@ -50,6 +50,8 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
         return Rules.deny_all(Failure.ROBOTS_UNREACHABLE, wait_s)
     if response.status >= 300:
         return Rules.allow_all()
+    if response.failure is Failure.INTERNAL:
+        return Rules.deny_all(Failure.INTERNAL)
     cut = response.truncated in {"time", "disconnect"}
     if cut and response.failure and len(response.body) < MAX_BYTES:
         return Rules.deny_all(response.failure)

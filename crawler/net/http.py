@@ -14,6 +14,7 @@ from yarl import URL
 
 from crawler import config
 from crawler.codings import Undone, undoing
+from crawler.faults import Faults
 from crawler.net.addresses import AddressBook, through_proxy
 from crawler.net.credentials import Credentials, withhold
 from crawler.net.dns import is_public
@@ -65,11 +66,17 @@ class HttpFetcher(Fetcher):
     """
 
     def __init__(
-        self, fetch: config.Fetch, resolver: Resolver, *, one_address: bool = False
+        self,
+        fetch: config.Fetch,
+        resolver: Resolver,
+        *,
+        one_address: bool = False,
+        faults: Faults | None = None,
     ) -> None:
         """`one_address`: connect only to the address that `locate` names, as clocks are by address;
         when it fails, `fetch` raises a MovedError, and `locate` names the next one."""
         self._fetch = fetch
+        self._faults = faults or Faults()
         self._tls = make_context(fetch)
         agent = fetch.user_agent_header
         if not (agent.isascii() and agent.isprintable()):
@@ -127,17 +134,20 @@ class HttpFetcher(Fetcher):
             shown_end = _head_end(self._headers, shown)
         sent = f"GET {route.target}{path} HTTP/1.1\r\n{route.host}{route.login}{end}".encode()
         answer, peer = await self._ask(route, sent)
-        head, payload, failure = answer
+        head, payload, failure, fault = answer
+        if fault is not None:
+            self._faults.note(fault, "the response", url)
         cut = failure  # why the payload is a part
         if head.flawed:
             failure = failure or Failure.BAD_HTTP
         if head.transfer_codings:  # chunked is undone already; the payload is free of others, too
-            coded, (payload, wrong, _) = payload, await self._undo(head.transfer_codings, payload)
+            coded = payload
+            payload, wrong, _ = await self._undo(url, head.transfer_codings, coded)
             failure = failure or wrong
             cut = cut or (wrong if payload is not coded else None)
         body, body_cut, readable = payload, cut, True
         if head.content_codings:
-            body, wrong, readable = await self._undo(head.content_codings, payload)
+            body, wrong, readable = await self._undo(url, head.content_codings, payload)
             # Readers take the first line as it stands, which may be "gzip,".
             readable = readable and (body is payload or _label(head) == head.content_codings[0])
             failure = failure or wrong
@@ -161,11 +171,15 @@ class HttpFetcher(Fetcher):
             readable=readable,
         )
 
-    async def _undo(self, codings: Sequence[str], coded: bytes) -> Undone:
+    async def _undo(self, url: str, codings: Sequence[str], coded: bytes) -> Undone:
         fetch, limit = self._fetch, int(self._fetch.max_bytes)
         if fetch.max_ratio:
             limit = min(limit, fetch.max_ratio * len(coded))
-        return await in_turns(undoing(codings, coded, limit))
+        try:
+            return await in_turns(undoing(codings, coded, limit))
+        except BaseException as error:
+            self._faults.note(error, "the content coding", url)
+            return Undone(coded, Failure.INTERNAL, False)
 
     def _route(self, url: str) -> _Route:
         """Raises FetchError (BAD_URL, PRIVATE_ADDRESS)."""
@@ -300,6 +314,7 @@ _TRUNCATED: Final = {
     Failure.DISCONNECTED: "disconnect",
     Failure.BAD_HTTP: "disconnect",
     Failure.BAD_ENCODING: "disconnect",
+    Failure.INTERNAL: "unspecified",
 }
 _UNANSWERED: Final = frozenset(
     (Failure.REFUSED, Failure.CONNECT_TIMEOUT, Failure.UNREACHABLE, Failure.DISCONNECTED)

@@ -14,6 +14,7 @@ from typing import Any, Final, NamedTuple
 import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
+from crawler.faults import is_fault
 from crawler.net.reader import End, Event, Head, ResponseReader
 from crawler.ports import Failure, FetchError
 
@@ -47,6 +48,7 @@ class Answer(NamedTuple):
     head: Head
     payload: bytes
     failure: Failure | None
+    fault: BaseException | None = None  # what our reader raised, if failure is INTERNAL
 
 
 class Limits(NamedTuple):
@@ -124,6 +126,8 @@ class WireProtocol(ResponseHandler):
             self._take(reader.feed(data))
         except FetchError as error:
             self._fail(self._loss(error))
+        except BaseException as error:
+            self._give_up(error)
         if reader.behind and self._reader is reader:
             self._pause_transport_reading()
             self._loop.call_soon(self._catch_up, reader)
@@ -142,6 +146,8 @@ class WireProtocol(ResponseHandler):
                 self._take([End.CUT if exc and isinstance(e, End) else e for e in events])
             except FetchError as error:
                 self._fail(self._loss(error))
+            except BaseException as error:
+                self._give_up(error)
             self._fail(self._loss(exc))  # unless all has come to an end
         super().connection_lost(exc)
 
@@ -170,16 +176,28 @@ class WireProtocol(ResponseHandler):
         else:
             self._end(Failure.TIMEOUT)
 
-    def _end(self, failure: Failure | None) -> None:
+    def _end(self, failure: Failure | None, fault: BaseException | None = None) -> None:
         assert self._head is not None
         self._reader = None
         if not self._answer.done():
-            self._answer.set_result(Answer(self._head, b"".join(self._pieces), failure))
+            self._answer.set_result(Answer(self._head, b"".join(self._pieces), failure, fault))
 
-    def _fail(self, error: Exception) -> None:
+    def _fail(self, error: BaseException) -> None:
         self._reader = None
         if not self._answer.done():
             self._answer.set_exception(error)
+
+    def _give_up(self, error: BaseException) -> None:
+        """The reader has failed: what has come so far is the response, if that is a head at all."""
+        if not is_fault(error):
+            raise error
+        if self.transport is not None:
+            self.transport.close()
+        if self._head is None:
+            # A future takes any exception but StopIteration.
+            self._fail(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
+        else:
+            self._end(Failure.INTERNAL, error)
 
     def _loss(self, error: BaseException | None) -> Exception:
         """What it means that no response has begun."""

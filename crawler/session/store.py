@@ -4,16 +4,20 @@ import logging
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import NamedTuple
 
+import msgspec
 from xxhash import xxh3_64_intdigest
 
 from crawler.config import Storage
+from crawler.faults import Faults
 from crawler.ports import (
     NEVER_FOLLOWED,
     OUT_OF_SCOPE,
     Earlier,
+    Failure,
     Fetched,
     Link,
     PageRow,
@@ -113,7 +117,7 @@ class _Kept(NamedTuple):
     place: Place | None = None
     digest: str | None = None
     duplicate: bool = False
-    content_type: str | None = None  # as sent
+    content_type: str | None = None
     etag: str | None = None
     last_modified: str | None = None
 
@@ -144,11 +148,14 @@ class RankStore:
         user_agent: str,
         obeys_robots: bool,
         keeps: Callable[[Response], bool] = lambda response: True,
+        faults: Faults | None = None,
     ) -> None:
         """Start new files, beside those of earlier runs, which are to be mended before.
 
-        `keeps`: which pages with status 200 are stored; of others there is only the row.
+        `keeps`: which pages with status 200 are stored; of others there is only the row. `faults`
+        counts what the store fails to read in a response: then the row says `internal`.
         """
+        self._faults = faults or Faults()
         self.directory = session / f"rank-{rank:05}"
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
@@ -188,7 +195,7 @@ class RankStore:
             row = self._unlogged[1]  # there was no room for it
         else:
             row = self._store(fetched, part)
-            if fetched.links and not follows(row):
+            if not self._follows(row, follows):
                 fetched.links = [
                     link._replace(flags=link.flags | OUT_OF_SCOPE) for link in fetched.links
                 ]
@@ -196,14 +203,7 @@ class RankStore:
             self._unlogged = fetched, row
         if fetched.joins is not None:
             self._joined.add([Joined(*fetched.joins, fetched.found.url)])
-        self._log.page(
-            row,
-            fetched.links,
-            fetched.found.chain,
-            fetched.sitemaps_of,
-            fetched.lastmods,
-            fetched.judged_with,
-        )
+        row = self._log_page(row, fetched)
         self._unlogged = None
         self.seen.remember(row)
         self._sync_log()
@@ -223,6 +223,10 @@ class RankStore:
         self._joined.add(sites)
         self._joined.sync()
 
+    def keep(self, url: str, response: Response) -> None:
+        """Write the records of a robots.txt that nobody could read."""
+        self._write(url, response, digest(response.payload), None)
+
     def sync(self) -> None:
         """Force everything to disk, whatever the policy."""
         self._warc.sync()
@@ -236,11 +240,42 @@ class RankStore:
         self._joined.close()
         self._log.close()
 
+    def _follows(self, row: PageRow, follows: Callable[[PageRow], bool]) -> bool:
+        try:
+            return follows(row)
+        except BaseException as error:
+            self._faults.note(error, "the rules on traps", row.url)
+            return True
+
+    def _log_page(self, row: PageRow, fetched: Fetched) -> PageRow:
+        """Log a row with its links; what was logged. A row that can't be written goes without what
+        the server has said."""
+        try:
+            self._log.page(
+                row,
+                fetched.links,
+                fetched.found.chain,
+                fetched.sitemaps_of,
+                fetched.lastmods,
+                fetched.judged_with,
+            )
+        except OSError:  # of the disk
+            raise
+        except BaseException as error:
+            self._faults.note(error, "the row", row.url)
+            fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
+            row = msgspec.structs.replace(
+                row, error=Failure.INTERNAL.value, content_type=None, etag=None, last_modified=None
+            )
+            self._unlogged = fetched, row
+            self._log.page(row, [], fetched.found.chain)
+        return row
+
     def _store(self, fetched: Fetched, part: int) -> PageRow:
         """Write the WARC records, if there was a response; the row that belongs to them."""
         found, response = fetched.found, fetched.response
-        failure = fetched.failure or (response.failure if response else None)
         kept = _NOTHING if response is None else self._keep(response, fetched)
+        failure = fetched.failure or (response.failure if response else None)
         return PageRow(
             url=found.url,
             key=found.key,
@@ -255,7 +290,7 @@ class RankStore:
             error=failure.value if failure else None,
             truncated=response.truncated if response else None,
             bytes=len(response.payload) if response else 0,
-            content_type=kept.content_type and media_type(kept.content_type),
+            content_type=kept.content_type,
             digest=kept.digest,
             duplicate=kept.duplicate,
             warc_file=kept.place and kept.place.file,
@@ -266,22 +301,65 @@ class RankStore:
             noindex=fetched.noindex,
         )
 
-    def _keep(self, response: Response, fetched: Fetched) -> "_Kept":
+    def _keep(self, response: Response, fetched: Fetched) -> _Kept:
         """Write the WARC records of a response; what its row says of them."""
-        payload_digest, original = self._identify(response, fetched.earlier)
-        place = None
-        if response.status != 200 or self._keeps(response):
-            place = self._warc.write(fetched.found.url, response, payload_digest, original)
+        try:
+            stored, kept, original = self._describe(response, fetched)
+        except OSError:  # of the disk
+            raise
+        except BaseException as error:
+            self._faults.note(error, "the response", response.url)
+            fetched.failure = Failure.INTERNAL
+            stored, kept, original = True, _Kept(digest=digest(response.payload)), None
+        if stored:
+            assert kept.digest is not None
+            place = self._write(fetched.found.url, response, kept.digest, original)
+            if place is None:
+                fetched.failure = Failure.INTERNAL
+            kept = kept._replace(place=place)
         if self._policy == "record":  # before the row that points there is written
             self._warc.sync()
+        return kept
+
+    def _describe(
+        self, response: Response, fetched: Fetched
+    ) -> tuple[bool, _Kept, Original | None]:
+        """Whether a response is stored, what its row says, and the original of its revisit."""
+        payload_digest, original = self._identify(response, fetched.earlier)
+        stored = response.status != 200 or self._keeps(response)
         content_type = response.content_type
         etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
         if response.status == 304 and fetched.earlier is not None:  # which needn't repeat them
             before = fetched.earlier.row
             content_type = before.content_type
             etag, last_modified = etag or before.etag, last_modified or before.last_modified
-        duplicate = original is not None
-        return _Kept(place, payload_digest, duplicate, content_type, etag, last_modified)
+        kept = _Kept(
+            digest=payload_digest,
+            duplicate=original is not None,
+            content_type=content_type and media_type(content_type),
+            etag=etag,
+            last_modified=last_modified,
+        )
+        return stored, kept, original
+
+    def _write(
+        self, url: str, response: Response, payload_digest: str, original: Original | None
+    ) -> Place | None:
+        """Write the records; those of a head that can't be written hold the payload alone."""
+        try:
+            return self._warc.write(url, response, payload_digest, original)
+        except OSError:  # of the disk
+            raise
+        except BaseException as error:
+            self._faults.note(error, "the record", url)
+        bare = replace(response, request_head=b"", reason="", headers=(), address=None)
+        try:
+            return self._warc.write(url, bare, digest(response.payload), None)
+        except OSError:  # of the disk
+            raise
+        except BaseException as error:
+            self._faults.note(error, "the payload's record", url)
+            return None
 
     def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
         """The digest of the page, and the record that holds it already, here or in the previous

@@ -162,8 +162,7 @@ class _Responses:
                     self._report(self._here)
                 self._read_from(offset)
             else:
-                self._orphans.append(self._where(self._here))
-                self._advance()
+                self._pass_over(self._here)
         here = self._here
         if number == self._number and here is not None and here.offset == offset:
             if isinstance(here, Damage):
@@ -235,8 +234,7 @@ class _Responses:
 
     def _finish_file(self) -> None:
         while isinstance(self._here, Record):
-            self._orphans.append(self._where(self._here))
-            self._advance()
+            self._pass_over(self._here)
         if self._here is not None and self._here.torn:
             last = self._number == len(self._files) - 1
             if last and self._ends_torn:
@@ -244,6 +242,12 @@ class _Responses:
             else:
                 self._report(self._here)
         self._here = None
+
+    def _pass_over(self, record: Record) -> None:
+        """A response without a row; a robots.txt that nobody could read is kept like that."""
+        if not record.fields.get("warc-target-uri", "").endswith("/robots.txt"):
+            self._orphans.append(self._where(record))
+        self._advance()
 
     def _report(self, damage: Damage) -> None:
         self._findings.add("warc", self._where(damage), damage.what)
