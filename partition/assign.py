@@ -243,10 +243,11 @@ class _Search:
         before: Ids | None = None,
     ) -> Partition:
         """By the engine that was asked for."""
-        settings = self.settings
+        parts, settings = self.parts, self.settings
+        net = self.net(unit, objective, hyper=model.hyper, engine=engine)
         found = engines.partition(
-            self.net(unit, objective, hyper=model.hyper, engine=engine),
-            self.parts,
+            net,
+            parts,
             engine=engine,
             tolerances=settings.tolerances,
             seed=settings.seed,
@@ -254,7 +255,11 @@ class _Search:
             start=self.start(unit, before),
             progress=settings.progress,
         )
-        return replace(found, part=found.part[unit])
+        part = found.part
+        if before is None and not engines.fit(net.weights, parts, settings.tolerances):
+            # Other engines know one limit for all parts.
+            part = engines.rebalanced(net, part, parts, settings.tolerances, settings.seed)
+        return replace(found, part=part[unit])
 
     def start(self, unit: Ids, before: Ids | None) -> Start | None:
         if before is None:

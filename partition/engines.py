@@ -138,14 +138,23 @@ def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> 
     )
     if not fit(graph.weights, parts, tolerances):
         return found
-    part = multilevel.rebalanced(
-        models.as_hypergraph(graph),
-        found.part,
+    return replace(found, part=rebalanced(graph, found.part, parts, tolerances, seed))
+
+
+def rebalanced(
+    net: Graph | Hypergraph, part: Ids, parts: int, tolerances: Sequence[float], seed: int
+) -> Ids:
+    """A partition brought within the tolerances by few moves, beside vertices heavier than a part.
+
+    Each of these gets a part that no other one is in.
+    """
+    return multilevel.rebalanced(
+        models.as_hypergraph(net) if isinstance(net, Graph) else net,
+        part,
         parts,
         tolerances=_bounds(tolerances, parts),
         seed=seed,
     )
-    return replace(found, part=part)
 
 
 def fit(weights: Ints, parts: int, tolerances: Sequence[float]) -> bool:

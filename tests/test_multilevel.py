@@ -23,6 +23,7 @@ from partition.multilevel.presets import DEFAULT
 from partition.multilevel.refine import LAW, improve
 from partition.multilevel.search import search
 from partition.multilevel.state import (
+    Homes,
     boundary,
     feasible,
     judged,
@@ -67,6 +68,11 @@ def wide(parts, most=1 << 40):
     return np.full((parts, 2), most, np.int64)
 
 
+def homes_at(part, h):
+    """All vertices lay in this part, and may go."""
+    return Homes(np.full(h.vertices, part, np.int32), h.weights, np.full(2, 1 << 40))
+
+
 def moved(s, v, b):
     """The vertices whose gains changed, as `move` lists them."""
     vertices = len(s.part)
@@ -99,7 +105,7 @@ def test_moves_keep_all_counts(seed, apart, moves):
     """In five parts, of which most stand in other words of `reach` when they are 17 or 40 apart."""
     h = random_hypergraph(seed, vertices=30, nets=40, parts=5)
     first, parts = np.arange(30, dtype=np.int32) % 5 * apart, 4 * apart + 1
-    s = new_state(h, first, wide(parts), np.zeros(30, np.int32), 1 << 40)
+    s = new_state(h, first, wide(parts), homes_at(0, h))
     for v, number in moves:
         a, b = s.part[v], number * apart
         if a != b:

@@ -145,8 +145,11 @@ def _swap(
                 v = inside[np.random.randint(len(inside))]
                 u = outside[np.random.randint(len(outside))]
             b = s.part[u]
-            if s.away[0] + s.weights[v, 0] + s.weights[u, 0] > s.away[1] and (
-                s.home[v] == a or s.home[u] == b
+            leaves_v = np.int64(s.home[v] == a)
+            leaves_u = np.int64(s.home[u] == b)
+            if leaves_v + leaves_u > 0 and (
+                s.away[0, 0] + leaves_v * s.held[v, 0] + leaves_u * s.held[u, 0] > s.away[1, 0]
+                or s.away[0, 1] + leaves_v * s.held[v, 1] + leaves_u * s.held[u, 1] > s.away[1, 1]
             ):
                 continue
             first = s.weights[u, 0] - s.weights[v, 0]

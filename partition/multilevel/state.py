@@ -48,7 +48,8 @@ class State(NamedTuple):
     weights: Ints  # vertices x 2
     caps: Ints  # parts x 2: what a part may weigh, at least 1
     home: Ids  # where a vertex lay before, -1 if nowhere
-    away: Ints  # first weight of all vertices that have a home and aren't there; its bound
+    held: Ints  # vertices x 2: what of its weights counts as away when a vertex isn't at home
+    away: Ints  # 2 x 2: held weights of all vertices that aren't at home; their bounds
     part: Ids
     loads: Ints  # parts x 2
     xslots: Ints  # nets + 1: a net has room for as many slots as pins or parts, the fewer
@@ -61,17 +62,24 @@ class State(NamedTuple):
     stay: Ids
 
 
-def new_state(
-    h: Hypergraph, part: Ids, caps: Ints, home: Ids | None = None, away_max: int = 0
-) -> State:
+class Homes(NamedTuple):
+    """Where vertices lay before, and how much of them may end elsewhere."""
+
+    home: Ids  # the part of each vertex, -1 if it had none
+    held: Ints  # vertices x 2: the weights that move if a vertex leaves its home
+    most: Ints  # of both weights, that may move
+
+
+def new_state(h: Hypergraph, part: Ids, caps: Ints, homes: Homes | None = None) -> State:
     """For a simplified hypergraph whose costs sum to less than 2^31; `part` is copied."""
-    if home is None:
-        home = np.full(h.vertices, -1, np.int32)
+    if homes is None:
+        nowhere = np.full(h.vertices, -1, np.int32)
+        homes = Homes(nowhere, np.zeros((h.vertices, 2), np.int64), np.zeros(2, np.int64))
     parts = len(caps)
     room = np.zeros(h.nets + 1, np.int64)
     np.cumsum(np.minimum(np.diff(h.xpins), parts), out=room[1:])
     slots = int(room[-1])
-    away = int(h.weights[(home >= 0) & (home != part), 0].sum())
+    gone = (homes.home >= 0) & (homes.home != part)
     state = State(
         h.xpins,
         h.pins,
@@ -79,8 +87,9 @@ def new_state(
         h.costs.astype(np.int32),
         h.weights,
         caps,
-        home,
-        np.array([away, away_max], np.int64),
+        homes.home,
+        homes.held,
+        np.stack([homes.held[gone].sum(axis=0), homes.most]).astype(np.int64),
         np.array(part, np.int32),
         part_loads(h.weights, part, parts),
         room,
@@ -125,7 +134,7 @@ def feasible(s: State) -> bool:
 def verify(s: State) -> None:
     """Hold all that is kept up to date against a new count; raises AssertionError."""
     h = Hypergraph(s.xpins, s.pins, s.costs.astype(np.int64), s.weights)
-    fresh = new_state(h, s.part, s.caps, s.home, int(s.away[1]))
+    fresh = new_state(h, s.part, s.caps, Homes(s.home, s.held, s.away[1]))
     for name in ("loads", "spread", "conn", "reach", "stay", "away"):
         assert np.array_equal(getattr(s, name), getattr(fresh, name)), name
     for e in range(h.nets):
@@ -186,9 +195,11 @@ def move(
         s.loads[b, c] += s.weights[v, c]
     home = s.home[v]
     if home == a:
-        s.away[0] += s.weights[v, 0]
+        for c in range(2):
+            s.away[0, c] += s.held[v, c]
     elif home == b:
-        s.away[0] -= s.weights[v, 0]
+        for c in range(2):
+            s.away[0, c] -= s.held[v, c]
     listed = 0
     stay = np.int32(0)
     for j in range(s.xnets[v], s.xnets[v + 1]):
@@ -273,7 +284,9 @@ def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
 @njit(cache=True)
 def may_leave(s: State, v: int) -> bool:  # pragma: no cover - compiled
     """Whether the bound on what lies away from home lets v go from its part."""
-    return bool((s.home[v] != s.part[v]) | (s.away[0] + s.weights[v, 0] <= s.away[1]))
+    first = s.away[0, 0] + s.held[v, 0] <= s.away[1, 0]
+    second = s.away[0, 1] + s.held[v, 1] <= s.away[1, 1]
+    return bool((s.home[v] != s.part[v]) | (first & second))
 
 
 @njit(cache=True)

@@ -1,27 +1,35 @@
 """The walk: coarsen, partition, uncoarsen and refine; then cycles that keep the partition.
 
 Read `partition` from the top: it takes aside what needs no engine, or that none can help, and hands
-the rest to `_Walk`, whose methods are the steps.
+the rest to `steps.Walk`, whose methods are the steps.
 """
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
 
-from partition.hypergraph import Hypergraph, contract, part_loads, simplify
-from partition.multilevel import presets
-from partition.multilevel.balance import pack, rebalance
-from partition.multilevel.coarsen import cluster
-from partition.multilevel.initial import bisected
+from partition.hypergraph import Hypergraph, part_loads, simplify
+from partition.multilevel import exact, presets
+from partition.multilevel.balance import rebalance
+from partition.multilevel.limits import (
+    Fit,
+    caps,
+    fit,
+    giants,
+    least_imbalance,
+    overs,
+    own_limits,
+    seated,
+)
 from partition.multilevel.presets import Preset
-from partition.multilevel.refine import polish, refine
-from partition.multilevel.state import Quality, State, judged, new_state, quality
+from partition.multilevel.refine import polish
+from partition.multilevel.state import Homes, judged, new_state
+from partition.multilevel.steps import Walk, only
 from partition.webgraph import Ids, Ints
 
 _COSTS_MAX: Final = 1 << 30  # of all nets together: gains have 32 bits
-_CRUMB: Final = 0.01  # of a part: lighter vertices without nets are packed last
+_LOOSER: Final = (0.0, 0.5, 0.8)  # of an excess, that searches without giants allow
 
 
 def partition(
@@ -33,6 +41,8 @@ def partition(
     starts: Sequence[Ids] = (),
     previous: Ids | None = None,
     max_migration: float | None = None,
+    held: Ints | None = None,
+    strayed: Sequence[int] = (0, 0),
     progress: Callable[[str], None] | None = None,
     preset: Preset = presets.DEFAULT,
     check: bool = False,
@@ -40,15 +50,17 @@ def partition(
     """The part of each vertex, int32 from 0 to `parts` - 1, for a low connectivity - 1.
 
     Each weight of a part is within its tolerance of the mean, where the engine finds a way (or at
-    most the mean rounded up, where weights are that few); a caller judges by `imbalances`. A vertex
-    that is heavier than a part may be gets a part of its own, and the others share the remaining
-    parts in balance. No more vertices than parts get a part each. Equal arguments give equal parts.
+    most the mean rounded up, where weights are that few); a caller judges by `imbalances`. The part
+    of a vertex that is heavier than a part may be has a limit of its own (see `limits`). No more
+    vertices than parts get a part each. Equal arguments give equal parts.
 
     The engine makes first partitions of its own and refines the best. `starts` are partitions that
     others have found, to be refined beside it: the result is no worse than any of them. `previous`
-    instead gives the only partition to start from, with -1 for new vertices; of the first weight,
-    at most the share `max_migration` of the total then ends in another part than before, which
-    comes before balance. Raises ValueError for arguments that don't fit.
+    instead gives the only partition to start from, with -1 for new vertices. Of both weights, at
+    most the share `max_migration` of the total then ends in another part than before, which comes
+    before balance. `held` (vertices x 2) is what moves with a vertex that leaves its previous part,
+    if that isn't its whole weight; `strayed` is what has moved already and counts, too. Raises
+    ValueError for arguments that don't fit.
 
     `progress` is told of each step in a line; `check` recounts all that is kept up to date after
     each step, for tests.
@@ -61,16 +73,25 @@ def partition(
     if previous is not None and len(starts):
         raise ValueError("previous and starts: must not both be given")
     h = _scaled(simplify(h))
-    walk = _Walk(preset, np.random.default_rng(seed), progress or _silent, check)
+    walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:
         return np.zeros(h.vertices, np.int32)
     limits = caps(h.weights, parts, tolerances)
     if previous is not None:
-        return walk.warm(h, limits, previous.astype(np.int32), max_migration)
+        home = previous.astype(np.int32)
+        homes = None
+        if max_migration is not None:
+            most = [int(max_migration * total) for total in h.weights.sum(axis=0).tolist()]
+            left = np.array(most, np.int64) - np.array(strayed, np.int64)
+            homes = Homes(home, h.weights if held is None else held, left)
+        return _warm(h, parts, tolerances, walk, home, homes)
     if h.vertices <= parts:
         part = np.arange(h.vertices, dtype=np.int32)
+    elif len(giants(h.weights, limits)):
+        part = _with_giants(h, parts, tolerances, walk, starts)
+        return min([part, *starts], key=lambda part: fit(h, part, parts, tolerances))
     else:
-        part = _beside_giants(h, parts, tolerances, walk, limits, starts)
+        part = walk.cold(h, limits, starts)
     return min([part, *starts], key=lambda part: judged(h, part, limits))
 
 
@@ -98,8 +119,10 @@ def combined(
         _must_fit("found", part, h, parts)
     h = _scaled(simplify(h))
     limits = caps(h.weights, parts, tolerances)
-    walk = _Walk(preset, np.random.default_rng(seed), progress or _silent, check)
-    return walk.combined(h, limits, found)
+    walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
+    best, *others = sorted(found, key=lambda part: judged(h, part, limits))
+    own = own_limits(h.weights, best, parts, tolerances)
+    return min([walk.combined(h, own, best, others), best], key=lambda p: judged(h, p, limits))
 
 
 def rebalanced(
@@ -108,27 +131,20 @@ def rebalanced(
     """A partition brought within the tolerances by few, cheap moves, or as close as they get.
 
     What can be gained within them without leaving it is gained, too. A partition that is within the
-    tolerances comes back as it is.
+    tolerances comes back as it is. Each giant first gets a part that no other giant is in.
     """
     h = _scaled(simplify(h))
-    limits = caps(h.weights, parts, tolerances)
-    if (part_loads(h.weights, part, parts) <= limits).all():
-        return part
+    apart = seated(h.weights, part, parts, tolerances)
+    limits = own_limits(h.weights, apart, parts, tolerances)
+    if (part_loads(h.weights, apart, parts) <= limits).all():
+        return apart
     rng = np.random.default_rng(seed)
-    state = new_state(h, part, limits)
+    state = new_state(h, apart, limits)
     rebalance(state, rng)
     polish(state, presets.DEFAULT, rng)
+    if len(giants(h.weights, limits)):
+        return min([state.part, part], key=lambda part: fit(h, part, parts, tolerances))
     return min([state.part, part], key=lambda part: judged(h, part, limits))
-
-
-def caps(weights: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
-    """What parts may weigh, parts x 2: within the tolerances, or at most the mean rounded up."""
-    both = [
-        # The exact comparison is of integers: load * parts <= total * (1 + tolerance).
-        max(int((total + total * tolerance) / parts), -(-total // parts), 1)
-        for total, tolerance in zip(weights.sum(axis=0).tolist(), tolerances, strict=True)
-    ]
-    return np.tile(np.array(both, np.int64), (parts, 1))
 
 
 def _must_fit(name: str, part: Ids, h: Hypergraph, parts: int) -> None:
@@ -149,13 +165,48 @@ def _scaled(h: Hypergraph) -> Hypergraph:
     return Hypergraph(h.xpins, h.pins, costs, h.weights)
 
 
+def _with_giants(
+    h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, starts: Sequence[Ids]
+) -> Ids:
+    """A partition of vertices some of which are heavier than a part may be.
+
+    First each giant gets a part to itself, and the others share the remaining parts in balance.
+    From there, and from the starts, the refinement goes on under `own_limits`. If the largest
+    imbalance is then still more than the heaviest vertex makes necessary, a search without giants
+    follows: all parts may weigh as much as the heaviest vertex.
+    """
+
+    def quality_of(part: Ids) -> Fit:
+        return fit(h, part, parts, tolerances)
+
+    apart = _beside_giants(h, parts, tolerances, walk, caps(h.weights, parts, tolerances))
+    found = [apart]
+    for start in (apart, *(seated(h.weights, start, parts, tolerances) for start in starts)):
+        limits = own_limits(h.weights, start, parts, tolerances)
+        found.append(walk.warm(h, limits, start))
+    best = min(found, key=quality_of)
+    over = quality_of(best).over
+    if over > 0:
+        if exact.is_small(h, parts):
+            return _least_over(h, parts, tolerances)
+        least = least_imbalance(h.weights, parts, tolerances)
+        for share in _LOOSER:
+            wide = [max(tolerance, least + share * over) for tolerance in tolerances]
+            found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
+        return min(found, key=quality_of)
+    return best
+
+
+def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:
+    """Of all partitions the best, by `fit`."""
+    rows = exact.all_partitions(h.vertices, parts)
+    over = overs(h.weights, exact.loads_of_all(h.weights, rows, parts), tolerances)
+    rows = rows[over == over.min()]
+    return min(rows, key=lambda part: fit(h, part, parts, tolerances))
+
+
 def _beside_giants(
-    h: Hypergraph,
-    parts: int,
-    tolerances: Sequence[float],
-    walk: "_Walk",
-    most: Ints,
-    starts: Sequence[Ids] = (),
+    h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, most: Ints
 ) -> Ids:
     """Give each vertex that alone overfills a part the part to itself, and partition the rest.
 
@@ -165,186 +216,29 @@ def _beside_giants(
     """
     half = caps(h.weights, parts, [tolerance / 2 for tolerance in tolerances])
     limits = np.maximum(np.minimum(caps(h.weights, parts, tolerances), most[:parts]), half)
-    giant = (h.weights > limits[0]).any(axis=1)
-    giants = int(giant.sum())
-    if giants == 0 or giants >= parts:
-        return walk.cold(h, limits, starts)
+    large = giants(h.weights, limits)
+    if len(large) == 0 or len(large) >= parts:
+        return walk.cold(h, limits, ())
+    others = np.ones(h.vertices, bool)
+    others[large] = False
     part = np.zeros(h.vertices, np.int32)
-    part[giant] = np.arange(parts - giants, parts, dtype=np.int32)
-    if parts - giants > 1:
-        part[~giant] = _beside_giants(_only(h, ~giant), parts - giants, tolerances, walk, most)
+    part[large] = np.arange(parts - len(large), parts, dtype=np.int32)
+    if parts - len(large) > 1:
+        rest = only(h, others)
+        part[others] = _beside_giants(rest, parts - len(large), tolerances, walk, most)
     return part
 
 
-def _only(h: Hypergraph, wanted: np.typing.NDArray[np.bool_]) -> Hypergraph:
-    unit = np.where(wanted, np.cumsum(wanted) - 1, -1).astype(np.int32)
-    return contract(h, unit, int(wanted.sum()))
-
-
-class _Level(NamedTuple):
-    h: Hypergraph
-    unit: Ids  # the vertex here of each vertex of the level above; of the first level, itself
-    home: Ids | None  # see State
-    away_max: int
-
-    def state(self, part: Ids, limits: Ints) -> State:
-        return new_state(self.h, part, limits, self.home, self.away_max)
-
-
-@dataclass(frozen=True, slots=True)
-class _Walk:
-    preset: Preset
-    rng: np.random.Generator
-    progress: Callable[[str], None]
-    check: bool
-
-    def cold(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
-        """A partition from nothing; crumbs of balance, which no net holds anywhere, come last."""
-        crumb = (np.bincount(h.pins, minlength=h.vertices) == 0) & (
-            h.weights <= limits[0] * _CRUMB
-        ).all(axis=1)
-        part = np.zeros(h.vertices, np.int32)
-        if not crumb.all():
-            part[~crumb] = self._multilevel(
-                _only(h, ~crumb), limits, [start[~crumb] for start in starts]
-            )
-        if crumb.any():
-            loads = part_loads(h.weights[~crumb], part[~crumb], len(limits))
-            part[crumb] = self._packed(h.weights[crumb], loads, limits)
-        return self._balanced(h, part, limits)
-
-    def warm(self, h: Hypergraph, limits: Ints, home: Ids, max_migration: float | None) -> Ids:
-        """A partition from a previous one: new vertices packed, then refined in cycles."""
-        part = home.copy()
-        new = home < 0
-        loads = part_loads(h.weights[~new], home[~new], len(limits))
-        part[new] = self._packed(h.weights[new], loads, limits)
-        top = _top(h)
-        if max_migration is not None:
-            away_max = int(max_migration * int(h.weights[:, 0].sum()))
-            top = top._replace(home=home, away_max=away_max)
-        return self._cycles(top, *self._refined(top, part, limits), limits)
-
-    def combined(self, h: Hypergraph, limits: Ints, found: Sequence[Ids]) -> Ids:
-        """The best, in a cycle with each of the next few."""
-        ranked = sorted((judged(h, part, limits), at) for at, part in enumerate(found))
-        part = found[ranked[0][1]]
-        top = _top(h)
-        others = [found[at] for _, at in ranked if not np.array_equal(found[at], part)]
-        for mate in others[: self.preset.mates]:
-            part, best = self._cycle(top, part, limits, mate)
-            self._say("with a mate", best)
-        return part
-
-    def _multilevel(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
-        top = _top(h)
-        levels = self._coarsened(top, limits, np.zeros(h.vertices, np.int32))
-        tried = []
-        affordable = self.preset.first_effort // max(len(levels[-1].h.pins), 1)
-        for _ in range(max(1, min(self.preset.firsts, affordable))):
-            first = bisected(levels[-1].h, limits, self.preset, self.rng)
-            tried.append(self._refined(levels[-1], first, limits))
-        part, best = min(tried, key=lambda result: result[1])
-        self._say(f"best of {len(tried)} first partitions", best)
-        found = [self._descended(levels, part, best, limits)]
-        for start in starts:
-            found.append(self._cycle(top, start, limits))
-            self._say("a start, after a cycle", found[-1][1])
-        return self._cycles(top, *min(found, key=lambda result: result[1]), limits)
-
-    def _cycles(self, top: _Level, part: Ids, best: Quality, limits: Ints) -> Ids:
-        for number in range(self.preset.cycles):
-            before = best
-            part, best = self._cycle(top, part, limits)
-            self._say(f"cycle {number + 1}", best)
-            if best.excess == before.excess and best.cost > before.cost * (
-                1 - self.preset.worth_cycle
-            ):
-                break
-        return part
-
-    def _cycle(
-        self, top: _Level, part: Ids, limits: Ints, mate: Ids | None = None
-    ) -> tuple[Ids, Quality]:
-        """Down and up again, contracting only what lies in one part, of the mate too, and had one
-        home."""
-        label = part
-        if mate is not None:
-            label = label * np.int32(len(limits)) + mate
-        if top.home is not None:
-            label = label * np.int32(len(limits) + 1) + top.home
-        levels = self._coarsened(top, limits, label)
-        coarse = part
-        for level in levels[1:]:
-            coarse = _lowered(coarse, level)
-        return self._descended(levels, *self._refined(levels[-1], coarse, limits), limits)
-
-    def _coarsened(self, top: _Level, limits: Ints, label: Ids) -> list[_Level]:
-        preset = self.preset
-        levels = [top]
-        few = max(preset.coarsest_per_part * len(limits), preset.coarsest_vertices)
-        bounds = np.maximum((limits[0] * preset.cluster_share).astype(np.int64), 1)
-        while (h := levels[-1].h).vertices > few or (
-            len(h.pins) > preset.coarsest_pins and h.vertices > few // 3
-        ):
-            unit, units = cluster(
-                h,
-                label,
-                bounds=bounds,
-                target=max(int(h.vertices / preset.shrink), few // (1 if h.vertices > few else 3)),
-                widest=preset.widest_tie,
-                modesty=preset.modesty,
-                rng=self.rng,
-            )
-            if units > h.vertices * preset.stalled:
-                break
-            level = _Level(contract(h, unit, units), unit, levels[-1].home, levels[-1].away_max)
-            label = _lowered(label, level)
-            if level.home is not None:
-                level = level._replace(home=_lowered(level.home, level))
-            levels.append(level)
-        return levels
-
-    def _descended(
-        self, levels: list[_Level], part: Ids, best: Quality, limits: Ints
-    ) -> tuple[Ids, Quality]:
-        """From the coarsest level, which is refined, to the first."""
-        for lower, level in zip(levels[:0:-1], levels[-2::-1], strict=True):
-            part, best = self._refined(level, part[lower.unit], limits)
-        self._say(f"up to {len(part)} vertices", best)
-        return part, best
-
-    def _refined(self, level: _Level, part: Ids, limits: Ints) -> tuple[Ids, Quality]:
-        state = level.state(part, limits)
-        refine(state, self.preset, self.rng, check=self.check)
-        return state.part, quality(state)
-
-    def _packed(self, weights: Ints, loads: Ints, limits: Ints) -> Ids:
-        """The heaviest first; that leaves the small ones to even out."""
-        order = np.argsort(-(weights / limits[0]).max(axis=1), kind="stable")
-        return pack(weights, order.astype(np.int32), loads, limits)
-
-    def _balanced(self, h: Hypergraph, part: Ids, limits: Ints) -> Ids:
-        """The partition if it is feasible; or else one that is packed for balance, if better."""
-        state = new_state(h, part, limits)
-        if rebalance(state, self.rng, 1.0):
-            return state.part
-        packed = new_state(h, self._packed(h.weights, np.zeros_like(limits), limits), limits)
-        refine(packed, self.preset, self.rng, check=self.check)
-        self._say("packed for balance", quality(packed))
-        return min(state, packed, key=quality).part
-
-    def _say(self, step: str, so_far: Quality) -> None:
-        over = f", over by {so_far.excess:.2%}" if so_far.excess else ""
-        self.progress(f"{step}: connectivity - 1 {so_far.cost}{over}")
-
-
-def _top(h: Hypergraph) -> _Level:
-    return _Level(h, np.arange(h.vertices, dtype=np.int32), None, 0)
-
-
-def _lowered(values: Ids, level: _Level) -> Ids:
-    """Values of the level above that are alike within each vertex of this level."""
-    lower = np.empty(level.h.vertices, np.int32)
-    lower[level.unit] = values
-    return lower
+def _warm(
+    h: Hypergraph,
+    parts: int,
+    tolerances: Sequence[float],
+    walk: Walk,
+    home: Ids,
+    homes: Homes | None,
+) -> Ids:
+    """From a previous partition; parts in which giants lie have limits of their own."""
+    part = walk.packed(h.weights, home, caps(h.weights, parts, tolerances))
+    if homes is None:
+        part = seated(h.weights, part, parts, tolerances)
+    return walk.warm(h, own_limits(h.weights, part, parts, tolerances), part, homes)

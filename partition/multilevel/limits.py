@@ -1,0 +1,139 @@
+"""Limits: what each part may weigh, and the parts that giants get.
+
+A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own: the
+giant's weight. The other parts are balanced among themselves.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
+from partition.webgraph import Ids, Ints
+
+Shares = npt.NDArray[np.float64]
+
+_DIGITS: Final = 9  # of a share; less is rounding
+
+
+def caps(weights: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
+    """What parts may weigh, parts x 2: within the tolerances, or at most the mean rounded up."""
+    return _caps(weights.sum(axis=0), parts, tolerances)
+
+
+def _caps(totals: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
+    both = [
+        # The exact comparison is of integers: load * parts <= total * (1 + tolerance).
+        min(max(int((total + total * tolerance) / parts), -(-total // parts), 1), max(total, 1))
+        for total, tolerance in zip(totals.tolist(), tolerances, strict=True)
+    ]
+    return np.tile(np.array(both, np.int64), (parts, 1))
+
+
+def giants(weights: Ints, limits: Ints) -> Ids:
+    """The vertices that are heavier than the lightest limit, in either weight."""
+    return np.flatnonzero((weights > limits.min(axis=0)).any(axis=1)).astype(np.int32)
+
+
+def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) -> Ints:
+    """What each part of a partition may weigh, parts x 2, if some parts have giants.
+
+    A part with giants may weigh as much as the heaviest of them. The other parts are balanced among
+    themselves, see `_of_others`.
+    """
+    limits = caps(weights, parts, tolerances)
+    large = giants(weights, limits)
+    free = np.ones(parts, bool)
+    free[part[large]] = False
+    if len(large) and free.any():
+        others = np.delete(weights, large, axis=0)
+        limits[free] = _of_others(others, int(free.sum()), limits[0], tolerances)
+    np.maximum.at(limits, part[large], weights[large])
+    return limits
+
+
+def _of_others(weights: Ints, parts: int, usual: Ints, tolerances: Sequence[float]) -> Ints:
+    """What each part without giants may weigh: a tolerance over the average of these parts.
+
+    That average may make giants of further vertices. Then all these parts may weigh what is `usual`
+    where there are no giants; giving each further giant a part would leave ever less to the others.
+    Where the giants are light in one weight, the average is above that of all parts. Then the parts
+    may weigh what is usual as long as that leaves them half of the tolerance.
+    """
+    own = _caps(weights.sum(axis=0), parts, tolerances)[0]
+    if (weights > own).any():
+        own = np.maximum(own, usual)
+    half = _caps(weights.sum(axis=0), parts, [tolerance / 2 for tolerance in tolerances])[0]
+    limits: Ints = np.maximum(np.minimum(own, usual), half)
+    return limits
+
+
+def seated(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) -> Ids:
+    """The partition with giants moved so that each has a part that no other giant is in.
+
+    The heaviest giant comes first. A giant whose part is taken moves to the lightest part without a
+    giant. If there are more giants than parts, the last giants stay where they are.
+    """
+    limits = caps(weights, parts, tolerances)
+    large = giants(weights, limits)
+    share = (weights[large] / limits[0]).max(axis=1)
+    result = part.copy()
+    taken: set[int] = set()
+    homeless = []
+    for v in large[np.argsort(-share, kind="stable")].tolist():
+        if int(result[v]) in taken:
+            homeless.append(v)
+        taken.add(int(result[v]))
+    for v in homeless:
+        loads = (part_loads(weights, result, parts) / limits[0]).max(axis=1)
+        for b in np.argsort(loads, kind="stable").tolist():
+            if b not in taken:
+                result[v] = b
+                taken.add(b)
+                break
+    return result
+
+
+class Fit(NamedTuple):
+    """How good a partition is whose giants make balance impossible. The less, the better."""
+
+    over: float  # by which the largest imbalance exceeds what can't be avoided
+    excess: float  # by which loads exceed the limits of `own_limits`, in shares of these
+    cost: int  # connectivity - 1
+
+
+def fit(h: Hypergraph, part: Ids, parts: int, tolerances: Sequence[float]) -> Fit:
+    """The quality of any partition of a hypergraph."""
+    loads = part_loads(h.weights, part, parts)
+    over = overs(h.weights, loads[np.newaxis], tolerances)[0]
+    limits = own_limits(h.weights, part, parts, tolerances)
+    excess = float(np.maximum(loads / limits - 1, 0).sum())
+    return Fit(float(over), round(excess, _DIGITS), connectivity_minus_one(h, part))
+
+
+def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
+    """Of each of several partitions, by which the largest imbalance exceeds `least_imbalance`.
+
+    `loads` are partitions x parts x 2. A weight whose tolerance is as large as the number of parts
+    doesn't matter.
+    """
+    parts = loads.shape[1]
+    largest = np.zeros(len(loads))
+    for at, tolerance in enumerate(tolerances):
+        if tolerance < parts:
+            most = loads[:, :, at].max(axis=1)
+            largest = np.maximum(largest, most * parts / max(int(weights[:, at].sum()), 1) - 1)
+    least = least_imbalance(weights, parts, tolerances)
+    return np.maximum(largest - least, 0).round(_DIGITS)
+
+
+def least_imbalance(weights: Ints, parts: int, tolerances: Sequence[float]) -> float:
+    """The largest imbalance that is allowed, or that the heaviest vertex makes necessary."""
+    least = 0.0
+    for at, tolerance in enumerate(tolerances):
+        if tolerance < parts:
+            share = int(weights[:, at].max(initial=0)) / max(int(weights[:, at].sum()), 1)
+            least = max(least, tolerance, share * parts - 1)
+    return least

@@ -1,0 +1,123 @@
+"""Vertices heavier than a part: the limits of their parts, and all partitions of small cases."""
+
+import itertools
+
+import numpy as np
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from partition.hypergraph import Hypergraph, imbalances, part_loads
+from partition.multilevel import partition, rebalanced
+from partition.multilevel.limits import caps, fit, giants, least_imbalance, own_limits, seated
+from partition.webgraph import Ids
+
+TOLERANCES = (0.05, 0.05)
+
+
+def hypergraph(weights: list[list[int]], nets: list[list[int]] | None = None) -> Hypergraph:
+    nets = nets or [[0, 1]]
+    return Hypergraph(
+        np.cumsum([0, *map(len, nets)]),
+        np.array([v for net in nets for v in net], np.int32),
+        np.ones(len(nets), np.int64),
+        np.array(weights, np.int64),
+    )
+
+
+def test_the_part_of_a_giant_may_weigh_as_much_as_the_giant() -> None:
+    """Of 100, in 4 parts: a giant of 70, and 30 of weight 1; 3 parts share 30, 5 % over 10."""
+    weights = np.array([[70, 70], *[[1, 1]] * 30])
+    part = np.array([2, *[0] * 30], np.int32)
+    assert giants(weights, caps(weights, 4, TOLERANCES)).tolist() == [0]
+    assert own_limits(weights, part, 4, TOLERANCES).tolist() == [
+        [10, 10],
+        [10, 10],
+        [70, 70],
+        [10, 10],
+    ]
+
+
+def test_further_giants_leave_the_others_the_usual_limit() -> None:
+    """Of 100, in 4 parts: beside a giant of 70, one vertex of 20 is more than a third of 30."""
+    weights = np.array([[70, 70], [20, 20], *[[1, 1]] * 10])
+    part = np.zeros(12, np.int32)
+    assert own_limits(weights, part, 4, TOLERANCES)[1:].tolist() == [[26, 26]] * 3
+
+
+def test_a_giant_light_in_one_weight_leaves_more_of_it_to_the_others() -> None:
+    """3 parts must share 40 requests: 13.3 each and half of the tolerance, 13; usual are 10."""
+    weights = np.array([[70, 0], *[[1, 1]] * 40])
+    limits = own_limits(weights, np.zeros(41, np.int32), 4, TOLERANCES)
+    assert limits.tolist() == [[70, 10], [14, 14], [14, 14], [14, 14]]
+
+
+def test_each_giant_gets_a_seat_of_its_own() -> None:
+    weights = np.array([[50, 50], [40, 40], [5, 5], [5, 5]])
+    part = np.array([1, 1, 0, 2], np.int32)
+    assert seated(weights, part, 3, TOLERANCES).tolist() == [1, 0, 0, 2]
+    assert seated(weights, part, 1, (1, 1)).tolist() == part.tolist()
+
+
+def test_fewer_parts_make_no_cascade_of_giants() -> None:
+    """Two of three parts with a giant alone leave nearly all bytes to the third: 191 % over."""
+    h = hypergraph([[10, 91], [98, 3], [72, 29], [1, 100], [74, 27], [98, 3]])
+    part = partition(h, 3)
+    assert max(imbalances(h, part, 3)) == pytest.approx(0.24, abs=0.005)
+
+
+def test_vertices_beside_a_giant_stay_with_their_nets() -> None:
+    """A giant of 60 %, one of 20 %, and 8 pairs: with the cascade each pair would be cut apart."""
+    nets = [[v, v + 1] for v in range(2, 18, 2)]
+    h = hypergraph([[600, 600], [200, 200], *[[12, 12]] * 16], nets)
+    part = partition(h, 4)
+    loads = part_loads(h.weights, part, 4)
+    assert (loads <= own_limits(h.weights, part, 4, TOLERANCES)).all()
+    assert fit(h, part, 4, TOLERANCES) == (0, 0, 0)
+
+
+def test_rebalancing_seats_giants() -> None:
+    h = hypergraph([[50, 50], [50, 50], *[[1, 1]] * 20])
+    part = rebalanced(h, np.zeros(22, np.int32), 4, tolerances=TOLERANCES)
+    assert part[0] != part[1]
+    assert sorted(part_loads(h.weights, part, 4)[:, 0].tolist()) == [10, 10, 50, 50]
+
+
+sizes = st.integers(0, 100)
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.sampled_from([2, 3]).flatmap(
+        lambda parts: st.tuples(
+            st.just(parts),
+            st.lists(st.tuples(sizes, sizes), min_size=parts + 1, max_size=11 - parts),
+            st.lists(st.tuples(st.integers(0, 3), st.integers(0, 3)), max_size=8),
+        )
+    )
+)
+def test_few_vertices_are_as_even_as_they_can_be(
+    case: tuple[int, list[tuple[int, int]], list[tuple[int, int]]],
+) -> None:
+    """Against all partitions: the largest imbalance, then the excess over the parts' limits."""
+    parts, weights, nets = case
+    nets = [(a % len(weights), b % len(weights)) for a, b in nets]
+    h = hypergraph([list(pair) for pair in weights], [list(net) for net in nets])
+    if not len(giants(h.weights, caps(h.weights, parts, TOLERANCES))):
+        return
+    found = fit(h, partition(h, parts), parts, TOLERANCES)
+
+    def of(others: tuple[int, ...]) -> tuple[float, float]:
+        part: Ids = np.array((0, *others), np.int32)
+        return fit(h, part, parts, TOLERANCES)[:2]
+
+    best = min(map(of, itertools.product(range(parts), repeat=len(weights) - 1)))
+    assert found.over <= best[0] + 0.02
+    assert found.over > best[0] or found.excess <= best[1] + 0.15
+
+
+def test_what_the_heaviest_vertex_makes_necessary() -> None:
+    weights = np.array([[60, 1], [20, 1], [20, 1]])
+    assert least_imbalance(weights, 2, TOLERANCES) == pytest.approx(0.2)
+    assert least_imbalance(weights, 2, (2, 0.05)) == 0.05
+    assert least_imbalance(weights, 2, (2, 2)) == 0
