@@ -26,6 +26,8 @@ _ESCAPE = re.compile(r"%(?:[a-f][0-9a-fA-F]|[0-9A-F][a-f])")  # with a lower-cas
 _SCHEMES: Final = ("http://", "https://")
 _UNTIDY = re.compile(rf"@|\?$|{_ESCAPE.pattern}")
 
+_LOGIN: Final = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#\\]*@")
+
 
 class BadUrlError(ValueError):
     """Not an absolute http or https URL, nor a reference that makes one with its base."""
@@ -80,6 +82,11 @@ def key(url: str) -> int:
 def authority(url: str) -> str:
     """`scheme://host[:port]` of a normalised URL; default ports don't appear in it."""
     return url[: url.index("/", 8)]
+
+
+def without_login(text: str) -> str:
+    """A URL, or what should be one, without a user name and password. Messages show only this."""
+    return _LOGIN.sub(r"\1", text)
 
 
 def host(authority_or_url: str) -> str:

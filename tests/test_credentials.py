@@ -11,13 +11,15 @@ from pathlib import Path
 import pytest
 from crawls import crawl_here, page_rows, sets
 from fakes import FakeClock
+from hypothesis import given, settings
+from hypothesis import strategies as st
 from servers import CERTIFICATE, RawServer
 from test_net import HTML, OK, failure_of, get
 from yarl import URL
 
 from crawler import config
 from crawler.net import DnsResolver, HttpFetcher
-from crawler.net.credentials import Credentials, withhold
+from crawler.net.credentials import Credentials
 from crawler.net.proxies import NoProxy, Proxies
 from crawler.ports import Failure, FetchError, Response, UserError, Validators
 
@@ -72,27 +74,41 @@ def test_headers_that_cant_be_sent(name: str, value: str) -> None:
     assert "\n" not in str(caught.value)
 
 
-def test_secrets_go_to_the_site_and_into_no_record(file: Path) -> None:
-    file.write_text("a.example\tFALSE\t/\tFALSE\t0\tid\tSECRET\n")
-    table = {"a.example": {"X-Api-Key": "SECRET", "Accept": "text/html", "X-Plain": "shown"}}
-    with RawServer(PAGE) as server:
-        response = get(f"http://a.example:{server.port}/", A, headers=table, cookies_file=str(file))
-    (head,) = server.requests
-    assert sent(head)["Cookie"] == "id=SECRET"
-    assert sent(head)["X-Api-Key"] == "SECRET"
-    assert sent(head)["X-Plain"] == "shown"
-    assert response.request_head == head.replace(b"id=SECRET", b"withheld").replace(
-        b"SECRET", b"withheld"
+@given(
+    st.dictionaries(
+        st.from_regex(r"\A[A-Za-z][A-Za-z-]{0,20}\Z").filter(
+            lambda name: (
+                name.lower() not in {"connection", "content-length", "host", "transfer-encoding"}
+            )
+        ),
+        st.from_regex(r"\ASECRET[!-~]{1,20}\Z"),
+        min_size=1,
+        max_size=5,
     )
-
-
-@pytest.mark.parametrize(
-    "name",
-    ["Authorization", "proxy-authorization", "Cookie", "X-Api-Key", "X-Auth-Token", "Session"],
 )
-def test_names_of_secrets(name: str) -> None:
-    assert withhold(name, "x") == "withheld"
-    assert withhold("Accept-Language", "de") == "de"
+@settings(max_examples=30, deadline=None)
+def test_no_configured_header_gets_into_a_record_whatever_its_name(table: dict[str, str]) -> None:
+    with RawServer(PAGE) as server:
+        response = get(f"http://a.example:{server.port}/", A, headers={"a.example": table})
+    (head,) = server.requests
+    assert b"SECRET" not in response.request_head
+    for name, value in table.items():
+        assert f"\r\n{name}: {value}\r\n".encode() in head
+        assert f"\r\n{name}: withheld\r\n".encode() in response.request_head
+
+
+def test_cookies_and_logins_get_into_no_record(file: Path) -> None:
+    file.write_text("a.example\tFALSE\t/\tFALSE\t0\tid\tSECRET\n")
+    logins = file.with_name("netrc")
+    logins.write_text("machine a.example login me password SECRET\n")
+    with RawServer(PAGE) as server:
+        url = f"http://a.example:{server.port}/"
+        response = get(url, A, cookies_file=str(file), netrc_file=str(logins))
+    (head,) = server.requests
+    basic = "Basic " + base64.b64encode(b"me:SECRET").decode()
+    assert (sent(head)["Cookie"], sent(head)["Authorization"]) == ("id=SECRET", basic)
+    shown = sent(response.request_head)
+    assert (shown["Cookie"], shown["Authorization"]) == ("withheld", "withheld")
 
 
 # Logins
@@ -151,6 +167,66 @@ a.example\tFALSE\t/deep/\tFALSE\t0\t\tbare
 def test_cookies(file: Path, url: str, expected: str | None) -> None:
     file.write_text(COOKIES)
     assert headers(url, cookies_file=str(file)).get("Cookie") == expected
+
+
+GOOD = "a.example\tFALSE\t/\tFALSE\t0\tsid\tabc\n"
+OTHER = "b.example\tFALSE\t/\tFALSE\t0\t"
+
+
+@pytest.mark.parametrize(
+    ("text", "odd"),
+    [
+        (GOOD, 0),
+        ("# Netscape HTTP Cookie File\n# https://curl.se\n\n" + GOOD, 0),
+        ("\ufeff" + GOOD, 0),
+        (GOOD.replace("\n", "\r\n"), 0),
+        (GOOD.replace("\n", "\r"), 0),
+        ("#HttpOnly_" + GOOD, 0),
+        ("  " + GOOD, 0),
+        (GOOD.replace("FALSE", "False"), 0),
+        (GOOD.replace("FALSE", "false"), 0),
+        (GOOD.replace("\t0\t", "\t4102444800.5\t"), 0),
+        (GOOD.replace("\t0\t", "\t-1\t"), 0),
+        (GOOD.replace("\t0\t", "\t\t"), 0),
+        (GOOD.replace("\t0\t", "\t1.8e12\t"), 0),
+        (GOOD.replace("\t0\t", "\t13450000000000000\t"), 0),  # microseconds
+        (GOOD.replace("\t", "  "), 0),  # blanks for tabs
+        (OTHER + "empty\n" + GOOD, 0),  # no value, and its tab is gone
+        (OTHER + "empty\t\n" + GOOD, 0),
+        (OTHER + "t\ta\tb\n" + GOOD, 0),
+        (OTHER + "n\tz\xfcrich\n" + GOOD, 0),
+        (OTHER + "n\ta\u2028b\x85c\n" + GOOD, 0),
+        (OTHER + "n\ta\x00b\n" + GOOD, 1),
+        ("rubbish\n" + GOOD + "more rubbish\t\t\n", 2),
+        (GOOD + "b.example\tFALSE\t/\n", 1),
+        (GOOD + "b.example\tMAYBE\t/\tFALSE\t0\tn\tv\n", 1),
+        (GOOD + "\tFALSE\t/\tFALSE\t0\tn\tv\n", 1),
+        (GOOD + "b.example\tFALSE\t/\tFALSE\tnever\tn\tv\n", 1),
+        (GOOD + "b.example\tFALSE\t/\tFALSE\tnan\tn\tv\n", 1),
+    ],
+)
+@pytest.mark.parametrize("encoding", ["utf-8", "utf-16"])
+def test_cookies_as_browsers_export_them(
+    file: Path, text: str, odd: int, encoding: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    file.write_bytes(text.encode(encoding))
+    assert headers("http://a.example/", cookies_file=str(file)) == {"Cookie": "sid=abc"}
+    assert len(caplog.messages) == (odd > 0)
+    assert all(f"{odd} lines are no cookies" in message for message in caplog.messages)
+    assert "rubbish" not in caplog.text
+
+
+def test_cookies_in_any_bytes(file: Path) -> None:
+    file.write_bytes(b"a.example\tFALSE\t/\tFALSE\t0\tn\tz\xfcr\tich\n" + GOOD.encode())
+    with RawServer(PAGE) as server:
+        get(f"http://a.example:{server.port}/", A, cookies_file=str(file))
+    assert b"\r\nCookie: n=z\xfcr\tich; sid=abc\r\n" in server.requests[0]
+
+
+def test_cookies_that_have_all_expired(file: Path, caplog: pytest.LogCaptureFixture) -> None:
+    file.write_text(GOOD.replace("\t0\t", "\t1000000000\t"))
+    assert headers("http://a.example/", cookies_file=str(file)) == {}
+    assert "all its cookies have expired" in caplog.text
 
 
 @pytest.mark.parametrize(
@@ -284,11 +360,28 @@ def assert_secret(session: Path, said: str) -> None:
 
 def test_headers_of_sites_stay_secret_too(tmp_path: Path) -> None:
     with RawServer(PAGE) as server:
-        table = 'fetch.headers={"127.0.0.1" = {Authorization = "SECRET"}}'
+        table = 'fetch.headers={"127.0.0.1" = {X-Plain = "SECRET"}}'
         done = crawl_here(tmp_path / "s", server.url, *sets("robots.obey=false", table))
         assert done.returncode == 0, done.stderr
-        assert sent(server.requests[0])["Authorization"] == "SECRET"
+        assert sent(server.requests[0])["X-Plain"] == "SECRET"
     assert_secret(tmp_path / "s", done.stdout + done.stderr)
+
+
+def test_a_login_in_a_seed_is_nowhere(tmp_path: Path) -> None:
+    with RawServer(PAGE) as server:
+        seeds = [
+            server.url.replace("//", "//me:SECRET@"),
+            f"http:me:SECRET@127.0.0.1:{server.port}/x",
+        ]
+        done = crawl_here(tmp_path / "s", *seeds, *sets("robots.obey=false"))
+    assert done.returncode == 0, done.stderr
+    assert "SECRET" not in done.stdout + done.stderr
+    for path in (tmp_path / "s").rglob("*"):
+        if path.is_file():
+            opened = gzip.open if path.suffix == ".gz" else open
+            with opened(path, "rb") as file:
+                assert b"SECRET" not in file.read(), path
+    assert not any(b"Authorization" in head for head in server.requests)
 
 
 @pytest.mark.parametrize(

@@ -1,8 +1,11 @@
 """What a site gets to see beyond the usual request: configured headers, logins, cookies.
 
-The secrets among it go over the wire and nowhere else: `withhold` makes the text for records.
+All of it goes over the wire and nowhere else. Records and logs show the names of such headers,
+and never a value, whatever the name.
 """
 
+import logging
+import math
 import netrc
 import re
 import time
@@ -11,17 +14,22 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Final, NamedTuple
 
-from crawler import config
+from crawler import config, textfile
 from crawler.ports import UserError
 from crawler.url import authority
 from crawler.url import host as host_of
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
 _OURS: Final = frozenset(("connection", "content-length", "host", "transfer-encoding"))
-# A header with such a word in its name is taken for a secret.
-_SECRET: Final = re.compile(
-    r"auth|cookie|credential|key|passw|secret|session|signature|token", re.I
+_LOG = logging.getLogger("crawler")
+_FIELDS: Final = (
+    "domain, TRUE or FALSE for hosts below it, path, TRUE or FALSE for https only, time of expiry,"
+    " name, value"
 )
+_HTTP_ONLY: Final = "#HttpOnly_"  # no comment, but a cookie that scripts don't get to see
+_DOMAIN: Final = re.compile(r"\.?[^\s/.][^\s/]*")
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+_NAMED: Final = 10  # lines that a warning names
 
 
 class Credentials:
@@ -70,11 +78,6 @@ class _Cookie(NamedTuple):
         return path == self.path or path.startswith(self.path.rstrip("/") + "/")
 
 
-def withhold(name: str, value: str) -> str:
-    """The value of a request header as records show it: those of secrets are left out."""
-    return "withheld" if _SECRET.search(name) else value
-
-
 def _check_header(site: str, name: str, value: str) -> None:
     """The message doesn't show the value."""
     if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _is_plain(value):
@@ -105,36 +108,74 @@ def _logins(file: str) -> dict[str, str]:
 
 
 def _cookies(file: str) -> list[_Cookie]:
-    """The cookies of a file that haven't expired, those with longer paths first."""
+    """The cookies of a file that haven't expired, those with longer paths first.
+
+    Lines that are no cookies are left out with a warning. Raises UserError for a file of nothing
+    else.
+    """
     if not file:
         return []
-    number = 0
-    cookies: list[_Cookie] = []
     try:
-        for line in Path(file).read_text("utf-8").splitlines():
-            number += 1
-            text = line.removeprefix("#HttpOnly_")
-            if text.strip() and not text.startswith("#"):
-                cookies += _parse_cookie(text)
-    except OSError as error:
+        text = textfile.decode(Path(file).read_bytes())
+    except (OSError, UnicodeDecodeError) as error:
+        reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(
-            f"fetch.cookies_file: {file}: {error.strerror}; a Netscape cookies.txt is needed"
+            f"fetch.cookies_file: {file}: {reason}; a Netscape cookies.txt is needed"
         ) from None
-    except ValueError:  # a UnicodeDecodeError is one
+    now = time.time()
+    cookies: list[_Cookie] = []
+    expired, odd = 0, list[int]()
+    for number, whole in textfile.lines(text):
+        line = whole.lstrip(" ").removeprefix(_HTTP_ONLY)
+        if not line.strip() or line.startswith("#"):
+            continue
+        try:
+            cookie, expires = _parse_cookie(line)
+        except ValueError:
+            odd.append(number)
+            continue
+        if 0 < expires < now:  # 0 and less: those that a browser forgets when it ends
+            expired += 1
+        else:
+            cookies.append(cookie)
+    if odd and not (cookies or expired):
         raise UserError(
-            f"fetch.cookies_file: {file}: line {number}: a Netscape cookies.txt has 7 fields"
-            " between tabs: domain, TRUE or FALSE for hosts below it, path, TRUE or FALSE for https"
-            " only, time of expiry, name, value"
-        ) from None
+            f"fetch.cookies_file: {file}: line {odd[0]}: a Netscape cookies.txt has 7 fields"
+            f" between tabs: {_FIELDS}"
+        )
+    if expired and not cookies:
+        _LOG.warning("fetch.cookies_file: %s: all its cookies have expired", file)
+    if odd:
+        lines = ", ".join(map(str, odd[:_NAMED])) + (", ..." if len(odd) > _NAMED else "")
+        _LOG.warning(
+            "fetch.cookies_file: %s: %d lines are no cookies and left out: %s",
+            file,
+            len(odd),
+            lines,
+        )
     return sorted(cookies, key=lambda cookie: -len(cookie.path))
 
 
-def _parse_cookie(line: str) -> list[_Cookie]:
-    """None if it has expired. Raises ValueError."""
-    domain, below, path, secure, expires, name, value = line.split("\t")
+def _parse_cookie(line: str) -> tuple[_Cookie, float]:
+    """A cookie, and when it expires, in seconds since the epoch. Raises ValueError.
+
+    A value may be missing, with its tab or without, and may hold tabs, which are sent as such.
+    """
+    fields = line.split("\t", 6) if "\t" in line else line.split(None, 6)
+    if len(fields) == 6:
+        fields.append("")
+    domain, below, path, secure, expires, name, value = fields
+    domain = domain.strip(" []").lower()
+    below, secure = below.strip().upper(), secure.strip().upper()
     pair = f"{name}={value}" if name else value
-    if not _is_plain(pair):
-        raise ValueError(name)
-    if 0 < int(expires or 0) < time.time():  # 0: those that a browser forgets when it ends
-        return []
-    return [_Cookie(pair, domain.lower().lstrip("."), below == "TRUE", path, secure == "TRUE")]
+    if not _DOMAIN.fullmatch(domain) or {below, secure} - {"TRUE", "FALSE"}:
+        raise ValueError(line)
+    if not pair or _CONTROL.search(pair):
+        raise ValueError(line)
+    cookie = _Cookie(
+        pair, domain.lstrip("."), below == "TRUE", path.strip() or "/", secure == "TRUE"
+    )
+    when = float(expires.strip() or 0)
+    if math.isnan(when):
+        raise ValueError(expires)
+    return cookie, when

@@ -16,7 +16,7 @@ from crawler import config
 from crawler.codings import Undone, undoing
 from crawler.faults import Faults
 from crawler.net.addresses import AddressBook, through_proxy
-from crawler.net.credentials import Credentials, withhold
+from crawler.net.credentials import Credentials
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
 from crawler.net.reader import Head
@@ -128,12 +128,12 @@ class HttpFetcher(Fetcher):
         path = url[url.index("/", 8) :]
         end = shown_end = self._head_end
         if self._credentials or validators:
-            further = {**self._credentials.headers(url), **_conditions(validators)}
-            end = _head_end(self._headers, further)
-            shown = {name: withhold(name, value) for name, value in further.items()}
-            shown_end = _head_end(self._headers, shown)
-        sent = f"GET {route.target}{path} HTTP/1.1\r\n{route.host}{route.login}{end}".encode()
-        answer, peer = await self._ask(route, sent)
+            secrets, conditions = self._credentials.headers(url), _conditions(validators)
+            end = _head_end(self._headers, {**secrets, **conditions})
+            shown = dict.fromkeys(secrets, "withheld")
+            shown_end = _head_end(self._headers, {**shown, **conditions})
+        sent = f"GET {route.target}{path} HTTP/1.1\r\n{route.host}{route.login}{end}"
+        answer, peer = await self._ask(route, sent.encode(errors="surrogateescape"))
         head, payload, failure, fault = answer
         if fault is not None:
             self._faults.note(fault, "the response", url)

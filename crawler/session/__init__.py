@@ -31,7 +31,6 @@ from crawler.session.info import (
     is_asked_to_stop,
     load,
     make_directory,
-    read_seeds,
     replicated,
     resume,
     seeds,
@@ -62,6 +61,7 @@ from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.replay import Keys, LogFile, Share, among, deal, log_sizes, shares
 from crawler.session.scores import EarlierScores
+from crawler.session.seedlist import read_seeds
 from crawler.session.snapshot import (
     LogHashes,
     read_snapshot,

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 from crawler import __version__, config
 from crawler.ports import UserError
 from crawler.session.files import mistakes_told, replacing
-from crawler.url import BadUrlError, normalise
+from crawler.url import without_login
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"
@@ -146,29 +146,6 @@ def write_replicated(directory: Path, urls: Iterable[str]) -> None:
         _replace(directory / _REPLICATED, text)
 
 
-def read_seeds(settings: config.Config) -> list[str]:
-    """The seeds that a configuration names, normalised and folded. Raises UserError."""
-    fold = settings.normalise.folding()
-    lines, file = list(settings.session.seeds), settings.session.seeds_file
-    if file:
-        try:
-            text = Path(file).read_text("utf-8")
-        except (OSError, UnicodeDecodeError) as error:
-            raise UserError(
-                f"session.seeds_file = {file!r}: {error}; a text file with one URL a line is needed"
-            ) from None
-        lines += [line.strip() for line in text.splitlines()]
-    seeds: dict[str, None] = {}
-    for line in lines:
-        if line and not line.startswith("#"):
-            try:
-                seed = normalise(line)
-            except BadUrlError:
-                raise UserError(f"seed {line!r}: not an http or https URL") from None
-            seeds[fold(seed) if fold else seed] = None
-    return list(seeds)
-
-
 def ask_to_stop(directory: Path) -> None:
     """Leave the order to stop for the ranks, which may be on other nodes."""
     (directory / _STOP).touch()
@@ -200,9 +177,17 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
             elif value is not None:
                 lines.append(f"{name} = {config.toml_value(value)}")
         lines.append("")
-    text = "\n".join(lines) + "\n" + config.as_toml(settings)
+    text = "\n".join(lines) + "\n" + config.as_toml(_without_logins(settings))
     # A resumed run needs the secrets again, so they stand there, but for nobody else to read.
     _replace(directory / _NAME, text, 0o600 if settings.fetch.holds_secrets else 0o666)
+
+
+def _without_logins(settings: config.Config) -> config.Config:
+    """The settings with seeds as they are fetched: a login in a URL is never sent."""
+    seeds = tuple(map(without_login, settings.session.seeds))
+    return settings.model_copy(
+        update={"session": settings.session.model_copy(update={"seeds": seeds})}
+    )
 
 
 def _replace(path: Path, text: str, mode: int = 0o666) -> None:
