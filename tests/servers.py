@@ -122,9 +122,13 @@ class Page(NamedTuple):
 
 class PageServer:
     """Serves `pages` (by path) over HTTP/1.1 with keep-alive; 404 for others. Paths asked for are
-    kept in `paths`."""
+    kept in `paths`. `by_host` has pages that only the host of that name serves."""
 
-    def __init__(self, pages: Mapping[str, Page | bytes]) -> None:
+    def __init__(
+        self,
+        pages: Mapping[str, Page | bytes],
+        by_host: Mapping[str, Mapping[str, Page | bytes]] = {},
+    ) -> None:
         self.paths: list[str] = []
         outer = self
 
@@ -134,7 +138,8 @@ class PageServer:
 
             def do_GET(self) -> None:
                 outer.paths.append(self.path)
-                page = pages.get(self.path, Page(status=404))
+                own = by_host.get(self.headers.get("Host", "").partition(":")[0], {})
+                page = own.get(self.path) or pages.get(self.path, Page(status=404))
                 page = Page(page) if isinstance(page, bytes) else page
                 self.send_response(page.status)
                 for name, value in page.headers.items():

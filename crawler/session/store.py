@@ -313,8 +313,8 @@ class RankStore:
             stored, kept, original = True, _Kept(digest=digest(response.payload)), None
         if stored:
             assert kept.digest is not None
-            place = self._write(fetched.found.url, response, kept.digest, original)
-            if place is None:
+            place, as_sent = self._write(fetched.found.url, response, kept.digest, original)
+            if not as_sent:
                 fetched.failure = Failure.INTERNAL
             kept = kept._replace(place=place)
         if self._policy == "record":  # before the row that points there is written
@@ -344,22 +344,23 @@ class RankStore:
 
     def _write(
         self, url: str, response: Response, payload_digest: str, original: Original | None
-    ) -> Place | None:
-        """Write the records; those of a head that can't be written hold the payload alone."""
+    ) -> tuple[Place | None, bool]:
+        """Write the records; where, and whether they say all. Of a head that can't be written, the
+        records hold the payload alone."""
         try:
-            return self._warc.write(url, response, payload_digest, original)
+            return self._warc.write(url, response, payload_digest, original), True
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the record", url)
         bare = replace(response, request_head=b"", reason="", headers=(), address=None)
         try:
-            return self._warc.write(url, bare, digest(response.payload), None)
+            return self._warc.write(url, bare, digest(response.payload), None), False
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the payload's record", url)
-            return None
+            return None, False
 
     def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
         """The digest of the page, and the record that holds it already, here or in the previous
