@@ -21,10 +21,14 @@ from itertools import islice
 from math import inf
 from typing import Final
 
+from xxhash import xxh3_64_intdigest
+
 from crawler import config, url
+from crawler.clocks import SharedClocks
 from crawler.exchange import Arrivals, Outboxes
 from crawler.faults import Faults
 from crawler.foreign import Foreign, Origin
+from crawler.leases import Leases
 from crawler.messages import Batch, Message, Note
 from crawler.order import BreadthFirst, make_order
 from crawler.ownership import Ownership, Registrar
@@ -68,12 +72,15 @@ class Core:
         kept in memory."""
         self.rank = ownership.rank
         self.ownership = ownership
+        leases = self._make_leases(settings.politeness, ranks)
         self.bench = Workbench(
             settings.politeness,
             settings.retry,
             order or make_order(settings.frontier),
             spill,
             settings.frontier.memory,
+            leases,
+            lambda site: ownership.clock_home(site) is not None,
         )
         self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)
@@ -83,6 +90,11 @@ class Core:
             settings, seen, self._takes_in, self.bench, self._outboxes, self.named_by
         )
         self.traffic = self.foreign.traffic
+        self._clocks = None
+        if leases is not None:
+            self._clocks = SharedClocks(
+                self.rank, settings.politeness, leases, self.bench, self._outboxes
+            )
         self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
@@ -106,6 +118,14 @@ class Core:
         self._visiting: dict[int, Visit] = {}  # by key of the URL
         self._broken_off = False  # by a stop, so that only the logs know everything
         self._termination = Termination(self.rank, ranks)
+
+    def _make_leases(self, politeness: config.Politeness, ranks: int) -> Leases | None:
+        """The leases of clocks that ranks may share; None if each clock is needed by one rank."""
+        if ranks == 1:
+            return None
+        if politeness.per == "address":  # whose sites lie at any rank
+            return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
+        return Leases(self.ownership.clock_home) if self.ownership.shares_sites else None
 
     # --- URLs come in -------------------------------------------------------------------------
 
@@ -439,10 +459,14 @@ class Core:
         if batch.stop:
             self.stopping = True
         self.quota.received(sender, batch, now)
+        if self._clocks is not None:
+            self._clocks.received(sender, batch, now)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
         quota, termination = self.quota, self._termination
+        if self._clocks is not None:
+            self._clocks.settle(now, able=self._may_fetch())
         if 1 <= quota.left < inf and not (self._open or self.waiting):
             quota.give_back(now)
         dry = not self._open and (not self.waiting or self.stopping or quota.starved)
@@ -461,7 +485,11 @@ class Core:
 
     def next_time(self) -> float | None:
         """When `tick` will have something to do, unless something happens before."""
-        return self._outboxes.next_time()
+        batch = self._outboxes.next_time()
+        turn = None if self._clocks is None else self._clocks.next_time()
+        if batch is None or turn is None:
+            return turn if batch is None else batch
+        return min(batch, turn)
 
     # --- visits -------------------------------------------------------------------------------
 
@@ -478,12 +506,19 @@ class Core:
             if quota.left < 1:
                 return None
         visit = self.bench.acquire(now)
+        if self._clocks is not None:
+            # A clock whose home is this rank arrives at once.
+            while visit is None and self._clocks.settle(now, able=True):
+                visit = self.bench.acquire(now)
         if visit is not None:
             fields: Fields = visit.found
             self._visiting[fields[0]] = visit
             self._open += 1
             quota.left -= 1
         return visit
+
+    def _may_fetch(self) -> bool:
+        return self.quota.left >= 1 and not self.stopping
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the site isn't to be asked for this URL after all, if so."""
@@ -502,6 +537,16 @@ class Core:
         if not free:
             self._put_back(visit)
         return free
+
+    def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
+        """Whether the request of a visit may start now; else it has been given back.
+
+        To be called right before each request; see Workbench.begin.
+        """
+        may_start = self.bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
+        if not may_start:
+            self._put_back(visit)
+        return may_start
 
     def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
         """Give back a visit that asked its site for something else: its URL is still to be had."""

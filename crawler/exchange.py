@@ -3,7 +3,7 @@
 from math import inf
 
 from crawler import config
-from crawler.messages import Batch
+from crawler.messages import Batch, ClockTerms, FreedConnections
 from crawler.ports import Found
 
 
@@ -16,15 +16,19 @@ class Outbox:
         "born",
         "born_page",
         "claims",
+        "clocks",
         "found",
+        "freed",
         "grants",
         "joined",
         "more",
         "named_by",
         "number",
+        "recalls",
         "returned",
         "size",
         "stop",
+        "wants",
     )
 
     # By hand, as mypyc compiles no method that `dataclass` makes.
@@ -40,6 +44,10 @@ class Outbox:
         self.allow = 0
         self.returned = 0
         self.stop = False
+        self.wants: list[str] = []
+        self.clocks: list[ClockTerms] = []
+        self.recalls: list[tuple[str, int]] = []
+        self.freed: list[FreedConnections] = []
         self.number = number
         self.born: float | None = None  # when the first thing was put
         self.born_page = 0  # pages fetched by then
@@ -65,6 +73,10 @@ class Outbox:
             if self.named_by
             else {},
             joined=self.joined,
+            wants=self.wants,
+            clocks=self.clocks,
+            recalls=self.recalls,
+            freed=self.freed,
         )
 
 
@@ -84,7 +96,9 @@ class Outboxes:
         self._due_time = self._due_page = inf
 
     def open(self, rank: int, now: float, *, urgent: bool = False) -> Outbox:
-        """The outbox of a rank, to put something in; `urgent` if it may stand still without."""
+        """The outbox of a rank, to put something in.
+
+        `urgent`: the batch leaves at once, as a rank would otherwise be idle."""
         box = self._boxes[rank]
         if box.born is None:
             box.born, box.born_page = now, self.pages

@@ -1,12 +1,41 @@
 """What ranks say to each other, and its bytes.
 
-A *batch* carries URLs to their owner, with everything small that has the same way: claims of sites,
-answers to claims, page quota. Batches are counted, because the end of the crawl depends on their
-arrival; the other messages aren't.
+A *batch* carries URLs to their owner, and everything small that goes the same way: claims of sites,
+answers to claims, page quota, clocks of sites. Batches are counted, because the end of the crawl
+depends on their arrival; the other messages aren't.
 """
 
 import msgspec
 import zstandard
+
+
+class RestTerms(msgspec.Struct, array_like=True, frozen=True):
+    """What a rank has learned about a site: `leases.Rest`, with its time as seconds to wait."""
+
+    wait_s: float
+    delay_s: float
+    failures: dict[str, int]
+
+
+class ClockTerms(msgspec.Struct, array_like=True, frozen=True):
+    """A clock on its way: from its home to a rank (a grant), or back to its home (a return)."""
+
+    key: str  # the site, or the address
+    serial: int  # of the grant
+    wait_s: float  # no request before
+    since_s: float  # the latest request started so long ago (told of several connections)
+    free: int  # connections that come along
+    more: bool  # a grant: other ranks want it, too; a return: the sender wants it again
+    rests: dict[str, RestTerms]  # by site
+
+
+class FreedConnections(msgspec.Struct, array_like=True, frozen=True):
+    """Connections that follow a clock, to its home or from there to its holder."""
+
+    key: str
+    count: int
+    serial: int  # from the home: of the grant that they belong to
+    rests: dict[str, RestTerms]
 
 
 class Batch(msgspec.Struct, tag="b", array_like=True):
@@ -26,6 +55,11 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     number: int = 0  # of the batches from this sender to this receiver
     named_by: dict[int, str] = {}  # by index: whose robots.txt names the sitemap there
     joined: list[tuple[str, str, str]] = []  # sites that join the scope: site, seed, end
+    # Clocks that ranks share (`crawler.clocks`).
+    wants: list[str] = []  # sites, or addresses, whose clocks the sender wants
+    clocks: list[ClockTerms] = []
+    recalls: list[tuple[str, int]] = []  # with the serials of their grants
+    freed: list[FreedConnections] = []
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):

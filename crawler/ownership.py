@@ -168,7 +168,9 @@ class Ownership:
         # The owners of sites that have one, as far as they have been asked for.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
+        self._mode = mode
         self._independent = mode == "independent"
+        self._hashes_urls = isinstance(scheme, UrlHash)
         self._whole_sites = self._independent or not _splits_sites(scheme)
         # New pages of a site in several parts go by their directory, so the text is needed.
         self._by_directory = (
@@ -211,6 +213,34 @@ class Ownership:
         """Note whom the registrar gave an unlisted site. What is known doesn't change."""
         if self.learned.setdefault(site, part) != part:
             raise ValueError(f"{site} is in part {self.learned[site]} and now in {part}")
+
+    @property
+    def shares_sites(self) -> bool:
+        """Whether several ranks may hold URLs of one site."""
+        return self._mode in {"cross-over", "independent"} or (
+            not self._whole_sites or self._unlisted == "discoverer"
+        )
+
+    def clock_home(self, site: str) -> int | None:
+        """The rank that hands out the clock of a site; None if one rank owns the whole site.
+
+        All ranks give the same answer at all times. A rank that owns all of a site which is listed
+        is also the home of its clock.
+        """
+        if not self.shares_sites:
+            return None
+        listed = None if self._independent else self._site_part(site)
+        if listed is not None:
+            return self.rank_of_part[listed]
+        if self._mode == "exchange" and self._unlisted == "claim" and not self._hashes_urls:
+            return None  # the registrar gives the whole site to one rank
+        return self.registrar(site)
+
+    def _site_part(self, site: str) -> int | None:
+        """The part that the scheme names for a site, wherever its single pages are."""
+        if isinstance(self._scheme, PartVector):
+            return self._scheme.site_part(site)
+        return None if self._hashes_urls else self._scheme.part(0, site)
 
     def registrar(self, site: str) -> int:
         """The rank that decides about an unlisted site, and that starts with its seeds."""

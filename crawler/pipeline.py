@@ -176,6 +176,12 @@ class RobotsGate:
         self._latest = RobotsCache(ttl_s=inf)  # the rules to go on with if they can't be had anew
         self._asking: dict[str, asyncio.Task[Rules]] = {}
 
+    def must_ask(self, authority: str) -> bool:
+        """Whether `rules` would ask the site now."""
+        if not self._robots.obey or authority in self._asking:
+            return False
+        return self._cache.get(authority, self._clock.now()) is None
+
     async def rules(self, authority: str) -> tuple[Rules, bool]:
         """The rules, and whether this call asked the site for them."""
         if not self._robots.obey:
@@ -319,6 +325,9 @@ async def fetch_stage(
         visit = await to_fetch.get()
         found = visit.found
         authority = url.authority(found.url)
+        if robots.must_ask(authority) and not core.begin(visit, clock.now()):
+            alarm.ring()
+            continue
         try:
             rules, asked = await robots.rules(authority)
         except MovedError:
@@ -360,7 +369,7 @@ async def fetch_stage(
         elif not allowed:
             core.bench.release(visit, clock.now(), requested=False)
             await to_parse.put(_failed(visit, Failure.ROBOTS_DENIED, clock))
-        else:
+        elif core.begin(visit, clock.now(), crawl_delay_s=rules.crawl_delay):
             earlier = recall(found.key)
             try:
                 response = await fetcher.fetch(found.url, _validators(earlier))

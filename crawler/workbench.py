@@ -3,9 +3,10 @@
 A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
 request. `acquire` takes a site whose time has come and issues a Visit, the licence to fetch one URL
 of it: the site whose time came first, or with an order by scores the one with the best URL. The
-holder gives the visit back exactly once: `release` when the URL is dealt with, `put_back` when its
-request was for something else, `fail` when there was no answer worth having. Nobody else touches a
-visit state. Every operation costs O(log sites + log URLs).
+holder says when the request starts (`begin`), and gives the visit back exactly once: `release` when
+the URL is dealt with, `put_back` when its request was for something else, `fail` when there was no
+answer worth having. Nobody else touches a visit state. Every operation costs
+O(log sites + log URLs).
 
     EMPTY   --enqueue-->                   WAITING
     WAITING --acquire-->                   DUE                        (by scores: its time has come)
@@ -13,19 +14,25 @@ visit state. Every operation costs O(log sites + log URLs).
     WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY     (BUSY: no connection free)
     WAITING | DUE --acquire-->             PARKED                     (its address isn't free)
     PARKED  --release, put_back, fail-->   WAITING                    (of another site: its turn)
-    BUSY | EMPTY --release, put_back, fail--> WAITING | EMPTY | PARKED
+    BUSY | EMPTY --release, put_back, fail, begin--> WAITING | EMPTY | PARKED
+    EMPTY | WAITING | DUE --enqueue, acquire--> AWAY                  (its clock is at another rank)
+    AWAY    --clock_arrives-->             WAITING | BUSY
 
 With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
 address is known once a visit of it has been through DNS (`locate`). Sites that find their address
 taken are parked there, and as it gets free each has its turn.
+
+Clocks that ranks share have a Lease. Only the rank that holds the lease issues visits. A site stays
+in the heap when its clock leaves, and is AWAY once its time has come.
 """
 
 import sys
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from enum import Enum
 from heapq import heappop, heappush
+from math import inf
 from typing import Final
 from weakref import WeakValueDictionary
 
@@ -33,6 +40,7 @@ from mypy_extensions import mypyc_attr
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
+from crawler.leases import Lease, Leases, Rest
 from crawler.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
 from crawler.ports import Found, NoRoomError, Spill
 
@@ -45,23 +53,36 @@ class Phase(Enum):
     WAITING = "waiting"  # in the heap, for its time or its turn
     DUE = "due"  # among the sites whose time has come, by their best URLs
     PARKED = "parked"  # in the queue of its address
-    BUSY = "busy"  # URLs queued, but every allowed connection in use
+    BUSY = "busy"  # URLs queued, but every allowed connection in use, or one about to be
+    AWAY = "away"  # URLs queued, but the clock is at another rank
 
 
-EMPTY, WAITING, DUE, PARKED, BUSY = Phase  # to look up a member of an Enum is slow
+EMPTY, WAITING, DUE, PARKED, BUSY, AWAY = Phase  # to look up a member of an Enum is slow
 
 
 @mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
 class Address:
     """What the sites of one IP address share."""
 
-    __slots__ = ("__weakref__", "active", "next_time", "parked", "turn")
+    __slots__ = (
+        "__weakref__",
+        "active",
+        "lease",
+        "next_time",
+        "parked",
+        "turn",
+        "unbegun",
+    )
 
-    def __init__(self, parked: "deque[VisitState] | Heads[VisitState]") -> None:
+    def __init__(
+        self, parked: "deque[VisitState] | Heads[VisitState]", lease: Lease | None
+    ) -> None:
         self.active = 0  # visits that hold a connection to it
-        self.next_time = 0.0
+        self.next_time = 0.0 if lease is None else lease.next_time
         self.parked = parked
+        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
         self.turn: VisitState | None = None  # in the heap, and the only one that may come
+        self.lease = lease  # if ranks share the clock
 
 
 class VisitState:
@@ -70,23 +91,31 @@ class VisitState:
     __slots__ = (
         "active",
         "address",
+        "begun",
         "delay_s",
+        "lease",
         "next_time",
         "phase",
         "queue",
         "resting",
         "site",
         "ticket",
+        "unbegun",
     )
 
-    def __init__(self, site: str, queue: Queue, delay_s: float, now: float) -> None:
+    def __init__(
+        self, site: str, queue: Queue, delay_s: float, now: float, lease: Lease | None
+    ) -> None:
         self.site = site
         self.queue = queue
         self.ticket = 0  # of `Heads`
         self.phase = EMPTY
         self.active = 0  # visits issued and not given back
+        self.begun = -inf  # when the latest request started
         self.next_time = now
+        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
         self.delay_s = delay_s
+        self.lease = lease  # if ranks share the clock
         self.address: Address | None = None  # as last resolved
         self.resting = False  # in the workbench's queue of states to be forgotten
 
@@ -100,15 +129,32 @@ class VisitState:
 class Visit:
     """The licence to fetch one URL."""
 
-    __slots__ = ("_address", "_state", "failures", "found", "rank", "retries")
+    __slots__ = (
+        "_address",
+        "_state",
+        "begun",
+        "failures",
+        "found",
+        "has_begun",
+        "rank",
+        "retries",
+    )
 
     def __init__(
-        self, found: Found, rank: Rank, state: VisitState, retries: int, failures: int
+        self,
+        found: Found,
+        rank: Rank,
+        state: VisitState,
+        retries: int,
+        failures: int,
+        now: float,
     ) -> None:
         self.found = found
         self.rank = rank  # by its score, when the visit began
         self.retries = retries  # requests for this URL that have failed
         self.failures = failures  # of its host in a row, when the visit began
+        self.begun = now  # when its request started, or could have started at the earliest
+        self.has_begun = True  # false while that is to be told by `begin` (several connections)
         self._state: VisitState | None = state
         self._address: Address | None = None  # that it holds a connection to
 
@@ -130,12 +176,21 @@ class Workbench:
         order: BreadthFirst | None = None,
         spill: Spill | None = None,
         memory: int = sys.maxsize,
+        leases: Leases | None = None,
+        shares: Callable[[str], bool] = lambda site: False,
     ) -> None:
-        """`memory`: URLs that may wait in memory. The rest goes to `spill`, if there is one."""
+        """`memory`: URLs that may wait in memory. The rest goes to `spill`, if there is one.
+
+        `leases`: of the clocks that ranks share, sites' or addresses' by `politeness.per`. `shares`
+        says whether other ranks may hold URLs of a site.
+        """
         self.order = order or BreadthFirst()
         self._politeness = politeness
         self._retry = retry
         self._connections = politeness.connections_per_site
+        self._leases = leases
+        self._by_address = politeness.per == "address"
+        self._shares = shares
         self._store: Queues = Fifos(spill)
         self._due: Heads[VisitState] | None = None  # with an order by scores
         if isinstance(self.order, Scored):
@@ -150,6 +205,7 @@ class Workbench:
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
         # An address is kept by the states that have it, and so for as long as its clock matters.
         self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
+        self._leased_addresses: dict[str, Address] = {}  # kept, as their clocks may have to leave
         self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
         self.failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
         self.waiting = 0
@@ -171,10 +227,7 @@ class Workbench:
         """
         state = self._states.get(found.site)
         if state is None:
-            # Behind the sites that are due already, so that new ones don't keep these waiting.
-            queue = self._store.queue(found.site)
-            state = VisitState(found.site, queue, self._politeness.delay_s, self._now)
-            self._states[found.site] = state
+            state = self._new_state(found.site)
         if score is None:
             is_head = self._store.add(state.queue, found, links, low)
         else:
@@ -187,6 +240,19 @@ class Workbench:
             self._head_changed(state)
         if self.waiting - self._store.on_disk > self._full:
             self._make_room()
+
+    def _new_state(self, site: str) -> VisitState:
+        # Behind the sites that are due already, so that new ones don't keep these waiting.
+        delay_s, time, lease = self._politeness.delay_s, self._now, None
+        if self._leases is not None and not self._by_address:
+            lease = self._leases.of(site)
+        state = VisitState(site, self._store.queue(site), delay_s, time, lease)
+        self._states[site] = state
+        if lease is not None:
+            state.next_time, state.begun = max(time, lease.next_time), lease.begun
+            if lease.rests:
+                self._apply_rest(state, lease)
+        return state
 
     def linked(self, key: int, links: int = 1) -> None:
         """Count more back-links of a URL; to be called if `order.counts`.
@@ -224,9 +290,12 @@ class Workbench:
             return None  # as often, and cheaper than to look
         while (state := self._next(now)) is not None:
             assert state.queue.size, state
-            if state.address is None or self._is_free(state.address, state, now):
+            if state.lease is not None and not state.lease.held:
+                self._settle(state)
+            elif state.address is None or self._is_free(state.address, state, now):
                 return self._issue(state, now)
-            self._park(state)
+            else:
+                self._park(state)
         return None
 
     def _next(self, now: float) -> VisitState | None:
@@ -251,14 +320,13 @@ class Workbench:
 
         If not, it has been given back, and its site is parked until the address is free.
         """
-        if self._politeness.per == "site":
+        if not self._by_address:
             return True
         state = visit._state
         assert state is not None, visit.found
-        its = self._addresses.get(address)
-        if its is None:
-            parked = deque[VisitState]() if self._due is None else Heads(self._rank)
-            its = self._addresses[address] = Address(parked)
+        its = self._addresses.get(address) or self._new_address(address)
+        if its.lease is not None and its.lease.rests:
+            self._apply_rest(state, its.lease)
         if state.address is not None and state.phase in {PARKED, WAITING, DUE}:
             its = state.address  # if it has moved, it is told so when no queue depends on it
         held = visit._address
@@ -277,6 +345,71 @@ class Workbench:
             self._park(state)
         return False
 
+    def _new_address(self, address: str) -> Address:
+        parked = deque[VisitState]() if self._due is None else Heads(self._rank)
+        lease = None if self._leases is None else self._leases.of(address)
+        its = self._addresses[address] = Address(parked, lease)
+        if lease is not None:
+            self._leased_addresses[address] = its
+        return its
+
+    def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
+        """Whether the request of a visit may start now. If not, the visit has been given back.
+
+        To be called right before each request. Where a site has several connections, the delay
+        counts from the start of one request to the start of the next. Since the visit was issued,
+        robots.txt may have asked for a longer delay (`crawl_delay_s`: what is known of that by
+        now), an answer may have asked for a rest, or the clock may have left for another rank.
+        """
+        if self._connections == 1:
+            return True  # nothing else has happened at this site
+        state, address = visit._state, visit._address
+        assert state is not None, visit.found
+        self._lengthen(state, crawl_delay_s)
+        if not self._may_begin(state, now) or not (
+            address is None or self._may_begin(address, now)
+        ):
+            self._give_back(visit, None)
+            self._requeue(visit, state)
+            self._rest(state, address, now, requested=False)
+            return False
+        self._has_begun(visit, state, address)
+        visit.begun = state.begun = now
+        state.next_time = now + state.delay_s
+        lease = state.lease if address is None else address.lease
+        if lease is not None:
+            lease.used = True
+        if address is not None:
+            address.next_time = max(address.next_time, now + state.delay_s)
+            self._next_turn(address)
+        if state.phase is BUSY:
+            self._settle(state)
+        return True
+
+    def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
+        """The next visit of the site, or address, may be issued."""
+        if not visit.has_begun:
+            visit.has_begun = True
+            state.unbegun -= 1
+            if address is not None:
+                address.unbegun -= 1
+
+    def _may_begin(self, clock: VisitState | Address, now: float) -> bool:
+        return clock.next_time <= now and (clock.lease is None or clock.lease.held)
+
+    def _lengthen(self, state: VisitState, crawl_delay_s: float | None) -> None:
+        """Note the delay that a robots.txt asks for.
+
+        The longest counts, where hosts of a site ask for different ones.
+        """
+        if crawl_delay_s is None:
+            return
+        delay_s = min(crawl_delay_s, self._politeness.max_crawl_delay_s)
+        if delay_s > state.delay_s:
+            state.delay_s = delay_s
+            if self._connections > 1:
+                state.next_time = max(state.next_time, state.begun + delay_s)
+
     def release(
         self, visit: Visit, now: float, *, requested: bool, crawl_delay_s: float | None = None
     ) -> None:
@@ -288,7 +421,9 @@ class Workbench:
         address = visit._address
         state = self._give_back(visit, crawl_delay_s)
         if requested and self.failures:
-            self.failures.pop(url.authority(visit.found.url), None)
+            authority = url.authority(visit.found.url)
+            if self.failures.pop(authority, 0) and self._leases is not None:
+                self._tell(state, address, {authority: 0})
         self._rest(state, address, now, requested=requested)
 
     def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
@@ -333,6 +468,8 @@ class Workbench:
             # Sites that failed together shan't all come back together: up to a quarter more.
             spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
             state.next_time = max(state.next_time, now + rest_s * (1 + spread))
+        if self._leases is not None:
+            self._tell(state, address, {authority: self.failures[authority]})
         self._rest(state, address, now, requested=True)
         return again
 
@@ -366,12 +503,15 @@ class Workbench:
         found = self._store.pop(state.queue)
         failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
         retries = self._retries.pop(found.key, 0) if self._retries else 0
-        visit = Visit(found, rank, state, retries, failures)
+        visit = Visit(found, rank, state, retries, failures, now)
         state.active += 1
         self.waiting -= 1
         self.active += 1
+        if state.lease is not None:
+            state.lease.free -= 1
         if self._connections > 1:  # then the delay counts from start to start
-            state.next_time = now + state.delay_s
+            visit.has_begun = False
+            state.unbegun += 1
         if state.address is not None:
             self._hold(visit, state.address, now)
         self._settle(state)
@@ -380,15 +520,22 @@ class Workbench:
         return visit
 
     def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
-        state = visit.close()
+        state, address = visit.close(), visit._address
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
-        if visit._address is not None:
+        self._has_begun(visit, state, address)
+        if state.lease is not None:
+            self._free_connection(state.lease)
+        if address is not None:
             self._leave(visit)
-        if crawl_delay_s is not None:  # the longest, where hosts of a site ask for different ones
-            longest = self._politeness.max_crawl_delay_s
-            state.delay_s = max(state.delay_s, min(crawl_delay_s, longest))
+        if crawl_delay_s is not None and crawl_delay_s > state.delay_s:
+            state.begun = max(state.begun, visit.begun)
+            self._lengthen(state, crawl_delay_s)
+            if address is not None and self._connections > 1:
+                address.next_time = max(address.next_time, visit.begun + state.delay_s)
+            if self._leases is not None:
+                self._tell(state, address, {})
         return state
 
     def _requeue(self, visit: Visit, state: VisitState) -> None:
@@ -411,6 +558,10 @@ class Workbench:
                 address.next_time = max(address.next_time, free)
         if address is not None:
             self._next_turn(address)
+            if address.lease is not None:
+                self._look_at(address.lease)
+        if state.lease is not None:
+            self._look_at(state.lease)
         if state.phase is EMPTY or state.phase is BUSY:
             self._settle(state)
         if state.phase is EMPTY and not (state.active or state.resting):
@@ -419,9 +570,16 @@ class Workbench:
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
+        lease = state.lease
         if not state.queue.size:
             state.phase = EMPTY
-        elif state.active >= self._connections:
+        elif lease is not None and not lease.held:
+            state.phase = AWAY
+            assert self._leases is not None
+            self._leases.mark(lease)
+        elif (state.unbegun and state.delay_s) or (
+            state.active >= self._connections if lease is None else not lease.free
+        ):
             state.phase = BUSY
         else:
             state.phase = WAITING
@@ -473,25 +631,38 @@ class Workbench:
     def _is_free(self, address: Address, state: VisitState, now: float) -> bool:
         """Whether a visit of this site may go there now."""
         return (
-            address.active < self._connections
+            self._has_room(address)
             and address.next_time <= now
             and (address.turn is None or address.turn is state)
         )
+
+    def _has_room(self, address: Address) -> bool:
+        """Whether a further visit may be on its way to this address."""
+        if address.unbegun and self._politeness.delay_s:
+            return False
+        if address.lease is not None:
+            return address.lease.held and address.lease.free > 0
+        return address.active < self._connections
 
     def _hold(self, visit: Visit, address: Address, now: float) -> None:
         """Take a connection that is free."""
         visit._address = address
         address.active += 1
         address.turn = None
+        if address.lease is not None:
+            address.lease.free -= 1
         if self._connections > 1:
-            assert visit._state is not None
-            address.next_time = now + visit._state.delay_s
+            address.unbegun += not visit.has_begun
             self._next_turn(address)
 
     def _leave(self, visit: Visit) -> None:
         """Give up the connection; whoever comes next is called once the clock has been set."""
-        assert visit._address is not None
-        visit._address.active -= 1
+        address = visit._address
+        assert address is not None
+        address.active -= 1
+        address.unbegun -= not visit.has_begun
+        if address.lease is not None:
+            self._free_connection(address.lease)
         visit._address = None
 
     def _park(self, state: VisitState) -> None:
@@ -503,11 +674,14 @@ class Workbench:
             address.parked.appendleft(state)
         else:
             address.parked.append(state)
+        if address.lease is not None and not address.lease.held:
+            assert self._leases is not None
+            self._leases.mark(address.lease)
         self._next_turn(address)
 
     def _next_turn(self, address: Address) -> None:
         """Call the next of those that are parked there, if a connection is free."""
-        while address.parked and address.turn is None and address.active < self._connections:
+        while address.parked and address.turn is None and self._has_room(address):
             state = address.parked.popleft()
             state.phase = WAITING
             if state.next_time <= max(address.next_time, self._now):
@@ -521,6 +695,96 @@ class Workbench:
             state.address.turn = None
             self._next_turn(state.address)
 
+    # --- clocks that ranks share --------------------------------------------------------------
+
+    def wants_clock(self, lease: Lease) -> bool:
+        """Whether URLs wait here that need this clock."""
+        if self._by_address:
+            its = self._leased_addresses.get(lease.key)
+            return its is not None and bool(its.parked or its.turn)
+        state = self._states.get(lease.key)
+        return state is not None and state.queue.size > 0
+
+    def is_in_use(self, lease: Lease) -> bool:
+        """Whether visits hold connections of this clock here."""
+        clock = self._clock(lease)
+        return clock is not None and clock.active > 0
+
+    def is_about_to_begin(self, lease: Lease) -> bool:
+        """Whether visits have been issued whose requests have not started."""
+        clock = self._clock(lease)
+        return clock is not None and clock.unbegun > 0
+
+    def clock_leaves(self, lease: Lease) -> None:
+        """Bring up to date what the next holder of the clock must know."""
+        clock = self._clock(lease)
+        if clock is not None:
+            lease.next_time = max(clock.next_time, lease.next_time)
+        if isinstance(clock, VisitState):
+            lease.begun = max(clock.begun, lease.begun)
+
+    def clock_arrives(self, lease: Lease) -> None:
+        """Let the sites go on whose clock is here now; `lease` has been brought up to date."""
+        for site in lease.rests:
+            if site in self._states:
+                self._apply_rest(self._states[site], lease)
+        clock = self._clock(lease)
+        if clock is None:
+            return
+        clock.next_time = max(clock.next_time, lease.next_time)
+        if isinstance(clock, Address):
+            self._next_turn(clock)
+            return
+        clock.begun = max(clock.begun, lease.begun)
+        if self._connections > 1:
+            clock.next_time = max(clock.next_time, clock.begun + clock.delay_s)
+        if clock.phase is AWAY or clock.phase is BUSY:
+            self._settle(clock)
+
+    def _clock(self, lease: Lease) -> VisitState | Address | None:
+        if self._by_address:
+            return self._leased_addresses.get(lease.key)
+        return self._states.get(lease.key)
+
+    def _free_connection(self, lease: Lease) -> None:
+        """A request has ended. Its connection stays with the clock."""
+        if lease.held:
+            lease.free += 1
+        else:
+            lease.ended += 1
+
+    def _look_at(self, lease: Lease) -> None:
+        """After a visit: the clock may have to leave, or a connection to follow it."""
+        if lease.contested or lease.ended:
+            assert self._leases is not None
+            self._leases.mark(lease)
+
+    def _tell(self, state: VisitState, address: Address | None, failures: dict[str, int]) -> None:
+        """Note for the next holder of the clock what was learned of a site. `failures`: changes."""
+        lease = state.lease
+        if self._by_address:
+            lease = address.lease if address is not None and self._shares(state.site) else None
+        if lease is not None:
+            before = lease.rests.get(state.site)
+            if before is not None:
+                failures = before.failures | failures
+            lease.rests[state.site] = Rest(state.next_time, state.delay_s, failures)
+
+    def _apply_rest(self, state: VisitState, lease: Lease) -> None:
+        """Take over what another rank has learned of a site."""
+        rest = lease.rests.get(state.site)
+        if rest is None:
+            return
+        state.next_time = max(state.next_time, rest.next_time)
+        state.delay_s = max(state.delay_s, rest.delay_s)
+        for authority, count in rest.failures.items():
+            if count:
+                self.failures[authority] = count
+            else:
+                self.failures.pop(authority, None)
+
+    # --- what stands for nothing any more ------------------------------------------------------
+
     def _forget(self, now: float) -> None:
         """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""
         for _ in range(min(2, len(self._resting))):
@@ -531,4 +795,6 @@ class Workbench:
                     state.resting = True
                     self._resting.append(state)
                 else:
+                    if state.lease is not None:
+                        self.clock_leaves(state.lease)
                     del self._states[state.site]

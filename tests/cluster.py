@@ -87,13 +87,54 @@ class Cluster:
             assert receiver != rank, "a rank has no messages for itself"
             self.flights.append(Flight(rank, receiver, encode(message, compress=False)))
 
-    def acquire(self, rank: int) -> str | None:
-        """Begin a visit if the core has one; the URL."""
-        visit = self.cores[rank].acquire(self.now)
-        if visit is not None:
-            self.visits[rank].append(visit)
+    def acquire(self, rank: int, *, clocks_are_fast: bool = True) -> str | None:
+        """Begin a visit if the core has one; the URL.
+
+        `clocks_are_fast`: batches with nothing but shared clocks arrive at once, and time passes
+        for the turns of others that this rank waits for.
+        """
+        core = self.cores[rank]
+        visit = core.acquire(self.now)
         self.tick(rank)
-        return None if visit is None else visit.found.url
+        while visit is None and clocks_are_fast and self._clocks_move(core):
+            visit = core.acquire(self.now)
+            self.tick(rank)
+        if visit is None or not core.begin(visit, self.now):
+            return None
+        self.visits[rank].append(visit)
+        return visit.found.url
+
+    def _clocks_move(self, core: Core) -> bool:
+        """Let one thing happen to shared clocks, if there is one to wait for."""
+        flight = self._clock_flight()
+        if flight is not None:
+            self.deliver(flight)
+            return True
+        turns = [one._clocks.next_time() for one in self.cores if one._clocks is not None]
+        ends = [end for end in turns if end is not None]
+        if not (ends and core.bench.waiting):
+            return False
+        self.now = max(self.now, min(ends))
+        for rank in range(self.ranks):
+            self.tick(rank)
+        return True
+
+    def _clock_flight(self) -> Flight | None:
+        """A batch in flight with nothing but shared clocks."""
+        for flight in self.flights:
+            batch = flight.message
+            if isinstance(batch, Batch):
+                bare = Batch(
+                    number=batch.number,
+                    load=batch.load,
+                    wants=batch.wants,
+                    clocks=batch.clocks,
+                    recalls=batch.recalls,
+                    freed=batch.freed,
+                )
+                if batch == bare:
+                    return flight
+        return None
 
     def end(
         self, rank: int, links: Sequence[Link] = (), *, response: bool = True, index: int = 0
@@ -208,7 +249,7 @@ def run(
                 links, response = answer(visit)
                 cluster.end(rank, list(links), response=response, index=index)
         elif kind == "acquire" and len(cluster.visits[rank]) < concurrency:
-            cluster.acquire(rank)
+            cluster.acquire(rank, clocks_are_fast=False)
         elif kind == "time":
             cluster.now += dice.choice([0, 0.25, 1, 100 * failures])
             cluster.tick(rank)

@@ -97,7 +97,8 @@ def test_without_exchange_nothing_is_sent_and_every_inter_part_link_counted(
         assert mode == "cross-over" or not crossed
         nothing = (traffic.inter_part_urls, traffic.messages_page_part, traffic.claims)
         assert nothing == (0, 0, 0)
-        assert traffic.batches_sent == traffic.batches_received == 0
+        if not mine.shares_sites:  # else clocks of sites travel
+            assert traffic.batches_sent == traffic.batches_received == 0
 
 
 @examples(max_examples=150, deadline=None)
@@ -258,10 +259,14 @@ def test_a_rank_crosses_over_to_the_oldest_when_its_own_are_done() -> None:
     assert cluster.acquire(0) is None  # own pages may turn up yet
     cluster.end(0)
     cluster.fetch(0, f"{C}/1", link(f"{B}/2"), link(f"{A}/late"))
-    cluster.fetch(0, f"{A}/late")  # again one of its own
-    for address in (f"{B}/1", f"{C}/2", f"{B}/2"):
-        assert not cluster.ended
-        cluster.fetch(0, address)
+    order = []  # B/1 and C/2 have been taken up already, while the clock of C was on its way
+    while not cluster.ended and (address := cluster.acquire(0)):
+        order.append(address)
+        cluster.end(0)
+    abroad = [one for one in order if not one.startswith(A)]
+    assert sorted(abroad[:2]) == [f"{B}/1", f"{C}/2"]
+    assert abroad[2:] == [f"{B}/2"]
+    assert order.index(f"{A}/late") < order.index(f"{B}/2")  # again one of its own
     cluster.settle()
     assert cluster.ended
     assert cluster.complete

@@ -447,7 +447,7 @@ def test_a_crawl_can_be_told_when_it_is_enough(
         np.array([(n, (n + 1) % 100) for n in range(100)]),
     )
     delays = Delays(fetch=(1, 1.01))
-    options = settings("session.mode=independent")
+    options = settings("session.mode=independent", "politeness.connections_per_site=16")
     simulation = Simulation(web, options, SiteHash(8), 8, delays=delays)
     simulation.run(range(8), enough=enough, most=most)
     assert simulation.different in different

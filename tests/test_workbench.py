@@ -88,10 +88,19 @@ class Model(RuleBasedStateMachine):
         self.delay: dict[str, float] = dict.fromkeys(SITES, delay_s)
         self.allowed = dict.fromkeys(SITES, 0.0)  # the earliest next request
         self.handed: list[int] = []  # URLs dealt with or under way
+        self.begun = dict.fromkeys(SITES, -inf)  # the latest start of a request
+        self.unbegun: set[Visit] = set()  # issued, and their requests have not started
+        self.starting: dict[str, Visit] = {}  # of them those that others of the site wait for
 
     def candidates(self) -> list[str]:
         """Sites that may be asked as soon as their time comes."""
-        return [s for s in SITES if self.queue[s] and self.active[s] < self.connections]
+        return [
+            site
+            for site in SITES
+            if self.queue[site]
+            and self.active[site] < self.connections
+            and site not in self.starting
+        ]
 
     def due(self) -> list[str]:
         return [site for site in self.candidates() if self.allowed[site] <= self.now]
@@ -107,8 +116,8 @@ class Model(RuleBasedStateMachine):
     def time_passes(self, quarters: int) -> None:
         self.now += quarters / 4
 
-    @rule(target=visits)
-    def acquire(self) -> object:
+    @rule(target=visits, at_once=st.booleans())
+    def acquire(self, at_once: bool) -> object:
         due = self.due()
         visit = self.bench.acquire(self.now)
         if visit is None:
@@ -122,10 +131,36 @@ class Model(RuleBasedStateMachine):
         self.active[site] += 1
         assert self.active[site] <= self.connections
         if self.connections > 1:
-            self.allowed[site] = self.now + self.delay[site]
+            self.unbegun.add(visit)
+            if self.delay[site]:
+                self.starting[site] = visit
         self.handed.append(visit.found.key)
         self.forget()
+        if at_once:
+            assert self.starts(visit)
         return visit
+
+    def starts(self, visit: Visit) -> bool:
+        """Whether the request of a visit has started, or does so now; else the visit is over."""
+        if visit not in self.unbegun:
+            return True
+        site = visit.found.site
+        may_start = self.allowed[site] <= self.now
+        assert self.bench.begin(visit, self.now) == may_start
+        self.never_began(visit)
+        if may_start:
+            self.begun[site] = visit.begun = self.now
+            self.allowed[site] = self.now + self.delay[site]
+        else:
+            self.active[site] -= 1
+            self.wait_again(visit.found)
+            self.handed.remove(visit.found.key)
+        return may_start
+
+    def never_began(self, visit: Visit) -> None:
+        self.unbegun.discard(visit)
+        if self.starting.get(visit.found.site) is visit:
+            del self.starting[visit.found.site]
 
     def take(self, found: Found, due: list[str]) -> None:
         """A URL comes out while these sites are due: in order, those put back first."""
@@ -139,6 +174,7 @@ class Model(RuleBasedStateMachine):
         for site in SITES:
             if site not in self.bench._states:
                 self.delay[site] = self.delay_s
+                self.begun[site] = -inf
 
     @rule(
         target=ended,
@@ -147,6 +183,8 @@ class Model(RuleBasedStateMachine):
         crawl_delay_s=st.none() | st.sampled_from([0.0, 1.5, 4.0, 9.0]),
     )
     def release(self, visit: Visit, requested: bool, crawl_delay_s: float | None) -> Visit:
+        if requested and not self.starts(visit):
+            return visit
         self.bench.release(visit, self.now, requested=requested, crawl_delay_s=crawl_delay_s)
         self.gave_back(visit, requested, crawl_delay_s)
         if requested:
@@ -163,6 +201,8 @@ class Model(RuleBasedStateMachine):
     def fail(
         self, visit: Visit, busy: bool, retry_after_s: float | None, crawl_delay_s: float | None
     ) -> Visit:
+        if not self.starts(visit):
+            return visit
         site, key = visit.found.site, visit.found.key
         again = self.bench.fail(
             visit, self.now, busy=busy, retry_after_s=retry_after_s, crawl_delay_s=crawl_delay_s
@@ -194,6 +234,8 @@ class Model(RuleBasedStateMachine):
         crawl_delay_s=st.none() | st.sampled_from([0.0, 1.5, 4.0, 9.0]),
     )
     def put_back(self, visit: Visit, crawl_delay_s: float | None) -> Visit:
+        if not self.starts(visit):
+            return visit
         self.bench.put_back(visit, self.now, crawl_delay_s=crawl_delay_s)
         self.wait_again(visit.found)
         self.handed.remove(visit.found.key)
@@ -203,8 +245,12 @@ class Model(RuleBasedStateMachine):
     def gave_back(self, visit: Visit, requested: bool, crawl_delay_s: float | None) -> None:
         site = visit.found.site
         self.active[site] -= 1
-        if crawl_delay_s is not None:
-            self.delay[site] = max(self.delay[site], min(crawl_delay_s, self.longest))
+        self.never_began(visit)
+        if crawl_delay_s is not None and min(crawl_delay_s, self.longest) > self.delay[site]:
+            self.delay[site] = min(crawl_delay_s, self.longest)
+            if self.connections > 1:
+                self.begun[site] = max(self.begun[site], visit.begun)
+                self.allowed[site] = max(self.allowed[site], self.begun[site] + self.delay[site])
         if requested and self.connections == 1:
             self.allowed[site] = self.now + self.delay[site]
 
@@ -251,8 +297,6 @@ class Model(RuleBasedStateMachine):
             assert visit is not None
             self.handed.append(visit.found.key)
             self.take(visit.found, due)
-            if self.connections > 1:
-                self.allowed[visit.found.site] = self.now + self.delay[visit.found.site]
             self.bench.release(visit, self.now, requested=False)
         assert self.candidates() == []
         left = [url.key for queue in self.queue.values() for url in queue]
@@ -348,8 +392,12 @@ def test_several_connections_start_a_delay_apart() -> None:
         one.enqueue(found(number))
     first = one.acquire(0)
     assert first is not None
-    assert one.acquire(1) is None
-    assert one.acquire(2) is not None
+    assert one.acquire(1) is None  # the request of the first visit has not started
+    assert one.begin(first, 1)
+    assert one.acquire(2) is None
+    second = one.acquire(3)
+    assert second is not None
+    assert one.begin(second, 3)
     assert one.acquire(10) is None  # both connections are in use
     one.release(first, 10, requested=True)
     assert one.acquire(10) is not None
@@ -646,6 +694,8 @@ class Shared(RuleBasedStateMachine):
         site = SITES.index(visit.found.site)
         address = str(site % 2 if moved else 2)
         if not self.bench.locate(visit, address, self.now):
+            return multiple()
+        if not self.bench.begin(visit, self.now):
             return multiple()
         if self.connections == 1:  # else it goes where it went when it has other visits
             assert not self.active.get(address)

@@ -182,7 +182,9 @@ class Simulation:
             if core.refusal(visit) is not None:
                 core.bench.release(visit, now, requested=False)
                 core.finish(visit.found, response=False)
-            elif not self._addresses or core.locate(visit, self._addresses[visit.found.site], now):
+            elif (
+                not self._addresses or core.locate(visit, self._addresses[visit.found.site], now)
+            ) and core.begin(visit, now):
                 under_way[rank] += 1
                 # In place, as the calls for each page would cost a twentieth of the crawl.
                 shortest, longest = self._delays.fetch

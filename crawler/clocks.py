@@ -1,0 +1,337 @@
+"""The clocks that ranks share: who has which, and how each moves.
+
+A site whose URLs several ranks hold has one clock, which is at one rank at a time (`leases` says
+why). Each clock has a *home*, a rank that all can name without asking: the home hands it out and
+takes it back.
+
+    holder                            home                              other rank
+      |  <------ clock (grant 7) ------ |                                   |
+      |        (requests)               | <--------- wants ---------------- |
+      |  <------ recall 7 ------------- |                                   |
+      |  ------- clock (return 7) ----> | ------- clock (grant 8) --------> |
+
+All of it rides on batches, so the end of the crawl counts it. A rank hands on a clock that others
+want when its turn is over, when it has no URL for it, or when it may fetch nothing; else the clock
+stays, so that a site of one owner costs one grant, and none at all where the owner is the home.
+Clocks of hosts differ, so times travel as seconds still to wait. Those begin anew on arrival: a
+message that travels slowly makes a wait longer, never shorter.
+
+Batches may overtake each other. A grant has a serial number; a recall or a connection that arrives
+before its grant waits for it, and one that arrives after the clock has left is dropped or sent
+back. Connections in use don't hold a clock up: they follow it when their requests end.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Final
+
+from crawler import config
+from crawler.exchange import Outboxes
+from crawler.leases import Lease, Leases, Rest
+from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
+from crawler.workbench import Workbench
+
+# A turn is long enough that the handovers, each of two latencies, cost little. With one connection
+# nothing is under way meanwhile. With several the next holder shall begin before the pages of the
+# last one are dealt with, so that a site which is faster than one rank keeps all of them busy.
+_TURN_S: Final = 5.0  # with one connection
+_SHORT_TURN_S: Final = 0.25  # with several
+_TURN_DELAYS: Final = 5  # at least, so that most requests cost no message
+
+
+class _Home:
+    """One clock, as its home knows it."""
+
+    __slots__ = ("begun", "free", "holder", "next_time", "recalled", "rests", "serial", "wants")
+
+    def __init__(self, connections: int) -> None:
+        self.holder: int | None = None  # None: the clock is here, and nobody may use it
+        self.serial = 0  # of the latest grant
+        self.recalled = False  # that grant has been
+        self.wants: deque[int] = deque()  # ranks that want the clock, in their order
+        self.free = connections  # that are here
+        self.next_time = 0.0
+        self.begun = -inf  # when the latest request started
+        self.rests: dict[str, Rest] = {}  # by site
+
+
+class SharedClocks:
+    """One rank's part in it: as a holder of clocks (`Leases`), and as the home of some."""
+
+    def __init__(
+        self,
+        rank: int,
+        politeness: config.Politeness,
+        leases: Leases,
+        bench: Workbench,
+        outboxes: Outboxes,
+    ) -> None:
+        self._rank = rank
+        self._leases = leases
+        self._bench = bench
+        self._outboxes = outboxes
+        self._delay_s = politeness.delay_s
+        self._connections = politeness.connections_per_site
+        shortest = _TURN_S if self._connections == 1 else _SHORT_TURN_S
+        self._turn_s = max(shortest, _TURN_DELAYS * politeness.delay_s)
+        self._homes: dict[str, _Home] = {}
+        self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
+        self._number = count()
+        self._able = True  # to fetch: there is page quota, and nobody has stopped the crawl
+        self._reluctant: list[Lease] = []  # not asked for, as this rank wasn't able to fetch
+
+    def settle(self, now: float, *, able: bool) -> bool:
+        """Ask for the clocks that are needed here and hand on those that must leave.
+
+        `able`: this rank may fetch now. Returns whether there was anything to do.
+        """
+        leases = self._leases
+        if able is not self._able:
+            self._able = able
+            for lease in self._reluctant if able else [lease for _, _, lease in self._turns]:
+                leases.mark(lease)
+            self._reluctant.clear()
+        while self._turns and self._turns[0][0] <= now:
+            leases.mark(heappop(self._turns)[2])
+        if not leases.marked:
+            return False
+        while leases.marked:
+            lease = leases.marked.popleft()
+            lease.marked = False
+            self._settle_one(lease, now)
+        return True
+
+    def next_time(self) -> float | None:
+        """When the next turn ends that others wait for."""
+        return self._turns[0][0] if self._turns else None
+
+    def received(self, sender: int, batch: Batch, now: float) -> None:
+        """Take what a batch says of clocks. Order matters: a return comes before a new want."""
+        for terms in batch.clocks:
+            if self._is_home(terms.key):
+                self._take_back(sender, terms, now)
+            else:
+                self._arrived(terms, now)
+        for key in batch.wants:
+            self._wanted(sender, key, now)
+        for key, serial in batch.recalls:
+            self._recalled(key, serial, now)
+        for freed in batch.freed:
+            if self._is_home(freed.key):
+                self._follow(freed, now)
+            else:
+                self._connections_arrived(freed, now)
+
+    # --- as a holder --------------------------------------------------------------------------
+
+    def _settle_one(self, lease: Lease, now: float) -> None:
+        if lease.ended and not lease.held:
+            ended, lease.ended = lease.ended, 0
+            self._send_on(lease, ended, lease.serial, now)
+        wanted = self._bench.wants_clock(lease)
+        if not lease.held:
+            if wanted and not lease.asked:
+                self._ask(lease, now)
+        elif lease.contested and not self._keeps(lease, now, wanted=wanted):
+            self._hand_on(lease, now, wanted=wanted)
+
+    def _ask(self, lease: Lease, now: float) -> None:
+        if not self._able:
+            self._reluctant.append(lease)
+            return
+        lease.asked = True
+        if lease.home == self._rank:
+            self._wanted(self._rank, lease.key, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).wants.append(lease.key)
+
+    def _keeps(self, lease: Lease, now: float, *, wanted: bool) -> bool:
+        """Whether a clock that others want stays here for now."""
+        bench = self._bench
+        if self._connections == 1:
+            if bench.is_in_use(lease):
+                return True  # the delay counts from the end of the request
+        elif bench.is_about_to_begin(lease):
+            return now < lease.ends or not lease.used
+        return wanted and self._able and now < lease.ends
+
+    def _hand_on(self, lease: Lease, now: float, *, wanted: bool) -> None:
+        """Give a clock back to its home."""
+        self._bench.clock_leaves(lease)
+        lease.held = lease.contested = False
+        lease.asked = wanted and self._able
+        if wanted and not self._able:
+            self._reluctant.append(lease)
+        terms = ClockTerms(
+            lease.key,
+            lease.serial,
+            max(0.0, lease.next_time - now),
+            now - lease.begun,
+            lease.free,
+            lease.asked,
+            self._packed(lease.rests, now),
+        )
+        lease.free = 0
+        if lease.home == self._rank:
+            self._take_back(self._rank, terms, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).clocks.append(terms)
+
+    def _arrived(self, terms: ClockTerms, now: float) -> None:
+        """A grant."""
+        lease = self._lease(terms.key)
+        assert not lease.held, lease
+        lease.held, lease.asked, lease.used, lease.serial = True, False, False, terms.serial
+        lease.next_time, lease.begun = now + terms.wait_s, now - terms.since_s
+        lease.free += terms.free + lease.early_free.pop(terms.serial, 0)
+        lease.free += lease.ended  # they have come to where the clock is
+        lease.ended = 0
+        lease.ends = lease.next_time + self._turn_s
+        lease.rests |= self._unpacked(terms.rests, now)
+        if terms.more or lease.early_recall == terms.serial:
+            self._contest(lease)
+        self._bench.clock_arrives(lease)
+
+    def _recalled(self, key: str, serial: int, now: float) -> None:
+        """Others want the clock, too."""
+        lease = self._lease(key)
+        if serial > lease.serial:
+            lease.early_recall = serial
+        elif lease.held and serial == lease.serial:
+            self._contest(lease)
+
+    def _contest(self, lease: Lease) -> None:
+        lease.contested = True
+        heappush(self._turns, (lease.ends, next(self._number), lease))
+        self._leases.mark(lease)
+
+    def _connections_arrived(self, freed: FreedConnections, now: float) -> None:
+        """Connections that follow a clock which was granted to this rank."""
+        lease = self._lease(freed.key)
+        for site, rest in self._unpacked(freed.rests, now).items():
+            lease.rests[site] = _later(lease.rests.get(site), rest)
+        if lease.held and freed.serial == lease.serial:
+            lease.free += freed.count
+            self._bench.clock_arrives(lease)
+        elif freed.serial > lease.serial:
+            early = lease.early_free.get(freed.serial, 0)
+            lease.early_free[freed.serial] = early + freed.count
+        else:  # the clock has left
+            self._send_on(lease, freed.count, freed.serial, now)
+
+    def _send_on(self, lease: Lease, connections: int, serial: int, now: float) -> None:
+        """Connections follow the clock, by way of its home."""
+        freed = FreedConnections(lease.key, connections, serial, self._packed(lease.rests, now))
+        if lease.home == self._rank:
+            self._follow(freed, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).freed.append(freed)
+
+    # --- as a home ----------------------------------------------------------------------------
+
+    def _wanted(self, rank: int, key: str, now: float) -> None:
+        home = self._home(key)
+        home.wants.append(rank)
+        self._serve(key, home, now)
+
+    def _take_back(self, rank: int, terms: ClockTerms, now: float) -> None:
+        """A return."""
+        home = self._homes[terms.key]
+        assert home.holder == rank, (terms, home.holder)
+        assert home.serial == terms.serial, (terms, home.serial)
+        home.holder = None
+        home.free += terms.free
+        home.next_time, home.begun = now + terms.wait_s, now - terms.since_s
+        home.rests = self._unpacked(terms.rests, now)
+        if terms.more:
+            home.wants.append(rank)
+        self._serve(terms.key, home, now)
+
+    def _follow(self, freed: FreedConnections, now: float) -> None:
+        """Connections whose requests ended after the clock had left."""
+        home = self._homes[freed.key]
+        home.free += freed.count
+        for site, rest in self._unpacked(freed.rests, now).items():
+            home.rests[site] = _later(home.rests.get(site), rest)
+        if home.holder is None:
+            self._serve(freed.key, home, now)
+            return
+        on = FreedConnections(freed.key, home.free, home.serial, self._packed(home.rests, now))
+        home.free = 0
+        if home.holder == self._rank:
+            self._connections_arrived(on, now)
+        else:
+            self._outboxes.open(home.holder, now, urgent=True).freed.append(on)
+
+    def _serve(self, key: str, home: _Home, now: float) -> None:
+        """Grant a clock that is here, or recall it from its holder, if a rank wants it."""
+        if not home.wants:
+            return
+        if home.holder is not None:
+            if not home.recalled:
+                home.recalled = True
+                if home.holder == self._rank:
+                    self._recalled(key, home.serial, now)
+                else:
+                    box = self._outboxes.open(home.holder, now, urgent=True)
+                    box.recalls.append((key, home.serial))
+            return
+        if not home.free:
+            return
+        home.holder = home.wants.popleft()
+        home.serial += 1
+        home.recalled = bool(home.wants)
+        wait_s = max(0.0, home.next_time - now)
+        rests = self._packed(home.rests, now)
+        terms = ClockTerms(
+            key, home.serial, wait_s, now - home.begun, home.free, home.recalled, rests
+        )
+        home.free = 0
+        if home.holder == self._rank:
+            self._arrived(terms, now)
+        else:
+            self._outboxes.open(home.holder, now, urgent=True).clocks.append(terms)
+
+    # --- both ---------------------------------------------------------------------------------
+
+    def _is_home(self, key: str) -> bool:
+        return self._lease(key).home == self._rank
+
+    def _lease(self, key: str) -> Lease:
+        lease = self._leases.of(key)
+        assert lease is not None, key
+        return lease
+
+    def _home(self, key: str) -> _Home:
+        home = self._homes.get(key)
+        if home is None:
+            home = self._homes[key] = _Home(self._connections)
+        return home
+
+    def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:
+        """What is worth telling, with times as seconds still to wait."""
+        return {
+            site: RestTerms(max(0.0, rest.next_time - now), rest.delay_s, rest.failures)
+            for site, rest in rests.items()
+            if rest.failures or rest.delay_s > self._delay_s or rest.next_time > now
+        }
+
+    def _unpacked(self, rests: Mapping[str, RestTerms], now: float) -> dict[str, Rest]:
+        return {
+            site: Rest(now + terms.wait_s, terms.delay_s, terms.failures)
+            for site, terms in rests.items()
+        }
+
+
+def _later(one: Rest | None, other: Rest) -> Rest:
+    """What two ranks have learned of a site, put together."""
+    if one is None:
+        return other
+    return Rest(
+        max(one.next_time, other.next_time),
+        max(one.delay_s, other.delay_s),
+        one.failures | other.failures,
+    )
