@@ -188,6 +188,9 @@ class Workbench:
         self._politeness = politeness
         self._retry = retry
         self._connections = politeness.connections_per_site
+        # Of a site only one visit at a time is on its way to its request. The delay counts from
+        # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
+        self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._leases = leases
         self._by_address = politeness.per == "address"
         self._shares = shares
@@ -577,7 +580,7 @@ class Workbench:
             state.phase = AWAY
             assert self._leases is not None
             self._leases.mark(lease)
-        elif (state.unbegun and state.delay_s) or (
+        elif (state.unbegun and self._paced) or (
             state.active >= self._connections if lease is None else not lease.free
         ):
             state.phase = BUSY
@@ -638,7 +641,7 @@ class Workbench:
 
     def _has_room(self, address: Address) -> bool:
         """Whether a further visit may be on its way to this address."""
-        if address.unbegun and self._politeness.delay_s:
+        if address.unbegun and self._paced:
             return False
         if address.lease is not None:
             return address.lease.held and address.lease.free > 0

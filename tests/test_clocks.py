@@ -190,7 +190,7 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     return links
 
 
-@examples(max_examples=400, deadline=None)
+@examples(max_examples=120, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
     ranks=st.integers(2, 5),

@@ -132,7 +132,7 @@ class Model(RuleBasedStateMachine):
         assert self.active[site] <= self.connections
         if self.connections > 1:
             self.unbegun.add(visit)
-            if self.delay[site]:
+            if self.delay_s:
                 self.starting[site] = visit
         self.handed.append(visit.found.key)
         self.forget()
