@@ -14,9 +14,11 @@ from typing import Any, NoReturn
 import uvloop
 
 from crawler import __version__, config, inspect, report, session, simulate
+from crawler.endings import causes
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, UserError
 from crawler.verify import verify
 
+EXIT_FAILED = 1  # also: no page was fetched
 EXIT_USAGE = 2
 
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
@@ -188,9 +190,15 @@ async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namesp
         _print_report(plan.directory, as_json=arguments.json)
     elif mpi.RANK == 0:
         _complain(f"{plan.directory}: no room for the tables; make some, and resume the session")
+    if mpi.RANK == 0 and not ending.fetched and ending.reported:
+        metrics = json.loads((plan.directory / "report" / "metrics.json").read_text())
+        for line in causes(metrics):
+            _complain(f"nothing fetched: {line}")
     if (ending.stopped and not ending.complete) or not ending.reported:
         return EXIT_STOPPED
-    return EXIT_INTERNAL if ending.internal_errors else 0
+    if ending.internal_errors:
+        return EXIT_INTERNAL
+    return 0 if ending.fetched else EXIT_FAILED
 
 
 def _crawl_settings(arguments: argparse.Namespace) -> config.Config:

@@ -23,6 +23,7 @@ import msgspec
 from crawler import mpi, session
 from crawler.core import Core
 from crawler.correcting import correction_of
+from crawler.endings import NOT_FETCHED, is_success
 from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.order import make_order, pagerank_by_key
@@ -70,9 +71,12 @@ class Ending:
     stopped: str  # what ended it early: the name of a signal, or max_time; empty if nothing did
     reported: bool = True  # false: there was no room for tables and measures
     internal_errors: int = 0  # of all runs of the session
+    fetched: bool = True  # false: the session has no page that was fetched with success
 
     @property
     def reason(self) -> str:
+        if not self.fetched:
+            return NOT_FETCHED
         return "complete" if self.complete else self.stopped or "max_pages"
 
 
@@ -166,9 +170,12 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
         agent.leave_snapshot()
     if mpi.RANK == 0:
         for _, _, warnings in everybody:
-            agent.board.say(warnings)
+            agent.board.say_rest(warnings)
         try:
-            session.finish(plan.directory, ending.complete, ending.reason)
+            if not ending.stopped and not session.holds(plan.directory, is_success):
+                ending = replace(ending, fetched=False)
+            complete = ending.complete and ending.fetched
+            session.finish(plan.directory, complete, ending.reason)
             if ending.complete:
                 session.remove_snapshots(plan.directory)
             counters = [counters for counters, _, _ in everybody]
@@ -332,7 +339,7 @@ class _Agent:
         ending = Ending(self._core.complete, self._job.stopped)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
-        return counters, ending, self._log.take_warnings()
+        return counters, ending, list(self._log.latest)
 
     def abandon(self) -> None:
         """Leave after the loss of a rank, with what is stored so far. Signals are still heard here,

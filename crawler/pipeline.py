@@ -489,13 +489,13 @@ def _append(
 
 
 def _spoil(fetched: Fetched) -> None:
-    """Leave of what was fetched only the response: reading code failed on it."""
+    """Leave of what was fetched only the response: reading code failed on it. A site that it has
+    brought into the scope stays there, and is logged."""
     fetched.failure = Failure.INTERNAL
     fetched.links = []
     fetched.lastmods = {}
     fetched.noindex = False
     fetched.sitemaps_of = None
-    fetched.joins = None
 
 
 async def with_room(store: Callable[[], T]) -> T:

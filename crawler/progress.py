@@ -9,6 +9,7 @@ import json
 import logging
 import sys
 import time
+from collections import Counter, deque
 from collections.abc import Iterable
 from datetime import UTC, datetime
 from pathlib import Path
@@ -17,6 +18,7 @@ from crawler.messages import Note
 
 _LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
 _LOGGERS = ("crawler", "asyncio")
+_KEPT = 1000  # warnings of a rank
 
 
 class RankLog(logging.Handler):
@@ -27,6 +29,7 @@ class RankLog(logging.Handler):
         self._file = path.open("a", encoding="utf-8", buffering=1)
         self._rank = rank
         self._warnings: list[str] = []
+        self.latest: deque[str] = deque(maxlen=_KEPT)  # warnings, also those that were taken
         for name in _LOGGERS:
             logger = logging.getLogger(name)
             logger.addHandler(self)
@@ -46,7 +49,9 @@ class RankLog(logging.Handler):
         with contextlib.suppress(OSError):  # a full disk; the user hears of it all the same
             self._file.write(json.dumps(line) + "\n")
         if record.levelno >= logging.WARNING:
-            self._warnings.append(f"rank {self._rank}: {record.getMessage()}")
+            warning = f"rank {self._rank}: {record.getMessage()}"
+            self._warnings.append(warning)
+            self.latest.append(warning)
 
     def take_warnings(self) -> list[str]:
         """The warnings since the last call."""
@@ -73,6 +78,7 @@ class Board:
         self._before = 0  # of these, pages that were there when the clock began
         self._max_pages = max_pages
         self._latest: dict[int, Note] = {}
+        self._said: Counter[str] = Counter()
         self._terminal = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
 
@@ -88,7 +94,14 @@ class Board:
     def update(self, rank: int, note: Note) -> None:
         """Take a rank's note; pass its warnings on."""
         self._latest[rank] = note
+        self._said.update(note.warnings)
         self.say(note.warnings)
+
+    def say_rest(self, warnings: Iterable[str]) -> None:
+        """Pass on those of the latest warnings of a rank that no note has brought: the last notes
+        of a crawl may not arrive."""
+        for warning, count in Counter(warnings).items():
+            self.say([warning] * (count - self._said[warning]))
 
     def show(self) -> None:
         """To be called every second or so."""

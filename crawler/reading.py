@@ -26,6 +26,7 @@ from crawler.sitemaps import Entry, belongs, entries
 from crawler.traps import Shapes
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
+_MOST_NOTICES: Final = 20  # about seeds, from one rank
 MAX_REDIRECTS: Final = 5
 _STEP: Final = 1 << 17  # characters of links held against the scope in one step
 _WORK_PER_LINK: Final = 256  # characters that a link counts as, besides its own
@@ -82,6 +83,7 @@ class Reader:
         self._obeys_nofollow = settings.robots.obey_nofollow
         self._fold = settings.normalise.folding()
         self._sitemaps = settings.sitemaps
+        self._notices = 0
         self.named_by = {} if named_by is None else named_by
 
     def read(self, fetched: Fetched) -> Iterator[None]:
@@ -139,7 +141,17 @@ class Reader:
         seed = self._scope.seed_of(found) if found.chain else None
         if seed is not None and self._scope.join(found.site):
             fetched.joins = found.site, seed
-            fetched.notice = f"seed {seed}: redirects to {found.url}; its site joins the scope"
+            self._notice(
+                fetched, f"seed {seed}: redirects to {found.url}; its site joins the scope"
+            )
+
+    def _notice(self, fetched: Fetched, text: str) -> None:
+        """Let the user know about the first few seeds that lead elsewhere."""
+        self._notices += 1
+        if self._notices <= _MOST_NOTICES:
+            fetched.notice = text
+        elif self._notices == _MOST_NOTICES + 1:
+            fetched.notice = "more seeds redirect to other sites: the report names them"
 
     def page(self, response: Response) -> Generator[None, None, Page | None]:
         """What a response with status 200 says, if it is of a kind that links are read in."""
@@ -207,9 +219,8 @@ class Reader:
             seed = self._scope.seed_of(fetched.found)
             if seed is not None and target.flags & OUT_OF_SCOPE:
                 rule = self._scope.judge(target.url).rule
-                fetched.notice = (
-                    f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
-                )
+                text = f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
+                self._notice(fetched, text)
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
         """The link of a redirect to a normalised URL. Those of seeds lead to any host, where the

@@ -21,6 +21,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import session
 from crawler.correcting import correction_of
+from crawler.endings import SeedTrail, seed_lines, seed_metrics
 from crawler.measures import Point, Reference, overlap, read_reference, series
 from crawler.ports import Failure
 
@@ -109,7 +110,15 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     info = session.load(directory)
     web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
     reference = read_reference(web) if web else None
-    totals, by_rank = session.write_tables(directory, correction_of(directory))
+    seeds = session.seeds(directory)
+    trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
+    correct = correction_of(directory)
+
+    def see(page: session.LoggedPage) -> session.LoggedPage:
+        trail.add(page)
+        return correct(page)
+
+    totals, by_rank = session.write_tables(directory, see)
     runs = _read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
         runs = []  # one was killed, and what it counted is lost
@@ -143,6 +152,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "seconds": seconds,
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
+        **seed_metrics(len(seeds), trail.ends()),
         "overlap": overlap(totals.pages, totals.unique_pages),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
@@ -253,6 +263,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f"ended     {metrics['reason']}"
         + ("" if metrics["complete"] else f", {_number(metrics['waiting'])} URLs waiting"),
         f"mode      {metrics['mode']}, {metrics['scheme']}, {len(metrics['ranks'])} ranks",
+        *seed_lines(metrics),
         f"pages     {_number(metrics['pages'])} ({_number(metrics['unique_pages'])} different,"
         f" {_number(metrics['duplicate_content'])} of known content)",
         f"bytes     {_number(metrics['bytes'])}",

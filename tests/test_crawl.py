@@ -235,14 +235,14 @@ def test_a_dead_host_is_over_within_seconds_and_what_is_left_is_given_up(tmp_pat
     """With all defaults: two pauses of a second and two, and a row says why there is no page."""
     session = tmp_path / "s"
     done = crawl_here(session, "http://127.0.0.1:9/")
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     (row,) = page_rows(session)
     assert (row["error"], row["retries"], row["status"]) == ("connection-refused", 2, None)
 
     seeds = [f"http://127.0.0.1:9/{number}" for number in range(2000)]
     quick = ["--set", "retry.base_s=0.01", "--set", "retry.give_up_after=4"]
     done = crawl_here(tmp_path / "t", *seeds, *quick)
-    assert done.returncode == 0, done.stderr
+    assert done.returncode == 1, done.stderr
     errors = metrics_of(tmp_path / "t")["by_error"]
     assert errors == {"connection-refused": 2, "site-given-up": 1998}
 
@@ -461,7 +461,7 @@ def test_private_addresses_are_refused_unless_allowed(tmp_path: Path) -> None:
         sets = ["fetch.allow_private_addresses=false", "fetch.contact=me@example.org"]
         words = [word for one in sets for word in ("--set", one)]
         done = crawl_here(session, f"{server.url}/", *words)
-        assert done.returncode == 0
+        assert done.returncode == 1
         assert server.paths == []
     assert [row["error"] for row in page_rows(session)] == ["private-address"]
 

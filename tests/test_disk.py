@@ -16,7 +16,7 @@ from fetches import failed, fetched, found, link, response
 
 from crawler.config import Storage
 from crawler.demoweb import serve
-from crawler.pipeline import _with_room
+from crawler.pipeline import with_room
 from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError
 from crawler.progress import RankLog
 from crawler.session import LoggedPage, LoggedSitemaps, RankStore, log_files, read_log
@@ -104,7 +104,7 @@ def test_a_stage_waits_for_room_and_says_so_once(
         return answer
 
     log = RankLog(tmp_path / "agent.log", 3)
-    assert asyncio.run(_with_room(store)) == "stored"
+    assert asyncio.run(with_room(store)) == "stored"
     log.close()
     assert log.take_warnings() == [
         "rank 3: no room: /x: full; the crawl goes on here when there is some",

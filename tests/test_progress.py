@@ -34,6 +34,19 @@ def test_warnings_of_other_ranks_are_shown_without_their_escapes(
     assert capsys.readouterr().err == "rank 2: evil??[2J name\n"
 
 
+def test_at_the_end_a_warning_that_no_note_brought_is_shown_and_no_other(
+    capsys: pytest.CaptureFixture[str], tmp_path: Path
+) -> None:
+    log, board = RankLog(tmp_path / "agent.log", 2), Board(0)
+    for word in ("one", "two", "two"):
+        logging.getLogger("crawler").warning(word)
+    board.update(2, Note(5, 100, 7, 0, log.take_warnings()[:2]))  # the rest is lost
+    board.say_rest(log.latest)
+    log.close()
+    shown = capsys.readouterr().err.splitlines()
+    assert shown == ["rank 2: one", "rank 2: two", "rank 2: two"]
+
+
 def test_progress_adds_the_ranks_up(capsys: pytest.CaptureFixture[str]) -> None:
     board = Board(1000)
     board._shown -= 60  # where nothing can be written over, a line comes every ten seconds

@@ -2,15 +2,25 @@
 
 import random
 import struct
+import threading
 from collections.abc import Iterator
+from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from pathlib import Path
+from typing import Self
 
+import pyarrow.parquet as pq
+import pytest
 from cluster import AUTHORITIES, Cluster, Listed, settings
+from conftest import MpiRun
+from crawls import assert_sound, crawl_here, metrics_of, run_here, sets
 from fetches import response
 from hypothesis import given
 from hypothesis import strategies as st
+from servers import Page
 
+from crawler.config import toml_value
 from crawler.ownership import Scheme, SiteHash, UrlHash
-from crawler.ports import Failure, Fetched, PageRow, Response
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched, PageRow, Response
 from crawler.reading import MAX_REDIRECTS, Reader, make_scope
 from crawler.session import Correction, LoggedPage
 from crawler.widening import admit_late
@@ -194,4 +204,208 @@ def test_what_is_fetched_is_what_the_final_scope_reaches(seed: int, count: int) 
         for page in log:  # the logs say the same, wherever the pages were read
             for address, flags in zip(page.urls, correct(page).flags, strict=True):
                 followed = scope.judge(address).allowed or address in world.reachable()
-                assert bool(flags & 128) != followed or flags & 2, (page, address)
+                assert bool(flags & OUT_OF_SCOPE) != followed or flags & REDIRECT, (page, address)
+
+
+# --- live -------------------------------------------------------------------------------------
+
+HTML = {"Content-Type": "text/html"}
+HOSTS = ("a.example", "www.example", "hop.example", "b.example", "other.example")
+
+
+class Web:
+    """Hosts on one server; `pages` by (host, path). Those asked for are kept in `asked`."""
+
+    def __init__(self, pages: dict[tuple[str, str], Page]) -> None:
+        self.asked: list[tuple[str, str]] = []
+        outer = self
+
+        class Handler(BaseHTTPRequestHandler):
+            protocol_version = "HTTP/1.1"
+            disable_nagle_algorithm = True
+
+            def do_GET(self) -> None:
+                place = self.headers["Host"].partition(":")[0], self.path
+                outer.asked.append(place)
+                page = pages.get(place, Page(status=404))
+                self.send_response(page.status)
+                for name, value in page.headers.items():
+                    self.send_header(name, value)
+                self.send_header("Content-Length", str(len(page.body)))
+                self.end_headers()
+                self.wfile.write(page.body)
+
+            def log_message(self, *_: object) -> None:
+                """Tests read `asked` instead."""
+
+        self._server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+        self.port: int = self._server.server_address[1]
+
+    def __enter__(self) -> Self:
+        threading.Thread(target=self._server.serve_forever, args=[0.02], daemon=True).start()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self._server.shutdown()
+        self._server.server_close()
+
+    @property
+    def settings(self) -> list[str]:
+        hosts = toml_value(dict.fromkeys(HOSTS, f"127.0.0.1:{self.port}"))
+        return sets(
+            "fetch.allow_private_addresses=true", "politeness.delay_s=0", f"dns.hosts={hosts}"
+        )
+
+    def pages_asked(self) -> list[str]:
+        return sorted(f"http://{host}{path}" for host, path in self.asked if path != "/robots.txt")
+
+
+def moved(target: str, status: int = 301) -> Page:
+    return Page(status=status, headers={"Location": target})
+
+
+def page(*targets: str) -> Page:
+    return Page("".join(f"<a href={target}>x</a>" for target in targets).encode(), headers=HTML)
+
+
+def a_web(links: int = 300) -> dict[tuple[str, str], Page]:
+    """The seed b.example links to www.example from many pages, long before it joins the scope."""
+    pages = {
+        ("a.example", "/"): moved("http://hop.example/x", 302),
+        ("hop.example", "/x"): moved("http://www.example/"),
+        ("www.example", "/"): page("/1", "http://hop.example/y", "http://other.example/"),
+        ("www.example", "/1"): page("http://b.example/"),
+    }
+    for number in range(links):
+        pages["b.example", f"/{number or ''}"] = page(
+            f"/{number + 1}", f"http://www.example/from/{number}"
+        )
+        pages["www.example", f"/from/{number}"] = page("/1", f"/from/{number}")
+    return pages
+
+
+def expected(links: int = 300) -> list[str]:
+    pages = ["http://a.example/", "http://hop.example/x", "http://www.example/1"]
+    pages += ["http://www.example/", *(f"http://www.example/from/{n}" for n in range(links))]
+    return sorted(pages + [f"http://b.example/{n or ''}" for n in range(links + 1)])
+
+
+SEEDS = ["http://b.example/", "http://a.example/"]
+
+
+def check(directory: Path) -> None:
+    """The tables, too, say that the links were followed."""
+    rows = pq.read_table(directory / "tables" / "links.parquet").to_pylist()
+    for row in rows:
+        outside = not row["flags"] & REDIRECT and row["target_url"].split("/")[2] in {
+            "hop.example",
+            "other.example",
+        }
+        assert bool(row["flags"] & OUT_OF_SCOPE) == outside, row
+    metrics = metrics_of(directory)
+    assert metrics["complete"]
+    assert metrics["redirected_seeds"] == [
+        {"seed": SEEDS[1], "url": "http://www.example/", "what": "its site joined the scope"}
+    ]
+
+
+@pytest.mark.parametrize(("ranks", "scheme"), [(1, "site-hash"), (2, "site-hash"), (4, "url-hash")])
+def test_the_site_that_a_seed_redirects_to_is_crawled(
+    tmp_path: Path, mpirun: MpiRun, ranks: int, scheme: str
+) -> None:
+    directory = tmp_path / "s"
+    words = ["crawl", *SEEDS, "--session", str(directory), *sets(f"assignment.scheme={scheme}")]
+    with Web(a_web()) as web:
+        done = mpirun(ranks, "-m", "crawler", *words, *web.settings)
+        assert done.returncode == 0, done.stderr
+        assert web.pages_asked() == expected()
+        assert f"seed {SEEDS[1]}: redirects to http://www.example/" in done.stderr
+    assert f"{SEEDS[1]} redirects to http://www.example/: its site joined" in done.stdout
+    check(directory)
+
+
+@pytest.mark.parametrize("limit", [1, 40, 303, 310, 450])
+def test_a_resume_has_the_scope_that_the_session_has_got(
+    tmp_path: Path, mpirun: MpiRun, limit: int
+) -> None:
+    """Also where the site joined at the end of a run, and for ranks that hadn't heard of it."""
+    directory = tmp_path / "s"
+    words = ["crawl", *SEEDS, "--session", str(directory), "--max-pages", str(limit)]
+    with Web(a_web()) as web:
+        assert mpirun(2, "-m", "crawler", *words, *web.settings).returncode in {0, 1}
+        if limit == 310:
+            for path in directory.glob("rank-*/snapshot"):
+                path.unlink()
+        resume = ["resume", str(directory), "--max-pages", "0"]
+        done = mpirun(3, "-m", "crawler", *resume)
+        assert done.returncode == 0, done.stderr
+        assert web.pages_asked() == expected()
+    check(directory)
+
+
+def test_named_hosts_are_the_scope_and_the_seed_is_named(tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    named = sets('scope.hosts=["a.example", "b.example"]')
+    with Web(a_web(3)) as web:
+        done = crawl_here(directory, *SEEDS, *named, *web.settings)
+        assert done.returncode == 0
+        assert web.pages_asked() == [
+            "http://a.example/", *(f"http://b.example/{n or ''}" for n in range(4))
+        ]  # fmt: skip
+    told = f"{SEEDS[1]} redirects to http://hop.example/x: out of scope"
+    assert told in done.stdout
+    assert f"seed {SEEDS[1]}: redirects to http://hop.example/x, which is out" in done.stderr
+    (end,) = metrics_of(directory)["redirected_seeds"]
+    assert end == {"seed": SEEDS[1], "url": "http://hop.example/x", "what": "out of scope"}
+
+
+@pytest.mark.parametrize("status", [301, 302, 303, 307, 308])
+def test_redirects_of_any_status_lead_there(tmp_path: Path, status: int) -> None:
+    pages = {
+        ("a.example", "/"): moved("http://www.example/", status),
+        ("www.example", "/"): page("/1"),
+        ("www.example", "/1"): page(),
+    }
+    with Web(pages) as web:
+        assert crawl_here(tmp_path / "s", "http://a.example/", *web.settings).returncode == 0
+        assert len(web.pages_asked()) == 3
+
+
+@pytest.mark.parametrize(
+    ("pages", "seeds", "cause"),
+    [
+        ({}, ["http://a.example/"], "status 404: http://a.example/"),
+        ({("a.example", "/"): moved("/")}, ["http://a.example/"], "redirect-loop"),
+        ({("a.example", "/"): moved("http://127.0.0.1:1/")}, ["http://a.example/"], "refused"),
+        (
+            {("a.example", "/robots.txt"): Page(b"User-agent: *\nDisallow: /")},
+            ["http://a.example/", "http://a.example/2"],
+            "robots-denied: http://a.example/ (and 1 more)",
+        ),
+        ({}, ["http://nowhere.example/"], "dns-"),
+        ({("a.example", "/"): moved("http://b.example/")}, ["http://a.example/"], "status 404"),
+    ],
+)
+def test_a_crawl_without_a_page_has_failed_and_says_why(
+    tmp_path: Path, pages: dict[tuple[str, str], Page], seeds: list[str], cause: str
+) -> None:
+    directory = tmp_path / "s"
+    quick = sets("retry.tries=1", "fetch.connect_timeout_s=0.2", "fetch.timeout_s=1", "dns.tries=1")
+    with Web(pages) as web:
+        done = crawl_here(directory, *seeds, *web.settings, *quick)
+        assert done.returncode == 1
+        (line,) = [one for one in done.stderr.splitlines() if one.startswith("error")]
+        assert line.startswith("error: nothing fetched: ")
+        assert cause in line
+        metrics = metrics_of(directory)
+        assert (metrics["complete"], metrics["reason"]) == (False, "nothing fetched")
+        assert_sound(directory)
+        assert run_here("resume", str(directory)).returncode == 1
+
+
+def test_a_complete_session_is_resumed_with_nothing_to_do(tmp_path: Path) -> None:
+    with Web({("a.example", "/"): page()}) as web:
+        directory = tmp_path / "s"
+        assert crawl_here(directory, "http://a.example/", *web.settings).returncode == 0
+        assert run_here("resume", str(directory)).returncode == 0
+        assert len(web.pages_asked()) == 1

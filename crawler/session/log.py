@@ -16,7 +16,8 @@ All integers are little-endian. The first frame that is incomplete or fails its 
 import os
 import re
 import struct
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import chain
 from pathlib import Path
 from types import MappingProxyType
 from typing import BinaryIO, Final, NamedTuple
@@ -164,6 +165,12 @@ def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
     that this program doesn't know.
     """
     return (entry for _, entry in read_placed(path, renamed=renamed))
+
+
+def holds(session: Path, wanted: Callable[[PageRow], bool]) -> bool:
+    """Whether the logs have a row that is wanted. They are read as far as the first one."""
+    entries = chain.from_iterable(map(read_log, log_files(session)))
+    return any(isinstance(entry, LoggedPage) and wanted(entry.row) for entry in entries)
 
 
 def read_page(file: BinaryIO, offset: int) -> LoggedPage:

@@ -1,0 +1,180 @@
+"""What became of the seeds, and why a crawl has fetched nothing.
+
+Pure: logged pages in, values and words out. `report` stores and shows them.
+"""
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from typing import Final, NamedTuple
+
+from crawler import url
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, PageRow
+from crawler.session import LoggedPage
+
+FOLLOWED: Final = "its site joined the scope"
+OUTSIDE: Final = "out of scope"
+NOT_FETCHED: Final = "nothing fetched"  # as the reason why a session ended
+_LISTED: Final = 1000  # seeds in metrics.json, of each kind
+_SHOWN: Final = 10  # seeds in a summary
+_MOST_HOPS: Final = 20  # more than a chain of redirects has
+
+
+def is_success(row: PageRow) -> bool:
+    """Whether a page was had: status 2xx, or 304 of a page that hasn't changed."""
+    return row.status is not None and (200 <= row.status < 300 or row.status == 304)
+
+
+class SeedEnd(NamedTuple):
+    """A seed that didn't end at a page of its scope."""
+
+    seed: str
+    url: str  # where it, or the redirects from it, end
+    what: str  # FOLLOWED, OUTSIDE, an error class, or "status 404"
+
+
+class _Stop(NamedTuple):
+    """A URL on the way of a seed's redirects."""
+
+    url: str
+    site: str
+    what: str  # empty: a page, or a redirect to `target`
+    target: int | None = None  # key of the URL that it redirects to
+    outside: str = ""  # the target, if it is out of scope
+
+
+class SeedTrail:
+    """Follows the seeds through the logs of a session: `add` each page, then ask for `ends`."""
+
+    def __init__(self, seeds: Sequence[str], joined: Collection[str]) -> None:
+        """`joined`: the sites that seeds' redirects have brought into the scope."""
+        self._seeds = {url.key(seed): seed for seed in seeds}
+        self._joined = joined
+        self._stops: dict[int, _Stop] = {}  # by key of the URL
+
+    def add(self, page: LoggedPage) -> None:
+        """Take note of a page, if it is on the way of a seed."""
+        row = page.row
+        root = page.chain[0] if page.chain else row.key
+        if root not in self._seeds:
+            return
+        target, outside, what = None, "", ""
+        if page.flags and page.flags[0] & REDIRECT:
+            target = int(page.keys[0])
+            if page.flags[0] & OUT_OF_SCOPE:
+                outside = page.urls[0]
+        elif not is_success(row):
+            what = row.error or f"status {row.status}"
+        if page.chain or target is not None or what:  # of most seeds nothing is to be told
+            self._stops[row.key] = _Stop(row.url, row.site, what, target, outside)
+
+    def ends(self) -> list[SeedEnd]:
+        """The seeds of which there is something to tell, in their order."""
+        ends = (self._end(key, seed) for key, seed in self._seeds.items())
+        return [end for end in ends if end is not None]
+
+    def _end(self, key: int, seed: str) -> SeedEnd | None:
+        stop = self._stops.get(key)
+        for _ in range(_MOST_HOPS):
+            if stop is None:
+                return None
+            if stop.outside:
+                return SeedEnd(seed, stop.outside, OUTSIDE)
+            if stop.target is None:
+                break
+            stop = self._stops.get(stop.target)
+        assert stop is not None
+        if stop.what:
+            return SeedEnd(seed, stop.url, stop.what)
+        return SeedEnd(seed, stop.url, FOLLOWED) if stop.site in self._joined else None
+
+
+def seed_metrics(count: int, ends: Sequence[SeedEnd]) -> dict[str, object]:
+    """The part of metrics.json about seeds."""
+    elsewhere = [end for end in ends if end.what in {FOLLOWED, OUTSIDE}]
+    failed = [end for end in ends if end.what not in {FOLLOWED, OUTSIDE}]
+    return {
+        "seeds": count,
+        "seeds_redirected": len(elsewhere),
+        "seeds_failed": len(failed),
+        "redirected_seeds": [end._asdict() for end in elsewhere[:_LISTED]],
+        "failed_seeds": [end._asdict() for end in failed[:_LISTED]],
+    }
+
+
+def seed_lines(metrics: dict[str, object]) -> list[str]:
+    """The part of a summary about seeds; nothing for a session of an earlier version."""
+    if "seeds" not in metrics:
+        return []
+    elsewhere, failed = metrics["redirected_seeds"], metrics["failed_seeds"]
+    assert isinstance(elsewhere, list)
+    assert isinstance(failed, list)
+    lines = [
+        f"seeds     {metrics['seeds']:,}, of them {metrics['seeds_redirected']:,} redirected to"
+        f" another site, {metrics['seeds_failed']:,} failed"
+    ]
+    lines += [
+        f"          {end['seed']} redirects to {end['url']}: {end['what']}"
+        for end in elsewhere[:_SHOWN]
+    ]
+    for end in failed[:_SHOWN]:
+        where = "" if end["url"] == end["seed"] else f" redirects to {end['url']}"
+        lines.append(f"          {end['seed']}{where}: {end['what']}")
+    return lines
+
+
+# --- a crawl that has fetched nothing ---------------------------------------------------------
+
+_SPELLING: Final = "check the spelling of its host"
+_SERVER: Final = "check its host and port, and your network (fetch.proxy)"
+_LATER: Final = "try again later, in a new session"
+_BROWSER: Final = "look at it with `python -m crawler fetch URL`"
+_ADVICE: Final[dict[str, str]] = {
+    OUTSIDE: "add the host to scope.hosts, or name the target as a seed",
+    Failure.DNS_NOT_FOUND: _SPELLING,
+    Failure.DNS_FAILED: "check your network, and dns.nameservers",
+    Failure.PRIVATE_ADDRESS: "fetch.allow_private_addresses = true allows your own network",
+    Failure.NO_CONTACT: "set fetch.contact, so that webmasters can reach you",
+    Failure.UNREACHABLE: _SERVER,
+    Failure.REFUSED: _SERVER,
+    Failure.CONNECT_TIMEOUT: _SERVER,
+    Failure.DISCONNECTED: _LATER,
+    Failure.TIMEOUT: f"{_LATER}, or raise fetch.timeout_s",
+    Failure.TLS: "check the certificate; fetch.ca_files names further authorities",
+    Failure.REDIRECT_LOOP: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
+    Failure.TOO_MANY_REDIRECTS: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
+    Failure.ROBOTS_DENIED: "the site wants no crawler there; ask its owner, or name other seeds",
+    Failure.ROBOTS_UNREACHABLE: f"without its robots.txt nothing may be fetched; {_LATER}",
+    Failure.UNAVAILABLE: f"the server has too much to do; {_LATER}",
+    Failure.SITE_GIVEN_UP: "its host kept failing; see its other URLs",
+    "status 401": "it wants a login: fetch.netrc_file or fetch.headers",
+    "status 403": "it lets nobody in, or no crawler; ask its owner",
+    "status 404": "there is no such page; check the path of the URL",
+    "status 410": "the page is gone; name other seeds",
+}
+
+
+def causes(metrics: dict[str, object]) -> list[str]:
+    """Why a session has fetched nothing, a line for each cause, with what to do."""
+    ends = [end for end in _listed(metrics, "redirected_seeds") if end["what"] == OUTSIDE]
+    ends += _listed(metrics, "failed_seeds")
+    grouped: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
+    for end in ends:
+        grouped[end["what"]].append(end)
+    lines = []
+    for what, group in grouped.items():
+        first = group[0]
+        way = "" if first["url"] == first["seed"] else f", which redirects to {first['url']}"
+        more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
+        lines.append(f"{what}: {first['seed']}{way}{more}: {_ADVICE.get(what, _BROWSER)}")
+    waiting = metrics["waiting"]
+    if waiting:
+        lines.append(
+            f"max_pages: {waiting:,} URLs are still waiting: resume the session with a larger one"
+        )
+    return lines or ["the frontier was empty: check the seeds and [scope]"]
+
+
+def _listed(metrics: dict[str, object], name: str) -> list[dict[str, str]]:
+    ends = metrics[name]
+    assert isinstance(ends, list)
+    return ends
