@@ -34,11 +34,12 @@ from crawler.leases import Lease, Leases, Rest
 from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
 from crawler.workbench import Workbench
 
-# A turn is long enough that the handovers, each of two latencies, cost little. With one connection
-# nothing is under way meanwhile. With several the next holder shall begin before the pages of the
-# last one are dealt with, so that a site which is faster than one rank keeps all of them busy.
-_TURN_S: Final = 5.0  # with one connection
-_SHORT_TURN_S: Final = 0.25  # with several
+# A handover costs two latencies, as a wait begins anew with each message. A turn is so long that
+# this is less than a twentieth up to 0.1 s. Where neither the delay nor a single connection sets
+# the pace, a site may be faster than one rank. Turns are shorter then: the next rank begins while
+# the last one still reads its pages.
+_TURN_S: Final = 5.0
+_UNPACED_TURN_S: Final = 0.5
 _TURN_DELAYS: Final = 5  # at least, so that most requests cost no message
 
 
@@ -75,8 +76,9 @@ class SharedClocks:
         self._outboxes = outboxes
         self._delay_s = politeness.delay_s
         self._connections = politeness.connections_per_site
-        shortest = _TURN_S if self._connections == 1 else _SHORT_TURN_S
-        self._turn_s = max(shortest, _TURN_DELAYS * politeness.delay_s)
+        paced = politeness.delay_s > 0 or self._connections == 1
+        shortest_s = _TURN_S if paced else _UNPACED_TURN_S
+        self._turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
         self._homes: dict[str, _Home] = {}
         self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
         self._number = count()
@@ -156,7 +158,8 @@ class SharedClocks:
                 return True  # the delay counts from the end of the request
         elif bench.is_about_to_begin(lease):
             return now < lease.ends or not lease.used
-        return wanted and self._able and now < lease.ends
+        # The next request counts: a clock that leaves while the site rests loses no time.
+        return wanted and self._able and max(now, bench.next_request(lease)) < lease.ends
 
     def _hand_on(self, lease: Lease, now: float, *, wanted: bool) -> None:
         """Give a clock back to its home."""

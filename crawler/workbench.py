@@ -380,11 +380,12 @@ class Workbench:
         visit.begun = state.begun = now
         state.next_time = now + state.delay_s
         lease = state.lease if address is None else address.lease
-        if lease is not None:
-            lease.used = True
         if address is not None:
             address.next_time = max(address.next_time, now + state.delay_s)
             self._next_turn(address)
+        if lease is not None:
+            lease.used = True
+            self._look_at(lease)
         if state.phase is BUSY:
             self._settle(state)
         return True
@@ -717,6 +718,11 @@ class Workbench:
         """Whether visits have been issued whose requests have not started."""
         clock = self._clock(lease)
         return clock is not None and clock.unbegun > 0
+
+    def next_request(self, lease: Lease) -> float:
+        """The time before which this clock allows no request."""
+        clock = self._clock(lease)
+        return lease.next_time if clock is None else clock.next_time
 
     def clock_leaves(self, lease: Lease) -> None:
         """Bring up to date what the next holder of the clock must know."""
