@@ -25,7 +25,7 @@ from crawler.core import Core
 from crawler.correcting import correction_of
 from crawler.endings import NOT_FETCHED, is_success
 from crawler.messages import Note
-from crawler.net import DnsResolver, HttpFetcher
+from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
 from crawler.order import make_order, pagerank_by_key
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.parse import Kinds, media_type
@@ -277,6 +277,9 @@ class _Agent:
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
             faults=self._core.faults,
+            manners=session.Manners.of(
+                settings, plan.run, transport.rank, socket.gethostname(), self._clock.time()
+            ),
         )
         self._core.recall_joined(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
@@ -373,9 +376,17 @@ class _Agent:
                 HttpFetcher(settings.fetch, resolver, one_address=by_address, faults=core.faults)
             )
             recall = stack.enter_context(self._previous()).find
+            note, sites = self._store.note, self._scope.sites
             robots = RobotsGate(
-                settings.robots, fetcher, clock, self._tally, core.faults, self._store.keep
+                settings.robots,
+                NotingFetcher(fetcher, "robots", sites, note, clock),
+                clock,
+                self._tally,
+                core.faults,
+                self._store.keep,
+                note,
             )
+            pages = NotingFetcher(fetcher, "page", sites, note, clock)
             reader = self._reader
             if self._replay is not None:
                 await self._resume(self._replay, reader)
@@ -390,7 +401,7 @@ class _Agent:
                     fetch_stage(
                         to_fetch,
                         robots,
-                        fetcher,
+                        pages,
                         recall,
                         reader,
                         self._store,

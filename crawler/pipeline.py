@@ -28,6 +28,7 @@ from crawler.messages import Message, Note, decode, encode
 from crawler.net import fetch_robots, retry_after_s
 from crawler.ports import (
     Clock,
+    CrawlDelay,
     Earlier,
     Failure,
     Fetched,
@@ -164,8 +165,11 @@ class RobotsGate:
         tally: Tally,
         faults: Faults | None = None,
         keep: Callable[[str, Response], None] | None = None,
+        note: Callable[[CrawlDelay], None] = lambda _: None,
     ) -> None:
-        """`keep` stores a robots.txt that reading code failed on."""
+        """`keep` stores a robots.txt that reading code failed on. `note` is told of each crawl-delay,
+        for the request log."""
+        self._note = note
         self._robots = robots
         self._fetcher = fetcher
         self._clock = clock
@@ -224,11 +228,17 @@ class RobotsGate:
             if rules.unreachable is Failure.INTERNAL:  # it would be the same again
                 return self.spoil(authority)
             if not rules.unreachable:  # else nothing is known, and the next visit asks again
+                self._note_delay(authority, rules, now)
                 self._cache.put(authority, rules, now)
                 self._latest.put(authority, rules, now)
             return rules
         finally:
             del self._asking[authority]
+
+    def _note_delay(self, authority: str, rules: Rules, now: float) -> None:
+        before = self._latest.get(authority, now)
+        if rules.crawl_delay or (before is not None and before.crawl_delay):
+            self._note(CrawlDelay(self._clock.time(), authority, rules.crawl_delay or 0.0))
 
 
 _ALL_ALLOWED = Rules.allow_all()

@@ -201,6 +201,37 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
 
 
+class Asked(msgspec.Struct, array_like=True, frozen=True):
+    """A request that was made to a site: for a page, for robots.txt, or to try one of them again.
+
+    A connection that couldn't be made counts as a request. Times are by the wall clock.
+    """
+
+    started: float  # seconds since the epoch
+    seconds: float
+    site: str
+    authority: str  # scheme://host[:port]
+    kind: str  # "page" or "robots"
+    key: int  # of the URL
+    status: int | None = None
+    error: str | None = None  # a Failure, or why else there was no answer
+    address: str | None = None  # of the server, if known
+    retry_after_s: float | None = None  # what the server asked for
+
+    @property
+    def passing(self) -> bool:
+        """Whether it failed in a way that may be otherwise in a while."""
+        return self.error in PASSING
+
+
+class CrawlDelay(msgspec.Struct, array_like=True, frozen=True):
+    """What a robots.txt asks for, known from a time on."""
+
+    time: float
+    authority: str
+    crawl_delay_s: float  # 0: it asks for nothing
+
+
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """What the previous session says of a URL (`session.previous`)."""
@@ -288,6 +319,11 @@ class Repository(Protocol):
 
     def keep(self, url: str, response: Response) -> None:
         """Store a robots.txt that nobody could read, without a row. Raises NoRoomError."""
+        ...
+
+    def note(self, what: Asked | CrawlDelay) -> None:
+        """Store that a request was made, or what a robots.txt asks for. What finds no room waits
+        in memory."""
         ...
 
 

@@ -164,6 +164,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "internal_errors": max(
             traffic["internal_errors"] or 0, totals.by_error.get(Failure.INTERNAL, 0)
         ),
+        "politeness": _politeness(directory),
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,
         "series": [point._asdict() for point in points],
@@ -252,6 +253,49 @@ def _reachable(directory: Path) -> NDArray[np.uint64] | None:
     return keys
 
 
+def _politeness(directory: Path) -> dict[str, Any] | None:
+    """How the session kept its distance from sites; null if it has no request log.
+
+    `smallest_gap` is the gap of all sites that is shortest against what was promised.
+    """
+    names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
+    table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)
+    table = table.filter(pc.is_valid(table["requests"]))
+    if not len(table):
+        return None
+    impolite = pc.sum(table["impolite"]).as_py()
+    kept: dict[str, Any] = {
+        "kept": not impolite,
+        "requests": pc.sum(table["requests"]).as_py(),
+        "impolite": impolite,
+        "impolite_sites": pc.sum(pc.greater(table["impolite"], 0)).as_py(),
+        **dict.fromkeys(("smallest_gap", "promised_gap", "site")),
+    }
+    gaps = table.filter(pc.is_valid(table["smallest_gap"]))
+    if len(gaps):
+        margins = pc.subtract(gaps["smallest_gap"], gaps["promised_gap"])
+        row = gaps.slice(int(np.argmin(margins.to_numpy())), 1).to_pylist()[0]
+        kept |= {name: row[name] for name in ("smallest_gap", "promised_gap", "site")}
+    return kept
+
+
+def _politeness_line(kept: dict[str, Any] | None) -> str:
+    if kept is None:
+        return "politeness unknown: there is no request log"
+    gap = "no site was asked twice"
+    if kept["site"] is not None:
+        gap = (
+            f"smallest gap {_number(kept['smallest_gap'])} s at {kept['site']},"
+            f" delay {_number(kept['promised_gap'])} s"
+        )
+    if kept["kept"]:
+        return f"politeness kept: {gap}"
+    return (
+        f"politeness BROKEN: {_number(kept['impolite'])} times at"
+        f" {_number(kept['impolite_sites'])} sites; {gap}"
+    )
+
+
 def _ratio(part: float, whole: float) -> float | None:
     return part / whole if whole else None
 
@@ -286,6 +330,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f" {_number(metrics['transmissions_target_part'])} (target, part)",
         f"imbalance {_percent(metrics['imbalance_bytes'])} of bytes,"
         f" {_percent(metrics['imbalance_requests'])} of requests",
+        _politeness_line(metrics["politeness"]),
     ]
     if metrics.get("internal_errors"):
         lines.append(

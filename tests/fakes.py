@@ -66,6 +66,9 @@ class NoRepository:
     def introduce(self, authority: str, sitemaps: Sequence[ports.Link]) -> None:
         raise NotImplementedError
 
+    def note(self, what: ports.Asked | ports.CrawlDelay) -> None:
+        raise NotImplementedError
+
 
 class FakeTransport:
     """`ports.Transport` of one rank in a Network. No two ranks share a host if `far` is set."""

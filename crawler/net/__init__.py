@@ -6,19 +6,19 @@ also covers URLs that hold an address, and names that have changed their mind si
 """
 
 import time
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
 from crawler.codings import undoing
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
-from crawler.ports import Failure, Fetcher, FetchError, Response
+from crawler.net.noting import NotingFetcher
+from crawler.net.waits import retry_after_s
+from crawler.ports import Failure, Fetcher, FetchError
 from crawler.reading import REDIRECTS, redirect_target
 from crawler.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError
 
-__all__ = ["DnsResolver", "HttpFetcher", "fetch_robots", "retry_after_s"]
+__all__ = ["DnsResolver", "HttpFetcher", "NotingFetcher", "fetch_robots", "retry_after_s"]
 
 _MAX_ROBOTS_REDIRECTS: Final = 5
 _GZIP_MAGIC: Final = b"\x1f\x8b"
@@ -59,17 +59,3 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
         body, _, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
     return await in_turns(Rules.reading(body, agent))
-
-
-def retry_after_s(response: Response, now: float) -> float | None:
-    """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
-    value = response.header(b"retry-after")
-    if value is None:
-        return None
-    if value.isdigit():
-        return float(value)
-    try:
-        date = parsedate_to_datetime(value.decode("ascii"))
-        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
-    except (ValueError, OverflowError):
-        return None

@@ -6,6 +6,7 @@
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
+    SESSION/rank-00000/requests/  `requests`: every request that was made, and when
     SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
@@ -53,6 +54,7 @@ from crawler.session.log import (
     LoggedSitemaps,
     Torn,
     holds,
+    holds_rows,
     is_damage,
     log_files,
     rank_of,
@@ -61,6 +63,13 @@ from crawler.session.log import (
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.replay import Keys, LogFile, Share, among, deal, log_sizes, shares
+from crawler.session.requests import (
+    Manners,
+    is_cut,
+    read_all_requests,
+    read_requests,
+    request_files,
+)
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import read_seeds
 from crawler.session.snapshot import (
@@ -90,6 +99,7 @@ __all__ = [
     "LogHashes",
     "LoggedPage",
     "LoggedSitemaps",
+    "Manners",
     "Previous",
     "RankStore",
     "Record",
@@ -109,7 +119,9 @@ __all__ = [
     "exists",
     "finish",
     "holds",
+    "holds_rows",
     "is_asked_to_stop",
+    "is_cut",
     "is_damage",
     "is_no_room",
     "is_open",
@@ -125,14 +137,17 @@ __all__ = [
     "mistakes_told",
     "most_linked",
     "rank_of",
+    "read_all_requests",
     "read_links",
     "read_log",
     "read_records",
+    "read_requests",
     "read_seeds",
     "read_snapshot",
     "remove_snapshots",
     "replacing",
     "replicated",
+    "request_files",
     "resume",
     "seeds",
     "shares",

@@ -158,6 +158,11 @@ def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
     return page
 
 
+def holds_rows(path: Path) -> bool:
+    """Whether there is more in a log file than its header."""
+    return path.stat().st_size > _HEADER.size
+
+
 def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
     """What a log file holds, in the order of writing; a torn or damaged tail ends it with a Torn.
 

@@ -16,6 +16,8 @@ from crawler.faults import Faults
 from crawler.ports import (
     NEVER_FOLLOWED,
     OUT_OF_SCOPE,
+    Asked,
+    CrawlDelay,
     Earlier,
     Failure,
     Fetched,
@@ -25,6 +27,7 @@ from crawler.ports import (
 )
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
+from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import (
     Original,
     Place,
@@ -149,11 +152,13 @@ class RankStore:
         obeys_robots: bool,
         keeps: Callable[[Response], bool] = lambda response: True,
         faults: Faults | None = None,
+        manners: Manners | None = None,
     ) -> None:
         """Start new files, beside those of earlier runs, which are to be mended before.
 
         `keeps`: which pages with status 200 are stored; of others there is only the row. `faults`
         counts what the store fails to read in a response: then the row says `internal`.
+        `manners`: what the rank promises to sites; without, requests aren't logged.
         """
         self._faults = faults or Faults()
         self.directory = session / f"rank-{rank:05}"
@@ -175,6 +180,10 @@ class RankStore:
         self._log = LogWriter(log)
         self.log_path = self._log.path
         self._joined = JoinedWriter(self.log_path)
+        self._requests = None
+        if manners is not None:
+            path = self.directory / "requests" / self.log_path.name
+            self._requests = RequestLog(path, manners)
         self._policy = storage.sync
         self._synced_at = time.monotonic()
         self._unlogged: tuple[Fetched, PageRow] | None = None  # in the WARC file, not in the log
@@ -227,8 +236,15 @@ class RankStore:
         """Write the records of a robots.txt that nobody could read."""
         self._write(url, response, digest(response.payload), None)
 
+    def note(self, what: Asked | CrawlDelay) -> None:
+        """Log that a request was made, or what a robots.txt asks for."""
+        if self._requests is not None:
+            self._requests.note(what)
+
     def sync(self) -> None:
         """Force everything to disk, whatever the policy."""
+        if self._requests is not None:
+            self._requests.sync()
         self._warc.sync()
         self._joined.sync()
         self._log.sync()
@@ -238,6 +254,10 @@ class RankStore:
         """Sync and close the files."""
         self._warc.close()
         self._joined.close()
+        if self._requests is not None:
+            lost = self._requests.close()
+            if lost:
+                _LOG.warning("no room: %d rows of the request log are lost", lost)
         self._log.close()
 
     def _follows(self, row: PageRow, follows: Callable[[PageRow], bool]) -> bool:

@@ -20,6 +20,7 @@ import pyarrow.parquet as pq
 from crawler.ports import PageRow
 from crawler.session.files import no_room_told
 from crawler.session.log import LoggedPage, Torn, log_files, read_log
+from crawler.session.requests import read_all_requests
 
 _PAGE_ROWS: Final = 64 << 10  # of a row group of pages, or of sites
 _LINK_ROWS: Final = 256 << 10  # of a row group of links
@@ -71,11 +72,16 @@ SITES: Final = pa.schema(
         ("address", pa.string()),
         ("first_time", _TIME),
         ("last_time", _TIME),
+        ("requests", pa.int64()),
+        ("smallest_gap", pa.float64()),
+        ("promised_gap", pa.float64()),
+        ("impolite", pa.int64()),
     ]
 )
 # In the metadata of each file. Files of earlier versions have no such entry; their sites are named
-# with the scheme, `http://host`.
+# with the scheme, `http://host`, and have fewer columns.
 _FORMAT: Final = {b"abc_tables": b"2"}
+_NEW_COLUMNS: Final = frozenset(("requests", "smallest_gap", "promised_gap", "impolite"))
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
@@ -154,7 +160,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
         )
         for name, rows in _made(session, ranks, correct, renamed=not old):
             if name in files:
-                difference = _difference(files[name], groups[name], rows)
+                difference = _difference(files[name], groups[name], rows, old=old)
                 if difference is not None:
                     yield f"{name}.parquet, from row {rows_before[name]:,}: {difference}"
                 groups[name] += 1
@@ -165,7 +171,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
                 yield f"{name}.parquet: {more:,} rows more than the logs give"
 
 
-def _difference(file: pq.ParquetFile, group: int, rows: pa.Table) -> str | None:
+def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) -> str | None:
     """How a row group isn't what was made of the logs, if it isn't."""
     if group >= file.num_row_groups:
         return f"{len(rows):,} rows are missing"
@@ -173,6 +179,8 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table) -> str | None:
         there = file.read_row_group(group)
     except (OSError, pa.ArrowException) as error:
         return str(error).splitlines()[0]
+    if old:
+        rows = rows.select([name for name in rows.schema.names if name not in _NEW_COLUMNS])
     if there.equals(rows):
         return None
     if there.schema.names != rows.schema.names:
@@ -210,6 +218,8 @@ def _made(
     if len(links):
         yield "links", links.table()
     names = sorted(sites)
+    if renamed:  # else the tables are of a version that had no request log
+        _count_requests(sites, session)
     for start in range(0, len(names), _PAGE_ROWS):
         yield "sites", _site_table({name: sites[name] for name in names[start:][:_PAGE_ROWS]})
 
@@ -319,6 +329,11 @@ class _Site:
     bytes: int = 0
     address: str | None = None
     address_time: float = 0.0
+    # By the request log, if there is one.
+    requests: int | None = None
+    smallest_gap: float | None = None  # against what was promised
+    promised_gap: float | None = None
+    impolite: int | None = None
 
 
 def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
@@ -336,6 +351,18 @@ def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
     site.bytes += row.bytes
 
 
+def _count_requests(sites: dict[str, _Site], session: Path) -> None:
+    """Add what the request log says; also of sites of which no page has a row yet."""
+    for name, clock in read_all_requests(session).judge():
+        site = sites.get(name)
+        if site is None:
+            site = sites[name] = _Site(None, clock.first_time, clock.last_time)
+        site.requests, site.impolite = clock.requests, clock.impolite
+        if clock.smallest is not None:
+            site.smallest_gap = clock.smallest.seconds
+            site.promised_gap = clock.smallest.promised_s
+
+
 def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
     names, sites = list(by_name), list(by_name.values())
     return pa.Table.from_arrays(
@@ -348,6 +375,10 @@ def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
             pa.array([site.address for site in sites], pa.string()),
             _times([site.first_time for site in sites]),
             _times([site.last_time for site in sites]),
+            pa.array([site.requests for site in sites], pa.int64()),
+            pa.array([site.smallest_gap for site in sites], pa.float64()),
+            pa.array([site.promised_gap for site in sites], pa.float64()),
+            pa.array([site.impolite for site in sites], pa.int64()),
         ],
         schema=SITES,
     )

@@ -4,9 +4,10 @@
 2. No URL twice, where the mode promises it. `closure`: every link that is followed leads to a row
    (of a page or of a failure), or is pending while the crawl isn't over; every row was led to.
 3. The tables against the logs, by making them again.
+4. `courtesy`: the gaps between requests to a site, against what was promised.
 
-What grows with the session is 8 bytes a page, 16 a record, and what `session.Share` takes to hold
-all links against all pages. A tail torn off by a kill is no damage, and only noted.
+What grows with the session is 8 bytes a page, 16 a record, 50 a request, and what `session.Share`
+takes to hold all links against all pages. A tail torn off by a kill is no damage, and only noted.
 """
 
 from collections.abc import Mapping, Sequence
@@ -20,6 +21,7 @@ from crawler import session
 from crawler.ports import UserError
 from crawler.session import LoggedPage, SessionInfo
 from crawler.verify.closure import Closure
+from crawler.verify.courtesy import check_politeness
 from crawler.verify.findings import Findings
 from crawler.verify.walk import RankWalk
 
@@ -68,6 +70,7 @@ def verify(directory: Path) -> Verdict:
     _check_once(walks, info, logs, findings)
     closure = Closure(directory, info, logs, findings)
     closure.check()
+    check_politeness(directory, info, findings)
     if info.last.ended is None:
         findings.note(directory, "the last run was killed: the tables may be of an earlier one")
     else:

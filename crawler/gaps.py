@@ -1,0 +1,334 @@
+"""The gaps between the requests to a site, and whether they are as long as was promised.
+
+Pure. A *clock* is what requests keep a distance for: a site and, with `politeness.per = "address"`,
+an address, too. With one connection a gap runs from the end of a request to the start of the next;
+with several, from start to start. What a gap should have been:
+
+* `politeness.delay_s`, or the crawl-delay of the authority that was asked before, as far as it was
+  known by then, up to `max_crawl_delay_s`. Between two runs the smaller `delay_s` counts alone;
+* after a 429 or 503 its Retry-After, or else `retry.busy_base_s`; after no answer `retry.base_s`;
+  both up to `retry.max_s`, and unless the host has been given up.
+
+These are lower bounds: where the crawler waits longer for another reason (failures in a row, a
+crawl-delay of another host of the site), no promise is checked.
+"""
+
+from array import array
+from bisect import bisect_right, insort
+from collections import Counter
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass
+from heapq import heappop, heappush
+from itertools import pairwise
+from math import inf
+from typing import Final, NamedTuple
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.ports import Asked, CrawlDelay
+
+TOLERANCE_S: Final = 0.005  # wall clocks are corrected while they run,
+TOLERANCE_SHARE: Final = 0.001  # by up to a two-thousandth
+SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
+_LATE_S: Final = 1.0  # between a licence and its request, with several connections
+_BUSY: Final = frozenset((429, 503))
+CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
+
+
+@dataclass(frozen=True, slots=True)
+class Promise:
+    """What a rank promised in a run, and by whose clock it tells the time."""
+
+    run: int
+    rank: int
+    host: str
+    by_address: bool
+    delay_s: float
+    connections: int
+    max_crawl_delay_s: float
+    base_s: float
+    busy_base_s: float
+    max_rest_s: float
+    give_up_after: int
+
+
+class Event(NamedTuple):
+    """A request, and the promise that it was made under."""
+
+    asked: Asked
+    promise: Promise
+    start: float
+    end: float
+
+
+class Gap(NamedTuple):
+    """Two requests of one clock that follow each other."""
+
+    clock: str  # a site, or an address
+    before: Event
+    after: Event
+    seconds: float
+    promised_s: float
+    why: str  # what the promise comes from
+
+    @property
+    def margin(self) -> float:
+        return self.seconds - self.promised_s
+
+    @property
+    def one_host(self) -> bool:
+        """Whether both times are of one host's clock."""
+        return self.before.promise.host == self.after.promise.host
+
+    @property
+    def broken(self) -> bool:
+        """Whether the gap is shorter than promised, beyond what clocks may be off."""
+        allowed = TOLERANCE_S + TOLERANCE_SHARE * self.promised_s
+        return self.margin < -(allowed if self.one_host else max(allowed, SKEW_S))
+
+
+class Crowd(NamedTuple):
+    """More requests at a time than a clock allows."""
+
+    clock: str
+    at: Event  # the request that was one too many
+    under_way: Sequence[Event]
+    allowed: int
+
+
+@dataclass(slots=True)
+class Clock:
+    """What was found out about a clock."""
+
+    requests: int
+    first_time: float
+    last_time: float
+    smallest: Gap | None = None  # the one with the least margin
+    impolite: int = 0  # gaps that are too short, and requests that are too many at a time
+
+
+class Requests:
+    """All requests of a session. Add them in any order, then `judge`. About 50 bytes a request."""
+
+    def __init__(self) -> None:
+        self._promises: list[Promise] = []
+        self._names: dict[str | None, int] = {None: 0}
+        self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
+        self._promise, self._site, self._authority = array("i"), array("i"), array("i")
+        self._address, self._kind, self._error = array("i"), array("i"), array("i")
+        self._status, self._key = array("h"), array("Q")
+        self._delays: dict[tuple[int, str], list[tuple[float, float]]] = {}  # by run and authority
+
+    def __len__(self) -> int:
+        return len(self._start)
+
+    def add(self, asked: Asked, promise: Promise) -> None:
+        if not (self._promises and self._promises[-1] is promise):
+            self._promises.append(promise)
+        self._promise.append(len(self._promises) - 1)
+        self._start.append(asked.started)
+        self._end.append(asked.started + asked.seconds)
+        after = asked.retry_after_s
+        self._retry_after.append(-1.0 if after is None else after)
+        self._site.append(self._number(asked.site))
+        self._authority.append(self._number(asked.authority))
+        self._address.append(self._number(asked.address))
+        self._kind.append(self._number(asked.kind))
+        self._error.append(self._number(asked.error))
+        self._status.append(asked.status or 0)
+        self._key.append(asked.key)
+
+    def add_delay(self, delay: CrawlDelay, promise: Promise) -> None:
+        known = self._delays.setdefault((promise.run, delay.authority), [])
+        insort(known, (delay.time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
+
+    def judge(
+        self, tell: Callable[["Gap | Crowd"], None] = lambda _: None
+    ) -> Iterator[tuple[str, Clock]]:
+        """What was found out about each site, by name; `tell` gets what was impolite, at addresses,
+        too. An address counts with the site that was asked too early there."""
+        names = list(self._names)
+        at_addresses: Counter[str] = Counter()
+
+        def tell_address(what: Gap | Crowd) -> None:
+            later = what.after if isinstance(what, Gap) else what.at
+            at_addresses[later.asked.site] += 1
+            tell(what)
+
+        by_address = np.array([one.by_address for one in self._promises], bool)
+        some = np.flatnonzero(by_address[np.frombuffer(self._promise, np.int32)])
+        for number, events in self._by(self._address, some):
+            address = names[number]
+            if address is not None:
+                self._judge(address, events, tell_address, rests=False)
+        for number, events in self._by(self._site, np.arange(len(self))):
+            site = names[number]
+            assert site is not None
+            clock = self._judge(site, events, tell, rests=True)
+            clock.impolite += at_addresses[site]
+            yield site, clock
+
+    def _number(self, name: str | None) -> int:
+        return self._names.setdefault(name, len(self._names))
+
+    def _by(
+        self, column: "array[int]", some: npt.NDArray[np.int64]
+    ) -> Iterator[tuple[int, list[Event]]]:
+        """Some of the requests by a column of names, in the order of these; each by its start."""
+        if not len(some):
+            return
+        names = list(self._names)
+        order = np.array(sorted(range(len(names)), key=lambda number: names[number] or ""))
+        place = np.empty(len(names), np.int64)
+        place[order] = np.arange(len(names))
+        keys = place[np.frombuffer(column, np.int32)[some]]
+        starts, ends = (np.frombuffer(one, np.float64)[some] for one in (self._start, self._end))
+        by_key = np.lexsort((ends, starts, keys))
+        keys, some = keys[by_key], some[by_key]
+        bounds = [*np.flatnonzero(np.diff(keys, prepend=-1)).tolist(), len(keys)]
+        for low, high in pairwise(bounds):
+            yield int(order[keys[low]]), [self._event(at, names) for at in some[low:high].tolist()]
+
+    def _event(self, at: int, names: Sequence[str | None]) -> Event:
+        start, after = self._start[at], self._retry_after[at]
+        asked = Asked(
+            started=start,
+            seconds=self._end[at] - start,
+            site=names[self._site[at]] or "",
+            authority=names[self._authority[at]] or "",
+            kind=names[self._kind[at]] or "",
+            key=self._key[at],
+            status=self._status[at] or None,
+            error=names[self._error[at]],
+            address=names[self._address[at]],
+            retry_after_s=None if after < 0 else after,
+        )
+        return Event(asked, self._promises[self._promise[at]], start, self._end[at])
+
+    def _judge(
+        self,
+        name: str,
+        events: Sequence[Event],
+        tell: Callable[["Gap | Crowd"], None],
+        *,
+        rests: bool,
+    ) -> Clock:
+        clock = Clock(len(events), events[0].start, events[-1].start)
+        for gap in self._gaps(name, events, rests=rests):
+            if clock.smallest is None or gap.margin < clock.smallest.margin:
+                clock.smallest = gap
+            if gap.broken:
+                clock.impolite += 1
+                tell(gap)
+        for crowd in _crowds(name, events):
+            clock.impolite += 1
+            tell(crowd)
+        return clock
+
+    def _gaps(self, name: str, events: Sequence[Event], *, rests: bool) -> Iterator[Gap]:
+        """The gap before each request but the first; and those that a rest was promised for."""
+        resting = _Rests() if rests else None
+        last: Event | None = None  # the one that the next gap counts from
+        for event in events:
+            if last is not None:
+                yield self._gap(name, last, event)
+                if resting is not None and (rest := resting.before(event)) is not None:
+                    before, promised_s, why = rest
+                    yield Gap(name, before, event, event.start - before.end, promised_s, why)
+            if resting is not None:
+                resting.add(event)
+            if last is None or event.promise.connections > 1 or event.end >= last.end:
+                last = event
+
+    def _gap(self, name: str, before: Event, after: Event) -> Gap:
+        promises = before.promise, after.promise
+        several = max(one.connections for one in promises) > 1
+        seconds = after.start - (before.start if several else before.end)
+        promised_s, why = min(one.delay_s for one in promises), "politeness.delay_s"
+        run = promises[0].run
+        known = self._delays.get((run, before.asked.authority)) if run == promises[1].run else None
+        if known:
+            # With one connection the rest is settled when the request ends, else when it starts.
+            at = bisect_right(known, (before.start if several else after.start, inf))
+            if at and known[at - 1][1] > promised_s:
+                promised_s, why = known[at - 1][1], "the Crawl-delay of its robots.txt"
+        return Gap(name, before, after, seconds, promised_s, why)
+
+
+class _Rests:
+    """The rest that is promised after a failure."""
+
+    def __init__(self) -> None:
+        self._failures: dict[tuple[int, str], int] = {}  # in a row, by run and authority
+        self._failed: Event | None = None  # the one whose rest lasts longest
+        self._until = -inf
+        self._rest = (0.0, "")
+        self._answered: set[tuple[int, str]] = set()  # whose robots.txt is known
+
+    def add(self, event: Event) -> None:
+        asked, promise = event.asked, event.promise
+        key = promise.run, asked.authority
+        rest = self._rest_after(event)
+        if asked.kind == "robots" and rest is None:
+            self._answered.add(key)
+        if rest is None:
+            self._failures.pop(key, None)
+            return
+        failures = self._failures[key] = self._failures.get(key, 0) + 1
+        if 0 < promise.give_up_after <= failures:
+            return
+        if event.end + rest[0] > self._until:
+            self._failed, self._until, self._rest = event, event.end + rest[0], rest
+
+    def _rest_after(self, event: Event) -> tuple[float, str] | None:
+        asked, promise = event.asked, event.promise
+        if asked.error == CANCELLED:
+            return None
+        robots = asked.kind == "robots"
+        if robots and (promise.run, asked.authority) in self._answered:
+            return None  # the rules known from before are gone by
+        status = asked.status or 0
+        if status in _BUSY or (robots and status >= 500):
+            if asked.retry_after_s is not None:
+                rest_s = min(asked.retry_after_s, promise.max_rest_s)
+                return rest_s, f"the Retry-After of a {status}"
+            rest_s = min(promise.busy_base_s, promise.max_rest_s)
+            return rest_s, f"retry.busy_base_s after a {status}"
+        if status == 0 and asked.passing:
+            return min(promise.base_s, promise.max_rest_s), f"retry.base_s after {asked.error}"
+        return None
+
+    def before(self, event: Event) -> tuple[Event, float, str] | None:
+        """The rest that should be over before this request, if one was promised in its run."""
+        failed = self._failed
+        if failed is None or failed.promise.run != event.promise.run:
+            return None
+        late = _LATE_S if event.promise.connections > 1 else 0.0
+        if event.start <= failed.end + late:
+            return None if late else (failed, *self._rest)
+        if event.start >= self._until:
+            self._failed, self._until = None, -inf
+        return failed, *self._rest
+
+
+def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:
+    """The requests that began while all connections were in use."""
+    ends: list[tuple[float, int]] = []
+    for number, event in enumerate(events):
+        while ends and ends[0][0] <= event.start:
+            heappop(ends)
+        heappush(ends, (event.end, number))
+        allowed = event.promise.connections
+        if len(ends) > allowed:
+            # Clocks may be off: those that ended a moment later count as ended.
+            under_way = [
+                events[at]
+                for end, at in ends
+                if at != number
+                and end
+                > event.start
+                + (TOLERANCE_S if events[at].promise.host == event.promise.host else SKEW_S)
+            ]
+            if len(under_way) >= allowed:
+                yield Crowd(name, event, under_way, allowed)

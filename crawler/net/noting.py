@@ -1,0 +1,89 @@
+"""A fetcher that notes each request with its times, for the request log of the rank."""
+
+from collections.abc import Callable
+from typing import Final
+
+from crawler import url
+from crawler.gaps import CANCELLED
+from crawler.net.waits import BUSY, retry_after_s
+from crawler.ports import (
+    UNASKED,
+    Asked,
+    Clock,
+    Failure,
+    Fetcher,
+    FetchError,
+    MovedError,
+    Response,
+    Validators,
+)
+from crawler.scope import Sites
+
+_MOVED: Final = "moved"
+_NO_REQUEST: Final = UNASKED | {Failure.DNS_FAILED}
+
+
+class NotingFetcher(Fetcher):
+    """Fetches by another fetcher. What failed before a connection was tried is no request."""
+
+    def __init__(
+        self, fetcher: Fetcher, kind: str, sites: Sites, note: Callable[[Asked], None], clock: Clock
+    ) -> None:
+        """`kind`: of all its requests, "page" or "robots"."""
+        self._fetcher = fetcher
+        self._kind = kind
+        self._sites = sites
+        self._note = note
+        self._clock = clock
+
+    async def locate(self, url: str) -> str:
+        return await self._fetcher.locate(url)
+
+    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+        clock, response = self._clock, None
+        started, began = clock.time(), clock.now()
+        error: str | None = CANCELLED
+        server = None
+        try:
+            response = await self._fetcher.fetch(url, validators)
+            error, server = None, response.address
+        except FetchError as failed:
+            error, server = failed.failure.value, failed.address
+            raise
+        except MovedError:
+            error = _MOVED
+            raise
+        except Exception:
+            error = Failure.INTERNAL.value
+            raise
+        finally:
+            if error not in _NO_REQUEST:
+                self._note(self._asked(url, started, clock.now() - began, response, error, server))
+        return response
+
+    def _asked(
+        self,
+        address: str,
+        started: float,
+        seconds: float,
+        response: Response | None,
+        error: str | None,
+        server: str | None,
+    ) -> Asked:
+        authority = url.authority(address)
+        status = None if response is None else response.status
+        wait_s = None
+        if response is not None and (status in BUSY or response.status >= 500):
+            wait_s = retry_after_s(response, self._clock.time())
+        return Asked(
+            started=started,
+            seconds=seconds,
+            site=self._sites.of_authority(authority),
+            authority=authority,
+            kind=self._kind,
+            key=url.key(address),
+            status=status,
+            error=error,
+            address=server,
+            retry_after_s=wait_s,
+        )

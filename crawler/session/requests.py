@@ -1,0 +1,215 @@
+"""The request log of a rank: each request that it made to a site, and what it had promised.
+
+Politeness is proven with it: by the report, which names the smallest gaps, and by `verify`. Files
+lie in SESSION/rank-00000/requests, one for each file of the page log, under the same number:
+
+    header   8 bytes "ABC-REQS", u32 format version
+    frame    u32 length of the body, u32 CRC-32 of the body, body
+    body     a byte for its kind, "M" for Manners, "Q" for an Asked, "D" for a CrawlDelay; then that
+             as MessagePack, an array
+
+All integers are little-endian. A row is written when its request has ended, by a single write. So
+it survives a kill, and a request that was under way at that moment has no row. The first frame that
+is incomplete or fails its sum ends a file. Times are by the wall clock of the rank's host.
+"""
+
+import os
+import struct
+from collections import deque
+from collections.abc import Callable, Iterator, Mapping
+from pathlib import Path
+from typing import Final
+
+import msgspec
+from isal import isal_zlib
+
+from crawler import config
+from crawler.gaps import Promise, Requests
+from crawler.ports import Asked, CrawlDelay, NoRoomError, UserError
+from crawler.session.files import AppendFile
+from crawler.session.log import Torn
+
+_MAGIC: Final = b"ABC-REQS"
+_VERSION: Final = 1
+_HEADER: Final = struct.Struct("<8sI")
+_FRAME: Final = struct.Struct("<II")
+_MANNERS: Final = b"M"
+_REQUEST: Final = b"Q"
+_DELAY: Final = b"D"
+
+
+class Manners(msgspec.Struct, array_like=True, frozen=True):
+    """What a rank promises in a run, by [politeness] and [retry]; the first row of a file."""
+
+    run: int  # of the session
+    rank: int
+    host: str  # whose clock the times are of
+    time: float  # when the run began here
+    per: str
+    delay_s: float
+    connections: int
+    max_crawl_delay_s: float
+    base_s: float
+    busy_base_s: float
+    max_rest_s: float
+    give_up_after: int
+
+    @property
+    def promise(self) -> Promise:
+        return Promise(
+            run=self.run,
+            rank=self.rank,
+            host=self.host,
+            by_address=self.per == "address",
+            delay_s=self.delay_s,
+            connections=self.connections,
+            max_crawl_delay_s=self.max_crawl_delay_s,
+            base_s=self.base_s,
+            busy_base_s=self.busy_base_s,
+            max_rest_s=self.max_rest_s,
+            give_up_after=self.give_up_after,
+        )
+
+    @classmethod
+    def of(cls, settings: config.Config, run: int, rank: int, host: str, time: float) -> "Manners":
+        politeness, retry = settings.politeness, settings.retry
+        return cls(
+            run=run,
+            rank=rank,
+            host=host,
+            time=time,
+            per=politeness.per,
+            delay_s=politeness.delay_s,
+            connections=politeness.connections_per_site,
+            max_crawl_delay_s=politeness.max_crawl_delay_s,
+            base_s=retry.base_s,
+            busy_base_s=retry.busy_base_s,
+            max_rest_s=retry.max_s,
+            give_up_after=retry.give_up_after,
+        )
+
+
+Row = Manners | Asked | CrawlDelay | Torn
+
+
+class RequestLog:
+    """Writes one new file. Rows that find no room wait in memory for the next row, or the end."""
+
+    def __init__(self, path: Path, manners: Manners) -> None:
+        path.parent.mkdir(exist_ok=True)
+        self._file = AppendFile(path)
+        self._file.append(_HEADER.pack(_MAGIC, _VERSION))
+        self._waiting: deque[bytes] = deque()
+        self._encode = msgspec.msgpack.Encoder().encode
+        self._append(_MANNERS + self._encode(manners))
+
+    def note(self, what: Asked | CrawlDelay) -> None:
+        kind = _REQUEST if isinstance(what, Asked) else _DELAY
+        self._append(kind + self._encode(what))
+
+    def _append(self, body: bytes) -> None:
+        frame = _FRAME.pack(len(body), isal_zlib.crc32(body)) + body
+        if self._waiting:
+            self._waiting.append(frame)
+            self._write_waiting()
+            return
+        try:
+            self._file.append(frame)
+        except NoRoomError:  # the page log meets the same, and holds up the rank
+            self._waiting.append(frame)
+
+    def _write_waiting(self) -> None:
+        try:
+            while self._waiting:
+                self._file.append(self._waiting[0])
+                self._waiting.popleft()
+        except NoRoomError:
+            return
+
+    def sync(self) -> None:
+        self._file.sync()
+
+    def close(self) -> int:
+        """Sync and close; how many rows are lost for want of room."""
+        self._write_waiting()
+        self._file.close()
+        return len(self._waiting)
+
+
+def request_files(session: Path) -> list[Path]:
+    """The request logs of all ranks, by rank, then oldest first. Old sessions have none."""
+    return sorted(session.glob("rank-*/requests/*.log"))
+
+
+_DECODERS: Final[Mapping[bytes, Callable[[memoryview], Manners | Asked | CrawlDelay]]] = {
+    _MANNERS: msgspec.msgpack.Decoder(Manners).decode,
+    _REQUEST: msgspec.msgpack.Decoder(Asked).decode,
+    _DELAY: msgspec.msgpack.Decoder(CrawlDelay).decode,
+}
+
+
+def read_requests(path: Path) -> Iterator[Row]:
+    """The rows of a file, in the order of writing; a torn or damaged tail ends it with a Torn.
+
+    Raises UserError for a format version that this program doesn't know.
+    """
+    with path.open("rb", buffering=1 << 20) as file:
+        size = os.fstat(file.fileno()).st_size
+        header = file.read(_HEADER.size)
+        if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+            if size:
+                yield Torn(path, 0, size)
+            return
+        _, version = _HEADER.unpack(header)
+        if version != _VERSION:
+            raise UserError(f"{path}: request log format {version}; this program reads {_VERSION}")
+        offset = _HEADER.size
+        while offset < size:
+            head = file.read(_FRAME.size)
+            body = b""
+            if len(head) == _FRAME.size:
+                length, checksum = _FRAME.unpack(head)
+                if 0 < length <= size - offset - _FRAME.size:
+                    body = file.read(length)
+            if not body or isal_zlib.crc32(body) != checksum or body[:1] not in _DECODERS:
+                yield Torn(path, offset, size - offset)
+                return
+            yield _DECODERS[body[:1]](memoryview(body)[1:])
+            offset += _FRAME.size + len(body)
+
+
+def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: None) -> Requests:
+    """The requests of all ranks and runs; `tears` gets the torn tails."""
+    requests = Requests()
+    for path in request_files(session):
+        promise = None
+        for row in read_requests(path):
+            if isinstance(row, Manners):
+                promise = row.promise
+            elif isinstance(row, Torn):
+                tears(row)
+            elif promise is None:
+                tears(Torn(path, 0, path.stat().st_size))
+                break
+            elif isinstance(row, Asked):
+                requests.add(row, promise)
+            else:
+                requests.add_delay(row, promise)
+    return requests
+
+
+def is_cut(torn: Torn) -> bool:
+    """Whether a kill may have left a tail: no whole frame follows in it."""
+    with torn.path.open("rb") as file:
+        file.seek(torn.offset)
+        rest = file.read(_SEARCHED)
+    for start in range(1, len(rest) - _FRAME.size):
+        length, checksum = _FRAME.unpack_from(rest, start)
+        body = rest[start + _FRAME.size :][:length] if 0 < length < _LONGEST else b""
+        if len(body) == length and body[:1] in _DECODERS and isal_zlib.crc32(body) == checksum:
+            return False
+    return True
+
+
+_SEARCHED: Final = 1 << 20  # bytes behind a tear
+_LONGEST: Final = 1 << 16  # bytes of a row
