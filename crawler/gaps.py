@@ -324,7 +324,7 @@ def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:
             # Clocks may be off: those that ended a moment later count as ended.
             under_way = [
                 events[at]
-                for end, at in ends
+                for end, at in sorted(ends, key=lambda one: one[1])
                 if at != number
                 and end
                 > event.start

@@ -96,7 +96,7 @@ class RequestLog:
     """Writes one new file. Rows that find no room wait in memory for the next row, or the end."""
 
     def __init__(self, path: Path, manners: Manners) -> None:
-        path.parent.mkdir(exist_ok=True)
+        path.parent.mkdir(parents=True, exist_ok=True)
         self._file = AppendFile(path)
         self._file.append(_HEADER.pack(_MAGIC, _VERSION))
         self._waiting: deque[bytes] = deque()
