@@ -167,7 +167,7 @@ class RobotsGate:
         keep: Callable[[str, Response], None] | None = None,
         note: Callable[[CrawlDelay], None] = lambda _: None,
     ) -> None:
-        """`keep` stores a robots.txt that reading code failed on. `note` is told of each crawl-delay,
+        """`keep` stores a robots.txt that reading code failed on. `note` hears of each crawl-delay,
         for the request log."""
         self._note = note
         self._robots = robots

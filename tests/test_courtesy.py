@@ -240,6 +240,10 @@ def shift(rows: list[Any], number: int, seconds: float) -> list[Any]:
     return [*rows[:number], changed, *rows[number + 1 :]]
 
 
+def slow(row: Asked) -> Asked:
+    return msgspec.structs.replace(row, started=row.started + 10, seconds=1.0)
+
+
 def test_sessions_that_broke_their_promise_fail(crawled: Path, tmp_path: Path) -> None:
     metrics = metrics_of(crawled)["politeness"]
     assert metrics["kept"]
@@ -270,7 +274,7 @@ def test_sessions_that_broke_their_promise_fail(crawled: Path, tmp_path: Path) -
     assert not sound
     assert "promised were 1 s (the Retry-After of a 503)" in lines
     # More connections than allowed, and a promise that was larger.
-    sound, lines = doctored(crawled, tmp_path, lambda rows: [*rows, rows[-1]])
+    sound, lines = doctored(crawled, tmp_path, lambda rows: [*rows, slow(rows[-1]), slow(rows[-1])])
     assert "asked by 2 requests at a time, allowed were 1" in lines
     larger = msgspec.structs.replace(rows[0], delay_s=0.9)
     sound, lines = doctored(crawled, tmp_path, lambda rows: [larger, *rows[1:]])
