@@ -9,6 +9,7 @@ import socket
 import ssl
 import struct
 import threading
+import time
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
@@ -122,7 +123,8 @@ class Page(NamedTuple):
 
 class PageServer:
     """Serves `pages` (by path) over HTTP/1.1 with keep-alive; 404 for others. Paths asked for are
-    kept in `paths`. `by_host` has pages that only the host of that name serves."""
+    kept in `paths`, the times when their requests arrived in `times`. `by_host` has pages that
+    only the host of that name serves."""
 
     def __init__(
         self,
@@ -130,6 +132,7 @@ class PageServer:
         by_host: Mapping[str, Mapping[str, Page | bytes]] = {},
     ) -> None:
         self.paths: list[str] = []
+        self.times: list[float] = []
         outer = self
 
         class Handler(BaseHTTPRequestHandler):
@@ -137,6 +140,7 @@ class PageServer:
             disable_nagle_algorithm = True  # else a page takes 40 ms
 
             def do_GET(self) -> None:
+                outer.times.append(time.monotonic())
                 outer.paths.append(self.path)
                 own = by_host.get(self.headers.get("Host", "").partition(":")[0], {})
                 page = own.get(self.path) or pages.get(self.path, Page(status=404))

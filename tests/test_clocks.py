@@ -5,8 +5,11 @@ from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 from math import inf
+from pathlib import Path
 
-from cluster import Cluster, Flight, link, run
+import numpy as np
+import pytest
+from cluster import Cluster, Flight, link, run, settings
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -15,7 +18,10 @@ from crawler import config
 from crawler.messages import Batch, Message
 from crawler.ownership import Scheme, SiteHash, UrlHash
 from crawler.ports import Failure, Link
+from crawler.simulate import Simulation, Web
+from crawler.simulate.shell import Delays
 from crawler.workbench import Visit
+from partition import partvector
 
 BIG = "http://big.example"
 
@@ -241,3 +247,83 @@ def test_promises_are_kept_in_any_order(
         assert len(asked) == (min(limit, len(links)) if limit else len(links))
     assert cluster.complete or limit
     assert not any(cluster.visits)
+
+
+# --- what it costs ------------------------------------------------------------------------------
+
+
+def one_site(pages: int) -> Web:
+    """The first page leads to all others, each of these to a few."""
+    dice = random.Random(1)
+    links = [(0, page) for page in range(1, pages)]
+    links += [(page, dice.randrange(pages)) for page in range(pages) for _ in range(3)]
+    return Web([f"{BIG}/{page}" for page in range(pages)], np.array(links))
+
+
+@pytest.mark.parametrize(("connections", "delay_s"), [(1, 1.0), (1, 0.1), (4, 0.25)])
+def test_a_site_of_eight_ranks_is_crawled_at_the_rate_of_one_owner(
+    connections: int, delay_s: float
+) -> None:
+    """In virtual time, so it doesn't depend on the machine. Messages take up to 0.1 s."""
+    web = one_site(400)
+    options = settings(
+        f"politeness.delay_s={delay_s}", f"politeness.connections_per_site={connections}"
+    )
+    seconds = []
+    for scheme, ranks in ((SiteHash(1), 1), (UrlHash(8), 8)):
+        simulation = Simulation(
+            web, options, scheme, ranks, delays=Delays(fetch=(0.05, 0.5), message=(0.001, 0.1))
+        )
+        assert simulation.run([0])
+        assert simulation.pages == len(web)
+        seconds.append(simulation.now)
+    assert seconds[0] / seconds[1] >= 0.95
+
+
+@pytest.mark.parametrize("mode", ["exchange", "cross-over"])
+def test_the_owner_of_a_whole_site_sends_nothing_for_its_clock(tmp_path: Path, mode: str) -> None:
+    """The vector splits another site; and nobody crosses over to these."""
+    partvector.write(
+        tmp_path / "v.parts",
+        parts=2,
+        sites={"big.example": 0, "a.example": 0, "b.example": 1},
+        directories={"http://big.example/1/": 1},
+        model="hybrid",
+    )
+    vector = partvector.PartVector.open(tmp_path / "v.parts")
+    cluster = Cluster(vector, 2, settings(f"session.mode={mode}", "politeness.delay_s=1"))
+    cluster.start("http://a.example/", "http://b.example/")
+    assert all(core.ownership.shares_sites for core in cluster.cores)
+    for rank, site in enumerate("ab"):
+        cluster.fetch(rank, f"http://{site}.example/", link(f"http://{site}.example/1"))
+    cluster.now = 1.0
+    for rank, site in enumerate("ab"):
+        cluster.fetch(rank, f"http://{site}.example/1")
+    cluster.settle()
+    assert cluster.ended
+    assert [core.traffic.batches_sent for core in cluster.cores] == [0, 0]
+
+
+def test_a_clock_stays_where_it_was_used_last_until_another_rank_wants_it() -> None:
+    cluster = Cluster(UrlHash(3), 3, settings("politeness.delay_s=1"))
+    urls = [link(f"{BIG}/{number}") for number in range(60)]
+    home = cluster.cores[0].ownership.clock_home(urls[0].site)
+    owner = next(rank for rank in range(3) if rank != home)
+    mine = [one for one in urls if one.key % 3 == owner][:5]
+    cluster.start(mine[0].url)
+    cluster.fetch(owner, mine[0].url, *mine[1:])
+    before = sum(core.traffic.batches_sent for core in cluster.cores)
+    for one in mine[1:]:
+        cluster.now += 1
+        cluster.fetch(owner, one.url)
+    assert sum(core.traffic.batches_sent for core in cluster.cores) == before == 2
+
+
+def test_a_rank_without_page_quota_lets_others_have_its_clocks() -> None:
+    """Both ranks have URLs of the site and quota for one page in all: the crawl ends."""
+    cluster = Cluster(UrlHash(2), 2, settings("session.max_pages=1", "politeness.delay_s=1"))
+    urls = [f"{BIG}/{number}" for number in range(8)]
+    cluster.start(*urls)
+    dice = random.Random(5)
+    asked = run(cluster, dice, lambda visit: ([], True))
+    assert len(asked) == 1

@@ -1,0 +1,124 @@
+"""Whole crawls in which several ranks hold URLs of one site, as its server sees them.
+
+The server notes when each request arrives. A rank waits from the end of a request to the start of
+the next; so the arrivals are at least as far apart, however busy the machine is.
+"""
+
+from itertools import pairwise
+from pathlib import Path
+
+import pytest
+from conftest import MpiRun
+from crawls import page_rows, sets
+from servers import Page, PageServer
+
+from partition import partvector
+
+DELAY_S = 0.15
+PAGES = 20
+HTML = {"Content-Type": "text/html"}
+
+
+def site(robots: bytes = b"") -> dict[str, Page | bytes]:
+    """Pages in four directories. The first page leads to all of them."""
+    paths = [f"/{number % 4}/{number}" for number in range(PAGES)]
+    pages: dict[str, Page | bytes] = {path: Page(b"", headers=HTML) for path in paths}
+    pages["/"] = Page("".join(f"<a href={path}>" for path in paths).encode(), headers=HTML)
+    if robots:
+        pages["/robots.txt"] = Page(robots)
+    return pages
+
+
+def crawl(
+    mpirun: MpiRun, session: Path, server: PageServer, *settings: str, hosts: int = 1
+) -> None:
+    names = [f"h{number}.test" for number in range(hosts)]
+    addresses = ", ".join(f'"{name}" = "127.0.0.1:{server.port}"' for name in names)
+    done = mpirun(
+        4, "-m", "crawler", "crawl", *(f"http://{name}/" for name in names),
+        "--session", str(session),
+        *sets(
+            f"politeness.delay_s={DELAY_S}",
+            "fetch.allow_private_addresses=true",
+            f"dns.hosts={{{addresses}}}",
+            *settings,
+        ),
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+
+
+def smallest_gap(times: list[float]) -> float:
+    return min(later - earlier for earlier, later in pairwise(sorted(times)))
+
+
+def test_ranks_that_share_a_site_by_url_hash_ask_it_in_turn(tmp_path: Path, mpirun: MpiRun) -> None:
+    with PageServer(site()) as server:
+        crawl(mpirun, tmp_path / "s", server, "assignment.scheme=url-hash")
+    assert smallest_gap(server.times) >= DELAY_S
+    rows = page_rows(tmp_path / "s")
+    assert len({row["rank"] for row in rows}) == 4
+    assert sorted(row["url"] for row in rows) == sorted(
+        ["http://h0.test/", *(f"http://h0.test/{n % 4}/{n}" for n in range(PAGES))]
+    )
+
+
+def test_a_site_that_a_part_vector_splits_has_one_clock(tmp_path: Path, mpirun: MpiRun) -> None:
+    vector = tmp_path / "v.parts"
+    partvector.write(
+        vector,
+        parts=4,
+        sites={"h0.test": 0},
+        directories={f"http://h0.test/{part}/": part for part in range(4)},
+        model="hybrid",
+    )
+    with PageServer(site(b"User-agent: *\nCrawl-delay: 0.3\n")) as server:
+        crawl(
+            mpirun,
+            tmp_path / "s",
+            server,
+            "assignment.scheme=part-vector",
+            f"assignment.part_vector={vector}",
+        )
+    assert smallest_gap(server.times) >= DELAY_S
+    asked = server.paths.index("/robots.txt")
+    assert smallest_gap(server.times[asked:]) >= 0.3
+    assert len({row["rank"] for row in page_rows(tmp_path / "s")}) == 4
+
+
+@pytest.mark.parametrize("mode", ["independent", "cross-over"])
+def test_ranks_that_go_to_each_others_sites_ask_in_turn(
+    tmp_path: Path, mpirun: MpiRun, mode: str
+) -> None:
+    pages = site()
+    for number in range(10, PAGES):
+        del pages[f"/{number % 4}/{number}"]
+    with PageServer(pages) as server:
+        crawl(mpirun, tmp_path / "s", server, f"session.mode={mode}", hosts=1)
+    assert smallest_gap(server.times) >= DELAY_S
+
+
+def test_an_address_has_one_clock_whichever_ranks_own_its_sites(
+    tmp_path: Path, mpirun: MpiRun
+) -> None:
+    with PageServer({"/": Page(b"<a href=/1>", headers=HTML), "/1": b""}) as server:
+        crawl(mpirun, tmp_path / "s", server, "politeness.per=address", hosts=8)
+    assert smallest_gap(server.times) >= DELAY_S
+    rows = page_rows(tmp_path / "s")
+    assert len(rows) == 16
+    assert len({row["rank"] for row in rows}) > 1
+
+
+def test_with_several_connections_a_crawl_delay_holds_from_the_first_page_on(
+    tmp_path: Path, mpirun: MpiRun
+) -> None:
+    with PageServer(site(b"User-agent: *\nCrawl-delay: 0.3\n")) as server:
+        crawl(
+            mpirun,
+            tmp_path / "s",
+            server,
+            "assignment.scheme=url-hash",
+            "politeness.connections_per_site=3",
+        )
+    # Requests start at least 0.3 s apart. They may arrive a little closer, but not all of them.
+    times = sorted(server.times)
+    assert times[-1] - times[0] >= 0.3 * (len(times) - 2)
