@@ -24,6 +24,7 @@ from crawler import mpi, session
 from crawler.core import Core
 from crawler.correcting import correction_of
 from crawler.endings import NOT_FETCHED, is_success
+from crawler.gaps import ELSEWHERE
 from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
 from crawler.order import make_order, pagerank_by_key
@@ -385,6 +386,8 @@ class _Agent:
                 core.faults,
                 self._store.keep,
                 note,
+                NotingFetcher(fetcher, ELSEWHERE, sites, note, clock),
+                sites.of,
             )
             pages = NotingFetcher(fetcher, "page", sites, note, clock)
             reader = self._reader
@@ -452,10 +455,10 @@ class _Agent:
     async def _ask_stage(
         self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
     ) -> None:
-        """`busy_host_stage`; when ranks are lost, not before each site has had its rest, as no one
-        knows when it was last asked."""
-        rested = self._job.left + self._settings.politeness.delay_s
-        await asyncio.sleep(rested - self._clock.now())
+        """`busy_host_stage`, after a rest for all sites where nobody knows when they were asked
+        last: in a resumed session, and when ranks are lost."""
+        asked = max(self._job.left, self._job.began if self._plan.logs else -inf)
+        await asyncio.sleep(asked + self._settings.politeness.delay_s - self._clock.now())
         await busy_host_stage(
             self._core, to_resolve, to_parse, self._wire, self._alarm, self._clock
         )

@@ -33,6 +33,7 @@ TOLERANCE_SHARE: Final = 0.001  # by up to a two-thousandth
 SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
 _LATE_S: Final = 1.0  # between a licence and its request, with several connections
 _BUSY: Final = frozenset((429, 503))
+ELSEWHERE: Final = "robots-elsewhere"  # the kind of a request that a robots.txt redirected
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
 
@@ -112,6 +113,7 @@ class Requests:
     """All requests of a session. Add them in any order, then `judge`. About 50 bytes a request."""
 
     def __init__(self) -> None:
+        self.elsewhere = 0  # requests that no promise is for
         self._promises: list[Promise] = []
         self._names: dict[str | None, int] = {None: 0}
         self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
@@ -124,6 +126,9 @@ class Requests:
         return len(self._start)
 
     def add(self, asked: Asked, promise: Promise) -> None:
+        if asked.kind == ELSEWHERE:  # it was made at once, whatever the clock there says
+            self.elsewhere += 1
+            return
         if not (self._promises and self._promises[-1] is promise):
             self._promises.append(promise)
         self._promise.append(len(self._promises) - 1)

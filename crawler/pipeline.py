@@ -25,7 +25,7 @@ from crawler import config, url
 from crawler.core import Core
 from crawler.faults import Faults
 from crawler.messages import Message, Note, decode, encode
-from crawler.net import fetch_robots, retry_after_s
+from crawler.net import MAX_ROBOTS_REDIRECTS, ask_for_robots, retry_after_s
 from crawler.ports import (
     Clock,
     CrawlDelay,
@@ -166,10 +166,16 @@ class RobotsGate:
         faults: Faults | None = None,
         keep: Callable[[str, Response], None] | None = None,
         note: Callable[[CrawlDelay], None] = lambda _: None,
+        elsewhere: Fetcher | None = None,
+        site_of: Callable[[str], str] = url.site,
     ) -> None:
         """`keep` stores a robots.txt that reading code failed on. `note` hears of each crawl-delay,
-        for the request log."""
+        for the request log. `elsewhere` follows redirects to other sites."""
         self._note = note
+        self._elsewhere = elsewhere or fetcher
+        self._site_of = site_of
+        # Where a robots.txt is on its site, as redirects say, by authority; and which redirect.
+        self._moved: dict[str, tuple[str, int]] = {}
         self._robots = robots
         self._fetcher = fetcher
         self._clock = clock
@@ -208,7 +214,7 @@ class RobotsGate:
     async def _fetch(self, authority: str) -> Rules:
         responses, address = _Responses(self._fetcher), f"{authority}/robots.txt"
         try:
-            rules = await fetch_robots(responses, authority, self._robots.agent)
+            rules = await self._follow(authority, address, responses)
         except MovedError:
             raise
         except BaseException as error:
@@ -218,10 +224,33 @@ class RobotsGate:
             await with_room(partial(self._keep, address, responses.latest))
         return rules
 
+    async def _follow(self, authority: str, first: str, responses: "_Responses") -> Rules:
+        """Ask once, or as often as redirects lead to other sites. A redirect within the site is
+        followed by the next visit, as it is another request."""
+        site = self._site_of(first)
+        address, redirects = self._moved.pop(authority, (first, 0))
+        while redirects <= MAX_ROBOTS_REDIRECTS:
+            found = await ask_for_robots(responses, address, self._robots.agent)
+            if isinstance(found, Rules):
+                return found
+            address, redirects = found, redirects + 1
+            if self._site_of(address) == site:
+                self._moved[authority] = address, redirects
+                return MOVED_ON
+            other = url.authority(address)
+            if address == f"{other}/robots.txt":
+                known = self._cache.get(other, self._clock.now())
+                if known is not None and not known.unreachable:
+                    return known
+            responses.fetcher = self._elsewhere
+        return _ALL_ALLOWED
+
     async def _ask(self, authority: str) -> Rules:
         try:
             rules = await self._fetch(authority)
             self._tally.requests += 1
+            if rules is MOVED_ON:
+                return rules
             now = self._clock.now()
             if rules.unreachable and rules.retry_after_s is None:
                 rules = self._latest.get(authority, now) or rules
@@ -242,20 +271,22 @@ class RobotsGate:
 
 
 _ALL_ALLOWED = Rules.allow_all()
+# The site has redirected its robots.txt within itself, and is to be asked again in its time.
+MOVED_ON = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
 
 
 class _Responses(Fetcher):
     """A fetcher that remembers its latest response."""
 
     def __init__(self, fetcher: Fetcher) -> None:
-        self._fetcher = fetcher
+        self.fetcher = fetcher
         self.latest: Response | None = None
 
     async def locate(self, url: str) -> str:
-        return await self._fetcher.locate(url)
+        return await self.fetcher.locate(url)
 
     async def fetch(self, url: str, validators: Validators | None = None) -> Response:
-        self.latest = await self._fetcher.fetch(url, validators)
+        self.latest = await self.fetcher.fetch(url, validators)
         return self.latest
 
 
@@ -335,15 +366,11 @@ async def fetch_stage(
         visit = await to_fetch.get()
         found = visit.found
         authority = url.authority(found.url)
-        if robots.must_ask(authority) and not core.begin(visit, clock.now()):
+        ruled = await _rules(visit, authority, robots, core, clock)
+        if ruled is None:
             alarm.ring()
             continue
-        try:
-            rules, asked = await robots.rules(authority)
-        except MovedError:
-            core.retry(visit, clock.now())
-            alarm.ring()
-            continue
+        rules, asked = ruled
         sitemaps: Sequence[Link] = ()
         allowed: bool | None = None
         if asked and not rules.unreachable:
@@ -396,6 +423,24 @@ async def fetch_stage(
             if _give_back(visit, fetched, core, rules.crawl_delay, clock):
                 await to_parse.put(fetched)
         alarm.ring()
+
+
+async def _rules(
+    visit: Visit, authority: str, robots: RobotsGate, core: Core, clock: Clock
+) -> tuple[Rules, bool] | None:
+    """What `RobotsGate.rules` gives; None if the visit has been given back, to ask later."""
+    while not robots.must_ask(authority) or core.begin(visit, clock.now()):
+        try:
+            rules, asked = await robots.rules(authority)
+        except MovedError:
+            core.retry(visit, clock.now())
+            return None
+        if rules is not MOVED_ON:
+            return rules, asked
+        if asked:
+            core.retry(visit, clock.now())
+            return None
+    return None
 
 
 def _validators(earlier: Earlier | None) -> Validators | None:

@@ -211,7 +211,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     seconds: float
     site: str
     authority: str  # scheme://host[:port]
-    kind: str  # "page" or "robots"
+    kind: str  # "page", "robots", or "robots-elsewhere": another site had redirected its robots.txt
     key: int  # of the URL
     status: int | None = None
     error: str | None = None  # a Failure, or why else there was no answer

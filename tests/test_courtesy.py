@@ -21,6 +21,7 @@ from crawls import crawl_here, metrics_of, run_here, sets
 from fetches import found, response
 from hypothesis import given
 from hypothesis import strategies as st
+from servers import Page, PageServer
 
 from crawler import config, session
 from crawler.net import NotingFetcher
@@ -342,3 +343,50 @@ def test_by_address_requests_are_held_against_addresses(tmp_path: Path) -> None:
     assert [what.clock for what in told] == ["10.0.0.1"]
     assert clocks["1.example"].impolite == 1
     assert replace(clocks["0.example"], requests=1) == clocks["0.example"]
+
+
+def test_a_robots_txt_that_is_redirected_is_asked_for_in_time(tmp_path: Path) -> None:
+    """Within the site each redirect is a request as others; to another site it isn't waited for."""
+    redirects = {"/robots.txt": "/a", "/a": "/b", "/b": "/rules"}
+    pages: dict[str, Page | bytes] = {
+        path: Page(status=301, headers={"Location": to}) for path, to in redirects.items()
+    }
+    pages |= {
+        "/rules": b"User-agent: *\nDisallow: /no\n",
+        "/": Page(b'<a href="/no"></a><a href="/yes"></a>', 200, {"Content-Type": "text/html"}),
+        "/yes": b"",
+    }
+    with PageServer(pages) as there:
+        elsewhere: dict[str, Page | bytes] = {
+            "/robots.txt": Page(status=302, headers={"Location": f"{there.url}/rules"}),
+            "/": Page(b'<a href="/no"></a>', 200, {"Content-Type": "text/html"}),
+        }
+        with PageServer(elsewhere) as here:
+            words = [f"{there.url}/", f"{here.url}/", *sets("politeness.delay_s=0.2")]
+            done = crawl_here(tmp_path / "s", *words)
+            assert done.returncode == 0, done.stderr
+            assert here.paths == ["/robots.txt", "/"]
+        assert there.paths[:2] == ["/robots.txt", "/rules"]
+        assert sorted(there.paths) == sorted([*redirects, "/rules", "/rules", "/", "/yes"])
+    rows = [row for row in rows_of(tmp_path / "s") if isinstance(row, Asked)]
+    assert [row.kind for row in rows].count("robots") == 5
+    assert [row.kind for row in rows].count("robots-elsewhere") == 1
+    verdict = verify(tmp_path / "s")
+    assert verdict.sound
+    assert any("1 requests were made where the robots.txt" in note for note in verdict.notes)
+    assert metrics_of(tmp_path / "s")["politeness"]["smallest_gap"] > 0.2
+
+
+def test_a_resume_leaves_each_site_its_rest(
+    tmp_path: Path, served: tuple[int, list[tuple[float, str]]]
+) -> None:
+    port, asked = served
+    settings = sets("politeness.delay_s=3", "session.max_pages=1")
+    directory = tmp_path / "s"
+    assert crawl_here(directory, f"http://127.0.0.1:{port}/", *settings).returncode == 0
+    last = asked[-1][0]
+    assert run_here("resume", str(directory), *sets("session.max_pages=2")).returncode == 0
+    assert len(asked) == 4
+    assert asked[2][0] - last >= 3
+    verdict = verify(directory)
+    assert verdict.sound, verdict.lines

@@ -18,9 +18,17 @@ from crawler.reading import REDIRECTS, redirect_target
 from crawler.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError
 
-__all__ = ["DnsResolver", "HttpFetcher", "NotingFetcher", "fetch_robots", "retry_after_s"]
+__all__ = [
+    "MAX_ROBOTS_REDIRECTS",
+    "DnsResolver",
+    "HttpFetcher",
+    "NotingFetcher",
+    "ask_for_robots",
+    "fetch_robots",
+    "retry_after_s",
+]
 
-_MAX_ROBOTS_REDIRECTS: Final = 5
+MAX_ROBOTS_REDIRECTS: Final = 5
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _TOO_MANY_REQUESTS: Final = 429
 
@@ -34,17 +42,25 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     docs/decisions/robots-answers.md has each case.
     """
     url = f"{authority}/robots.txt"
-    for _ in range(_MAX_ROBOTS_REDIRECTS + 1):
+    for _ in range(MAX_ROBOTS_REDIRECTS + 1):
+        found = await ask_for_robots(fetcher, url, agent)
+        if isinstance(found, Rules):
+            return found
+        url = found
+    return Rules.allow_all()
+
+
+async def ask_for_robots(fetcher: Fetcher, url: str, agent: str) -> Rules | str:
+    """Make one exchange of `fetch_robots`: the rules, or the URL to which it is redirected."""
+    try:
+        response = await fetcher.fetch(url)
+    except FetchError as error:
+        return Rules.deny_all(error.failure)
+    if response.status in REDIRECTS:
         try:
-            response = await fetcher.fetch(url)
-        except FetchError as error:
-            return Rules.deny_all(error.failure)
-        if response.status not in REDIRECTS:
-            break
-        try:
-            url = redirect_target(response)
+            return redirect_target(response)
         except BadUrlError:
-            break
+            return Rules.allow_all()
     if response.status >= 500 or response.status == _TOO_MANY_REQUESTS:
         wait_s = retry_after_s(response, time.time())
         return Rules.deny_all(Failure.ROBOTS_UNREACHABLE, wait_s)

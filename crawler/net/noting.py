@@ -1,6 +1,7 @@
 """A fetcher that notes each request with its times, for the request log of the rank."""
 
 from collections.abc import Callable
+from contextlib import suppress
 from typing import Final
 
 from crawler import url
@@ -29,7 +30,7 @@ class NotingFetcher(Fetcher):
     def __init__(
         self, fetcher: Fetcher, kind: str, sites: Sites, note: Callable[[Asked], None], clock: Clock
     ) -> None:
-        """`kind`: of all its requests, "page" or "robots"."""
+        """`kind`: of all its requests; see Asked."""
         self._fetcher = fetcher
         self._kind = kind
         self._sites = sites
@@ -74,7 +75,8 @@ class NotingFetcher(Fetcher):
         status = None if response is None else response.status
         wait_s = None
         if response is not None and (status in BUSY or response.status >= 500):
-            wait_s = retry_after_s(response, self._clock.time())
+            with suppress(Exception):  # who acts upon the header says what is wrong with it
+                wait_s = retry_after_s(response, self._clock.time())
         return Asked(
             started=started,
             seconds=seconds,
