@@ -75,7 +75,7 @@ async def _crawl(
 
 async def _partition(directory: Path, out: Path) -> dict[str, Any]:
     """What the partitioning job predicts of its part vector."""
-    words = ["build", str(directory), "-k", str(mpi.SIZE), "--model", "site-graph"]
+    words = ["build", str(directory), "-k", str(mpi.SIZE)]
     job = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "partition", *words, "--out", str(out), "--json"),

@@ -11,7 +11,17 @@ from pathlib import Path
 from typing import Final, Never
 
 from crawler import __version__
-from partition import UserError, graph, importers, job, synthesize, table, webgraph
+from partition import (
+    UserError,
+    graph,
+    importers,
+    job,
+    judge,
+    politeness,
+    synthesize,
+    table,
+    webgraph,
+)
 from partition.child import EngineError
 from partition.engines import ENGINES, RANKS
 from partition.job import BASELINES, Plan
@@ -72,14 +82,18 @@ def _models(text: str) -> list[str]:
 
 
 def _tolerances(text: str) -> Tolerances:
-    given = dict(zip(job.WEIGHTS, DEFAULT_TOLERANCES, strict=True))
+    given = dict(zip(judge.WEIGHTS, DEFAULT_TOLERANCES, strict=True))
+    said = set()
     for piece in text.split(","):
         name, _, number = piece.partition("=")
+        if name in said:
+            raise argparse.ArgumentTypeError(f"{piece}: {name} is given twice; must be once")
+        said.add(name)
         try:
             given[name] = float(number)
         except ValueError:
             given[name] = -1
-        if name not in job.WEIGHTS or not given[name] >= 0:
+        if name not in judge.WEIGHTS or not given[name] >= 0:
             raise argparse.ArgumentTypeError(
                 f"{piece}: has the form bytes=0.05,requests=0.05, numbers from 0 on or inf"
             )
@@ -102,7 +116,20 @@ def _parser() -> _Parser:
         help="oldest first: later ones win; or one folder with a graph",
     )
     build.add_argument("-k", type=_whole, required=True, help="number of parts")
-    build.add_argument("--model", default="hybrid", choices=MODELS, help="(default: hybrid)")
+    build.add_argument(
+        "--model",
+        choices=MODELS,
+        help=f"(default: {job.DEFAULT_MODEL}, which keeps sites whole; or hybrid, if sites heavier"
+        " than a part allow more pages a second than --rank-rate, for these)",
+    )
+    build.add_argument(
+        "--rank-rate",
+        type=_number,
+        default=politeness.RANK_RATE,
+        metavar="R",
+        help="pages a second that a rank can fetch and read"
+        f" (default: {politeness.RANK_RATE:g}); faster sites may be divided",
+    )
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
 
     evaluate = commands.add_parser("evaluate", help="what models, or a part vector, mean on a web")
@@ -201,7 +228,8 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
         type=_fraction,
         default=0.1,
         metavar="F",
-        help="with --previous: the fraction of the bytes that may move (default: 0.1)",
+        help="with --previous: the fraction of the bytes, and of the requests, that may move"
+        " (default: 0.1)",
     )
     add("--together", choices=["address"], help="keep sites in one part that share a server")
     add("--network", type=Path, metavar="FILE", help="costs of messages between ranks, TOML")
@@ -254,19 +282,21 @@ def _build(arguments: argparse.Namespace) -> None:
         arguments.k,
         out,
         model=arguments.model,
-        settings=_settings(arguments),
+        settings=replace(_settings(arguments), rank_rate=arguments.rank_rate),
         together=arguments.together == "address",
         replicate=arguments.replicate,
         site_column=arguments.site_column,
     )
     _show(plans, as_json=arguments.json)
     built, *baselines = plans
+    if not arguments.json:
+        sys.stdout.write(f"{built.bound}\n")
     for baseline in baselines:
         _say(
             f"messages: {baseline.counts.messages_page_part:,} by {baseline.model},"
             f" {built.counts.messages_page_part:,} by {built.model}"
         )
-    _say(f"written: {out}")
+    _say(f"written: {out}; {built.bound}")
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -275,6 +305,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         _check_file("--html", arguments.html)
     settings = _settings(arguments)
     models = arguments.models or (job.COMPARED if path.is_file() else _ALL)
+    if arguments.together and not arguments.models:
+        models = [name for name in models if not job.divides_sites(name)]
     if arguments.suffixes:
         if "hierarchical" not in models:
             raise UserError("--suffixes: only for the model hierarchical")
@@ -298,20 +330,24 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         if arguments.k is None:
             raise UserError("-k: needed, numbers of parts like 4,8,16")
         for parts in arguments.k:
-            job.check(settings, parts)
+            for model in models:
+                job.check(settings, parts, model, together=bool(arguments.together))
         web = graph.read([path], arguments.site_column)
         if arguments.replicate:
             known = webgraph.popular(web, arguments.replicate)
             web = webgraph.without_links_to(web, known)
         numbers, plans = arguments.k, []
+    of_session = arguments.on or path
+    settings = replace(settings, politeness=politeness.read([of_session]))
     if arguments.together:
-        settings = replace(settings, together=graph.addresses(arguments.on or path))
+        settings = replace(settings, together=graph.addresses(of_session))
     for parts in numbers:
         plans += [job.plan(web, model, parts, settings) for model in models]
-    _say(_size(web))
+    about = f"{_size(web)}; {plans[0].bound}"
+    _say(about)
     _show(plans, as_json=arguments.json)
     if arguments.html:
-        arguments.html.write_text(table.page(f"Partitions of {path}", _size(web), plans))
+        arguments.html.write_text(table.page(f"Partitions of {path}", about, plans))
         _say(f"written: {arguments.html}")
 
 

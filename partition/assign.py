@@ -13,6 +13,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, replace
 from typing import Final
 
+import numpy as np
+
 from partition import engines, evaluate, models, webgraph
 from partition.engines import Partition, Start
 from partition.evaluate import Evaluation
@@ -72,7 +74,9 @@ def _once(
     if engine is None:
         engine = "multilevel" if model.hyper or before is not None else "metis"
     search = _Search(web, parts, settings)
-    unit = models.units(web, model.units, parts, settings.together)
+    unit = search.units(model.units)
+    if before is not None and settings.previous is not None and model.units is Units.HYBRID:
+        unit = search.settled(unit, before)
     objective = _objective(model, settings)
     if engine != "multilevel":
         return search.by(engine, model, unit, objective or MESSAGES, before)
@@ -116,11 +120,34 @@ class _Search:
 
     def whole(self, unit: Ids) -> Ids | None:
         """Sites as units, if all fit."""
-        web, parts, settings = self.web, self.parts, self.settings
-        whole = models.units(web, Units.SITES, parts, settings.together)
-        return (
-            whole if engines.fit(models.weights(web, whole), parts, settings.tolerances) else None
-        )
+        whole = self.units(Units.SITES)
+        weights = models.weights(self.web, whole)
+        return whole if engines.fit(weights, self.parts, self.settings.tolerances) else None
+
+    def units(self, kind: Units) -> Ids:
+        """The unit of each page. The hybrid model doesn't split what is to stay together."""
+        settings = self.settings
+        whole = settings.whole.union(settings.together)
+        return models.units(self.web, kind, self.parts, settings.together, whole)
+
+    def settled(self, unit: Ids, before: Ids) -> Ids:
+        """Units of the hybrid model for a start from `before`, whose own units may be others.
+
+        Units whose pages lay in several parts would have to move in part, just to be units. If that
+        is more than may move, they are split by the parts that their pages lay in; new pages stay
+        with the majority. Sites that must stay whole are none of them.
+        """
+        home = _of_units(unit, before)[unit]
+        settings, web = self.settings, self.web
+        moved = (before >= 0) & (before != home)
+        loads = int(web.bytes[moved].sum()), int(moved.sum())
+        totals = int(web.bytes.sum()), web.pages
+        if all(load <= settings.migration * all_ for load, all_ in zip(loads, totals, strict=True)):
+            return unit
+        kept = np.array([s in settings.whole or s in settings.together for s in web.sites], bool)
+        piece = np.where((before < 0) | kept[web.site], home, before)
+        pair = unit.astype(np.int64) * (self.parts + 1) + piece + 1
+        return np.unique(pair, return_inverse=True)[1].astype(np.int32)
 
     def both(self, unit: Ids, before: Ids | None) -> Partition:
         """Few messages and little volume.
@@ -264,8 +291,16 @@ class _Search:
     def start(self, unit: Ids, before: Ids | None) -> Start | None:
         if before is None:
             return None
-        migration = None if self.settings.previous is None else self.settings.migration
-        return Start(_of_units(unit, before), migration)
+        home = _of_units(unit, before)
+        if self.settings.previous is None:
+            return Start(home)
+        at_home = (before >= 0) & (before == home[unit])
+        gone = (before >= 0) & ~at_home
+        web, number = self.web, len(home)
+        held = np.zeros((number, 2), np.int64)
+        np.add.at(held, unit[at_home], np.stack([web.bytes[at_home], at_home[at_home]], axis=1))
+        strayed = int(web.bytes[gone].sum()), int(gone.sum())
+        return Start(home, self.settings.migration, held, strayed)
 
     def net(
         self, unit: Ids, objective: Objective, *, hyper: bool, engine: str

@@ -40,7 +40,9 @@ class Start:
     """An earlier partition to start from."""
 
     part: Ids  # of each vertex; -1 where there was none
-    migration: float | None  # the fraction of the first weight that may move; None: all
+    migration: float | None = None  # the fraction of each weight that may move; None: all
+    held: Ints | None = None  # vertices x 2: what moves with each vertex; None: all of its weight
+    strayed: tuple[int, int] = (0, 0)  # of both weights, what has moved already
 
 
 Progress = Callable[[str], None]
@@ -87,7 +89,7 @@ def partition(
         found = _zoltan(_one_weight(hypergraph, parts, tolerances, seed), ranks)
         if progress is not None:
             progress(f"zoltan: connectivity - 1 {connectivity_minus_one(hypergraph, found.part)}")
-        start, peak_bytes = Start(found.part, None), found.peak_bytes
+        start, peak_bytes = Start(found.part), found.peak_bytes
     part = multilevel.partition(
         hypergraph,
         parts,
@@ -96,6 +98,8 @@ def partition(
         starts=starts,
         previous=None if start is None else start.part,
         max_migration=None if start is None else start.migration,
+        held=None if start is None else start.held,
+        strayed=(0, 0) if start is None else start.strayed,
         progress=progress,
     )
     return Partition(part, peak_bytes=peak_bytes)

@@ -17,18 +17,22 @@ from partition import (
     assign,
     evaluate,
     graph,
+    judge,
     models,
     network,
     partvector,
+    politeness,
     suffixes,
     webgraph,
 )
 from partition.child import peak_memory
 from partition.engines import Partition
 from partition.evaluate import Evaluation
-from partition.models import MODELS
+from partition.models import MODELS, Units
+from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
-from partition.settings import Settings, Tolerances
+from partition.politeness import Bound, Politeness
+from partition.settings import Settings
 from partition.webgraph import Ids, WebGraph
 
 BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
@@ -37,7 +41,7 @@ BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
     "hierarchical": evaluate.hierarchical,  # without a table; see Settings.suffixes
 }
 COMPARED: Final = ("url-hash", "site-hash")  # what a part vector is held against
-WEIGHTS: Final = ("bytes", "requests")
+DEFAULT_MODEL: Final = "site-hypergraph"  # which keeps sites whole; see `chosen`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,7 +55,10 @@ class Plan:
     seconds: float  # to make the assignment; reading the graph and evaluating not included
     peak_bytes: int  # memory of this process so far, and of the engine
     constraints: int  # weights that the engine balanced; 0 for hashing
-    reason: str | None  # why an imbalance is over its tolerance; None if none is
+    reason: str | None  # why the plan isn't balanced, or moves too much; None if neither is so
+    giants: tuple[str, ...]  # sites heavier than a part that the plan keeps whole
+    remark: str | None  # what these sites are over the average, if the plan is balanced
+    bound: Bound  # the site that takes longest to crawl, whatever the plan
     network_cost: float | None  # of all messages, if links between ranks aren't equal
     moved: tuple[float, float] | None  # fractions of bytes and requests not where they were before
 
@@ -80,6 +87,10 @@ class Plan:
             "peak_bytes": self.peak_bytes,
             "feasible": self.feasible,
             "reason": self.reason,
+            "giants": list(self.giants),
+            "bounding_site": self.bound.site,
+            "bounding_pages": self.bound.pages,
+            "bounding_seconds": self.bound.seconds,
         }
         if self.network_cost is not None:
             row["network_cost"] = self.network_cost
@@ -93,7 +104,7 @@ def build(
     parts: int,
     out: Path,
     *,
-    model: str = "hybrid",
+    model: str | None = None,
     settings: Settings | None = None,
     together: bool = False,
     replicate: int = 0,
@@ -101,16 +112,18 @@ def build(
 ) -> list[Plan]:
     """Make the part vector `out` from sessions, oldest first, or a graph.
 
-    `together` keeps sites in one part that had the same address in the last session. The
-    `replicate` most linked-to URLs are known to all ranks, so that links to them cost nothing.
-    Returns the vector's plan, and those of the baselines for comparison. Raises UserError,
-    EngineError.
+    Without a `model` sites stay whole where that is useful, see `chosen`. `together` keeps sites in
+    one part that had the same address in the last session. The `replicate` most linked-to URLs are
+    known to all ranks, so that links to them cost nothing. Returns the vector's plan, and those of
+    the baselines for comparison. Raises UserError, EngineError.
     """
     settings = settings or Settings()
-    if model not in MODELS:
+    if model not in (None, *MODELS):
         raise UserError(f"model {model}: a part vector is made by {', '.join(MODELS)}")
+    check(settings, parts, model, together=together)
     settings.progress("reading")
     web = graph.read(paths, site_column)
+    settings = replace(settings, politeness=politeness.read(paths))
     if together:
         settings = replace(settings, together=graph.addresses(paths[-1]))
     replicated: list[str] = []
@@ -120,27 +133,48 @@ def build(
         known = webgraph.popular(web, replicate)
         replicated = web.texts(known)
         web = webgraph.without_links_to(web, known)
-    chosen = plan(web, model, parts, settings)
+    if model is None:
+        model, settings = chosen(web, parts, settings)
+    built = plan(web, model, parts, settings)
     settings.progress("writing")
-    sites, urls, directories = _tables(web, chosen.part)
+    sites, urls, directories = _tables(web, built.part)
     partvector.write(
         out,
         parts=parts,
         sites=sites,
         urls=urls,
         directories=directories,
-        loads=chosen.counts.loads,
+        loads=built.counts.loads,
         replicated=replicated,
         model=model,
         sessions=[path.resolve().name for path in paths],
         metadata={
             "created_by": f"abc-crawler {__version__}",
             "seed": settings.seed,
-            "imbalance_bytes": chosen.counts.imbalance_bytes,
-            "imbalance_requests": chosen.counts.imbalance_requests,
+            "imbalance_bytes": built.counts.imbalance_bytes,
+            "imbalance_requests": built.counts.imbalance_requests,
         },
     )
-    return [chosen, *(plan(web, name, parts, settings) for name in COMPARED)]
+    return [built, *(plan(web, name, parts, settings) for name in COMPARED)]
+
+
+def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
+    """The model for who asks for none, and the settings with the sites that it must keep whole.
+
+    Sites stay whole. An exception are sites that are heavier than a part, and that allow more pages
+    a second than a rank fetches (`rank_rate`): the hybrid model divides these. Of a bare graph
+    nobody knows what its sites allow.
+    """
+    if settings.politeness is None:
+        return DEFAULT_MODEL, settings
+    fast = settings.politeness.rates(web.sites) > settings.rank_rate
+    weights = models.weights(web, web.site)
+    share = (1 + np.array(settings.tolerances)) * weights.sum(axis=0) / parts
+    divided = fast & (weights > share).any(axis=1)
+    if not divided.any():
+        return DEFAULT_MODEL, settings
+    slow = np.flatnonzero(~fast).tolist()
+    return "hybrid", replace(settings, whole=frozenset(web.sites[site] for site in slow))
 
 
 def _tables(
@@ -175,7 +209,7 @@ def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None
     what is least over them. Raises UserError for an unknown model or no parts, EngineError.
     """
     settings = settings or Settings()
-    check(settings, parts)
+    check(settings, parts, model, together=bool(settings.together))
     settings.progress(f"{model}, {parts} parts")
     started = time.perf_counter()
     if model == "hierarchical" and settings.suffixes is not None:
@@ -194,10 +228,20 @@ def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None
     return _judge(web, model, parts, found, time.perf_counter() - started, settings)
 
 
-def check(settings: Settings, parts: int) -> None:
-    """Raises UserError for settings that don't go with so many parts."""
-    if parts < 1:
-        raise UserError(f"{parts} parts: must be 1 or more")
+def divides_sites(model: str) -> bool:
+    """Whether a model assigns pages one by one. The hybrid model can be told not to."""
+    return model in MODELS and MODELS[model].units is Units.PAGES
+
+
+def check(
+    settings: Settings, parts: int, model: str | None = None, *, together: bool = False
+) -> None:
+    """Raises UserError for settings that don't go with so many parts, or with a model."""
+    if not 1 <= parts <= MAX_PARTS:
+        raise UserError(f"{parts} parts: must be 1 or more, {MAX_PARTS:,} at most")
+    if together and model is not None and divides_sites(model):
+        whole = ", ".join(name for name, one in MODELS.items() if one.units is not Units.PAGES)
+        raise UserError(f"--together: the model {model} divides sites; these don't: {whole}")
     if settings.network is not None and len(settings.network) != parts:
         raise UserError(f"network: has costs for {len(settings.network)} ranks, not {parts} parts")
     if settings.previous is not None and settings.previous.parts != parts:
@@ -260,9 +304,13 @@ def _judge(
         before = _listed(web, settings.previous)
         gone = (before >= 0) & (before != found.part)
         moved = (
-            float(web.bytes[gone].sum()) / max(int(web.bytes.sum()), 1),
-            float(gone.sum()) / web.pages,
+            int(web.bytes[gone].sum()) / max(int(web.bytes.sum()), 1),
+            int(gone.sum()) / web.pages,
         )
+    verdict = judge.balance(web, model, found.part, counts, settings.tolerances, settings.together)
+    reasons = [*verdict.reasons]
+    if moved is not None and model in MODELS:
+        reasons += _moves(moved, settings.migration)
     return Plan(
         model=model,
         parts=parts,
@@ -271,41 +319,20 @@ def _judge(
         seconds=seconds,
         peak_bytes=peak_memory() + found.peak_bytes,
         constraints=found.constraints,
-        reason=_reason(web, found.part, counts, settings.tolerances),
+        reason="; ".join(reasons) or None,
+        giants=verdict.giants,
+        remark=verdict.remark,
+        bound=politeness.bound(web, settings.politeness or Politeness()),
         network_cost=cost,
         moved=moved,
     )
 
 
-def _reason(web: WebGraph, part: Ids, counts: Evaluation, tolerances: Tolerances) -> str | None:
-    """Which weights are over their tolerance, and the heaviest page or site if it is too heavy.
-
-    A site that lies in several parts is in nobody's way.
-    """
-    of_site = np.zeros(len(web.sites), np.int32)
-    of_site[web.site] = part
-    split = web.site[part != of_site[web.site]]
-    reasons = []
-    page_weights = (web.bytes, np.ones(web.pages, np.int64))
-    for column, (imbalance, tolerance) in enumerate(
-        zip(counts.imbalances, tolerances, strict=True)
-    ):
-        if imbalance <= tolerance:
-            continue
-        load = counts.loads[:, column]
-        weight = page_weights[column]
-        text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
-        too_heavy = (1 + tolerance) * load.mean()
-        sites = np.bincount(web.site, weight, len(web.sites))
-        page = int(weight.argmax())
-        if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
-            name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
-            text += f": page {name} alone has {weight[page] / load.mean():.2f} parts' share"
-        else:
-            sites[split] = 0
-            site = int(sites.argmax())
-            if sites[site] > too_heavy:
-                share = sites[site] / load.mean()
-                text += f": site {web.sites[site]} alone has {share:.2f} parts' share"
-        reasons.append(text)
-    return "; ".join(reasons) or None
+def _moves(moved: tuple[float, float], allowed: float) -> list[str]:
+    """Why a plan moves more than it may."""
+    return [
+        f"{share:.1%} of the {name} move to another part (allowed {allowed:.1%}): they can't stay"
+        " where they were under this model"
+        for name, share in zip(judge.WEIGHTS, moved, strict=True)
+        if share > allowed
+    ]

@@ -11,7 +11,7 @@ has. The first is meant everywhere but in the model `site-messages`.
 
 import math
 from collections import Counter
-from collections.abc import Mapping, Sequence
+from collections.abc import Container, Mapping, Sequence
 from dataclasses import dataclass
 from enum import Enum
 from typing import Any, Final, NamedTuple
@@ -87,14 +87,21 @@ MODELS: Final[Mapping[str, Model]] = {
 # --- Units -----------------------------------------------------------------------------------
 
 
-def units(web: WebGraph, kind: Units, parts: int, together: Mapping[str, str]) -> Ids:
+def units(
+    web: WebGraph,
+    kind: Units,
+    parts: int,
+    together: Mapping[str, str],
+    whole: Container[str] = (),
+) -> Ids:
     """The unit of each page, numbered from 0 without gaps.
 
     `together` gives sites a group (their server's address): with sites as units, a group is one.
     The hybrid model splits a group heavier than SHARE of the average part into its sites, such a
     site along its directory tree into the largest directories that fit, and the pages that stand
     in a directory which doesn't fit into single pages. A site of a graph without URLs is split into
-    ranges of page numbers instead, which in most such graphs follow the order of the URLs.
+    ranges of page numbers instead, which in most such graphs follow the order of the URLs. A group
+    with one of the sites in `whole` isn't split.
     """
     if kind is Units.PAGES:
         return np.arange(web.pages, dtype=np.int32)
@@ -104,18 +111,21 @@ def units(web: WebGraph, kind: Units, parts: int, together: Mapping[str, str]) -
     unit = group.astype(np.int64)
     if kind is Units.HYBRID:
         share = SHARE * np.array([web.bytes.sum(), web.pages]) / parts
-        unit = _split(web, group, share)
+        kept = np.array([site in whole for site in web.sites], bool)
+        unit = _split(web, group, share, np.isin(group, np.unique(group[kept[web.site]])))
     return np.unique(unit, return_inverse=True)[1].astype(np.int32)
 
 
-def _split(web: WebGraph, group: Ids, share: npt.NDArray[np.float64]) -> Ints:
-    """The groups, those that don't fit broken up."""
+def _split(
+    web: WebGraph, group: Ids, share: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_]
+) -> Ints:
+    """The groups, those that don't fit broken up, but for the pages that are kept together."""
 
     def heavy(unit: Ids) -> npt.NDArray[np.bool_]:
         over = weights(web, unit) > share
         return (over[:, 0] | over[:, 1])[unit]
 
-    split_group = heavy(group)
+    split_group = heavy(group) & ~kept
     pages = np.flatnonzero(split_group & heavy(web.site)).astype(np.int32)
     unit = group.astype(np.int64)
     free = int(unit.max(initial=0)) + 1

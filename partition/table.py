@@ -98,6 +98,8 @@ def _notes(plans: Sequence[Plan]) -> list[str]:
     notes = []
     for plan in plans:
         said = []
+        if plan.remark:
+            said.append(plan.remark)
         if plan.reason:
             said.append(plan.reason)
         if plan.constraints == 1:

@@ -28,7 +28,10 @@ from partition.multilevel.state import Homes, judged, new_state
 from partition.multilevel.steps import Walk, only
 from partition.webgraph import Ids, Ints
 
+MAX_PARTS: Final = 1 << 15  # pairs of parts have 32 bits
 _COSTS_MAX: Final = 1 << 30  # of all nets together: gains have 32 bits
+_TRIES: Final = 3  # first partitions beside giants, at most,
+_TRIED_PINS: Final = 500_000  # and no more than have so many pins together, but one
 _LOOSER: Final = (0.0, 0.5, 0.8)  # of an excess, that searches without giants allow
 
 
@@ -65,8 +68,8 @@ def partition(
     `progress` is told of each step in a line; `check` recounts all that is kept up to date after
     each step, for tests.
     """
-    if parts < 1 or min(tolerances) < 0:
-        raise ValueError("parts must be 1 or more, tolerances 0 or more")
+    if not 1 <= parts <= MAX_PARTS or not min(tolerances) >= 0:
+        raise ValueError(f"parts must be from 1 to {MAX_PARTS}, tolerances 0 or more")
     for name, given in [("previous", previous), *(("starts", start) for start in starts)]:
         if given is not None:
             _must_fit(name, given, h, parts)
@@ -148,7 +151,7 @@ def rebalanced(
 
 
 def _must_fit(name: str, part: Ids, h: Hypergraph, parts: int) -> None:
-    if len(part) != h.vertices or max(part, default=0) >= parts or parts > 1 << 15:
+    if len(part) != h.vertices or max(part, default=0) >= parts or parts > MAX_PARTS:
         raise ValueError(f"{name}: must have {h.vertices} entries below {parts}")
 
 
@@ -179,9 +182,10 @@ def _with_giants(
     def quality_of(part: Ids) -> Fit:
         return fit(h, part, parts, tolerances)
 
-    apart = _beside_giants(h, parts, tolerances, walk, caps(h.weights, parts, tolerances))
-    found = [apart]
-    for start in (apart, *(seated(h.weights, start, parts, tolerances) for start in starts)):
+    most = caps(h.weights, parts, tolerances)
+    tries = max(1, min(_TRIES, _TRIED_PINS // max(len(h.pins), 1)))
+    found = [_beside_giants(h, parts, tolerances, walk, most) for _ in range(tries)]
+    for start in (*found, *(seated(h.weights, start, parts, tolerances) for start in starts)):
         limits = own_limits(h.weights, start, parts, tolerances)
         found.append(walk.warm(h, limits, start))
     best = min(found, key=quality_of)
@@ -194,7 +198,9 @@ def _with_giants(
             wide = [max(tolerance, least + share * over) for tolerance in tolerances]
             found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
         return min(found, key=quality_of)
-    return best
+    mates = sorted(found, key=quality_of)
+    limits = own_limits(h.weights, best, parts, tolerances)
+    return min([walk.combined(h, limits, best, mates), best], key=quality_of)
 
 
 def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:

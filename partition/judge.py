@@ -1,0 +1,183 @@
+"""Whether a plan is balanced, and if not, why: from the loads of parts, sites and pages alone.
+
+A part may weigh a tolerance more than the average. A site that a model keeps whole may be heavier
+than that, a giant. The part of a giant may then weigh as much as the giant, and the parts without
+giants are judged among themselves. Their average may make giants of further sites; then these parts
+may also weigh what is usual.
+"""
+
+import math
+from collections.abc import Mapping
+from dataclasses import dataclass
+from typing import Final
+
+import numpy as np
+import numpy.typing as npt
+
+from partition.evaluate import Evaluation
+from partition.models import MODELS, Units
+from partition.webgraph import Ids, Ints, WebGraph
+
+WEIGHTS: Final = ("bytes", "requests")
+
+Limits = npt.NDArray[np.float64]
+
+
+@dataclass(frozen=True, slots=True)
+class Verdict:
+    giants: tuple[str, ...]  # sites, or groups of sites, heavier than a part; the heaviest first
+    reasons: tuple[str, ...]  # why the plan isn't balanced
+    remark: str | None  # which weights are over the average because of giants
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class _Wholes:
+    """What a model keeps whole and is in one part: sites, or groups of sites with one address."""
+
+    names: list[str]
+    weights: Ints  # wholes x 2; 0 of those that aren't in one part
+    part: Ids  # of each
+    number: int  # with those that aren't in one part
+
+
+def balance(
+    web: WebGraph,
+    model: str,
+    part: Ids,
+    counts: Evaluation,
+    tolerances: tuple[float, float],
+    together: Mapping[str, str],
+) -> Verdict:
+    """Judge the plan of a model, or of a baseline."""
+    parts = len(counts.loads)
+    wholes = _wholes(web, part, together)
+    reasons = []
+    empty = int((counts.loads[:, 1] == 0).sum())
+    if model in MODELS:
+        things = web.pages if MODELS[model].units is not Units.SITES else wholes.number
+        if things < parts and empty:
+            what = "sites" if MODELS[model].units is Units.SITES else "pages"
+            reasons.append(f"{empty} of {parts} parts are empty: there are only {things} {what}")
+    base = _above(counts.loads.mean(axis=0), tolerances)
+    large = np.flatnonzero((wholes.weights > base).any(axis=1))
+    if not _keeps_sites(model):
+        large = large[:0]
+    limits = _limits(wholes, large, counts.loads, base, tolerances)
+    over = counts.loads > limits
+    for column in np.flatnonzero(over.any(axis=0)).tolist():
+        if len(large):
+            reasons.append(_beside_giants(wholes, large, counts.loads, limits, column))
+        else:
+            reasons.append(_too_heavy(web, part, counts, tolerances, column))
+    order = large[np.argsort(-(wholes.weights[large] / np.maximum(base, 1e-300)).max(axis=1))]
+    names = tuple(wholes.names[at].removeprefix("site ") for at in order.tolist())
+    remark = None
+    if len(large) and not reasons:
+        heavy = np.flatnonzero((counts.loads > base).any(axis=0)).tolist()
+        said = [_too_heavy(web, part, counts, tolerances, column) for column in heavy]
+        remark = "; ".join(["balanced beside sites heavier than a part", *said])
+    return Verdict(names, tuple(reasons), remark)
+
+
+def _keeps_sites(model: str) -> bool:
+    """Whether a site in one part is there because the model divides no sites, or not this one."""
+    return model != "url-hash" and not (model in MODELS and MODELS[model].units is Units.PAGES)
+
+
+def _wholes(web: WebGraph, part: Ids, together: Mapping[str, str]) -> _Wholes:
+    names = [together.get(site, f"\0{site}") for site in web.sites]  # NUL: no address has it
+    numbers = {name: number for number, name in enumerate(dict.fromkeys(names))}
+    group = np.array([numbers[name] for name in names], np.int32)[web.site]
+    first = np.zeros(len(numbers), np.int32)
+    first[group] = part
+    weights = np.zeros((len(numbers), 2), np.int64)
+    np.add.at(weights, group, np.stack([web.bytes, np.ones(web.pages, np.int64)], axis=1))
+    weights[group[part != first[group]]] = 0
+    shown = [f"site {name[1:]}" if name[0] == "\0" else f"sites at {name}" for name in numbers]
+    return _Wholes(shown, weights, first, len(numbers))
+
+
+def _limits(
+    wholes: _Wholes,
+    large: npt.NDArray[np.intp],
+    loads: Ints,
+    base: Limits,
+    tolerances: tuple[float, float],
+) -> Limits:
+    """Parts x 2."""
+    limits = np.tile(base, (len(loads), 1))
+    free = np.ones(len(loads), bool)
+    free[wholes.part[large]] = False
+    number = int(free.sum())
+    if len(large) and number:
+        rest = loads.sum(axis=0) - wholes.weights[large].sum(axis=0)
+        own = np.maximum(_above(rest / number, tolerances), -(-rest // number))
+        if (np.delete(wholes.weights, large, axis=0) > own).any():
+            own = np.maximum(own, base)
+        limits[free] = own
+    np.maximum.at(limits, wholes.part[large], wholes.weights[large])
+    return limits
+
+
+def _above(average: Limits, tolerances: tuple[float, float]) -> Limits:
+    """The average and the tolerance, and as much as sums of fractions may err by."""
+    return np.array(
+        [
+            mean * (1 + tolerance) * (1 + 1e-12) if math.isfinite(tolerance) else math.inf
+            for mean, tolerance in zip(average.tolist(), tolerances, strict=True)
+        ]
+    )
+
+
+def _beside_giants(
+    wholes: _Wholes,
+    large: npt.NDArray[np.intp],
+    loads: Ints,
+    limits: Limits,
+    column: int,
+) -> str:
+    """Why a weight is out of balance where sites are heavier than a part."""
+    worst = int((loads[:, column] / np.maximum(limits[:, column], 1e-300)).argmax())
+    excess = loads[worst, column] / max(limits[worst, column], 1e-300) - 1
+    over = f"{WEIGHTS[column]} of part {worst} {excess:.1%} over"
+    inside = [at for at in large.tolist() if wholes.part[at] == worst]
+    if inside:
+        heaviest = max(inside, key=lambda at: int(wholes.weights[at, column]))
+        share = wholes.weights[heaviest, column] / max(loads[:, column].mean(), 1e-300)
+        return (
+            f"{over} the limit with site {wholes.names[heaviest]}, alone {share:.2f} parts' share"
+        )
+    heaviest = max(large.tolist(), key=lambda at: int(wholes.weights[at, column]))
+    return f"{over} the limit of the parts without {wholes.names[heaviest]}"
+
+
+def _too_heavy(
+    web: WebGraph,
+    part: Ids,
+    counts: Evaluation,
+    tolerances: tuple[float, float],
+    column: int,
+) -> str:
+    """Why a weight is over its tolerance, and the heaviest page or site if it is too heavy.
+
+    A site that lies in several parts is in nobody's way.
+    """
+    imbalance, tolerance = counts.imbalances[column], tolerances[column]
+    load = counts.loads[:, column]
+    weight = (web.bytes, np.ones(web.pages, np.int64))[column]
+    text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
+    too_heavy = (1 + tolerance) * load.mean() if math.isfinite(tolerance) else math.inf
+    sites = np.zeros(len(web.sites), np.int64)
+    np.add.at(sites, web.site, weight)
+    page = int(weight.argmax())
+    if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
+        name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
+        return f"{text}: page {name} alone has {weight[page] / load.mean():.2f} parts' share"
+    of_site = np.zeros(len(web.sites), np.int32)
+    of_site[web.site] = part
+    sites[web.site[part != of_site[web.site]]] = 0
+    site = int(sites.argmax())
+    if sites[site] > too_heavy:
+        share = sites[site] / load.mean()
+        text += f": site {web.sites[site]} alone has {share:.2f} parts' share"
+    return text
