@@ -164,9 +164,21 @@ def _resume(arguments: argparse.Namespace) -> int:
         values = {"directory": str(arguments.session), **_limits(arguments)}
         before = session.load(arguments.session).config
         settings = config.load(None, arguments.set, {"session": values}, before=before)
+        _refuse_foreign_code(arguments, settings.frontier.order)
         return planning.prepare_again(arguments.session, settings, mpi.SIZE)
 
     return mpi.run(partial(_crawl_together, prepare, arguments))
+
+
+def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
+    """A session may come from somebody else. A module that it names isn't run unless the user names
+    the module, too."""
+    said = any(one.partition("=")[0].strip() == "frontier.order" for one in arguments.set)
+    if ":" in order and not said:
+        raise UserError(
+            f"{arguments.session}: frontier.order = {order!r} names a module; a resume runs it only"
+            f" if you say so: --set frontier.order={order}"
+        )
 
 
 async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namespace) -> int:
@@ -395,7 +407,9 @@ def main(words: Sequence[str] | None = None) -> int:
     try:
         with nullcontext() if first else _silence():
             arguments = _parser().parse_args(words)
-        return _COMMANDS[arguments.command](arguments)
+        alone = arguments.command not in {None, "crawl", "resume"}
+        with session.mistakes_told() if alone else nullcontext():
+            return _COMMANDS[arguments.command](arguments)
     except UserError as error:
         if first:
             _complain(error)

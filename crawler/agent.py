@@ -20,7 +20,7 @@ from pathlib import Path
 
 import msgspec
 
-from crawler import mpi, session
+from crawler import config, mpi, session
 from crawler.core import Core
 from crawler.correcting import correction_of
 from crawler.endings import NOT_FETCHED, is_success
@@ -43,7 +43,7 @@ from crawler.pipeline import (
     parse_stage,
 )
 from crawler.planning import Plan, prepare_again
-from crawler.ports import EXIT_STOPPED, Fetched, NoRoomError, PageRow, Response
+from crawler.ports import EXIT_STOPPED, Fetched, NoRoomError, PageRow, Response, UserError
 from crawler.progress import Board, RankLog
 from crawler.reading import Reader, make_scope
 from crawler.replay import Replay
@@ -55,6 +55,7 @@ from crawler.workbench import Visit
 
 _NOTE_INTERVAL_S = 1.0
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
+_FILES = 64  # open in each rank besides: of Python, of the MPI, and its own
 _SAMPLES = 500  # of the progress that a rank keeps
 _LOST_BREATH_S = 120.0  # a file server holds the locks of a dead node for a minute or more
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -108,7 +109,8 @@ async def _crawl(plan: Plan, reachable: Collection[int] | None) -> Ending:
             if job.lost:
                 plan = await _plan_again(plan, job)
             transport = await mpi.start()
-            agent = _Agent(plan, transport, await _earlier_scores(plan), job)
+            with session.mistakes_told():
+                agent = _Agent(plan, transport, await _earlier_scores(plan), job)
             ending = await _crawl_once(agent, plan, reachable)
         except mpi.LostRankError:
             if plan.settings.session.mode != "exchange":
@@ -173,16 +175,17 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
         for _, _, warnings in everybody:
             agent.board.say_rest(warnings)
         try:
-            if not ending.stopped and not session.holds(plan.directory, is_success):
-                ending = replace(ending, fetched=False)
-            complete = ending.complete and ending.fetched
-            session.finish(plan.directory, complete, ending.reason)
-            if ending.complete:
-                session.remove_snapshots(plan.directory)
-            counters = [counters for counters, _, _ in everybody]
-            write_counters(plan.directory, plan.run, counters, reachable)
-            metrics = write_metrics(plan.directory)
-            ending = replace(ending, internal_errors=metrics["internal_errors"])
+            with session.mistakes_told():
+                if not ending.stopped and not session.holds(plan.directory, is_success):
+                    ending = replace(ending, fetched=False)
+                complete = ending.complete and ending.fetched
+                session.finish(plan.directory, complete, ending.reason)
+                if ending.complete:
+                    session.remove_snapshots(plan.directory)
+                counters = [counters for counters, _, _ in everybody]
+                write_counters(plan.directory, plan.run, counters, reachable)
+                metrics = write_metrics(plan.directory)
+                ending = replace(ending, internal_errors=metrics["internal_errors"])
         except (NoRoomError, OSError) as error:
             if isinstance(error, OSError) and not session.is_no_room(error):
                 raise
@@ -207,14 +210,26 @@ async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
     return scores
 
 
-def _prepare_process() -> None:
-    """Each connection is a file; aiohttp also keeps those of sites that it has just left.
+def _allow_files(settings: config.Config, logs: int) -> None:
+    """Let this process have as many files open as it may. Each connection is a file; aiohttp also
+    keeps those of sites that it has just left. `logs`: of earlier runs, all open during a replay.
 
-    A collection of garbage stops the loop, the longer the more URLs wait, and finds next to
-    nothing: what a page leaves behind goes by itself.
+    Raises UserError if that isn't enough.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    needed = _FILES + logs + 2 * settings.fetch.concurrency
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UserError(
+            f"a process may have {hard} files open (ulimit -Hn); this crawl needs {needed} a rank:"
+            f" raise the limit, or lower fetch.concurrency = {settings.fetch.concurrency}"
+        )
+
+
+def _prepare_process() -> None:
+    """A collection of garbage stops the loop, the longer the more URLs wait, and finds next to
+    nothing: what a page leaves behind goes by itself.
+    """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
 
@@ -244,6 +259,8 @@ class _Agent:
         self._hashes: session.LogHashes | None = None  # of the logs of earlier runs
         self._progress: list[tuple[float, int]] = []
         self._lost = False
+        logs = plan.logs[transport.rank] if plan.logs else ()
+        _allow_files(settings, len(logs))
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
         self._scope.recall_joined(one.site for one in plan.joined)
         scheme = make_scheme(settings.assignment, transport.size)
@@ -268,7 +285,6 @@ class _Agent:
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = Kinds(settings.storage.types)
-        logs = plan.logs[transport.rank] if plan.logs else ()
         session.mend({path.parent.parent for path in logs})
         self._store = session.RankStore(
             plan.directory,

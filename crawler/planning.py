@@ -15,6 +15,7 @@ from crawler.order import make_order
 from crawler.ownership import make_scheme, replicated_urls
 from crawler.ports import UserError
 from crawler.reading import make_scope
+from crawler.report import check_counters
 
 
 @dataclass(frozen=True)
@@ -96,6 +97,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
             f" {info.last.ranks}, as before"
         )
     _await_writers(directory, patience_s)
+    check_counters(directory)
     seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
     parts = _check(settings, seeds, ranks)
     logs = session.log_sizes(directory)

@@ -7,6 +7,7 @@ all ranks also reach the user, through notes to rank 0.
 import contextlib
 import json
 import logging
+import os
 import sys
 import time
 from collections import Counter, deque
@@ -26,7 +27,8 @@ class RankLog(logging.Handler):
 
     def __init__(self, path: Path, rank: int) -> None:
         super().__init__(logging.INFO)
-        self._file = path.open("a", encoding="utf-8", buffering=1)
+        file = _open_to_append(path)
+        self._file = os.fdopen(file, "a", encoding="utf-8", buffering=1)
         self._rank = rank
         self._warnings: list[str] = []
         self.latest: deque[str] = deque(maxlen=_KEPT)  # warnings, also those that were taken
@@ -64,6 +66,11 @@ class RankLog(logging.Handler):
         with contextlib.suppress(OSError):
             self._file.close()
         super().close()
+
+
+def _open_to_append(path: Path) -> int:
+    """A link isn't followed: whoever put it there may have put it on any file."""
+    return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 class Board:

@@ -5,13 +5,17 @@ requests) they leave in `report/counters.json` at the end of each run. The measu
 all runs; if one of them was killed, those that only its ranks knew are null.
 """
 
+import contextlib
 import json
+import zipfile
+import zlib
 from collections import Counter
-from collections.abc import Collection, Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
-from typing import Any
+from typing import Any, NotRequired, TypedDict
 
+import msgspec
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -23,7 +27,7 @@ from crawler import session
 from crawler.correcting import correction_of
 from crawler.endings import SeedTrail, seed_lines, seed_metrics
 from crawler.measures import Point, Reference, overlap, read_reference, series
-from crawler.ports import Failure
+from crawler.ports import Failure, UserError
 
 
 @dataclass(frozen=True, slots=True)
@@ -199,21 +203,69 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     return sums
 
 
+class _RankCounts(TypedDict):
+    """What must be there of a rank in counters.json; other counts may be missing."""
+
+    rank: int
+    seconds: float
+    by_trap: dict[str, int]
+    progress: NotRequired[list[tuple[float, int]]]
+
+
+class _RunCounts(TypedDict):
+    run: int
+    ranks: list[_RankCounts]
+
+
+class _AllCounts(TypedDict):
+    runs: list[_RunCounts]
+
+
+def check_counters(directory: Path) -> None:
+    """Whether this and later reports can be written. Raises UserError if a file is damaged."""
+    _read_runs(directory)
+    _read_site_part(directory)
+    _reachable(directory)
+
+
 def _read_runs(directory: Path) -> list[dict[str, Any]]:
-    try:
-        content = json.loads((directory / "report" / _COUNTERS).read_text())
-    except FileNotFoundError:
-        return []
-    runs: list[dict[str, Any]] = content["runs"]
-    return runs
+    path = directory / "report" / _COUNTERS
+    with _damage_told(path):
+        content = json.loads(path.read_bytes())
+        msgspec.convert(content, _AllCounts)
+        runs: list[dict[str, Any]] = content["runs"]
+        for name in _SUMMED:
+            for run in runs:
+                msgspec.convert([one.get(name) for one in run["ranks"]], list[int | None])
+        return runs
+    return []
 
 
 def _read_site_part(directory: Path) -> dict[int, NDArray[np.uint64]]:
+    path = directory / "report" / _SITE_PART
+    with _damage_told(path), np.load(path) as file:
+        return {int(rank): _keys(file[rank]) for rank in file}
+    return {}
+
+
+def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
+    if array.dtype != np.uint64 or array.ndim != 1:
+        raise ValueError(f"{array.dtype}, {array.ndim} dimensions: not a list of u64")
+    return array
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Nothing happens if there is no such file. Raises UserError for whatever is wrong with it."""
     try:
-        with np.load(directory / "report" / _SITE_PART) as file:
-            return {int(rank): file[rank] for rank in file}
+        yield
     except FileNotFoundError:
-        return {}
+        pass
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(
+            f"{path}: can't be read: {str(error).splitlines()[0]}; without the file, measures that"
+            " only the ranks knew are null: move it away"
+        ) from None
 
 
 def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
@@ -246,11 +298,10 @@ def _series(
 
 
 def _reachable(directory: Path) -> NDArray[np.uint64] | None:
-    try:
-        keys: NDArray[np.uint64] = np.load(directory / "report" / _REACHABLE)
-    except FileNotFoundError:
-        return None
-    return keys
+    path = directory / "report" / _REACHABLE
+    with _damage_told(path):
+        return _keys(np.load(path))
+    return None
 
 
 def _politeness(directory: Path) -> dict[str, Any] | None:

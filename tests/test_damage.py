@@ -1,6 +1,7 @@
 """Damage to the files of a session between two runs: nothing is fetched twice, nothing is missing,
 and no small file ends in a traceback."""
 
+import os
 import random
 import shutil
 import subprocess
@@ -144,3 +145,156 @@ def test_damage_to_the_log_of_any_rank(
             mpirun(2, "-m", "crawler", "resume", str(directory), "--max-pages", "0")
         assert not any(resumed_from_snapshot(directory, one) for one in (0, 1))
         assert_all_is_fetched_once(directory, web)
+
+
+# --- small files
+
+
+def junk(path: Path) -> None:
+    path.write_bytes(b"\xff\x00junk")
+
+
+def empty(path: Path) -> None:
+    path.write_bytes(b"")
+
+
+def folder(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.mkdir()
+
+
+def gone(path: Path) -> None:
+    path.unlink()
+
+
+def link(path: Path) -> None:
+    """To a file that is precious."""
+    path.unlink(missing_ok=True)
+    path.symlink_to(path.parents[len(path.parts) - 1 - path.parts.index("s")].parent / "precious")
+
+
+@pytest.fixture
+def precious(tmp_path: Path) -> Iterator[Path]:
+    path = tmp_path / "precious"
+    content = bytes(range(256)) * 40
+    path.write_bytes(content)
+    yield path
+    assert path.read_bytes() == content
+
+
+SMALL = [
+    "session.toml", "seeds.txt", "replicated.txt", "stop", "lock", "lock-ranks",
+    "session.toml.new", "seeds.txt.new",
+    "report/counters.json", "report/site_part.npz", "report/reachable.npy", "report/metrics.json",
+    "report/metrics.json.new", "tables/pages.parquet", "tables/pages.new",
+    "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/snapshot.new",
+    "rank-00000/frontier", "rank-00000/log/00000.log", "rank-00000/log/00001.log",
+    "rank-00000/log/x.log", "rank-x", "rank-00007", "rank-00000/abc-x.warc.gz",
+]  # fmt: skip
+
+
+HARMS = [junk, empty, folder, gone, link, flip]
+OFTEN = [HARMS[number % len(HARMS)] for number in range(len(SMALL))]  # one for each file
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"),
+    [
+        pytest.param(name, harm, marks=[] if harm is often else pytest.mark.slow)
+        for name, often in zip(SMALL, OFTEN, strict=True)
+        for harm in HARMS
+    ],
+)
+def test_a_small_file_that_is_damaged_ends_in_a_line_or_in_a_whole_session(
+    stopped: Stopped, copy: Path, precious: Path, name: str, harm: Callable[..., None]
+) -> None:
+    path = copy / name
+    if harm in {gone, flip} and not path.exists():
+        pytest.skip("there is no such file")
+    if harm is flip:
+        flip(path, 0.5)
+    else:
+        harm(path)
+    for words in (["report"], ["resume", "--max-pages", "0"], ["verify"]):
+        done = run_here_unverified(words[0], str(copy), *words[1:])
+        assert "Traceback" not in done.stderr, done.stderr
+        if done.returncode == 2:
+            assert done.stderr.startswith("error: ")
+            assert done.stderr.count("\n") == 1, done.stderr
+        elif words[0] != "verify":
+            assert done.returncode == 0, done.stderr
+        if words[0] == "resume" and done.returncode == 0:
+            for stray in copy.rglob("abc-x.warc.gz"):
+                shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
+            assert_all_is_fetched_once(copy, stopped[0])
+
+
+@pytest.mark.parametrize(
+    "name", ["agent.log", "log/00000.log", "abc-20270101000000-00000-00009.warc.gz"]
+)
+def test_links_are_not_followed_when_files_are_cut(
+    stopped: Stopped, copy: Path, precious: Path, name: str
+) -> None:
+    link(copy / "rank-00000" / name)
+    run_here_unverified("resume", str(copy), "--max-pages", "0")
+
+
+def test_a_resume_runs_a_module_only_if_the_user_names_it(
+    stopped: Stopped, copy: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    (tmp_path / "foreign_order.py").write_text(
+        "from pathlib import Path\n"
+        f"Path({str(tmp_path / 'ran')!r}).touch()\n"
+        "def first(found): return 1.0\n"
+    )
+    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    toml = copy / "session.toml"
+    order = 'order = "breadth-first"'
+    assert order in toml.read_text()
+    toml.write_text(toml.read_text().replace(order, 'order = "foreign_order:first"'))
+    for words in (["report"], ["verify"], ["stop"], ["resume"]):
+        done = run_here_unverified(words[0], str(copy))
+        assert done.returncode == (2 if words == ["resume"] else 0), done.stderr
+    assert "a resume runs it only if you say so: --set frontier.order=" in done.stderr
+    assert done.stderr.count("\n") == 1
+    assert not (tmp_path / "ran").exists()
+    said = ["--set", "frontier.order=foreign_order:first", "--max-pages", "0"]
+    assert run_here("resume", str(copy), *said).returncode == 0
+    assert (tmp_path / "ran").exists()
+    assert_all_is_fetched_once(copy, stopped[0])
+
+
+@pytest.mark.parametrize("files", [40, 100, 150])
+def test_few_files_may_be_open(copy: Path, files: int) -> None:
+    words = ["resume", str(copy), "--max-pages", "0"]
+    done = subprocess.run(
+        [
+            "sh",
+            "-c",
+            f'ulimit -n {files}; exec "$@"',
+            "sh",
+            sys.executable,
+            "-m",
+            "crawler",
+            *words,
+        ],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 2, done.stderr
+    assert f"a process may have {files} files open (ulimit -Hn); this crawl needs" in done.stderr
+    assert done.stderr.count("\n") == 1
+
+
+@pytest.mark.skipif(os.geteuid() == 0, reason="root may write everywhere")
+@pytest.mark.parametrize("folder", ["", "report", "tables", "rank-00000", "rank-00000/log"])
+def test_a_folder_that_can_only_be_read(copy: Path, folder: str) -> None:
+    (copy / folder).chmod(0o555)
+    try:
+        for command in ("report", "resume"):
+            done = run_here_unverified(command, str(copy))
+            assert "Traceback" not in done.stderr
+            assert done.returncode == 0 or done.stderr.count("\n") == 1
+    finally:
+        (copy / folder).chmod(0o755)

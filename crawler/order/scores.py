@@ -179,6 +179,9 @@ def load(name: str) -> Scored:
         module = import_module(module_name)
     except ImportError as error:
         raise UserError(f"{where}: {error}; the module must be on PYTHONPATH") from None
+    except Exception as error:
+        words = f"{type(error).__name__}: {error}".splitlines()[0]
+        raise UserError(f"{where}: the module can't be imported: {words}") from error
     function: Any = getattr(module, attribute, None)
     if isinstance(function, type) and issubclass(function, Scored):
         return function()

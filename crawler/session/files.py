@@ -121,7 +121,8 @@ def mistakes_told(about: str = "") -> Iterator[None]:
         where = error.filename or about
         if not where and error.errno not in {errno.EMFILE, errno.ENFILE}:
             raise
-        raise UserError(f"{where}: {error.strerror}".removeprefix(": ")) from error
+        kind = NoRoomError if is_no_room(error) else UserError
+        raise kind(f"{where}: {error.strerror}".removeprefix(": ")) from error
 
 
 @contextlib.contextmanager

@@ -17,7 +17,7 @@ from xxhash import xxh3_64_intdigest
 from crawler import __version__, config
 from crawler.ports import UserError
 from crawler.session.files import mistakes_told, replacing
-from crawler.url import without_login
+from crawler.url import BadUrlError, normalise, without_login
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"
@@ -129,14 +129,36 @@ def load(directory: Path) -> SessionInfo:
 
 
 def seeds(directory: Path) -> list[str]:
-    """The seeds of a session, normalised."""
-    return (directory / _SEEDS).read_text("utf-8").splitlines()
+    """The seeds of a session, normalised. Raises UserError if the file is gone or damaged."""
+    return _read_urls(directory / _SEEDS)
 
 
 def replicated(directory: Path) -> list[str]:
-    """The URLs that every rank knows from the start of a session, normalised; mostly none."""
+    """The URLs that every rank knows from the start of a session, normalised; mostly none.
+
+    Raises UserError if the file is damaged.
+    """
     path = directory / _REPLICATED
-    return path.read_text("utf-8").splitlines() if path.exists() else []
+    return _read_urls(path) if path.exists() else []
+
+
+def _read_urls(path: Path) -> list[str]:
+    needed = "a text file with the URLs of the session, one a line, is needed"
+    try:
+        text = path.read_bytes().decode()
+    except OSError as error:
+        raise UserError(f"{path}: {error.strerror}; {needed}") from None
+    except UnicodeDecodeError as error:
+        raise UserError(f"{path}: {error}; {needed}") from None
+    urls = text.split("\n")
+    if urls.pop():
+        raise UserError(f"{path}: its last line has no end; {needed}")
+    for number, url in enumerate(urls, 1):
+        try:
+            normalise(url)
+        except BadUrlError:
+            raise UserError(f"{path}, line {number}: {url!r} is no URL; {needed}") from None
+    return urls
 
 
 def write_replicated(directory: Path, urls: Iterable[str]) -> None:
@@ -148,7 +170,8 @@ def write_replicated(directory: Path, urls: Iterable[str]) -> None:
 
 def ask_to_stop(directory: Path) -> None:
     """Leave the order to stop for the ranks, which may be on other nodes."""
-    (directory / _STOP).touch()
+    with replacing(directory / _STOP):
+        pass
 
 
 def is_asked_to_stop(directory: Path) -> bool:

@@ -17,7 +17,7 @@ from typing import Final, NamedTuple
 
 import msgspec
 
-from crawler.ports import NEVER_FOLLOWED, OUT_OF_SCOPE
+from crawler.ports import NEVER_FOLLOWED, OUT_OF_SCOPE, UserError
 from crawler.session.files import AppendFile
 from crawler.session.log import LoggedPage
 
@@ -38,7 +38,12 @@ def joined(session: Path) -> list[Joined]:
     sites: dict[str, Joined] = {}
     for path in sorted(session.glob(f"rank-*/log/*{_SUFFIX}")):
         for line in path.read_bytes().split(b"\n")[:-1]:
-            one = msgspec.json.decode(line, type=Joined)
+            try:
+                one = msgspec.json.decode(line, type=Joined)
+            except (msgspec.DecodeError, UnicodeDecodeError) as error:
+                raise UserError(
+                    f"{path}: a line is damaged: {error}; lines of site, seed and end are needed"
+                ) from None
             sites.setdefault(one.site, one)
     return [sites[site] for site in sorted(sites)]
 

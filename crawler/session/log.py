@@ -32,6 +32,8 @@ from crawler import url
 from crawler.ports import Link, PageRow, UserError
 from crawler.session.files import AppendFile
 
+_RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # others in the directory aren't ours
+_LOG_NAME: Final = re.compile(r"\d{5,}\.log")
 _MAGIC: Final = b"ABC-LOG\n"
 _VERSION: Final = 3
 _READABLE: Final = (2, 3)
@@ -96,7 +98,18 @@ _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
 def log_files(session: Path) -> list[Path]:
     """The log files of all ranks, by rank, then oldest first."""
-    return sorted(session.glob("rank-*/log/*.log"))
+    return [
+        path
+        for directory in rank_directories(session)
+        for path in sorted((directory / "log").glob("*.log"))
+        if _LOG_NAME.fullmatch(path.name)
+    ]
+
+
+def rank_directories(session: Path) -> list[Path]:
+    """The directories of all ranks that the session has had, by rank."""
+    found = (path for path in session.glob("rank-*") if _RANK_NAME.fullmatch(path.name))
+    return sorted(path for path in found if path.is_dir())
 
 
 def rank_of(path: Path) -> int:
@@ -108,7 +121,8 @@ class LogWriter:
     """Writes one new log file; earlier ones of the rank stay as they are."""
 
     def __init__(self, directory: Path) -> None:
-        numbers = [int(path.stem) for path in directory.glob("*.log")]
+        names = (path.name for path in directory.glob("*.log"))
+        numbers = [int(name[:-4]) for name in names if _LOG_NAME.fullmatch(name)]
         number = max(numbers, default=-1) + 1
         self.path = directory / f"{number:05}.log"
         self._file = AppendFile(self.path)

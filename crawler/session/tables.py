@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 
 from crawler.ports import PageRow
 from crawler.session.files import no_room_told
-from crawler.session.log import LoggedPage, Torn, log_files, read_log
+from crawler.session.log import LoggedPage, Torn, log_files, rank_directories, read_log
 from crawler.session.requests import read_all_requests
 
 _PAGE_ROWS: Final = 64 << 10  # of a row group of pages, or of sites
@@ -121,7 +121,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
     news = {name: directory / f"{name}.new" for name in _SCHEMAS}
-    ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
+    ranks = {path: _Counts() for path in rank_directories(session)}
     try:
         with ExitStack() as stack:
             stack.enter_context(no_room_told(directory / "tables"))
@@ -144,7 +144,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
 def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
     """What the logs give and the tables don't say, in words; nothing if they are as they were
     written. At most one line a row group. `correct`: as in `write_tables`."""
-    ranks = {path: _Counts() for path in sorted(session.glob("rank-*"))}
+    ranks = {path: _Counts() for path in rank_directories(session)}
     with ExitStack() as stack:
         files: dict[str, pq.ParquetFile] = {}
         for name in _SCHEMAS:

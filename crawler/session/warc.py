@@ -9,6 +9,7 @@ https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 import base64
 import hashlib
 import os
+import re
 import socket
 import time
 from collections.abc import Mapping
@@ -23,6 +24,7 @@ from crawler.config import Storage
 from crawler.ports import Response
 from crawler.session.files import AppendFile
 
+_FILE_NAME = re.compile(r"abc-\d+-\d+-\d+\.warc\.gz")  # others in the directory aren't ours
 _GZIP = 31  # zlib's code for: with a gzip header and trailer
 _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Bytes that would end a header line become spaces, whatever a server sent.
@@ -165,7 +167,8 @@ class WarcWriter:
 
 def warc_files(directory: Path) -> list[Path]:
     """The WARC files of a rank, oldest first."""
-    return sorted(directory.glob("abc-*.warc.gz"), key=_serial)
+    files = directory.glob("abc-*.warc.gz")
+    return sorted((path for path in files if _FILE_NAME.fullmatch(path.name)), key=_serial)
 
 
 def _serial(path: Path) -> int:
@@ -221,7 +224,7 @@ def read_original(path: Path, offset: int, payload_digest: str) -> Original | No
         start = isal_zlib.decompressobj(_GZIP).decompress(packed, _HEAD_BYTES)
     except isal_zlib.error:  # type: ignore[misc]  # no record begins there
         return None
-    lines = start.partition(b"\r\n\r\n")[0].decode().split("\r\n")
+    lines = start.partition(b"\r\n\r\n")[0].decode("utf-8", "replace").split("\r\n")
     fields = {name: value for name, _, value in (line.partition(": ") for line in lines)}
     if fields.get("WARC-Payload-Digest") != payload_digest:
         return None
@@ -238,9 +241,12 @@ def cut_torn_tail(path: Path) -> None:
     """Cut off the record that a killed process was writing, so that readers accept the file.
 
     No row points there: it would have been written afterwards. A file that is damaged rather than
-    torn is left alone, as what follows the damage may be good.
+    torn is left alone, as what follows the damage may be good. So is a symbolic link:
+    whoever put it there may have put it on any file.
     """
-    with path.open("r+b") as file:
+    if path.is_symlink():
+        return
+    with path.open("rb") as file:
         whole = position = 0
         member = isal_zlib.decompressobj(_GZIP)
         while piece := file.read(64 << 10):
@@ -254,6 +260,11 @@ def cut_torn_tail(path: Path) -> None:
                 if member.eof:
                     whole = position - len(piece)
                     member = isal_zlib.decompressobj(_GZIP)
-        file.truncate(whole)
     if not whole:
         path.unlink()
+    elif whole < position:
+        file_number = os.open(path, os.O_WRONLY | os.O_NOFOLLOW)
+        try:
+            os.ftruncate(file_number, whole)
+        finally:
+            os.close(file_number)
