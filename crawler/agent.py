@@ -498,10 +498,14 @@ class _Agent:
         """Take up the session where it was."""
         began, rank = self._clock.now(), self._transport.rank
         self._hashes = session.LogHashes(self._plan.logs[rank])
+        # The ranks can't tell each other yet, so each looks for an order to stop by itself.
+        looking = asyncio.ensure_future(self._await_stop(looks=True))
         for _ in self._hashes.read():
             await asyncio.sleep(0)
+            if self._core.stopping:
+                break
         packed = None
-        if self._plan.has_snapshots:
+        if self._plan.has_snapshots and not self._core.stopping:
             packed = session.read_snapshot(self._directory, rank, self._hashes)
             if packed is None:
                 _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
@@ -510,6 +514,7 @@ class _Agent:
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
         pages = await replay.recall(reader)
+        looking.cancel()
         self.board.take_up(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
@@ -569,6 +574,13 @@ class _Agent:
             mpi.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
         self._stop(number.name)
 
+    async def _await_stop(self, *, looks: bool) -> None:
+        """Return once the crawl is to stop. Who `looks` hears the order of `crawler stop`."""
+        while not self._core.stopping:
+            if looks and session.is_asked_to_stop(self._directory):
+                self._stop("stop")
+            await asyncio.sleep(_LOOK_S)
+
     async def _stop_stage(
         self,
         asking: Sequence[asyncio.Task[None]],
@@ -576,10 +588,7 @@ class _Agent:
         parsing: asyncio.Task[None],
     ) -> None:
         """See to it that a stop ends: drop what is still under way after `session.stop_grace`."""
-        while not self._core.stopping:
-            if self._transport.rank == 0 and session.is_asked_to_stop(self._directory):
-                self._stop("stop")
-            await asyncio.sleep(_LOOK_S)
+        await self._await_stop(looks=self._transport.rank == 0)
         await asyncio.sleep(self._settings.session.stop_grace)
         in_order = await self._break_off(asking, to_parse, parsing)
         self._core.abandon(in_order=in_order)

@@ -116,6 +116,7 @@ class Core:
         # Visits acquired whose links haven't been admitted; an open replay; sites that are joining.
         self._open = 0
         self._visiting: dict[int, Visit] = {}  # by key of the URL
+        self._resuming = False  # until all that earlier runs found is admitted
         self._broken_off = False  # by a stop, so that only the logs know everything
         self._termination = Termination(self.rank, ranks)
 
@@ -158,6 +159,7 @@ class Core:
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
         self._open += 1
+        self._resuming = True
 
     def state(self) -> State | None:
         """What this rank knows, if it has stopped in good order; it has no further use then.
@@ -242,7 +244,13 @@ class Core:
             self.bench.fetched(source, [key for key in targets if key not in self._replicated])
 
     def resumed(self, *, wholly: bool) -> None:
-        """What was found in earlier runs has been admitted; if not wholly, for a stop."""
+        """What was found in earlier runs has been admitted; if not wholly, for a stop.
+
+        A stop may have dropped the replay meanwhile (`abandon`); then this does nothing.
+        """
+        if not self._resuming:
+            return
+        self._resuming = False
         self._open -= 1
         self.abandoned += not wholly
         self._broken_off |= not wholly
@@ -630,9 +638,10 @@ class Core:
         `in_order`: the links of every row that is stored have been admitted.
         """
         assert self.stopping
-        self._broken_off |= not in_order
+        self._broken_off |= self._resuming or not in_order
         self.abandoned += self._open
         self._open = 0
+        self._resuming = False
 
     @property
     def waiting(self) -> int:

@@ -491,12 +491,21 @@ def run(main: Callable[[], Coroutine[Any, Any, int]]) -> int:
 
 
 def abort(code: int, message: str) -> NoReturn:
-    """End all ranks at once with this exit code, and say why on standard error."""
-    sys.stdout.flush()
-    sys.stderr.write(message)
-    sys.stderr.flush()
-    time.sleep(_LAST_WORDS_S)
-    MPI.COMM_WORLD.Abort(code)
+    """End all ranks at once with this exit code, and say why on standard error.
+
+    This process ends in any case: MPI_Abort may return or fail, and so may what it takes to speak.
+    """
+    try:
+        for stream, text in ((sys.stdout, ""), (sys.stderr, message)):
+            with contextlib.suppress(
+                AttributeError, OSError, ValueError
+            ):  # nobody listens, or it is closed
+                stream.write(text)
+                stream.flush()
+        time.sleep(_LAST_WORDS_S)
+        MPI.COMM_WORLD.Abort(code)
+    finally:
+        os._exit(code)
 
 
 def _give(value: object, rank: int, tag: int) -> MPI.Request:

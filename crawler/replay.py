@@ -64,6 +64,8 @@ class _Past:
 class Replay:
     """One rank's part in it: `recall` before the crawl, `admit` beside it."""
 
+    _given_up = False  # a stop came while the logs were read
+
     def __init__(
         self,
         paths: Sequence[Path],
@@ -105,7 +107,8 @@ class Replay:
         return agreed
 
     async def recall(self, reader: Reader) -> int:
-        """Steps 1 to 4; the number of pages that the session has."""
+        """Steps 1 to 4; the number of pages that the session has, as far as it was read: a stop
+        ends the reading."""
         core, share = self._core, self._share
         if self._state is not None:
             self.pages = self._state.pages
@@ -117,6 +120,10 @@ class Replay:
             return pages
         for _ in share.read():
             await asyncio.sleep(0)
+            if core.stopping:
+                break
+        if any(await mpi.alltoall([core.stopping] * mpi.SIZE)):
+            return self._give_up()
         for torn in share.torn:
             _LOG.warning(
                 "%s: %d bytes from %d on can't be read, for a kill or for damage (see verify);"
@@ -145,7 +152,7 @@ class Replay:
         self, reader: Reader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
     ) -> None:
         """Step 5."""
-        core, wholly = self._core, True
+        core, wholly = self._core, not self._given_up
         for _ in self._restoring or self._admit(reader, scope, clock):
             if core.stopping:
                 wholly = False
@@ -153,12 +160,19 @@ class Replay:
             wire.deliver(core, clock.now())
             alarm.ring()
             await asyncio.sleep(0)
-            while wire.backlog() > self._settings.exchange.max_backlog_bytes:
+            while not core.stopping and wire.backlog() > self._settings.exchange.max_backlog_bytes:
                 await asyncio.sleep(_BACKLOG_POLL_S)
         self._share.close()
         core.resumed(wholly=wholly)
         wire.deliver(core, clock.now())
         alarm.ring()
+
+    def _give_up(self) -> int:
+        """The crawl stops before the logs are read: admit nothing, and leave all to a resume."""
+        self._given_up = True
+        self._restoring = iter(())
+        self._core.stopping = True
+        return self.pages
 
     def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
         """Admit what is left, in steps of a few milliseconds."""

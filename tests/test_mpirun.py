@@ -49,6 +49,51 @@ def test_exit(mpirun: MpiRun, rank_1: str, others_s: int, code: int, said: str) 
     assert said in done.stderr
 
 
+ABORTING = """
+import sys
+from types import SimpleNamespace
+from crawler import mpi
+from mpi4py import MPI
+
+def abort(code):
+    {does}
+
+world = SimpleNamespace(Abort=abort)
+mpi.MPI = SimpleNamespace(COMM_WORLD=world, Get_processor_name=lambda: "host")
+mpi.SIZE = 2
+
+async def main():
+    {before}
+    raise {error}
+
+sys.exit(mpi.run(main))
+"""
+
+
+@pytest.mark.parametrize("does", ["pass", "raise RuntimeError('MPI is gone')", "sys.exit(0)"])
+@pytest.mark.parametrize(
+    ("error", "code", "said"),
+    [
+        ("ValueError('the true error')", 1, "ValueError: the true error"),
+        ("mpi.UserError('disk: full')", 2, "error: disk: full"),
+        ("mpi.LostRankError", 137, "a rank is lost"),
+    ],
+)
+def test_an_abort_that_returns_or_fails_hides_no_error(
+    does: str, error: str, code: int, said: str
+) -> None:
+    for before in ("pass", "sys.stdout.close()", "sys.stdout = None"):
+        done = subprocess.run(
+            [sys.executable, "-c", ABORTING.format(does=does, error=error, before=before)],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
+        assert done.returncode == code, done.stderr
+        assert said in done.stderr
+        assert "UnboundLocalError" not in done.stderr
+
+
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [

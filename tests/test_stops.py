@@ -1,0 +1,148 @@
+"""A stop ends a crawl whatever it is doing: also while the logs of earlier runs are read."""
+
+import asyncio
+import shutil
+import threading
+import time
+from collections.abc import Iterator
+from pathlib import Path
+
+import pytest
+from cluster import AUTHORITIES, Cluster, settings
+from conftest import MpiRun
+from crawls import demo_config, metrics_of, run_here, sets
+
+from crawler.core import Core
+from crawler.demoweb import DemoWeb, serve
+from crawler.ownership import Ownership, SiteHash
+from crawler.pipeline import Alarm, SystemClock
+from crawler.replay import Replay
+from crawler.seen import MemorySeen
+
+# A generator that never comes to its end stands for hours of logs.
+ENDLESS = """
+import sys, time
+import {module} as module
+
+def endless(steps):
+    def read(*arguments):
+        yield from steps(*arguments)
+        while True:
+            time.sleep(0.001)
+            yield
+    return read
+
+module.{place} = endless(module.{place})
+from crawler.__main__ import main
+sys.exit(main(sys.argv[1:]))
+"""
+PLACES = {
+    "hashes": ("crawler.session", "LogHashes.read"),
+    "reading": ("crawler.session", "Share.read"),
+    "admission": ("crawler.replay", "Replay._admit"),
+    "restoring": ("crawler.core", "Core.restore"),
+}
+
+
+@pytest.fixture(scope="module")
+def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path, DemoWeb]]:
+    """A session that two ranks have begun and stopped in good order."""
+    directory = tmp_path_factory.mktemp("unfinished")
+    with serve(5, 60, 4) as (web, port):
+        config = demo_config(directory / "c.toml", web, port)
+        words = ["crawl", str(config), "--session", str(directory / "s"), "--max-time", "1.5s"]
+        done = run_here(*words, *sets("politeness.delay_s=0.5"))
+        assert done.returncode == 75, done.stderr
+        yield directory / "s", web
+
+
+@pytest.mark.parametrize("how", ["max_time", "stop"])
+@pytest.mark.parametrize("place", PLACES)
+def test_a_stop_ends_a_resume_that_reads_without_end(
+    tmp_path: Path, mpirun: MpiRun, unfinished: tuple[Path, DemoWeb], place: str, how: str
+) -> None:
+    session, ranks = tmp_path / "s", 1 if place in {"hashes", "restoring"} else 2
+    shutil.copytree(unfinished[0], session)  # two ranks have no snapshot of one
+    before = metrics_of(session)["pages"]
+    words = ["resume", str(session), *sets("session.stop_grace=0.2")]
+    words += ["--max-time", "1s" if how == "max_time" else "1h"]
+    timer = threading.Timer(2, run_here, ["stop", str(session)])
+    if how == "stop":
+        timer.start()
+    began = time.monotonic()
+    module, name = PLACES[place]
+    done = mpirun(ranks, "-c", ENDLESS.format(module=module, place=name), *words, timeout=60)
+    timer.cancel()
+    assert done.returncode == 75, done.stderr
+    assert time.monotonic() - began < 50
+    assert metrics_of(session)["pages"] >= before  # those that were under way, at most
+    done = mpirun(2, "-m", "crawler", "resume", str(session), "--max-time", "90s")
+    assert done.returncode == 0, done.stderr
+    assert metrics_of(session)["complete"]
+    assert metrics_of(session)["pages"] == metrics_of(session)["unique_pages"]
+
+
+class Backlog:
+    """Stands for Wire: a receiver that takes nothing until a test says so."""
+
+    def __init__(self) -> None:
+        self.bytes = 1 << 40
+
+    def deliver(self, core: Core, now: float) -> None:
+        """The test asks the core itself what it wants sent."""
+
+    def backlog(self) -> int:
+        return self.bytes
+
+
+def resuming(core: Core, steps: int) -> Replay:
+    replay = Replay([], settings(), core, lambda row: None, judges_again=False)
+    replay._restoring = iter([None] * steps)
+    return replay
+
+
+@pytest.mark.parametrize("abandoned", ["before the end", "after the end", "never"])
+@pytest.mark.parametrize("taken", [True, False])
+def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
+    abandoned: str, taken: bool
+) -> None:
+    core = Core(settings(), 2, Ownership(0, SiteHash(2), [0, 1]), AUTHORITIES, MemorySeen())
+    wire = Backlog()
+
+    async def scenario() -> None:
+        replay = resuming(core, 5)
+        task = asyncio.ensure_future(
+            replay.admit(None, None, wire, Alarm(), SystemClock())  # type: ignore[arg-type]
+        )
+        await asyncio.sleep(0.03)
+        assert not task.done()
+        core.stop(1.0)
+        if abandoned == "before the end":
+            core.abandon(in_order=True)
+        if taken:
+            wire.bytes = 0
+        await asyncio.wait_for(task, 10)
+        if abandoned == "after the end":
+            core.abandon(in_order=True)
+
+    asyncio.run(scenario())
+    assert core._open == 0
+    assert core.abandoned == 1
+    assert core.state() is None  # only the logs have all
+
+
+@pytest.mark.parametrize("twice", [True, False])
+def test_ranks_whose_replays_are_dropped_end_together(twice: bool) -> None:
+    cluster = Cluster(SiteHash(3), 3)
+    for core in cluster.cores:
+        core.resume()
+    cluster.start("http://a.example/", "http://b.example/")
+    for rank, core in enumerate(cluster.cores):
+        core.stop(0)
+        core.abandon(in_order=True)
+        if twice or rank:
+            core.resumed(wholly=False)
+        cluster.tick(rank)
+    cluster.settle()
+    assert cluster.ended
+    assert not any(core.complete for core in cluster.cores)
