@@ -41,8 +41,10 @@ from crawler.ports import (
     Fields,
     Found,
     Link,
+    Names,
     PageRow,
     Spill,
+    joined_names,
 )
 from crawler.quota import Quota
 from crawler.scope import Sites
@@ -84,7 +86,7 @@ class Core:
         )
         self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)
-        self.named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt names it
+        self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt names it
         self._outboxes = Outboxes(ranks, settings.exchange)
         self.foreign = Foreign(
             settings, seen, self._takes_in, self.bench, self._outboxes, self.named_by
@@ -319,6 +321,11 @@ class Core:
 
     def introduced(self, links: Iterable[Link], now: float) -> None:
         """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
+        links = list(links)
+        for link in links:  # also of those that are sent no more, as all ranks know them
+            owner = self.ownership.owner(link)
+            if owner is not None and owner != self.rank and not link.flags & OUT_OF_SCOPE:
+                self.foreign.tell_names(owner, link.key, now)
         self._admit(links, Origin(None, 0), now)
 
     def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
@@ -448,8 +455,8 @@ class Core:
             self._learn(site, part, now)
         for joined in batch.joined:
             self._note_joined(*joined)
-        for index, authority in batch.named_by.items():
-            self.named_by[url.key(batch.urls[index])] = authority
+        for key, names in batch.named_by.items():
+            self.named_by[key] = joined_names(self.named_by.get(key), tuple(names))
         owners = self.ownership.rank_of_site
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]

@@ -38,7 +38,7 @@ class Outbox:
         self.size = 0  # bytes of the URLs
         self.claims: list[str] = []
         self.grants: dict[str, int] = {}
-        self.named_by: dict[int, str] = {}  # by key of a sitemap in `found`
+        self.named_by: dict[int, list[str]] = {}  # by key of a sitemap of that rank
         self.joined: list[tuple[str, str, str]] = []  # sites that join the scope
         self.ask = False
         self.allow = 0
@@ -67,11 +67,7 @@ class Outbox:
             returned=self.returned,
             stop=self.stop,
             number=self.number,
-            named_by={
-                i: self.named_by[key] for i, key in enumerate(self.found) if key in self.named_by
-            }
-            if self.named_by
-            else {},
+            named_by=self.named_by,
             joined=self.joined,
             wants=self.wants,
             clocks=self.clocks,

@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 
 from crawler import config
 from crawler.exchange import Outboxes
-from crawler.ports import Found, Link
+from crawler.ports import Found, Link, Names, names_of
 from crawler.seen import UrlSeen, sent_memory
 from crawler.workbench import Workbench
 
@@ -68,13 +68,13 @@ class Foreign:
         takes_in: Callable[[Found, Found | None], bool],
         bench: Workbench,
         outboxes: Outboxes,
-        named_by: Mapping[int, str],
+        named_by: Mapping[int, Names],
     ) -> None:
         """`takes_in`: whether the rules on traps let a URL in, with the page that it was found on.
         `named_by`: by key of a sitemap, whose robots.txt names it; its owner is told."""
         self.traffic = Traffic()
         # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
-        sends = settings.session.mode == "exchange"
+        sends = self._sends = settings.session.mode == "exchange"
         self.sent = sent_memory(settings.exchange, seen) if sends else seen
         self.left: set[int] = set()  # keys of URLs that their owners are told by others
         self.aside: deque[Found] = deque()  # oldest first
@@ -86,6 +86,7 @@ class Foreign:
         self._bench = bench
         self._outboxes = outboxes
         self._named_by = named_by
+        self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who names them
         ways: dict[str, Callable[[int, Link, Origin, float], None]]
         ways = {"firewall": self._drop, "cross-over": self._set_aside}
         self.meet = ways.get(settings.session.mode, self._send)
@@ -98,6 +99,18 @@ class Foreign:
         """Links to these URLs were found in earlier runs, and other ranks admit them."""
         # Some are this rank's own, and mustn't be among the seen ones before they come.
         (self.left if self.sent is self._seen else self.sent).update(keys)
+
+    def tell_names(self, owner: int, key: int, now: float) -> None:
+        """Tell the owner of a URL whose robots.txt names it as a sitemap, each authority once. The
+        URL itself may have been sent before, found as a plain link."""
+        if not self._sends:
+            return
+        for authority in names_of(self._named_by.get(key)):
+            if (key, authority) not in self._told:
+                self._told.add((key, authority))
+                late = key in self.sent  # the sitemap may be read any moment
+                names = self._outboxes.open(owner, now, urgent=late).named_by
+                names.setdefault(key, []).append(authority)
 
     def take_up(self, visiting: int, now: float) -> None:
         """Cross over: enqueue URLs set aside until one can be fetched now.
@@ -136,6 +149,8 @@ class Foreign:
             traffic.messages_page_part += 1
             traffic.site_part.add((origin.source.site, owner))
         key = link.key
+        if self._named_by:
+            self.tell_names(owner, key, now)
         if self._outboxes.count_again(owner, key):
             return
         new = key not in self.sent and key not in self.left
@@ -144,7 +159,5 @@ class Foreign:
             traffic.transmissions_target_part += 1
         if new or self._bench.order.counts:  # its owner wants to know of every back-link
             found = Found(key, link.url, link.site, origin.hops, origin.chain)
-            outbox = self._outboxes.add(owner, found, now)
+            self._outboxes.add(owner, found, now)
             traffic.inter_part_urls += 1
-            if key in self._named_by:
-                outbox.named_by[key] = self._named_by[key]

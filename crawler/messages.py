@@ -53,7 +53,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     returned: int = 0  # page quota not needed, to rank 0
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
     number: int = 0  # of the batches from this sender to this receiver
-    named_by: dict[int, str] = {}  # by index: whose robots.txt names the sitemap there
+    named_by: dict[int, list[str]] = {}  # by key of a sitemap: whose robots.txt names it
     joined: list[tuple[str, str, str]] = []  # sites that join the scope: site, seed, end
     # Clocks that ranks share (`crawler.clocks`).
     wants: list[str] = []  # sites, or addresses, whose clocks the sender wants

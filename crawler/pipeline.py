@@ -34,6 +34,7 @@ from crawler.ports import (
     Fetched,
     Fetcher,
     FetchError,
+    Found,
     Link,
     MovedError,
     NoRoomError,
@@ -285,8 +286,10 @@ class _Responses(Fetcher):
     async def locate(self, url: str) -> str:
         return await self.fetcher.locate(url)
 
-    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
-        self.latest = await self.fetcher.fetch(url, validators)
+    async def fetch(
+        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+    ) -> Response:
+        self.latest = await self.fetcher.fetch(url, validators)  # of a robots.txt
         return self.latest
 
 
@@ -409,7 +412,7 @@ async def fetch_stage(
         elif core.begin(visit, clock.now(), crawl_delay_s=rules.crawl_delay):
             earlier = recall(found.key)
             try:
-                response = await fetcher.fetch(found.url, _validators(earlier))
+                response = await _fetch(fetcher, reader, found, earlier)
                 fetched = Fetched(found, response.started, response, earlier=earlier)
             except FetchError as error:
                 fetched = _failed(visit, error.failure, clock, error.address)
@@ -441,6 +444,16 @@ async def _rules(
             core.retry(visit, clock.now())
             return None
     return None
+
+
+async def _fetch(
+    fetcher: Fetcher, reader: Reader, found: Found, earlier: Earlier | None
+) -> Response:
+    """The response for a URL; sitemaps may be longer than pages."""
+    validators, limit = _validators(earlier), reader.max_bytes(found.key)
+    if limit is None:
+        return await fetcher.fetch(found.url, validators)
+    return await fetcher.fetch(found.url, validators, limit)
 
 
 def _validators(earlier: Earlier | None) -> Validators | None:

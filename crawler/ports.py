@@ -29,6 +29,23 @@ EXIT_INTERNAL: Final = 3  # done, but this program failed on a page or more
 EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: resume with the same command
 
 
+# Authorities whose robots.txt names a sitemap: mostly one, else several, sorted.
+Names = str | tuple[str, ...]
+
+
+def names_of(names: Names | None) -> tuple[str, ...]:
+    """The authorities one by one."""
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def joined_names(names: Names | None, more: Names) -> Names:
+    """All authorities of both."""
+    both = sorted({*names_of(names), *names_of(more)})
+    return both[0] if len(both) == 1 else tuple(both)
+
+
 class Link(NamedTuple):
     """A link that has been normalised, keyed and held against the scope."""
 
@@ -254,7 +271,7 @@ class Fetched:
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
     earlier: Earlier | None = None  # what a conditional request was made with
-    sitemaps_of: str | None = None  # the links are sitemaps that the robots.txt there names
+    sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = field(
         default_factory=dict
     )  # by place in `links`: what a sitemap says
@@ -295,11 +312,14 @@ class Fetcher(Protocol):
         proxy goes there and resolves the name, the authority. Raises FetchError like a Resolver."""
         ...
 
-    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+    ) -> Response:
         """One exchange for a normalised URL; redirects aren't followed. Raises FetchError, and
         MovedError if clocks are by address and the URL is to be located again.
 
-        With `validators` the request is conditional, and the status may be 304.
+        With `validators` the request is conditional, and the status may be 304. `max_bytes`: the
+        limit on the body, if it isn't that of all pages.
         """
         ...
 

@@ -19,7 +19,10 @@ from crawler.ports import (
     Fetched,
     Found,
     Link,
+    Names,
     Response,
+    joined_names,
+    names_of,
 )
 from crawler.scope import Scope, Sites
 from crawler.sitemaps import Entry, belongs, entries
@@ -70,10 +73,10 @@ class Reader:
     """What the responses of a crawl lead to."""
 
     def __init__(
-        self, settings: config.Config, scope: Scope, named_by: dict[int, str] | None = None
+        self, settings: config.Config, scope: Scope, named_by: dict[int, Names] | None = None
     ) -> None:
-        """`named_by`: by key of a sitemap, the authority whose robots.txt names it, itself or in an
-        index. Kept up to date here, and by the core with what other ranks say."""
+        """`named_by`: by key of a sitemap, the authorities whose robots.txt names it, itself or in
+        an index. Kept up to date here, and by the core with what other ranks say."""
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
         self._max_links = settings.extract.max_links
@@ -83,6 +86,7 @@ class Reader:
         self._obeys_nofollow = settings.robots.obey_nofollow
         self._fold = settings.normalise.folding()
         self._sitemaps = settings.sitemaps
+        self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
         self.named_by = {} if named_by is None else named_by
 
@@ -111,8 +115,13 @@ class Reader:
             if page is not None:
                 fetched.noindex, targets = page.noindex, page.links
         work = 0
+        index_of = fetched.sitemaps_of
         for target, flags in targets:
-            fetched.links.append(self.link(target, flags & ~OUT_OF_SCOPE))
+            fetched.links.append(
+                self.link(target, flags & ~OUT_OF_SCOPE)
+                if index_of is None
+                else self.sitemap(target, index_of)
+            )
             work += _WORK_PER_LINK + len(target)
             if work > _STEP:
                 work = 0
@@ -184,24 +193,38 @@ class Reader:
         return self._fold.of_redirect(target, response.url) if self._fold else target
 
     def sitemaps(self, authority: str, named: Iterable[str]) -> list[Link]:
-        """The sitemaps of an authority that are to be read; `named` are those in its robots.txt."""
+        """The sitemaps of an authority that are to be read; `named` are those in its robots.txt,
+        which may be of any host. They are out of scope if the authority is."""
         references = list(named) if self._sitemaps.from_robots else []
         if self._sitemaps.well_known:
             references.append("/sitemap.xml")
         links = {}
         for reference in references:
             try:
-                link = self._scope.link(url.normalise(reference, authority + "/"))
+                link = self.sitemap(url.normalise(reference, authority + "/"), authority)
             except url.BadUrlError:
                 continue
-            self.named_by[link.key] = authority
+            self._name(link.key, authority)
             links[link.key] = link
         return list(links.values())
 
-    def recall(self, named_by: Mapping[int, str]) -> None:
+    def sitemap(self, address: str, names: Names) -> Link:
+        """The link to a sitemap that the robots.txt of these authorities names."""
+        held = any(map(self._scope.holds, names_of(names)))
+        return self._scope.link_beyond(address) if held else self._scope.link(address)
+
+    def max_bytes(self, key: int) -> int | None:
+        """The limit on the bytes of a URL, if it isn't that of every page."""
+        return self._most_bytes if key in self.named_by else None
+
+    def recall(self, named_by: Mapping[int, Names]) -> None:
         """Take note of sitemaps that were named in earlier runs of the session: by key, the
-        authority whose robots.txt did."""
-        self.named_by.update(named_by)
+        authorities whose robots.txt did."""
+        for key, names in named_by.items():
+            self._name(key, names)
+
+    def _name(self, key: int, names: Names) -> None:
+        self.named_by[key] = joined_names(self.named_by.get(key), names)
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
         fetched.judged_with = len(self._scope.joined)
@@ -215,7 +238,8 @@ class Reader:
             fetched.links = [target]
             named_by = self.named_by.get(fetched.found.key)
             if named_by is not None:
-                self.named_by[target.key] = fetched.sitemaps_of = named_by
+                self._name(target.key, named_by)
+                fetched.sitemaps_of = named_by
             seed = self._scope.seed_of(fetched.found)
             if seed is not None and target.flags & OUT_OF_SCOPE:
                 rule = self._scope.judge(target.url).rule
@@ -223,11 +247,14 @@ class Reader:
                 self._notice(fetched, text)
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
-        """The link of a redirect to a normalised URL. Those of seeds lead to any host, where the
-        scope is the sites of the seeds."""
+        """The link of a redirect to a normalised URL. Those of sitemaps that are named lead to any
+        host; so do those of seeds, where the scope is the sites of the seeds."""
+        if (names := self.named_by.get(source.key)) is not None:
+            link = self.sitemap(address, names)
+            return link._replace(flags=link.flags | flags | REDIRECT)
         beyond = self._scope.widens and self._scope.seed_of(source) is not None
-        link = self._scope.link_beyond if beyond else self._scope.link
-        return link(address, flags | REDIRECT)
+        judge = self._scope.link_beyond if beyond else self._scope.link
+        return judge(address, flags | REDIRECT)
 
     def _is_sitemap(self, key: int, response: Response) -> bool:
         if not (self._sitemaps.from_robots or self._sitemaps.well_known):
@@ -248,7 +275,8 @@ class Reader:
         if named_by is not None:
             for address, entry in found.items():
                 if entry.is_sitemap:  # then all are: it is an index
-                    self.named_by[url.key(address)] = fetched.sitemaps_of = named_by
+                    self._name(url.key(address), named_by)
+                    fetched.sitemaps_of = named_by
         lastmods = enumerate(entry.lastmod for entry in found.values())
         fetched.lastmods = {number: text for number, text in lastmods if text}
         return [(address, 0) for address in found]
@@ -260,6 +288,8 @@ class Reader:
         """A link that was judged by another scope, by the present one."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
+        if source.key in self.named_by and (names := self.named_by.get(url.key(address))):
+            return self.sitemap(address, names)
         return self.link(address, flags & ~OUT_OF_SCOPE)
 
     def link(self, address: str, flags: int) -> Link:

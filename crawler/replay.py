@@ -178,7 +178,10 @@ class Replay:
         """Admit what is left, in steps of a few milliseconds."""
         core, sites = self._core, scope.sites
         sitemaps = [(0, text, 0) for text in self._share.sitemaps]
-        found = self._make_links(lambda _, text, flags: scope.link(text, flags), sitemaps)
+        named_by = self._share.named_by
+        found = self._make_links(
+            lambda _, text, __: reader.sitemap(text, named_by[url.key(text)]), sitemaps
+        )
         core.found_again(None, found, clock.now())
         links = 0
         every = core.bench.order.counts

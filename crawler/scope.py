@@ -103,6 +103,10 @@ class Scope:
         """The verdict on a normalised URL and the rule behind it."""
         return self._judge(address, self._verdict_on(url.authority(address)))
 
+    def holds(self, authority: str) -> bool:
+        """Whether the hosts of the scope are those of this authority."""
+        return self._verdict_on(authority).allowed
+
     def _verdict_on(self, authority: str) -> Verdict:
         known = len(authority) <= _LONGEST_CACHED
         return (self._authority_verdict if known else self._judge_authority)(authority)

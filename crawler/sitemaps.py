@@ -18,7 +18,8 @@ from typing import Any, Final, NamedTuple
 from isal import isal_zlib
 
 from crawler import encodings
-from crawler.url import BadUrlError, authority, normalise
+from crawler.ports import Names, names_of
+from crawler.url import BadUrlError, authority, normalise, site
 
 MAX_BYTES: Final = 50_000_000  # decoded; this and the next are the protocol's limits
 MAX_ENTRIES: Final = 50_000
@@ -31,14 +32,16 @@ class Entry(NamedTuple):
     priority: float | None = None  # 0 to 1
 
 
-def belongs(sitemap: str, entry: str, named_by: str | None = None) -> bool:
+def belongs(sitemap: str, entry: str, named_by: Names | None = None) -> bool:
     """Whether the protocol lets a sitemap speak of a URL, both normalised.
 
     It may of what lies in its folder or below. If the robots.txt of an authority (`named_by`) names
-    the sitemap, or the index that lists it, also of all of that authority.
+    the sitemap, or the index that lists it, also of all of that host and port, by http and https.
     """
     folder = sitemap.partition("?")[0]
-    return entry.startswith(folder[: folder.rindex("/") + 1]) or authority(entry) == named_by
+    if entry.startswith(folder[: folder.rindex("/") + 1]):
+        return True
+    return site(authority(entry)) in map(site, names_of(named_by))
 
 
 def entries(

@@ -22,5 +22,6 @@ class State(msgspec.Struct, array_like=True):
     learned: dict[str, int]  # unlisted sites and their parts
     failures: dict[str, int]  # in a row, by authority
     pages: int = 0  # with a response, in the logs that this rank has read or written
-    named_by: dict[int, str] = {}  # by key of a sitemap: whose robots.txt named it
+    # By key of a sitemap: the authorities whose robots.txt named it.
+    named_by: dict[int, str | tuple[str, ...]] = {}
     contents: tuple[list[str], bytes, bytes] = ([], b"", b"")  # ContentSeen

@@ -113,7 +113,10 @@ def admit_late(
             if late := dict(correction.late(entry)):
                 _admit_page(core, scope, entry, late, now())
         elif isinstance(entry, LoggedSitemaps):
-            links = [scope.link(address) for address in entry.urls if follows(address, 0)]
+            if scope.sites.of_authority(entry.authority) in sites:
+                links = [reader.sitemap(address, entry.authority) for address in entry.urls]
+            else:
+                links = [scope.link(address) for address in entry.urls if follows(address, 0)]
             core.found_late(None, links, (), now())
         yield
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 from crawler import url
 from crawler.messages import Batch, Report, Sums
 from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, joined_names
 from crawler.reading import MAX_REDIRECTS, redirect_failure
 from crawler.workbench import Visit
 
@@ -689,3 +689,25 @@ def test_replicated_urls_are_sent_to_nobody_and_count_for_nothing() -> None:
     traffic = cluster.cores[0].traffic
     assert (traffic.inter_part_urls, traffic.inter_part_links) == (1, 1)
     assert traffic.messages_page_part == 1
+
+
+@pytest.mark.parametrize("order", ["breadth-first", "backlinks"])
+def test_the_owner_of_a_sitemap_hears_of_all_who_name_it_even_if_it_was_sent_before(
+    order: str,
+) -> None:
+    cluster = Cluster(THREE, 3, settings(f"frontier.order={order}"))
+    cluster.start(f"{A}/")
+    sitemap = link(f"{B}/sitemap.xml")
+    cluster.fetch(0, f"{A}/", sitemap)  # a plain link
+    cluster.settle()
+    for rank, authority in ((0, A), (2, C), (0, C), (0, A)):
+        core = cluster.cores[rank]
+        core.named_by[sitemap.key] = joined_names(core.named_by.get(sitemap.key), authority)
+        core.introduced([sitemap], cluster.now)
+        cluster.tick(rank)
+        cluster.settle()
+    assert cluster.cores[1].named_by == {sitemap.key: tuple(sorted((A, C)))}
+    assert cluster.acquire(1) == sitemap.url
+    cluster.end(1)
+    cluster.settle()
+    assert cluster.ended

@@ -107,11 +107,38 @@ def test_the_sitemaps_of_an_authority() -> None:
     assert [(link.url, link.flags) for link in links] == [
         (f"{A}/s.xml", 0),
         (f"{A}/relative.xml", 0),
-        ("http://b.com/s.xml", OUT_OF_SCOPE),
+        ("http://b.com/s.xml", 0),  # of any host, as robots.txt names it
         (f"{A}/sitemap.xml", 0),
     ]
     assert reader().sitemaps(A, named) == []
     assert len(reader("sitemaps.from_robots=true").sitemaps(A, named)) == 3
+
+
+def test_sitemaps_named_by_a_host_out_of_scope_are_out_of_scope() -> None:
+    links = reader(*SITEMAPS).sitemaps("http://b.com", ["/s.xml", f"{A}/s.xml"])
+    assert [link.flags for link in links] == [OUT_OF_SCOPE, 0, OUT_OF_SCOPE]
+
+
+def test_a_sitemap_elsewhere_speaks_of_all_that_name_it_by_either_scheme() -> None:
+    one = reader(*SITEMAPS)
+    for authority in (A, "http://b.example"):
+        one.sitemaps(authority, ["http://cdn.com/s.xml"])
+    body = urls(f"{A}/1", "https://a.example/2", "http://b.example/3", "http://c.example/4")
+    elsewhere = response("http://cdn.com/s.xml", body, headers=[XML])
+    assert targets(one, elsewhere) == [
+        (f"{A}/1", 0), ("https://a.example/2", 0), ("http://b.example/3", 0)
+    ]  # fmt: skip
+    fetched = read(one, response("http://cdn.com/s.xml", b"", status=302, headers=[
+        (b"Location", b"http://more.com/s.xml")
+    ]))  # fmt: skip
+    assert [link.flags for link in fetched.links] == [REDIRECT]
+    assert fetched.sitemaps_of == (A, "http://b.example")
+    index = b"<sitemapindex><sitemap><loc>http://cdn.com/2.xml</loc></sitemap></sitemapindex>"
+    assert targets(one, response("http://more.com/s.xml", index, headers=[XML])) == []
+    assert targets(one, response("http://cdn.com/s.xml", index, headers=[XML])) == [
+        ("http://cdn.com/2.xml", 0)
+    ]
+    assert one.named_by[url.key("http://cdn.com/2.xml")] == (A, "http://b.example")
 
 
 def test_a_sitemap_leads_to_its_pages() -> None:

@@ -122,7 +122,9 @@ class HttpFetcher(Fetcher):
             return authority(url)
         return await self._addresses.locate(host_of(url))
 
-    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+    ) -> Response:
         started, start = time.time(), time.perf_counter()
         route = self._route(url)
         path = url[url.index("/", 8) :]
@@ -133,7 +135,7 @@ class HttpFetcher(Fetcher):
             shown = dict.fromkeys(secrets, "withheld")
             shown_end = _head_end(self._headers, {**shown, **conditions})
         sent = f"GET {route.target}{path} HTTP/1.1\r\n{route.host}{route.login}{end}"
-        answer, peer = await self._ask(route, sent.encode(errors="surrogateescape"))
+        answer, peer = await self._ask(route, sent.encode(errors="surrogateescape"), max_bytes)
         head, payload, failure, fault = answer
         if fault is not None:
             self._faults.note(fault, "the response", url)
@@ -142,12 +144,12 @@ class HttpFetcher(Fetcher):
             failure = failure or Failure.BAD_HTTP
         if head.transfer_codings:  # chunked is undone already; the payload is free of others, too
             coded = payload
-            payload, wrong, _ = await self._undo(url, head.transfer_codings, coded)
+            payload, wrong, _ = await self._undo(url, head.transfer_codings, coded, max_bytes)
             failure = failure or wrong
             cut = cut or (wrong if payload is not coded else None)
         body, body_cut, readable = payload, cut, True
         if head.content_codings:
-            body, wrong, readable = await self._undo(url, head.content_codings, payload)
+            body, wrong, readable = await self._undo(url, head.content_codings, payload, max_bytes)
             # Readers take the first line as it stands, which may be "gzip,".
             readable = readable and (body is payload or _label(head) == head.content_codings[0])
             failure = failure or wrong
@@ -171,8 +173,10 @@ class HttpFetcher(Fetcher):
             readable=readable,
         )
 
-    async def _undo(self, url: str, codings: Sequence[str], coded: bytes) -> Undone:
-        fetch, limit = self._fetch, int(self._fetch.max_bytes)
+    async def _undo(
+        self, url: str, codings: Sequence[str], coded: bytes, max_bytes: int | None
+    ) -> Undone:
+        fetch, limit = self._fetch, max_bytes or int(self._fetch.max_bytes)
         if fetch.max_ratio:
             limit = min(limit, fetch.max_ratio * len(coded))
         try:
@@ -217,7 +221,9 @@ class HttpFetcher(Fetcher):
         self._routes[there] = route
         return route
 
-    async def _ask(self, route: _Route, request: bytes) -> tuple[Answer, str | None]:
+    async def _ask(
+        self, route: _Route, request: bytes, max_bytes: int | None
+    ) -> tuple[Answer, str | None]:
         """The response, and the address of whoever sent it unless that was a proxy."""
         deadline = self._loop.time() + self._fetch.timeout_s
         through_proxy.set(route.proxied)
@@ -229,7 +235,7 @@ class HttpFetcher(Fetcher):
                 connection.close()  # it was kept, and the host has moved on since
                 continue
             try:
-                answer = await protocol.exchange(request, deadline)
+                answer = await protocol.exchange(request, deadline, max_bytes)
             except LostConnectionError:
                 continue
             finally:

@@ -40,13 +40,15 @@ class NotingFetcher(Fetcher):
     async def locate(self, url: str) -> str:
         return await self._fetcher.locate(url)
 
-    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+    ) -> Response:
         clock, response = self._clock, None
         started, began = clock.time(), clock.now()
         error: str | None = CANCELLED
         server = None
         try:
-            response = await self._fetcher.fetch(url, validators)
+            response = await self._fetcher.fetch(url, validators, max_bytes)
             error, server = None, response.address
         except FetchError as failed:
             error, server = failed.failure.value, failed.address

@@ -78,10 +78,13 @@ class WireProtocol(ResponseHandler):
         self._heard = self._deadline = 0.0
         self._look: asyncio.TimerHandle
 
-    async def exchange(self, request: bytes, deadline: float) -> Answer:
+    async def exchange(
+        self, request: bytes, deadline: float, max_bytes: int | None = None
+    ) -> Answer:
         """Send a request and wait for what comes of it, until a time of the loop's clock.
 
-        Raises FetchError where that isn't even a head, and LostConnectionError.
+        `max_bytes`: of the payload, if it isn't that of all. Raises FetchError where that isn't
+        even a head, and LostConnectionError.
         """
         self._exchanges += 1
         if self.transport is None:
@@ -90,7 +93,7 @@ class WireProtocol(ResponseHandler):
         self._reader = ResponseReader(self._limits.head_bytes, self._limits.headers)
         self._head = None
         self._pieces = []
-        self._room = self._limits.payload_bytes
+        self._room = self._limits.payload_bytes if max_bytes is None else max_bytes
         self._answer = self._loop.create_future()
         self._deadline = deadline
         self._heard = self._loop.time()

@@ -29,7 +29,7 @@ import zstandard
 from isal import isal_zlib
 
 from crawler import url
-from crawler.ports import Link, PageRow, UserError
+from crawler.ports import Link, Names, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # others in the directory aren't ours
@@ -55,7 +55,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     packed_urls: bytes  # of the targets, each followed by a newline (none holds one)
     compressed: bool  # whether packed_urls is a zstd frame
     chain: tuple[int, ...] = ()  # keys of the redirects that led to the page, oldest first
-    sitemaps_of: str | None = None  # the links are sitemaps that the robots.txt there names
+    sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = {}  # by number of the link: when a sitemap says it was changed
     judged_with: int = 0  # lines of the file `.joined` by which the links were judged, or -1
 
@@ -135,7 +135,7 @@ class LogWriter:
         row: PageRow,
         links: Sequence[Link],
         chain: tuple[int, ...] = (),
-        sitemaps_of: str | None = None,
+        sitemaps_of: Names | None = None,
         lastmods: Mapping[int, str] = MappingProxyType({}),
         judged_with: int = 0,
     ) -> None:

@@ -31,7 +31,7 @@ _LOG = logging.getLogger("crawler")
 _NAME: Final = "snapshot"
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
-_VERSION: Final = 4
+_VERSION: Final = 5
 _PIECE: Final = 16 << 20  # of a log, hashed in a few milliseconds
 _BLOCK: Final = struct.Struct("<QI")
 

@@ -100,7 +100,9 @@ class Closure:
                 if self._judges_again:
                     link = self._reader.link_again(source, address, flags)
                 self._missing(link, source, rank)
-        for link in map(self._scope.link, share.sitemaps):
+        self._reader.recall(share.named_by)
+        for address in share.sitemaps:
+            link = self._reader.sitemap(address, share.named_by[url.key(address)])
             if link.key not in pages:
                 self._missing(link, None, rank)
 
