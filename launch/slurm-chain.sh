@@ -9,7 +9,7 @@ set -euo pipefail
 
 config=${1:?the configuration} directory=${2:?where the sessions are to lie} sessions=${3:-2}
 nodes=${NODES:-4} ranks_per_node=${RANKS_PER_NODE:-8} time=${TIME:-04:00:00}
-model=${MODEL:-hybrid}                # python -m partition build --help
+model=${MODEL:-}                      # python -m partition build --help; its default: whole sites
 partition_time=${PARTITION_TIME:-02:00:00}
 python=${PYTHON:-python3}
 
@@ -22,8 +22,8 @@ job=$("${submit[@]}" "${crawl[@]}" "$directory/session-1")
 echo "session-1: job $job"
 for ((before = 1; before < sessions; before++)); do
     vector=$directory/part-vector-$before
-    build=("$directory/session-$before" -k "$((nodes * ranks_per_node))" --model "$model"
-        --out "$vector")
+    build=("$directory/session-$before" -k "$((nodes * ranks_per_node))" --out "$vector")
+    [[ -z $model ]] || build+=(--model "$model")
     job=$("${submit[@]}" "--dependency=afterok:$job" --job-name=partition --ntasks=1 \
         "--time=$partition_time" --output=%x-%j.out --wrap "$python -m partition build ${build[*]@Q}")
     echo "part-vector-$before: job $job"

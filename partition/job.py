@@ -3,6 +3,7 @@
 `build` is the walk. `plan` is its middle, from graph to evaluated assignment, for any model.
 """
 
+import os
 import time
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
@@ -138,8 +139,9 @@ def build(
     built = plan(web, model, parts, settings)
     settings.progress("writing")
     sites, urls, directories = _tables(web, built.part)
+    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
     partvector.write(
-        out,
+        unchecked,
         parts=parts,
         sites=sites,
         urls=urls,
@@ -155,7 +157,22 @@ def build(
             "imbalance_requests": built.counts.imbalance_requests,
         },
     )
+    try:
+        _must_say(PartVector.open(unchecked), web, built.part)
+        unchecked.replace(out)
+    finally:
+        unchecked.unlink(missing_ok=True)
     return [built, *(plan(web, name, parts, settings) for name in COMPARED)]
+
+
+def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
+    """Raises AssertionError unless a part vector has each page in the part that was planned."""
+    wrong = np.flatnonzero(_listed(web, vector) != part)
+    if len(wrong):
+        raise AssertionError(
+            f"the part vector has {len(wrong)} of {web.pages} pages in another part than was"
+            f" planned, the first is page {wrong[0]} of site {web.sites[web.site[wrong[0]]]}"
+        )
 
 
 def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
@@ -179,9 +196,14 @@ def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings
 
 def _tables(
     web: WebGraph, part: Ids
-) -> tuple[dict[str, int], tuple[partvector.Keys, Ids] | None, dict[str, int] | None]:
+) -> tuple[
+    dict[str, int],
+    tuple[partvector.Keys, Ids] | None,
+    dict[tuple[str, str], int] | None,
+]:
     """What a part vector lists: the part of each site, and, of sites that lie in several parts, of
-    each page and of the directories whose part isn't that of the directory or site above."""
+    each page, and of the directories of each whose part isn't that of the directory or site
+    above."""
     of_site = webgraph.majority(web.site, part, len(web.sites))
     sites = {
         site: number
@@ -193,12 +215,19 @@ def _tables(
     pages = np.flatnonzero(split[web.site]).astype(np.int32)
     if not len(pages):
         return sites, None, None
-    directories = None
+    directories: dict[tuple[str, str], int] | None = None
     if web.texts is not None:
         folders = models.directories(web.texts(pages))
-        directories = models.directory_parts(
-            folders, part[pages].tolist(), of_site[web.site[pages]].tolist()
-        )
+        directories = {}
+        order = np.argsort(web.site[pages], kind="stable")
+        for rows in np.split(order, np.flatnonzero(np.diff(web.site[pages[order]])) + 1):
+            site = int(web.site[pages[rows[0]]])
+            inside = models.directory_parts(
+                [folders[row] for row in rows.tolist()],
+                part[pages[rows]].tolist(),
+                [int(of_site[site])] * len(rows),
+            )
+            directories |= {(web.sites[site], folder): at for folder, at in inside.items()}
     return sites, (web.key[pages], part[pages]), directories
 
 
@@ -281,7 +310,7 @@ def _listed(web: WebGraph, vector: PartVector) -> Ids:
     if vector.has_directories and web.texts is not None:
         new = np.flatnonzero(~known).astype(np.int32)
         for page, text in zip(new.tolist(), web.texts(new), strict=True):
-            nearest = vector.directory_part(text)
+            nearest = vector.directory_part(text, web.sites[web.site[page]])
             if nearest is not None:
                 part[page] = nearest
     return part

@@ -1,28 +1,30 @@
 """The part vector: the file, its writer and its reader. The crawler imports this and nothing else.
 
-One read-only file that all ranks of a node map into memory and therefore share. All of it stays
-mapped: marisa-trie takes a trie out of any buffer (`Trie.map`), so the trie of the site names needs
-no file of its own. Layout, little-endian, each section at a multiple of 8 bytes:
+One read-only file that all ranks of a node map into memory and therefore share. Layout,
+little-endian, each section at a multiple of 8 bytes:
 
     head      8s magic, u32 format version (2), u32 length of the header,
               u64 length of the file, u64 XXH3-64 of every other byte of the file
     header    JSON: parts, model, sessions, metadata, and `sections`: name -> [offset, length]
-    sections  sites       a marisa trie of the site names, UTF-8
-              site_parts  the part of each site, by the trie's number for it
+    sections  site_keys   u64, ascending: XXH3-64 of the names of the sites
+              site_parts  the part of each key
+              site_names  the names, UTF-8, in the order of the keys, NUL between two
               url_keys    u64, ascending: the pages of sites that lie in several parts
               url_parts   the part of each key
-              directories       a marisa trie of directories of such sites, as starts of URLs
-              directory_parts   the part of each directory, by the trie's number for it
+              directory_keys   u64, ascending: XXH3-64 of a site, NUL, and a directory of the site
+              directory_parts  the part of each key
+              directory_sites  u64, ascending: the keys of the sites that have directories
               loads       i64, parts x 2: bytes and requests of each part
               replicated  URLs that every rank knows, one a line
 
-Parts are u16, or u32 where there are more than 65,536. Equal input gives equal bytes.
+Parts are u16, or u32 where there are more than 65,536. Equal input gives equal bytes. A directory
+is the start of a URL, up to a slash. It belongs to one site, as pages of another site may lie in
+it. One that is written without a site belongs to whichever site has the page.
 
-Files of format 1 can be read, too. There `http://` and `https://` of a host are two sites; now they
-are one. It is in the part of the name that `url.old_site_names` gives first.
+Files of format 1 can be read, too (`oldvector`).
 
-Measured (Python 3.11, one core, 75 k sites and 1 M URLs, a file of 10.5 MB, 0.4 MB of it the trie):
-opening 1 ms, 10.3 MB resident, none of it private; `site_part` 1.1 us, `url_part` 1.2 us.
+Measured (Python 3.11, one core, 75 k sites and 1 M URLs, a file of 12.7 MB): opening 3 ms; a
+look-up 1.2 us.
 """
 
 import json
@@ -37,13 +39,11 @@ from typing import Any, Final
 
 import numpy as np
 import numpy.typing as npt
-from marisa_trie import Trie
-from xxhash import xxh3_64
+from xxhash import xxh3_64, xxh3_64_intdigest
 
-from crawler.url import old_site_names
+from partition import oldvector
 
 FORMAT: Final = 2
-_SITES_BY_SCHEME: Final = 1  # the format whose site names begin with http:// or https://
 
 _MAGIC: Final = b"ABCPV\r\n\x1a"  # the line end shows a file that went through a text filter
 _HEAD: Final = struct.Struct("<8sIIQ")
@@ -122,7 +122,7 @@ def write(
     sites: Mapping[str, int],
     model: str,
     urls: tuple[Keys, Parts] | None = None,
-    directories: Mapping[str, int] | None = None,
+    directories: Mapping[str, int] | Mapping[tuple[str, str], int] | None = None,
     loads: Loads | None = None,
     replicated: Sequence[str] = (),
     sessions: Sequence[str] = (),
@@ -130,17 +130,28 @@ def write(
 ) -> None:
     """Write a part vector: a reader sees the old file or the whole new one, never a piece.
 
-    `urls` are URL keys, each once and in any order, and their parts. `directories` are starts of
-    URLs, up to a slash. `loads` are the parts' bytes and requests. `metadata` is anything small
-    that JSON holds. Raises ValueError for a part out of range, a repeated key, a NUL in a name,
-    which a trie can't hold, or a replicated URL of more than one line; OSError.
+    `urls` are URL keys, each once and in any order, and their parts. `directories` are pairs of a
+    site and a start of URLs, up to a slash; or such starts alone, which hold for pages of all
+    sites. `loads` are the parts' bytes and requests. `metadata` is anything small that JSON holds.
+    Raises ValueError for a part out of range, a repeated key, a NUL in a name, or a replicated URL
+    of more than one line; OSError.
     """
     kind = np.dtype("<u2" if parts <= 1 << 16 else "<u4")
     sections: dict[str, bytes] = {}
-    sections["sites"], sections["site_parts"] = _table(sites, parts, kind)
+    names = sorted(sites, key=_name_key)
+    numbers = [sites[name] for name in names]
+    sections["site_keys"] = _ascending([_name_key(name) for name in names], "sites")
+    sections["site_parts"] = _checked(numbers, parts).astype(kind).tobytes()
+    sections["site_names"] = "\0".join(names).encode()
     if directories is not None:
-        table = _table(directories, parts, kind)
-        sections["directories"], sections["directory_parts"] = table
+        places = {_place(where): number for where, number in directories.items()}
+        inside = sorted(places, key=lambda place: _directory_key(*place))
+        numbers = [places[place] for place in inside]
+        keys = [_directory_key(*place) for place in inside]
+        sections["directory_keys"] = _ascending(keys, "directories")
+        sections["directory_parts"] = _checked(numbers, parts).astype(kind).tobytes()
+        divided = sorted({_name_key(site) for site, _ in inside})
+        sections["directory_sites"] = _ascending(divided, "directories")
     if loads is not None:
         if loads.shape != (parts, 2):
             raise ValueError(f"loads: must be {parts} parts x 2")
@@ -151,18 +162,18 @@ def write(
             raise ValueError("replicated: a URL is one line, of no part two")
         sections["replicated"] = lines.encode()
     if urls is not None:
-        keys, url_parts = urls
-        order = np.argsort(keys)
-        ascending = keys[order]
-        if len(keys) != len(url_parts) or (ascending[1:] == ascending[:-1]).any():
+        url_keys, url_parts = urls
+        order = np.argsort(url_keys)
+        ascending = url_keys[order]
+        if len(url_keys) != len(url_parts) or (ascending[1:] == ascending[:-1]).any():
             raise ValueError("urls: each key must have one part")
         sections["url_keys"] = ascending.astype("<u8").tobytes()
         sections["url_parts"] = _checked(url_parts, parts)[order].astype(kind).tobytes()
 
     # Offsets count from the end of the header, whose length they would otherwise change.
-    places, offset = {}, 0
+    offsets, offset = {}, 0
     for name, content in sections.items():
-        places[name] = [offset, len(content)]
+        offsets[name] = [offset, len(content)]
         offset += _padded(len(content))
     header = json.dumps(
         {
@@ -170,7 +181,7 @@ def write(
             "model": model,
             "sessions": list(sessions),
             "metadata": dict(metadata or {}),
-            "sections": places,
+            "sections": offsets,
         },
         sort_keys=True,
     ).encode()
@@ -192,16 +203,27 @@ def write(
         temporary.unlink(missing_ok=True)
 
 
-def _table(part_of: Mapping[str, int], parts: int, kind: np.dtype[Any]) -> tuple[bytes, bytes]:
-    """A trie of the names, and the part of each by the trie's number for it."""
-    names = sorted(part_of)
-    if any("\0" in name for name in names):
+def _name_key(name: str) -> int:
+    """The key of a site's name. Raises ValueError for a NUL, which separates names."""
+    if "\0" in name:
         raise ValueError("a name with NUL belongs to no part")
-    trie = Trie(names)
-    ids = np.fromiter((trie.key_id(name) for name in names), np.int64, len(names))
-    numbered = np.empty(len(names), kind)
-    numbered[ids] = _checked([part_of[name] for name in names], parts)
-    return trie.tobytes(), numbered.tobytes()
+    return xxh3_64_intdigest(name.encode())
+
+
+def _place(where: str | tuple[str, str]) -> tuple[str, str]:
+    return ("", where) if isinstance(where, str) else where
+
+
+def _directory_key(site: str, directory: str) -> int:
+    """`site` is empty if the directory holds for all sites."""
+    return xxh3_64_intdigest(f"{site}\0{directory}".encode())
+
+
+def _ascending(keys: Sequence[int], what: str) -> bytes:
+    array = np.array(keys, "<u8")
+    if (array[1:] == array[:-1]).any():
+        raise ValueError(f"{what}: two have one hash; they can't be in one part vector")
+    return array.tobytes()
 
 
 def _padded(length: int) -> int:
@@ -218,42 +240,65 @@ def _checked(numbers: Parts | Sequence[int], parts: int) -> npt.NDArray[np.int64
 class PartVector:
     """A part vector mapped into memory. Get one by `PartVector.open`."""
 
-    def __init__(
-        self, view: memoryview, header: dict[str, Any], start: int, version: int = FORMAT
-    ) -> None:
-        """`view` is a whole, verified file; its sections begin at `start`."""
-        self.parts: int = header["parts"]
-        self.model: str = header["model"]
-        self.sessions: tuple[str, ...] = tuple(header["sessions"])
-        self.metadata: dict[str, Any] = header["metadata"]
+    def __init__(self, view: memoryview, header: dict[str, Any], start: int, version: int) -> None:
+        """`view` is a whole, verified file; its sections begin at `start`.
+
+        Raises ValueError if the header or a section isn't what it should be.
+        """
+        self.parts: int = _known(header["parts"], int)
+        self.model: str = _known(header["model"], str)
+        self.sessions = tuple(_known(name, str) for name in _known(header["sessions"], list))
+        self.metadata: dict[str, Any] = _known(header["metadata"], dict)
+        places: dict[str, Any] = _known(header["sections"], dict)
         kind = np.dtype("<u2" if self.parts <= 1 << 16 else "<u4")
 
         def section(name: str) -> memoryview:
-            offset, length = header["sections"].get(name, (0, 0))
+            offset, length = (_known(number, int) for number in places.get(name, (0, 0)))
+            if not 0 <= offset <= offset + length <= len(view) - start:
+                raise ValueError(f"{name}: isn't within the file")
             return view[start + offset : start + offset + length]
 
-        def numbers(name: str, dtype: np.dtype[Any]) -> npt.NDArray[Any]:
-            return np.frombuffer(section(name), dtype)
+        def keys(name: str) -> Keys:
+            found: Keys = np.frombuffer(section(name), np.dtype("<u8"))
+            if (found[1:] <= found[:-1]).any():
+                raise ValueError(f"{name}: don't ascend")
+            return found
 
-        def trie(name: str) -> Trie:
-            mapped = Trie()
-            if name in header["sections"]:
-                mapped.map(section(name))
-            return mapped
+        def numbers(name: str, number: int) -> npt.NDArray[Any]:
+            found = np.frombuffer(section(name), kind)
+            if len(found) != number or (number and int(found.max()) >= self.parts):
+                raise ValueError(f"{name}: must be {number} parts below {self.parts}")
+            return found
 
-        self._view = view  # a trie doesn't hold its buffer: without the mapping it would crash
-        self._trie = trie("sites")
-        self._by_scheme = version == _SITES_BY_SCHEME
-        self.sites = len(self._trie)
-        self._directories = trie("directories")
+        if self.parts < 1:
+            raise ValueError("parts: must be 1 or more")
+        self._view = view
         self._replicated = section("replicated")
-        self.loads: Loads = numbers("loads", np.dtype("<i8")).reshape(-1, 2)  # none, or parts x 2
-        self.url_keys: Keys = numbers("url_keys", np.dtype("<u8"))
-        self.url_parts: Parts = numbers("url_parts", kind)
+        self.url_keys: Keys = keys("url_keys")
+        self.url_parts: Parts = numbers("url_parts", len(self.url_keys))
+        loads = np.frombuffer(section("loads"), np.dtype("<i8"))
+        if len(loads) not in (0, 2 * self.parts):
+            raise ValueError(f"loads: must be {self.parts} x 2")
+        self.loads: Loads = loads.reshape(-1, 2)  # none, or parts x 2
         # For single look-ups: memoryviews give plain integers, and faster than arrays.
-        self._site_parts = numbers("site_parts", kind).data
-        self._directory_parts = numbers("directory_parts", kind).data
         self._url_keys, self._url_parts = self.url_keys.data, self.url_parts.data
+        self._old: oldvector.Tables | None = None
+        if version != FORMAT:
+            self._old = oldvector.Tables(section, numbers)
+            self.sites = self._old.sites
+            self.has_directories = self._old.has_directories
+            return
+        site_keys = keys("site_keys")
+        self.sites = len(site_keys)
+        self._site_names = section("site_names")
+        self._site_keys = site_keys.data
+        self._site_parts = numbers("site_parts", self.sites).data
+        directory_keys = keys("directory_keys")
+        self._directory_keys = directory_keys.data
+        self._directory_parts = numbers("directory_parts", len(directory_keys)).data
+        self.has_directories = len(directory_keys) > 0
+        self._divided = frozenset(keys("directory_sites").tolist())
+        self._for_all_sites = _name_key("") in self._divided
 
     @classmethod
     def open(cls, path: Path) -> "PartVector":
@@ -269,7 +314,7 @@ class PartVector:
         magic, version, header_length, length = _HEAD.unpack_from(view)
         if magic != _MAGIC:
             raise PartVectorError(_refusal(path, "not a part vector"))
-        if version not in (FORMAT, _SITES_BY_SCHEME):
+        if version not in (FORMAT, oldvector.FORMAT):
             raise PartVectorError(_refusal(path, f"format {version}"))
         if length != size:
             raise PartVectorError(_refusal(path, f"damaged, {size} of {length} bytes"))
@@ -278,15 +323,23 @@ class PartVector:
         if checksum.intdigest() != _CHECKSUM.unpack_from(view, _HEAD.size)[0]:
             raise PartVectorError(_refusal(path, "damaged, its checksum is wrong"))
         start = _START + header_length
-        return cls(view, json.loads(bytes(view[_START:start])), start, version)
+        if start > size:
+            raise PartVectorError(_refusal(path, "damaged, its header isn't within it"))
+        try:
+            header = _known(json.loads(bytes(view[_START:start])), dict)
+            return cls(view, header, start, version)
+        except (ValueError, KeyError, TypeError, RecursionError, RuntimeError) as error:
+            raise PartVectorError(_refusal(path, f"damaged, {error}")) from None
 
     def site_part(self, site: str) -> int | None:
         """The part of a site, or None if the vector lacks it."""
-        number = self._trie.get(site)
-        if number is None and self._by_scheme:
-            numbers = map(self._trie.get, old_site_names(site))
-            number = next((one for one in numbers if one is not None), None)
-        return None if number is None else self._site_parts[number]
+        if self._old is not None:
+            return self._old.site_part(site)
+        key = xxh3_64_intdigest(site.encode())
+        at = bisect_left(self._site_keys, key)
+        if at < self.sites and self._site_keys[at] == key:
+            return self._site_parts[at]
+        return None
 
     def url_part(self, key: int) -> int | None:
         """The part of a page by its URL key, or None if it isn't listed by itself."""
@@ -308,24 +361,53 @@ class PartVector:
         part = self.url_part(key)
         if part is not None:
             return part
-        part = self.directory_part(url)
+        part = self.directory_part(url, site)
         return self.site_part(site) if part is None else part
 
-    @property
-    def has_directories(self) -> bool:
-        return len(self._directory_parts) > 0
+    def directory_part(self, url: str, site: str = "") -> int | None:
+        """The part of the nearest directory of a site that a URL is in, or None.
 
-    def directory_part(self, url: str) -> int | None:
-        """The part of the nearest listed directory that a URL is in, or None."""
-        if not self._directory_parts:
+        Without a site only directories count that hold for all sites.
+        """
+        if not self.has_directories:
             return None  # the common case, at no cost
-        above = self._directories.prefixes(url.partition("?")[0])
-        return self._directory_parts[self._directories[above[-1]]] if above else None
+        if self._old is not None:
+            return self._old.directory_part(url)
+        owners = [""] if self._for_all_sites else []
+        if site and xxh3_64_intdigest(site.encode()) in self._divided:
+            owners.append(site)
+        if not owners:
+            return None
+        path = url.partition("?")[0]
+        first = path.find("://") + 3
+        end = len(path)
+        while (slash := path.rfind("/", first, end)) >= 0:
+            for owner in owners:
+                key = _directory_key(owner, path[: slash + 1])
+                at = bisect_left(self._directory_keys, key)
+                if at < len(self._directory_keys) and self._directory_keys[at] == key:
+                    return self._directory_parts[at]
+            end = slash
+        return None
+
+    @cached_property
+    def site_names(self) -> tuple[str, ...]:
+        """The names of all sites. Raises PartVectorError if they can't be read."""
+        if self._old is not None:
+            return self._old.site_names
+        try:
+            names = bytes(self._site_names).decode().split("\0") if self.sites else []
+        except UnicodeDecodeError as error:
+            raise PartVectorError(f"site_names: damaged, {error}") from None
+        return tuple(names)
 
     @cached_property
     def replicated(self) -> tuple[str, ...]:
         """The URLs that every rank knows from the start, the most linked-to first."""
-        text = bytes(self._replicated).decode()
+        try:
+            text = bytes(self._replicated).decode()
+        except UnicodeDecodeError as error:
+            raise PartVectorError(f"replicated: damaged, {error}") from None
         return tuple(text.split("\n")) if text else ()
 
     def __repr__(self) -> str:
@@ -333,6 +415,13 @@ class PartVector:
             f"<PartVector {self.model}: {self.parts} parts,"
             f" {self.sites} sites, {len(self.url_keys)} URLs>"
         )
+
+
+def _known(value: Any, kind: type) -> Any:
+    """The value, if it is of this type."""
+    if type(value) is not kind:
+        raise ValueError(f"{kind.__name__} needed, not {type(value).__name__}")
+    return value
 
 
 def _refusal(path: Path, what: str) -> str:

@@ -209,7 +209,10 @@ def test_new_pages_of_a_split_site_go_with_their_directory(giant: Path, tmp_path
         part[[folder in text for text in texts]] = number
     sites, urls, directories = job._tables(web, part)
     assert sites["g.example"] == 0
-    assert directories == {"http://g.example/b/": 1, "http://g.example/c/": 2}
+    assert directories == {
+        ("g.example", "http://g.example/b/"): 1,
+        ("g.example", "http://g.example/c/"): 2,
+    }
     path = tmp_path / "pv"
     partvector.write(path, parts=4, sites=sites, urls=urls, directories=directories, model="hybrid")
     vector = PartVector.open(path)
