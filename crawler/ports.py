@@ -249,6 +249,14 @@ class CrawlDelay(msgspec.Struct, array_like=True, frozen=True):
     crawl_delay_s: float  # 0: it asks for nothing
 
 
+class Original(NamedTuple):
+    """What a revisit record says of the record that holds the payload."""
+
+    url: str
+    date: str
+    record_id: str
+
+
 @dataclass(frozen=True, slots=True)
 class Earlier:
     """What the previous session says of a URL (`session.previous`)."""
@@ -256,6 +264,7 @@ class Earlier:
     row: PageRow
     links: Sequence[tuple[str, int]]  # URLs and flags
     warc_path: Path  # of the file that the row names
+    original: Original | None = field(default=None, compare=False)  # the record, if it is read
 
 
 @dataclass(slots=True)

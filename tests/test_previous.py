@@ -232,3 +232,78 @@ def test_a_304_on_a_record_that_is_not_what_it_was_is_no_revisit(tmp_path: Path)
     (row,) = crawl(tmp_path / "2", page(not_modified(started=1.9e9)), previous=tmp_path / "1")
     assert fields_of(tmp_path / "2", row)["WARC-Type"] == "response"
     assert not row.duplicate
+
+
+# --- a previous session that is damaged, or moved away, while it is used
+
+
+@pytest.mark.parametrize("harm", ["moved", "emptied", "cut", "flipped", "another", "folder"])
+@pytest.mark.parametrize("when", ["before", "between"])
+def test_a_record_that_cant_be_read_makes_a_page_new(
+    tmp_path: Path, harm: str, when: str, caplog: pytest.LogCaptureFixture
+) -> None:
+    """Damage before the request: the page is asked for as a new one. Damage after it: what the
+    record said is known already."""
+    (row,) = crawl(tmp_path / "1", page(answer(A, b"hello" * 100)))
+    crawl(tmp_path / "0", page(answer(B, b"other" * 100)))
+    (file,), (other,) = (warc_files(tmp_path / n / "rank-00000") for n in "10")
+    content = file.read_bytes()
+    assert row.warc_offset is not None
+
+    def harm_it() -> None:
+        if harm == "flipped":
+            middle = row.warc_offset + (len(content) - row.warc_offset) // 3
+            wrong = bytes([content[middle] ^ 255])
+            file.write_bytes(content[:middle] + wrong + content[middle + 1 :])
+        elif harm in {"emptied", "cut"}:
+            file.write_bytes(content[: row.warc_offset + 40 if harm == "cut" else 0])
+        else:
+            file.unlink()
+            if harm == "another":
+                other.rename(file)
+            elif harm == "folder":
+                file.mkdir()
+
+    store = RankStore(tmp_path / "2", 0, Storage(), user_agent="tester/1", obeys_robots=True)
+    with Previous(tmp_path / "1", always) as previous:
+        if when == "before":
+            harm_it()
+            assert previous.find(row.key) is None
+            assert previous.find(row.key) is None
+            assert len([r for r in caplog.records if "fetched anew" in r.message]) == 1
+            return
+        earlier = previous.find(row.key)
+        assert earlier is not None
+        harm_it()
+        unchanged = fetched(not_modified(A, started=2_000_000_000), LINKS)
+        unchanged.earlier = earlier
+        again = store.append(unchanged, 0)
+    store.close()
+    assert (again.status, again.duplicate, again.digest) == (304, True, row.digest)
+    (written,) = warc_files(tmp_path / "2" / "rank-00000")
+    (revisit,) = [head for head, _ in records(written) if head["WARC-Type"] == "revisit"]
+    assert revisit["WARC-Refers-To-Target-URI"] == A
+
+
+def test_a_damaged_log_of_the_previous_session_makes_its_pages_new(
+    tmp_path: Path, caplog: pytest.LogCaptureFixture
+) -> None:
+    (row,) = crawl(tmp_path / "1", page(answer(A)))
+    (log,) = (tmp_path / "1").rglob("log/*")
+    with Previous(tmp_path / "1", always) as previous:
+        for content in (b"", b"\0" * log.stat().st_size, log.read_bytes()[:-9], b"\xff" * 5000):
+            log.write_bytes(content)
+            assert previous.find(row.key) is None
+    assert "fetched anew" in caplog.text
+
+
+@pytest.mark.parametrize("earlier", [True, False])
+def test_a_record_without_a_place_has_no_original(tmp_path: Path, earlier: bool) -> None:
+    (row,) = crawl(tmp_path / "1", page(answer(A)))
+    gone = Earlier(row, [], tmp_path / "gone.warc.gz")
+    unchanged = fetched(not_modified(A, started=2_000_000_000), LINKS)
+    unchanged.earlier = gone if earlier else None
+    store = RankStore(tmp_path / "2", 0, Storage(), user_agent="tester/1", obeys_robots=True)
+    again = store.append(unchanged, 0)
+    store.close()
+    assert (again.status, again.duplicate) == (304, False)

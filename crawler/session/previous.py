@@ -1,7 +1,9 @@
 """What an earlier session stored of a URL, for conditional requests and revisit records."""
 
+import logging
 from array import array
 from collections.abc import Callable, Iterator
+from dataclasses import replace
 from pathlib import Path
 from typing import Self
 
@@ -10,7 +12,9 @@ import numpy.typing as npt
 
 from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow
 from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
+from crawler.session.warc import is_whole, read_original
 
+_LOG = logging.getLogger("crawler")
 _OFFSETS = 1 << 48  # more than a log file has bytes
 
 
@@ -46,18 +50,46 @@ class Previous:
         self._keys = np.frombuffer(keys, np.uint64)[order]
         self._places = np.frombuffer(places, np.uint64)[order]
         self._files = [path.open("rb") for path in files]
+        self._warned: set[Path] = set()
 
     def __len__(self) -> int:
         return len(self._keys)
 
     def find(self, key: int) -> Earlier | None:
-        """The latest whole page of this URL, if any."""
+        """The latest whole page of this URL, if any.
+
+        A page with validators has its record with it (`Earlier.original`). If a server answers that
+        such a page hasn't changed, nobody else has its content. So if the record can't be read to
+        its end any more, there is no page: it will be fetched anew.
+        """
         if not self._keys.size:
             return None
         at = int(np.searchsorted(self._keys, np.uint64(key), side="right")) - 1
         if at < 0 or self._keys[at] != key:
             return None
         number, offset = divmod(int(self._places[at]), _OFFSETS)
+        try:
+            earlier = self._read(number, offset)
+        except Exception as error:
+            self._warn(Path(self._files[number].name), str(error))
+            return None
+        row = earlier.row
+        if not (row.etag or row.last_modified):
+            return earlier
+        assert row.warc_offset is not None
+        assert row.digest is not None
+        original, reason = None, "the record has changed"
+        try:
+            if is_whole(earlier.warc_path, row.warc_offset):
+                original = read_original(earlier.warc_path, row.warc_offset, row.digest)
+        except (OSError, KeyError) as error:
+            reason = str(error)
+        if original is None:
+            self._warn(earlier.warc_path, reason)
+            return None
+        return replace(earlier, original=original)
+
+    def _read(self, number: int, offset: int) -> Earlier:
         page = read_page(self._files[number], offset)
         assert page.row.warc_file is not None
         return Earlier(
@@ -65,6 +97,12 @@ class Previous:
             list(zip(page.urls, page.flags, strict=True)),
             self._directories[number] / page.row.warc_file,
         )
+
+    def _warn(self, path: Path, reason: str) -> None:
+        """Say once of each file that it can't be relied on."""
+        if path not in self._warned:
+            self._warned.add(path)
+            _LOG.warning("previous session: %s: %s; its pages are fetched anew", path, reason)
 
     def __enter__(self) -> Self:
         return self

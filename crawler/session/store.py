@@ -22,6 +22,7 @@ from crawler.ports import (
     Failure,
     Fetched,
     Link,
+    Original,
     PageRow,
     Response,
 )
@@ -29,7 +30,6 @@ from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import (
-    Original,
     Place,
     WarcWriter,
     cut_torn_tail,
@@ -93,10 +93,14 @@ class ContentSeen:
 
 
 def _read_earlier(earlier: Earlier) -> Original | None:
+    """The record of the previous session's page; None if it can't be read any more."""
     row = earlier.row
-    assert row.warc_offset is not None
-    assert row.digest is not None
-    return read_original(earlier.warc_path, row.warc_offset, row.digest)
+    if earlier.original is not None or row.warc_offset is None or row.digest is None:
+        return earlier.original
+    try:
+        return read_original(earlier.warc_path, row.warc_offset, row.digest)
+    except (OSError, KeyError):  # moved away, or damaged
+        return None
 
 
 def validator(response: Response, name: bytes) -> str | None:

@@ -21,7 +21,7 @@ from isal import isal_zlib
 
 from crawler import __version__
 from crawler.config import Storage
-from crawler.ports import Response
+from crawler.ports import Original, Response
 from crawler.session.files import AppendFile
 
 _FILE_NAME = re.compile(r"abc-\d+-\d+-\d+\.warc\.gz")  # others in the directory aren't ours
@@ -30,15 +30,9 @@ _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Bytes that would end a header line become spaces, whatever a server sent.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+_PIECE = 64 << 10
+_CHECKED_PIECES = 128
 _HEAD_BYTES = 16 << 10  # compressed; the WARC headers of our records are far shorter
-
-
-class Original(NamedTuple):
-    """What a revisit record says of the record that holds the payload."""
-
-    url: str
-    date: str
-    record_id: str
 
 
 class Place(NamedTuple):
@@ -235,6 +229,24 @@ def read_original(path: Path, offset: int, payload_digest: str) -> Original | No
             fields["WARC-Refers-To"],
         )
     return Original(fields["WARC-Target-URI"], fields["WARC-Date"], fields["WARC-Record-ID"])
+
+
+def is_whole(path: Path, offset: int) -> bool:
+    """Whether the record at a place can be read to its end. Of a long one the first 8 MB are."""
+    member = isal_zlib.decompressobj(_GZIP)
+    with path.open("rb") as file:
+        file.seek(offset)
+        for _ in range(_CHECKED_PIECES):
+            piece = file.read(_PIECE)
+            try:
+                member.decompress(piece)  # which holds the text against its checksum
+            except isal_zlib.error:  # type: ignore[misc]
+                return False
+            if member.eof:
+                return True
+            if not piece:
+                return False
+    return True
 
 
 def cut_torn_tail(path: Path) -> None:
