@@ -15,6 +15,7 @@ import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
 from dataclasses import asdict, dataclass, field, replace
+from functools import partial
 from math import inf
 from pathlib import Path
 
@@ -43,7 +44,15 @@ from crawler.pipeline import (
     parse_stage,
 )
 from crawler.planning import Plan, prepare_again
-from crawler.ports import EXIT_STOPPED, Fetched, NoRoomError, PageRow, Response, UserError
+from crawler.ports import (
+    EXIT_STOPPED,
+    CrawlDelay,
+    Fetched,
+    NoRoomError,
+    PageRow,
+    Response,
+    UserError,
+)
 from crawler.progress import Board, RankLog
 from crawler.reading import Reader, make_scope
 from crawler.replay import Replay
@@ -286,6 +295,7 @@ class _Agent:
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = Kinds(settings.storage.types)
         session.mend({path.parent.parent for path in logs})
+        self._manners = session.Manners.of(settings, plan.run, transport.rank, self._clock)
         self._store = session.RankStore(
             plan.directory,
             transport.rank,
@@ -294,9 +304,7 @@ class _Agent:
             obeys_robots=settings.robots.obey,
             keeps=self._keeps,
             faults=self._core.faults,
-            manners=session.Manners.of(
-                settings, plan.run, transport.rank, socket.gethostname(), self._clock.time()
-            ),
+            manners=self._manners,
         )
         self._core.recall_joined(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
@@ -393,19 +401,26 @@ class _Agent:
                 HttpFetcher(settings.fetch, resolver, one_address=by_address, faults=core.faults)
             )
             recall = stack.enter_context(self._previous()).find
-            note, sites = self._store.note, self._scope.sites
+            noting = partial(
+                NotingFetcher,
+                fetcher,
+                sites=self._scope.sites,
+                note=self._store.note,
+                clock=clock,
+                time=self._manners.time,
+            )
             robots = RobotsGate(
                 settings.robots,
-                NotingFetcher(fetcher, "robots", sites, note, clock),
+                noting(kind="robots"),
                 clock,
                 self._tally,
                 core.faults,
                 self._store.keep,
-                note,
-                NotingFetcher(fetcher, ELSEWHERE, sites, note, clock),
-                sites.of,
+                self._note_delay,
+                noting(kind=ELSEWHERE),
+                self._scope.sites.of,
             )
-            pages = NotingFetcher(fetcher, "page", sites, note, clock)
+            pages = noting(kind="page")
             reader = self._reader
             if self._replay is not None:
                 await self._resume(self._replay, reader)
@@ -532,6 +547,10 @@ class _Agent:
         session.write_snapshot(
             self._directory, mpi.RANK, self._plan.basis, logs, content, self._hashes
         )
+
+    def _note_delay(self, authority: str, crawl_delay_s: float) -> None:
+        time = self._manners.time(self._clock.now())
+        self._store.note(CrawlDelay(time, authority, crawl_delay_s))
 
     def _keeps(self, response: Response) -> bool:
         return self._kinds.hold(media_type(response.content_type, response.body), response.url)

@@ -28,8 +28,8 @@ import numpy.typing as npt
 
 from crawler.ports import Asked, CrawlDelay
 
-TOLERANCE_S: Final = 0.005  # wall clocks are corrected while they run,
-TOLERANCE_SHARE: Final = 0.001  # by up to a two-thousandth
+TOLERANCE_S: Final = 0.005  # what times may be off by,
+TOLERANCE_SHARE: Final = 0.001  # and what clocks run faster or slower by
 SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
 _LATE_S: Final = 1.0  # between a licence and its request, with several connections
 _BUSY: Final = frozenset((429, 503))
@@ -39,11 +39,16 @@ CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a rank promised in a run, and by whose clock it tells the time."""
+    """What a rank promised in a run, and by whose clock it tells the time.
+
+    Ranks of one boot of a host have the same steady clock, so their times can be compared exactly.
+    """
 
     run: int
     rank: int
     host: str
+    boot: str  # of the host; empty if unknown
+    offset: float  # of its times from the steady clock
     by_address: bool
     delay_s: float
     connections: int
@@ -52,6 +57,11 @@ class Promise:
     busy_base_s: float
     max_rest_s: float
     give_up_after: int
+
+    @property
+    def place(self) -> str:
+        """Whose clock it is."""
+        return self.boot or self.host
 
 
 class Event(NamedTuple):
@@ -80,7 +90,7 @@ class Gap(NamedTuple):
     @property
     def one_host(self) -> bool:
         """Whether both times are of one host's clock."""
-        return self.before.promise.host == self.after.promise.host
+        return self.before.promise.place == self.after.promise.place
 
     @property
     def broken(self) -> bool:
@@ -116,6 +126,7 @@ class Requests:
         self.elsewhere = 0  # requests that no promise is for
         self._promises: list[Promise] = []
         self._names: dict[str | None, int] = {None: 0}
+        self._offsets: dict[str, float] = {}  # by boot
         self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
         self._promise, self._site, self._authority = array("i"), array("i"), array("i")
         self._address, self._kind, self._error = array("i"), array("i"), array("i")
@@ -132,8 +143,9 @@ class Requests:
         if not (self._promises and self._promises[-1] is promise):
             self._promises.append(promise)
         self._promise.append(len(self._promises) - 1)
-        self._start.append(asked.started)
-        self._end.append(asked.started + asked.seconds)
+        start = asked.started + self._shift(promise)
+        self._start.append(start)
+        self._end.append(start + asked.seconds)
         after = asked.retry_after_s
         self._retry_after.append(-1.0 if after is None else after)
         self._site.append(self._number(asked.site))
@@ -146,7 +158,8 @@ class Requests:
 
     def add_delay(self, delay: CrawlDelay, promise: Promise) -> None:
         known = self._delays.setdefault((promise.run, delay.authority), [])
-        insort(known, (delay.time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
+        time = delay.time + self._shift(promise)
+        insort(known, (time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
 
     def judge(
         self, tell: Callable[["Gap | Crowd"], None] = lambda _: None
@@ -173,6 +186,12 @@ class Requests:
             clock = self._judge(site, events, tell, rests=True)
             clock.impolite += at_addresses[site]
             yield site, clock
+
+    def _shift(self, promise: Promise) -> float:
+        """What brings the times of a rank to the offset that the first rank of its boot had."""
+        if not promise.boot:
+            return 0.0
+        return self._offsets.setdefault(promise.boot, promise.offset) - promise.offset
 
     def _number(self, name: str | None) -> int:
         return self._names.setdefault(name, len(self._names))
@@ -333,7 +352,7 @@ def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:
                 if at != number
                 and end
                 > event.start
-                + (TOLERANCE_S if events[at].promise.host == event.promise.host else SKEW_S)
+                + (TOLERANCE_S if events[at].promise.place == event.promise.place else SKEW_S)
             ]
             if len(under_way) >= allowed:
                 yield Crowd(name, event, under_way, allowed)

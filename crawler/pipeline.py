@@ -28,7 +28,6 @@ from crawler.messages import Message, Note, decode, encode
 from crawler.net import MAX_ROBOTS_REDIRECTS, ask_for_robots, retry_after_s
 from crawler.ports import (
     Clock,
-    CrawlDelay,
     Earlier,
     Failure,
     Fetched,
@@ -166,7 +165,7 @@ class RobotsGate:
         tally: Tally,
         faults: Faults | None = None,
         keep: Callable[[str, Response], None] | None = None,
-        note: Callable[[CrawlDelay], None] = lambda _: None,
+        note: Callable[[str, float], None] = lambda _authority, _delay_s: None,
         elsewhere: Fetcher | None = None,
         site_of: Callable[[str], str] = url.site,
     ) -> None:
@@ -268,7 +267,7 @@ class RobotsGate:
     def _note_delay(self, authority: str, rules: Rules, now: float) -> None:
         before = self._latest.get(authority, now)
         if rules.crawl_delay or (before is not None and before.crawl_delay):
-            self._note(CrawlDelay(self._clock.time(), authority, rules.crawl_delay or 0.0))
+            self._note(authority, rules.crawl_delay or 0.0)
 
 
 _ALL_ALLOWED = Rules.allow_all()

@@ -41,7 +41,7 @@ from crawler.session.requests import RequestLog
 from crawler.verify import verify
 
 OLD_SESSION = Path(__file__).parent / "instances" / "old-session"
-MANNERS = session.Manners.of(config.Config(), 0, 0, "host", 1_800_000_000.0)
+MANNERS = session.Manners.of(config.Config(), 0, 0, SystemClock())
 ROWS = [
     Asked(1.8e9, 0.5, "a.example", "http://a.example", "robots", 7, 200, None, "127.0.0.1"),
     CrawlDelay(1.8e9 + 0.5, "http://a.example", 2.0),
@@ -146,7 +146,8 @@ class Scripted:
 def test_each_request_is_noted(end: Response | Exception, noted: tuple[object, ...] | None) -> None:
     rows: list[Asked] = []
     sites = Sites("authority")
-    fetcher = NotingFetcher(Scripted(end), "page", sites, rows.append, SystemClock())
+    clock = SystemClock()
+    fetcher = NotingFetcher(Scripted(end), "page", sites, rows.append, clock, MANNERS.time)
     if isinstance(end, Exception):
         with pytest.raises(type(end)):
             asyncio.run(fetcher.fetch("https://a.example:81/x"))
@@ -328,6 +329,21 @@ def test_gaps_count_across_runs(crawled: Path) -> None:
 
 def replace_run(manners: session.Manners) -> session.Manners:
     return msgspec.structs.replace(manners, run=1)
+
+
+def test_a_wall_clock_that_is_set_proves_nothing(tmp_path: Path) -> None:
+    """Two ranks of one host; the second began after its wall clock had been set back by an hour."""
+    for rank, offset in enumerate((MANNERS.offset, MANNERS.offset - 3600)):
+        manners = msgspec.structs.replace(MANNERS, rank=rank, offset=offset, boot="x")
+        log = RequestLog(tmp_path / f"rank-0000{rank}" / "requests" / "00000.log", manners)
+        for number in range(3):
+            start = manners.time(3.0 * number + 1.5 * rank)
+            log.note(Asked(start, 0.5, "a.example", "http://a.example", "page", number, 200))
+        log.close()
+    ((_, clock),) = session.read_all_requests(tmp_path).judge()
+    assert (clock.requests, clock.impolite) == (6, 0)
+    assert clock.smallest is not None
+    assert clock.smallest.seconds == pytest.approx(1.0)
 
 
 def test_by_address_requests_are_held_against_addresses(tmp_path: Path) -> None:

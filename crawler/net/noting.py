@@ -28,9 +28,16 @@ class NotingFetcher(Fetcher):
     """Fetches by another fetcher. What failed before a connection was tried is no request."""
 
     def __init__(
-        self, fetcher: Fetcher, kind: str, sites: Sites, note: Callable[[Asked], None], clock: Clock
+        self,
+        fetcher: Fetcher,
+        kind: str,
+        sites: Sites,
+        note: Callable[[Asked], None],
+        clock: Clock,
+        time: Callable[[float], float],
     ) -> None:
-        """`kind`: of all its requests; see Asked."""
+        """`kind`: of all its requests; see Asked. `time`: since the epoch, of a time by `clock`."""
+        self._time = time
         self._fetcher = fetcher
         self._kind = kind
         self._sites = sites
@@ -43,8 +50,7 @@ class NotingFetcher(Fetcher):
     async def fetch(
         self, url: str, validators: Validators | None = None, max_bytes: int | None = None
     ) -> Response:
-        clock, response = self._clock, None
-        started, began = clock.time(), clock.now()
+        response, began = None, self._clock.now()
         error: str | None = CANCELLED
         server = None
         try:
@@ -61,14 +67,13 @@ class NotingFetcher(Fetcher):
             raise
         finally:
             if error not in _NO_REQUEST:
-                self._note(self._asked(url, started, clock.now() - began, response, error, server))
+                self._note(self._asked(url, began, response, error, server))
         return response
 
     def _asked(
         self,
         address: str,
-        started: float,
-        seconds: float,
+        began: float,
         response: Response | None,
         error: str | None,
         server: str | None,
@@ -80,8 +85,8 @@ class NotingFetcher(Fetcher):
             with suppress(Exception):  # who acts upon the header says what is wrong with it
                 wait_s = retry_after_s(response, self._clock.time())
         return Asked(
-            started=started,
-            seconds=seconds,
+            started=self._time(began),
+            seconds=self._clock.now() - began,
             site=self._sites.of_authority(authority),
             authority=authority,
             kind=self._kind,

@@ -10,10 +10,12 @@ lie in SESSION/rank-00000/requests, one for each file of the page log, under the
 
 All integers are little-endian. A row is written when its request has ended, by a single write. So
 it survives a kill, and a request that was under way at that moment has no row. The first frame that
-is incomplete or fails its sum ends a file. Times are by the wall clock of the rank's host.
+is incomplete or fails its sum ends a file. Times are by the steady clock of the rank's host, which
+is never set; the offset in Manners makes seconds since the epoch of them.
 """
 
 import os
+import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping
@@ -25,7 +27,7 @@ from isal import isal_zlib
 
 from crawler import config
 from crawler.gaps import Promise, Requests
-from crawler.ports import Asked, CrawlDelay, NoRoomError, UserError
+from crawler.ports import Asked, Clock, CrawlDelay, NoRoomError, UserError
 from crawler.session.files import AppendFile
 from crawler.session.log import Torn
 
@@ -43,8 +45,9 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
     run: int  # of the session
     rank: int
-    host: str  # whose clock the times are of
-    time: float  # when the run began here
+    host: str
+    boot: str  # of the host's system: within one, all its ranks have the same steady clock
+    offset: float  # of the wall clock, when the run began here, from the steady clock
     per: str
     delay_s: float
     connections: int
@@ -54,12 +57,18 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
     max_rest_s: float
     give_up_after: int
 
+    def time(self, steady: float) -> float:
+        """The time of a row, in seconds since the epoch, by the steady clock of the rank."""
+        return self.offset + steady
+
     @property
     def promise(self) -> Promise:
         return Promise(
             run=self.run,
             rank=self.rank,
             host=self.host,
+            boot=self.boot,
+            offset=self.offset,
             by_address=self.per == "address",
             delay_s=self.delay_s,
             connections=self.connections,
@@ -71,13 +80,15 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
         )
 
     @classmethod
-    def of(cls, settings: config.Config, run: int, rank: int, host: str, time: float) -> "Manners":
+    def of(cls, settings: config.Config, run: int, rank: int, clock: Clock) -> "Manners":
+        """What the settings promise, on this host, from now on."""
         politeness, retry = settings.politeness, settings.retry
         return cls(
             run=run,
             rank=rank,
-            host=host,
-            time=time,
+            host=socket.gethostname(),
+            boot=_boot(),
+            offset=clock.time() - clock.now(),
             per=politeness.per,
             delay_s=politeness.delay_s,
             connections=politeness.connections_per_site,
@@ -87,6 +98,14 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
             max_rest_s=retry.max_s,
             give_up_after=retry.give_up_after,
         )
+
+
+def _boot() -> str:
+    """The name that Linux gives to each of its starts; empty elsewhere."""
+    try:
+        return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
+    except (OSError, UnicodeDecodeError):
+        return ""
 
 
 Row = Manners | Asked | CrawlDelay | Torn

@@ -59,7 +59,7 @@ def _look_at_tear(torn: Torn, findings: Findings) -> None:
 def _words_for_gap(gap: Gap) -> str:
     from_start = max(gap.before.promise.connections, gap.after.promise.connections) > 1
     counted = "from start to start" if from_start else "from end to start"
-    clocks = "" if gap.one_host else ", by the clocks of two hosts"
+    clocks = "" if gap.one_host else ", by the wall clocks of two hosts"
     return (
         f"asked again after {gap.seconds:.3f} s, {counted}{clocks}; promised were"
         f" {gap.promised_s:g} s ({gap.why}): {_words_for_event(gap.before)}, then"
