@@ -121,7 +121,9 @@ class Scripted:
     async def locate(self, url: str) -> str:
         return "127.0.0.1"
 
-    async def fetch(self, url: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+    ) -> Response:
         if isinstance(self.end, Exception):
             raise self.end
         return self.end
