@@ -398,7 +398,13 @@ class _Agent:
             )
             by_address = settings.politeness.per == "address"
             fetcher = await stack.enter_async_context(
-                HttpFetcher(settings.fetch, resolver, one_address=by_address, faults=core.faults)
+                HttpFetcher(
+                    settings.fetch,
+                    resolver,
+                    one_address=by_address,
+                    resends=False,
+                    faults=core.faults,
+                )
             )
             recall = stack.enter_context(self._previous()).find
             noting = partial(

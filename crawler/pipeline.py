@@ -184,7 +184,7 @@ class RobotsGate:
         self._keep = keep
         self._cache = RobotsCache()
         self._latest = RobotsCache(ttl_s=inf)  # the rules to go on with if they can't be had anew
-        self._asking: dict[str, asyncio.Task[Rules]] = {}
+        self._asking: dict[str, asyncio.Future[Rules]] = {}
 
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would ask the site now."""
@@ -199,11 +199,22 @@ class RobotsGate:
         rules = self._cache.get(authority, self._clock.now())
         if rules is not None:
             return rules, False
-        task = self._asking.get(authority)
-        asks = task is None
-        if task is None:
-            task = self._asking[authority] = asyncio.ensure_future(self._ask(authority))
-        return await task, asks
+        asked = self._asking.get(authority)
+        if asked is not None:
+            return await asyncio.shield(asked), False
+        # Not a task of its own: the request is to start now, as its clock has been told.
+        asked = self._asking[authority] = asyncio.get_running_loop().create_future()
+        try:
+            rules = await self._ask(authority)
+        except BaseException as error:
+            if isinstance(error, asyncio.CancelledError):
+                asked.cancel()
+            else:
+                asked.set_exception(error)
+                asked.exception()  # nobody else may wait for it
+            raise
+        asked.set_result(rules)
+        return rules, True
 
     def spoil(self, authority: str) -> Rules:
         """Reading code failed on this robots.txt: the rules are then that nothing is allowed."""
@@ -386,6 +397,7 @@ async def fetch_stage(
                 allowed = rules.allows(found.url)
             except BaseException as error:
                 core.faults.note(error, "the rules of robots.txt", found.url)
+        earlier = recall(found.key) if allowed else None
         if rules.unreachable is Failure.INTERNAL or (allowed is None and not asked):
             core.fail(visit, Failure.INTERNAL, clock.now())
             await to_parse.put(_failed(visit, Failure.INTERNAL, clock))
@@ -409,7 +421,6 @@ async def fetch_stage(
             core.bench.release(visit, clock.now(), requested=False)
             await to_parse.put(_failed(visit, Failure.ROBOTS_DENIED, clock))
         elif core.begin(visit, clock.now(), crawl_delay_s=rules.crawl_delay):
-            earlier = recall(found.key)
             try:
                 response = await _fetch(fetcher, reader, found, earlier)
                 fetched = Fetched(found, response.started, response, earlier=earlier)

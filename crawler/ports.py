@@ -137,7 +137,8 @@ class FetchError(Exception):
 
 
 class MovedError(Exception):
-    """The address of a host failed, and the host has another one: locate the URL again."""
+    """A URL is to be located again, and asked for in its time: the address of its host failed, and
+    the host has another one; or a kept connection turned out to be lost."""
 
 
 class UserError(Exception):
@@ -325,7 +326,7 @@ class Fetcher(Protocol):
         self, url: str, validators: Validators | None = None, max_bytes: int | None = None
     ) -> Response:
         """One exchange for a normalised URL; redirects aren't followed. Raises FetchError, and
-        MovedError if clocks are by address and the URL is to be located again.
+        MovedError if the URL is to be located again.
 
         With `validators` the request is conditional, and the status may be 304. `max_bytes`: the
         limit on the body, if it isn't that of all pages.

@@ -10,9 +10,10 @@ import time
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from itertools import pairwise
 from pathlib import Path
 from threading import Thread
-from typing import Any
+from typing import Any, ClassVar
 
 import msgspec
 import pyarrow.parquet as pq
@@ -408,3 +409,44 @@ def test_a_resume_leaves_each_site_its_rest(
     assert asked[2][0] - last >= 3
     verdict = verify(directory)
     assert verdict.sound, verdict.lines
+
+
+class Dropping(BaseHTTPRequestHandler):
+    """Closes each kept connection when it is asked there for the second time."""
+
+    protocol_version = "HTTP/1.1"
+    disable_nagle_algorithm = True
+    asked: ClassVar[list[float]] = []
+
+    def do_GET(self) -> None:
+        self.asked.append(time.time())
+        self.requests = getattr(self, "requests", 0) + 1
+        if self.requests > 1:
+            self.close_connection = True
+            return
+        body = b"".join(b'<a href="/%d">x</a>' % n for n in range(4))
+        self.send_response(404 if self.path == "/robots.txt" else 200)
+        self.send_header("Content-Type", "text/html")
+        self.send_header("Content-Length", str(len(body)))
+        self.end_headers()
+        self.wfile.write(body)
+
+    def log_message(self, *_: object) -> None:
+        """Nothing."""
+
+
+def test_a_lost_connection_is_no_reason_to_ask_at_once(tmp_path: Path) -> None:
+    Dropping.asked.clear()
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Dropping)
+    Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
+    address = f"http://127.0.0.1:{server.server_address[1]}/"
+    done = crawl_here(tmp_path / "s", address, *sets("politeness.delay_s=0.2"))
+    server.shutdown()
+    server.server_close()
+    assert done.returncode == 0, done.stderr
+    assert metrics_of(tmp_path / "s")["pages"] == 5
+    rows = [row for row in rows_of(tmp_path / "s") if isinstance(row, Asked)]
+    assert sum(row.error == "moved" for row in rows) >= 2
+    assert len(rows) == len(Dropping.asked)
+    gaps = [later - earlier for earlier, later in pairwise(Dropping.asked)]
+    assert min(gaps) > 0.19

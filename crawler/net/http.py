@@ -61,8 +61,9 @@ class _RefusedAddressError(OSError):
 class HttpFetcher(Fetcher):
     """One GET for one URL. An async context manager; no limit on fetches at a time.
 
-    When a kept connection turns out to be lost, the request is made again on another one; a new
-    connection is asked once. Raises UserError for settings that can't be used.
+    When a kept connection turns out to be lost, the server may have read the request or not, and it
+    has to be made again; a new connection is asked once. Raises UserError for settings that can't
+    be used.
     """
 
     def __init__(
@@ -71,10 +72,14 @@ class HttpFetcher(Fetcher):
         resolver: Resolver,
         *,
         one_address: bool = False,
+        resends: bool = True,
         faults: Faults | None = None,
     ) -> None:
         """`one_address`: connect only to the address that `locate` names, as clocks are by address;
-        when it fails, `fetch` raises a MovedError, and `locate` names the next one."""
+        when it fails, `fetch` raises a MovedError, and `locate` names the next one. `resends`:
+        after the loss of a kept connection the request is made again at once; else `fetch` raises a
+        MovedError, so that a site is asked again in its time."""
+        self._resends = resends
         self._fetch = fetch
         self._faults = faults or Faults()
         self._tls = make_context(fetch)
@@ -237,6 +242,8 @@ class HttpFetcher(Fetcher):
             try:
                 answer = await protocol.exchange(request, deadline, max_bytes)
             except LostConnectionError:
+                if not self._resends:
+                    raise MovedError(route.name) from None
                 continue
             finally:
                 connection.release()  # which drops it unless all has come to a good end
