@@ -492,10 +492,11 @@ class _Agent:
     async def _ask_stage(
         self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
     ) -> None:
-        """`busy_host_stage`, after a rest for all sites where nobody knows when they were asked
-        last: in a resumed session, and when ranks are lost."""
-        asked = max(self._job.left, self._job.began if self._plan.logs else -inf)
-        await asyncio.sleep(asked + self._settings.politeness.delay_s - self._clock.now())
+        """`busy_host_stage`, but after a kill or a loss not before each site has had its rest.
+
+        Nobody knows when the ranks that are gone asked a site last."""
+        since = max(self._job.left, self._job.began if self._plan.killed else -inf)
+        await asyncio.sleep(since + self._settings.politeness.delay_s - self._clock.now())
         await busy_host_stage(
             self._core, to_resolve, to_parse, self._wire, self._alarm, self._clock
         )
@@ -536,9 +537,19 @@ class _Agent:
             self._store.seen.restore(*state.contents)
         pages = await replay.recall(reader)
         looking.cancel()
+        await self._hold_back()
         self.board.take_up(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
+
+    async def _hold_back(self) -> None:
+        """Keep what was promised to sites before this run: each rank reads some request logs."""
+        rank, ranks = self._transport.rank, self._transport.size
+        files = session.request_files(self._directory)[rank::ranks]
+        killed = self._plan.killed or self._job.lost > 0
+        mine = session.read_rests(files, self._clock, killed=killed)
+        for rests in await mpi.alltoall([mine] * ranks):
+            self._core.hold_back(rests, self._clock.now())
 
     def leave_snapshot(self) -> None:
         """Keep what this rank knew at the end, for a faster resume, if that is all."""

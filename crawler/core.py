@@ -158,6 +158,10 @@ class Core:
         for authority in given_up:
             self.bench.give_up(authority)
 
+    def hold_back(self, rests: Mapping[str, float], now: float) -> None:
+        """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
+        self.bench.hold_back({name: now + seconds for name, seconds in rests.items()})
+
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
         self._open += 1

@@ -193,6 +193,31 @@ class Requests:
             return 0.0
         return self._offsets.setdefault(promise.boot, promise.offset) - promise.offset
 
+    def resting(self) -> dict[str, float]:
+        """Until when each site, and each address that is a clock, has to rest after its requests.
+
+        Times are seconds since the epoch, and lower bounds, as the promises are.
+        """
+        until: dict[str, float] = {}
+        names = list(self._names)
+        by_address = np.array([one.by_address for one in self._promises], bool)
+        at_addresses = np.flatnonzero(by_address[np.frombuffer(self._promise, np.int32)])
+        for column, some in ((self._address, at_addresses), (self._site, np.arange(len(self)))):
+            for number, events in self._by(column, some):
+                name = names[number]
+                if name is not None:
+                    until[name] = max(map(self._free_again, events))
+                    if column is self._site:
+                        until[name] = max(until[name], _Rests.after(events))
+        return until
+
+    def _free_again(self, event: Event) -> float:
+        """When its clock allows the next request."""
+        promise = event.promise
+        delays = self._delays.get((promise.run, event.asked.authority), ())
+        delay_s = max([promise.delay_s, *(delay_s for _, delay_s in delays)])
+        return (event.start if promise.connections > 1 else event.end) + delay_s
+
     def _number(self, name: str | None) -> int:
         return self._names.setdefault(name, len(self._names))
 
@@ -289,6 +314,14 @@ class _Rests:
         self._until = -inf
         self._rest = (0.0, "")
         self._answered: set[tuple[int, str]] = set()  # whose robots.txt is known
+
+    @classmethod
+    def after(cls, events: Sequence[Event]) -> float:
+        """Until when the rests last that these requests, in their order, brought about."""
+        rests = cls()
+        for event in events:
+            rests.add(event)
+        return rests._until
 
     def add(self, event: Event) -> None:
         asked, promise = event.asked, event.promise

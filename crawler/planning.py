@@ -30,6 +30,7 @@ class Plan:
     judges_again: bool = False  # the scope isn't that of all earlier runs
     basis: str = ""  # of snapshots
     has_snapshots: bool = False
+    killed: bool = False  # the run before: its last requests may not be in its logs
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
 
@@ -115,6 +116,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
         judges_again=len({run.scope for run in runs}) > 1,
         replicated=replicated,
         basis=basis,
+        killed=info.last.ended is None,
         has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
         joined=session.joined(directory),
     )

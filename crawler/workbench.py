@@ -28,7 +28,7 @@ in the heap when its clock leaves, and is AWAY once its time has come.
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
 from enum import Enum
 from heapq import heappop, heappush
@@ -209,6 +209,7 @@ class Workbench:
         # An address is kept by the states that have it, and so for as long as its clock matters.
         self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
         self._leased_addresses: dict[str, Address] = {}  # kept, as their clocks may have to leave
+        self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
         self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
         self.failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
         self.waiting = 0
@@ -249,6 +250,8 @@ class Workbench:
         delay_s, time, lease = self._politeness.delay_s, self._now, None
         if self._leases is not None and not self._by_address:
             lease = self._leases.of(site)
+        if self._rests:
+            time = max(time, self._rests.pop(site, 0.0))
         state = VisitState(site, self._store.queue(site), delay_s, time, lease)
         self._states[site] = state
         if lease is not None:
@@ -256,6 +259,12 @@ class Workbench:
             if lease.rests:
                 self._apply_rest(state, lease)
         return state
+
+    def hold_back(self, until: Mapping[str, float]) -> None:
+        """Ask sites, and addresses, not before a time: they were asked in an earlier run."""
+        self._rests |= until
+        for state in self._states.values():
+            state.next_time = max(state.next_time, until.get(state.site, 0.0))
 
     def linked(self, key: int, links: int = 1) -> None:
         """Count more back-links of a URL; to be called if `order.counts`.
@@ -352,6 +361,7 @@ class Workbench:
         parked = deque[VisitState]() if self._due is None else Heads(self._rank)
         lease = None if self._leases is None else self._leases.of(address)
         its = self._addresses[address] = Address(parked, lease)
+        its.next_time = max(its.next_time, self._rests.pop(address, 0.0))
         if lease is not None:
             self._leased_addresses[address] = its
         return its

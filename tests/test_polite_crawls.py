@@ -4,12 +4,15 @@ The server notes when each request arrives. A rank waits from the end of a reque
 the next; so the arrivals are at least as far apart, however busy the machine is.
 """
 
+import subprocess
+import sys
+import time
 from itertools import pairwise
 from pathlib import Path
 
 import pytest
 from conftest import MpiRun
-from crawls import page_rows, sets
+from crawls import crawl_here, page_rows, run_here, sets
 from servers import Page, PageServer
 
 from partition import partvector
@@ -122,3 +125,52 @@ def test_with_several_connections_a_crawl_delay_holds_from_the_first_page_on(
     # Requests start at least 0.3 s apart. They may arrive a little closer, but not all of them.
     times = sorted(server.times)
     assert times[-1] - times[0] >= 0.3 * (len(times) - 2)
+
+
+# --- from one run to the next -------------------------------------------------------------------
+
+
+def resume(session: Path, *words: str) -> None:
+    done = run_here("resume", str(session), *words)
+    assert done.returncode in {0, 75}, done.stderr
+
+
+def test_a_resume_keeps_the_crawl_delay_after_the_last_request(tmp_path: Path) -> None:
+    with PageServer(site(b"User-agent: *\nCrawl-delay: 3\n")) as server:
+        words = sets(f"politeness.delay_s={DELAY_S}", "fetch.concurrency=1")
+        done = crawl_here(tmp_path / "s", f"{server.url}/", "--max-pages", "1", *words)
+        assert done.returncode == 0, done.stderr
+        before = len(server.times)
+        resume(tmp_path / "s", "--max-pages", "2")
+        assert server.times[before] - server.times[before - 1] >= 3
+    assert len(server.times) > before
+
+
+def test_a_resume_keeps_the_rest_that_a_busy_server_asked_for(tmp_path: Path) -> None:
+    busy = Page(b"", status=429, headers={"Retry-After": "6"})
+    with PageServer({"/": busy}) as server:
+        done = crawl_here(
+            tmp_path / "s", f"{server.url}/", "--max-time", "2s", *sets("politeness.delay_s=0.1")
+        )
+        assert done.returncode == 75, done.stderr
+        asked = server.times[server.paths.index("/")]
+        before = len(server.times)
+        resume(tmp_path / "s", "--max-time", "8s")
+        assert server.times[before] - asked >= 6
+
+
+def test_after_a_kill_sites_rest_before_they_are_asked_again(tmp_path: Path) -> None:
+    """The last request may be missing in the log. So all of the delay counts from the resume."""
+    with PageServer(site(b"User-agent: *\nCrawl-delay: 2\n")) as server:
+        words = ["--session", str(tmp_path / "s"), f"{server.url}/"]
+        words += sets("fetch.allow_private_addresses=true", f"politeness.delay_s={DELAY_S}")
+        with subprocess.Popen(
+            [sys.executable, "-m", "crawler", "crawl", *words], stdout=subprocess.DEVNULL
+        ) as process:
+            while len(server.times) < 3:
+                assert process.poll() is None
+                time.sleep(0.02)
+            process.kill()
+        before, killed = len(server.times), time.monotonic()
+        resume(tmp_path / "s", "--max-pages", "3")
+        assert server.times[before] - killed >= 2

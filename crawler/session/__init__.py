@@ -68,6 +68,7 @@ from crawler.session.requests import (
     is_cut,
     read_all_requests,
     read_requests,
+    read_rests,
     request_files,
 )
 from crawler.session.scores import EarlierScores
@@ -142,6 +143,7 @@ __all__ = [
     "read_log",
     "read_records",
     "read_requests",
+    "read_rests",
     "read_seeds",
     "read_snapshot",
     "remove_snapshots",

@@ -18,7 +18,7 @@ import os
 import socket
 import struct
 from collections import deque
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -60,6 +60,10 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
     def time(self, steady: float) -> float:
         """The time of a row, in seconds since the epoch, by the steady clock of the rank."""
         return self.offset + steady
+
+    def now(self, clock: Clock) -> float:
+        """The time now, as these rows tell it. Exact if this is still the same start of the host."""
+        return self.time(clock.now()) if self.boot and self.boot == _boot() else clock.time()
 
     @property
     def promise(self) -> Promise:
@@ -215,6 +219,47 @@ def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: N
             else:
                 requests.add_delay(row, promise)
     return requests
+
+
+def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str, float]:
+    """Seconds for which sites, and addresses, have still to rest after the requests in these files.
+
+    After a kill the last requests may be missing in a log. Then each site whose robots.txt asks for
+    a longer delay than our own rests for that delay.
+    """
+    rests: dict[str, float] = {}
+    for path in files:
+        for name, seconds in _rests_after(path, clock, killed=killed).items():
+            if seconds > 0:
+                rests[name] = max(rests.get(name, 0.0), seconds)
+    return rests
+
+
+def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
+    """Seconds by site, of one file; they are negative, or missing, where the rest is over."""
+    rows = read_requests(path)
+    manners = next(rows, None)
+    if not isinstance(manners, Manners):
+        return {}
+    promise, now = manners.promise, manners.now(clock)
+    since = now - max(promise.delay_s, promise.max_crawl_delay_s, promise.max_rest_s)
+    if clock.time() - path.stat().st_mtime > now - since:
+        return {}
+    requests, sites, delays = Requests(), dict[str, str](), dict[str, float]()
+    for row in rows:
+        if isinstance(row, Asked):
+            if row.started + row.seconds > since:
+                requests.add(row, promise)
+                sites[row.authority] = row.site
+        elif isinstance(row, CrawlDelay):
+            requests.add_delay(row, promise)
+            delays[row.authority] = min(row.crawl_delay_s, promise.max_crawl_delay_s)
+    rests = {name: until - now for name, until in requests.resting().items()}
+    for authority, delay_s in delays.items() if killed else ():
+        site = sites.get(authority)
+        if site is not None and delay_s > promise.delay_s:
+            rests[site] = max(rests.get(site, 0.0), delay_s)
+    return rests
 
 
 def is_cut(torn: Torn) -> bool:
