@@ -62,7 +62,8 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
         return self.offset + steady
 
     def now(self, clock: Clock) -> float:
-        """The time now, as these rows tell it. Exact if this is still the same start of the host."""
+        """The time now, as these rows tell it; exact on the host where they were written, until
+        that starts again."""
         return self.time(clock.now()) if self.boot and self.boot == _boot() else clock.time()
 
     @property
