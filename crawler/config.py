@@ -344,6 +344,9 @@ class Fetch(Table):
     timeout_s: Annotated[float, Field(gt=0)] = Field(
         120.0, json_schema_extra=ASIDE, description="for one fetch, in all"
     )
+    max_redirects: Annotated[int, Field(ge=0, le=100)] = Field(
+        20, description="redirects in a row that are followed; browsers follow 20"
+    )
     max_bytes: Size = Field(
         ByteSize(10 << 20), json_schema_extra=ASIDE, description="of a body, as sent and decoded"
     )

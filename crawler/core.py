@@ -620,6 +620,12 @@ class Core:
                 self._show_order(found, links)
         self.finish(found, response=row.status is not None)
 
+    def ask_again(self, link: Link, source: Found) -> None:
+        """Take in once more a URL that was fetched: a redirect of `source` leads back there, with a
+        cookie. The URL must be this rank's, and the visit of `source` over."""
+        chain = (*source.chain, source.key)
+        self.bench.enqueue(Found(link.key, link.url, link.site, source.hops, chain))
+
     def finish(self, found: Found, *, response: bool) -> None:
         """A visit has been released, its row stored, its links admitted."""
         fields: Fields = found

@@ -12,8 +12,8 @@ from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ownership import Ownership, make_scheme, place_parts
 from crawler.parse import finish
 from crawler.pipeline import SystemClock
-from crawler.ports import Failure, FetchError, Found, Response, UserError
-from crawler.reading import MAX_REDIRECTS, REDIRECTS, Reader, make_scope
+from crawler.ports import Failure, Fetched, FetchError, Found, Response, UserError
+from crawler.reading import REDIRECTS, Reader, make_scope
 from crawler.robots import Rules
 from crawler.scope import Scope
 from crawler.session import digest, joined, read_seeds
@@ -81,20 +81,26 @@ async def _follow(
     fetcher: HttpFetcher, reader: Reader, target: str, redirects: list[dict[str, Any]]
 ) -> tuple[Response | None, Failure | None]:
     """The response at the end of the redirects, and what is wrong with it or why there is none."""
+    found = Found(url.key(target), target, url.site(target), 0)
     try:
         response = await fetcher.fetch(target)
-        while response.status in REDIRECTS and len(redirects) < MAX_REDIRECTS:
+        while response.status in REDIRECTS:
             target = reader.redirect_target(response)
+            step = Fetched(found, response.started, response)
+            for _ in reader.read(step):
+                pass  # nobody else wants the CPU
+            if step.failure is Failure.TOO_MANY_REDIRECTS:
+                return None, step.failure
             redirects.append({"url": response.url, "status": response.status, "location": target})
-            if any(target == hop["url"] for hop in redirects):
-                return None, Failure.REDIRECT_LOOP
-            response = await fetcher.fetch(target)
+            if step.failure is not None:
+                return None, step.failure
+            chain = (*found.chain, found.key)
+            found = Found(url.key(target), target, url.site(target), 0, chain)
+            response = await fetcher.fetch(target, cookie=reader.cookie(found))
     except url.BadUrlError:
         return None, Failure.BAD_REDIRECT
     except FetchError as error:
         return None, error.failure
-    if response.status in REDIRECTS:
-        return None, Failure.TOO_MANY_REDIRECTS
     return response, response.failure
 
 

@@ -27,6 +27,7 @@ from crawler.faults import Faults
 from crawler.messages import Message, Note, decode, encode
 from crawler.net import MAX_ROBOTS_REDIRECTS, ask_for_robots, retry_after_s
 from crawler.ports import (
+    OUT_OF_SCOPE,
     Clock,
     Earlier,
     Failure,
@@ -297,7 +298,11 @@ class _Responses(Fetcher):
         return await self.fetcher.locate(url)
 
     async def fetch(
-        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
     ) -> Response:
         self.latest = await self.fetcher.fetch(url, validators)  # of a robots.txt
         return self.latest
@@ -461,9 +466,7 @@ async def _fetch(
 ) -> Response:
     """The response for a URL; sitemaps may be longer than pages."""
     validators, limit = _validators(earlier), reader.max_bytes(found.key)
-    if limit is None:
-        return await fetcher.fetch(found.url, validators)
-    return await fetcher.fetch(found.url, validators, limit)
+    return await fetcher.fetch(found.url, validators, limit, reader.cookie(found))
 
 
 def _validators(earlier: Earlier | None) -> Validators | None:
@@ -533,6 +536,9 @@ async def parse_stage(
             _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
+        if fetched.again and core.ownership.owner(fetched.links[0]) != core.rank:
+            # Cookies don't travel between ranks.
+            fetched.failure, fetched.links, fetched.again = Failure.REDIRECT_LOOP, [], False
         try:
             core.watch.compare(fetched)
         except BaseException as error:
@@ -546,6 +552,8 @@ async def parse_stage(
             _LOG.warning("%s", fetched.notice)
         for _ in core.stored(row, fetched.links, found, clock.now()):
             await turn.rest()
+        if fetched.again and not fetched.links[0].flags & OUT_OF_SCOPE:
+            core.ask_again(fetched.links[0], found)
         wire.deliver(core, clock.now())
         alarm.ring()
         while wire.backlog() > max_backlog_bytes:
@@ -574,6 +582,7 @@ def _spoil(fetched: Fetched) -> None:
     fetched.lastmods = {}
     fetched.noindex = False
     fetched.sitemaps_of = None
+    fetched.again = False
 
 
 async def with_room(store: Callable[[], T]) -> T:

@@ -287,6 +287,7 @@ class Fetched:
     )  # by place in `links`: what a sitemap says
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
+    again: bool = False  # the link is a redirect back to a URL of the chain, now with a cookie
     notice: str = ""  # what the user is to be told about this page
 
 
@@ -323,13 +324,18 @@ class Fetcher(Protocol):
         ...
 
     async def fetch(
-        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
     ) -> Response:
         """One exchange for a normalised URL; redirects aren't followed. Raises FetchError, and
         MovedError if the URL is to be located again.
 
         With `validators` the request is conditional, and the status may be 304. `max_bytes`: the
-        limit on the body, if it isn't that of all pages.
+        limit on the body, if it isn't that of all pages. `cookie` is sent beside the configured
+        cookies.
         """
         ...
 

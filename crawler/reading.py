@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator, Mapping
 from typing import Final
 
 from crawler import config, url
+from crawler.cookies import Jar, Jars
 from crawler.parse import Kinds, Page, media_type
 from crawler.parse import read as read_html
 from crawler.parse.kinds import HTML_TYPES
@@ -30,7 +31,7 @@ from crawler.traps import Shapes
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_NOTICES: Final = 20  # about seeds, from one rank
-MAX_REDIRECTS: Final = 5
+MAX_REDIRECTS: Final = 20  # as browsers follow, by default
 _STEP: Final = 1 << 17  # characters of links held against the scope in one step
 _WORK_PER_LINK: Final = 256  # characters that a link counts as, besides its own
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
@@ -89,6 +90,8 @@ class Reader:
         self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
         self.named_by = {} if named_by is None else named_by
+        self._max_redirects = settings.fetch.max_redirects
+        self._jars = Jars()
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,
@@ -233,8 +236,14 @@ class Reader:
         except url.BadUrlError:
             fetched.failure = Failure.BAD_REDIRECT
             return
-        fetched.failure = redirect_failure(fetched.found, target.key)
-        if fetched.failure is None:
+        jar = self._meet_cookies(fetched, response, target)
+        fetched.failure = redirect_failure(
+            fetched.found, target.key, self._max_redirects, again=fetched.again
+        )
+        if fetched.failure is not None:
+            fetched.again = False
+        else:
+            self._jars.put(target.key, jar)
             fetched.links = [target]
             named_by = self.named_by.get(fetched.found.key)
             if named_by is not None:
@@ -245,6 +254,21 @@ class Reader:
                 rule = self._scope.judge(target.url).rule
                 text = f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
                 self._notice(fetched, text)
+
+    def cookie(self, found: Found) -> str:
+        """The value of Cookie for a URL to which redirects have led; mostly empty."""
+        return self._jars.get(found.key).header(found.url) if found.chain else ""
+
+    def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> Jar:
+        """The cookies for the target of a redirect. Note whether the redirect leads back to a URL
+        of its chain that hasn't seen them yet, and so is worth asking again."""
+        found, before = fetched.found, self._jars.take(fetched.found.key)
+        jar = before.after(response)
+        cookie = jar.header(target.url)
+        seen = before.header(found.url) if target.key == found.key else ""
+        once = (*found.chain, found.key).count(target.key) == 1
+        fetched.again = once and cookie not in {"", seen}
+        return jar
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
         """The link of a redirect to a normalised URL. Those of sitemaps that are named lead to any
@@ -299,10 +323,15 @@ class Reader:
         return self._scope.link(address, flags)
 
 
-def redirect_failure(source: Found, target: int) -> Failure | None:
-    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so."""
-    if target == source.key or target in source.chain:
+def redirect_failure(
+    source: Found, target: int, limit: int = MAX_REDIRECTS, *, again: bool = False
+) -> Failure | None:
+    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so.
+
+    `limit`: redirects in a row. `again`: the target may be asked again, as there is a cookie.
+    """
+    if not again and (target == source.key or target in source.chain):
         return Failure.REDIRECT_LOOP
-    if len(source.chain) >= MAX_REDIRECTS:
+    if len(source.chain) >= limit:
         return Failure.TOO_MANY_REDIRECTS
     return None

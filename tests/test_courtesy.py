@@ -123,7 +123,11 @@ class Scripted:
         return "127.0.0.1"
 
     async def fetch(
-        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
     ) -> Response:
         if isinstance(self.end, Exception):
             raise self.end

@@ -113,8 +113,8 @@ def test_a_redirect_to_nowhere(location: bytes | None) -> None:
 def test_loops_and_long_chains_of_redirects_are_not_followed() -> None:
     assert read(moved(b"x")).failure is Failure.REDIRECT_LOOP
     assert read(moved(b"/b"), chain=(url.key(B),)).failure is Failure.REDIRECT_LOOP
-    assert read(moved(b"/b"), chain=(1, 2, 3, 4, 5)).failure is Failure.TOO_MANY_REDIRECTS
-    assert read(moved(b"/b"), chain=(1, 2, 3, 4)).failure is None
+    assert read(moved(b"/b"), chain=tuple(range(20))).failure is Failure.TOO_MANY_REDIRECTS
+    assert read(moved(b"/b"), chain=tuple(range(19))).failure is None
 
 
 def test_the_encoding_of_a_page() -> None:
@@ -135,7 +135,13 @@ class RobotsServer:
         self.gate = asyncio.Event()
         self._answer = answer
 
-    async def fetch(self, address: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self,
+        address: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
+    ) -> Response:
         self.asked.append(address)
         await self.gate.wait()
         if isinstance(self._answer, FetchError):
@@ -239,7 +245,13 @@ class Scripted:
         self.validators: list[Validators | None] = []
         self.clock = FakeClock()
 
-    async def fetch(self, address: str, validators: Validators | None = None) -> Response:
+    async def fetch(
+        self,
+        address: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
+    ) -> Response:
         self.asked.append((self.clock.now(), address))
         self.validators.append(validators)
         return self._next(address) or response(address, b"", status=404)

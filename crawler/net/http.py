@@ -14,6 +14,7 @@ from yarl import URL
 
 from crawler import config
 from crawler.codings import Undone, undoing
+from crawler.cookies import join_cookies
 from crawler.faults import Faults
 from crawler.net.addresses import AddressBook, through_proxy
 from crawler.net.credentials import Credentials
@@ -128,14 +129,20 @@ class HttpFetcher(Fetcher):
         return await self._addresses.locate(host_of(url))
 
     async def fetch(
-        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
     ) -> Response:
         started, start = time.time(), time.perf_counter()
         route = self._route(url)
         path = url[url.index("/", 8) :]
         end = shown_end = self._head_end
-        if self._credentials or validators:
+        if self._credentials or validators or cookie:
             secrets, conditions = self._credentials.headers(url), _conditions(validators)
+            if cookie:
+                secrets = _with_cookie(secrets, cookie)
             end = _head_end(self._headers, {**secrets, **conditions})
             shown = dict.fromkeys(secrets, "withheld")
             shown_end = _head_end(self._headers, {**shown, **conditions})
@@ -291,6 +298,13 @@ def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = No
     merged = CIMultiDict(headers)
     merged.update(further or {})
     return "".join(f"{name}: {value}\r\n" for name, value in merged.items()) + "\r\n"
+
+
+def _with_cookie(headers: Mapping[str, str], cookie: str) -> Mapping[str, str]:
+    """Headers with a cookie beside those that they have."""
+    configured = [value for name, value in headers.items() if name.lower() == "cookie"]
+    others = {name: value for name, value in headers.items() if name.lower() != "cookie"}
+    return {**others, "Cookie": join_cookies("; ".join(configured), cookie)}
 
 
 def _label(head: Head) -> str:

@@ -48,13 +48,17 @@ class NotingFetcher(Fetcher):
         return await self._fetcher.locate(url)
 
     async def fetch(
-        self, url: str, validators: Validators | None = None, max_bytes: int | None = None
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
     ) -> Response:
         response, began = None, self._clock.now()
         error: str | None = CANCELLED
         server = None
         try:
-            response = await self._fetcher.fetch(url, validators, max_bytes)
+            response = await self._fetcher.fetch(url, validators, max_bytes, cookie)
             error, server = None, response.address
         except FetchError as failed:
             error, server = failed.failure.value, failed.address

@@ -82,7 +82,7 @@ def verify(directory: Path) -> Verdict:
     return Verdict(
         session=str(directory),
         complete=info.last.complete is True,
-        pages=sum(len(walk.keys) for walk in walks),
+        pages=sum(walk.rows for walk in walks),
         links=sum(walk.links for walk in walks),
         warc_records=sum(walk.records for walk in walks),
         pending=closure.pending,
@@ -117,5 +117,9 @@ def _check_once(
         twice = set(different[rows > 1].tolist())
         for path in logs if twice else ():
             for entry in session.read_log(path):
-                if isinstance(entry, LoggedPage) and entry.row.key in twice:
+                if (
+                    isinstance(entry, LoggedPage)
+                    and entry.row.key in twice
+                    and entry.row.key not in entry.chain
+                ):
                     findings.add("twice", entry.row.url, f"has more than one row, one in {path}")

@@ -24,13 +24,14 @@ Keys = npt.NDArray[np.uint64]
 
 
 class RankWalk:
-    """What one rank has left. `keys` and `links` are of its rows, in their order."""
+    """What one rank has left. `keys` are those of its rows that aren't a URL asked again;
+    `links` counts the links of its rows."""
 
     def __init__(self, logs: Sequence[Path], info: SessionInfo, findings: Findings) -> None:
         """`logs`: the files of the rank, oldest first."""
         directory = logs[0].parent.parent
         self.keys = array("Q")
-        self.links = 0
+        self.rows = self.links = 0
         self._rank = session.rank_of(logs[0])
         self._logs = logs
         self._findings = findings
@@ -62,7 +63,9 @@ class RankWalk:
 
     def _page(self, path: Path, page: LoggedPage) -> None:
         row = page.row
-        self.keys.append(row.key)
+        self.rows += 1
+        if row.key not in page.chain:  # else it was asked again, with a cookie
+            self.keys.append(row.key)
         self.links += len(page.flags)
         faults = [*self._row_faults(row), *_link_faults(page)]
         if row.warc_file is not None:

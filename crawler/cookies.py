@@ -1,0 +1,179 @@
+"""Cookies that live as long as a chain of redirects: from the response that sets one to its end.
+
+Some sites set a cookie, redirect, and serve the page only to who sends the cookie. A crawl has no
+other memory of cookies: those of pages are never taken, and nothing outlives a chain
+(docs/decisions/redirects.md). Matching follows RFC 6265. No I/O.
+"""
+
+import re
+from collections import OrderedDict
+from collections.abc import Sequence
+from datetime import UTC
+from email.utils import parsedate_to_datetime
+from functools import lru_cache
+from typing import Final, NamedTuple
+
+from publicsuffixlist import PublicSuffixList
+
+from crawler.ports import Response
+from crawler.url import host as host_of
+
+_MAX_JARS: Final = 2000  # URLs that wait for a visit with cookies; the oldest go first
+_MAX_COOKIES: Final = 30  # in a jar
+_MAX_BYTES: Final = 4096  # of the names and values in a jar
+_CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
+
+
+class Cookie(NamedTuple):
+    """A cookie as a request sends it, and where to."""
+
+    name: str
+    value: str
+    domain: str
+    below: bool  # hosts below the domain are meant too
+    path: str
+    secure: bool
+
+    @property
+    def pair(self) -> str:
+        return f"{self.name}={self.value}" if self.name else self.value
+
+    def belongs(self, url: str, host: str) -> bool:
+        """Whether the cookie goes with a request for a normalised URL of a host."""
+        if self.secure and not url.startswith("https:"):
+            return False
+        if host != self.domain and not (self.below and host.endswith("." + self.domain)):
+            return False
+        path = _path(url)
+        return path == self.path or path.startswith(self.path.rstrip("/") + "/")
+
+
+class Jar(NamedTuple):
+    """The cookies of one chain of redirects."""
+
+    cookies: tuple[Cookie, ...] = ()
+
+    def header(self, url: str) -> str:
+        """The value of Cookie in a request for a normalised URL; empty if there is none."""
+        host = host_of(url)
+        sent = [cookie for cookie in self.cookies if cookie.belongs(url, host)]
+        sent.sort(key=lambda cookie: -len(cookie.path))
+        return "; ".join(cookie.pair for cookie in sent)
+
+    def after(self, response: Response) -> "Jar":
+        """The jar with the cookies that a response sets, and without those that it deletes."""
+        lines = [value for name, value in response.headers if name.lower() == b"set-cookie"]
+        if not lines:
+            return self
+        cookies = {(each.name, each.domain, each.path): each for each in self.cookies}
+        for line in lines[:_MAX_COOKIES]:
+            cookie = _parse(line[:_MAX_BYTES], response.url)
+            if cookie is None:
+                continue
+            place = cookie.name, cookie.domain, cookie.path
+            cookies.pop(place, None)
+            if not _is_deleted(line[:_MAX_BYTES], response.started):
+                cookies[place] = cookie
+        return Jar(_within_bounds(list(cookies.values())))
+
+
+class Jars:
+    """The jars of the URLs to which redirects lead, by key, until they are visited."""
+
+    def __init__(self) -> None:
+        self._jars: OrderedDict[int, Jar] = OrderedDict()
+
+    def put(self, key: int, jar: Jar) -> None:
+        if jar.cookies:
+            self._jars[key] = jar
+            self._jars.move_to_end(key)
+            if len(self._jars) > _MAX_JARS:
+                self._jars.popitem(last=False)
+
+    def get(self, key: int) -> Jar:
+        return self._jars.get(key, _EMPTY)
+
+    def take(self, key: int) -> Jar:
+        return self._jars.pop(key, _EMPTY) if self._jars else _EMPTY
+
+
+_EMPTY: Final = Jar()
+
+
+def join_cookies(configured: str, header: str) -> str:
+    """The value of Cookie for both; of the same name, the cookie of the chain is sent."""
+    names = {pair.partition("=")[0] for pair in header.split("; ")}
+    kept = [pair for pair in configured.split("; ") if pair.partition("=")[0] not in names]
+    return "; ".join([*filter(None, kept), header])
+
+
+def _parse(line: bytes, url: str) -> Cookie | None:
+    """A Set-Cookie of the response for a normalised URL; None if no request may send it."""
+    text = line.decode("utf-8", "surrogateescape")
+    pair, *attributes = text.split(";")
+    before, equals, behind = pair.partition("=")
+    name, value = (before.strip(), behind.strip()) if equals else ("", before.strip())
+    if _CONTROL.search(text) or not (name or value):
+        return None
+    host, path = host_of(url), _path(url)
+    domain, below, secure = host, False, False
+    path = path[: path.rfind("/")] or "/"
+    for attribute in attributes:
+        key, _, said = (part.strip() for part in attribute.partition("="))
+        key = key.lower()
+        if key == "secure":
+            secure = True
+        elif key == "path":
+            if said.startswith("/"):
+                path = said
+        elif key == "domain" and said:
+            domain = said.lower().removeprefix(".")
+            below = domain != host or not _is_suffix(host)
+    if domain != host and (not host.endswith("." + domain) or _is_suffix(domain)):
+        return None
+    return Cookie(name, value, domain, below, path, secure)
+
+
+def _is_deleted(line: bytes, now: float) -> bool:
+    """Whether a Set-Cookie says that the cookie is over."""
+    over = False
+    for attribute in line.decode("latin-1").split(";")[1:]:
+        key, _, said = (part.strip() for part in attribute.partition("="))
+        if key.lower() == "max-age" and re.fullmatch(r"-?\d+", said):
+            return said.startswith("-") or not said.strip("0")  # goes before Expires
+        if key.lower() == "expires":
+            try:
+                date = parsedate_to_datetime(said)
+                over = date.replace(tzinfo=date.tzinfo or UTC).timestamp() <= now
+            except (ValueError, OverflowError):
+                continue  # no date: the cookie lasts
+    return over
+
+
+def _within_bounds(cookies: Sequence[Cookie]) -> tuple[Cookie, ...]:
+    """The latest ones that fit in a jar."""
+    kept: list[Cookie] = []
+    size = 0
+    for cookie in reversed(cookies):
+        size += len(cookie.name) + len(cookie.value) + len(cookie.path)
+        if len(kept) == _MAX_COOKIES or size > _MAX_BYTES:
+            break
+        kept.append(cookie)
+    return tuple(reversed(kept))
+
+
+def _path(url: str) -> str:
+    return url[url.index("/", 8) :].partition("?")[0]
+
+
+@lru_cache(1)
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList()
+
+
+def _is_suffix(host: str) -> bool:
+    """Whether hosts below this one belong to different owners; addresses have none below."""
+    if ":" in host or host.replace(".", "").isdigit():
+        return True
+    is_public: bool = _suffixes().is_public(host)
+    return is_public
