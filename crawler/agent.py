@@ -184,7 +184,7 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
         for _, _, warnings in everybody:
             agent.board.say_rest(warnings)
         try:
-            with session.mistakes_told():
+            with session.mistakes_told(str(plan.directory)):
                 if not ending.stopped and not session.holds(plan.directory, is_success):
                     ending = replace(ending, fetched=False)
                 complete = ending.complete and ending.fetched

@@ -9,8 +9,8 @@ from dataclasses import dataclass
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from partition.compiled import compiled
 from partition.webgraph import Ids, Ints
 
 
@@ -103,7 +103,7 @@ def _parts(part: Ids) -> int:
     return int(part.max(initial=-1)) + 1
 
 
-@njit(cache=True)
+@compiled
 def _connectivities(
     xpins: Ints, pins: Ids, part: Ids, parts: int
 ) -> npt.NDArray[np.int64]:  # pragma: no cover - compiled
@@ -118,7 +118,7 @@ def _connectivities(
     return spread
 
 
-@njit(cache=True)
+@compiled
 def _transposed(
     xpins: Ints, pins: Ids, vertices: int
 ) -> tuple[Ints, Ids]:  # pragma: no cover - compiled
@@ -136,7 +136,7 @@ def _transposed(
     return xnets[:-1].copy(), nets
 
 
-@njit(cache=True)
+@compiled
 def _contracted(
     xpins: Ints, pins: Ids, costs: Ints, weights: Ints, unit: Ids, units: int
 ) -> tuple[Ints, Ids, Ints, Ints]:  # pragma: no cover - compiled

@@ -1,6 +1,7 @@
 """What a rank writes during a crawl: the WARC records of a fetch, then its row with its links."""
 
 import logging
+import os
 import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
@@ -25,6 +26,7 @@ from crawler.ports import (
     Original,
     PageRow,
     Response,
+    UserError,
 )
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
@@ -168,6 +170,8 @@ class RankStore:
         self.directory = session / f"rank-{rank:05}"
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
+        if not os.access(self.directory, os.W_OK | os.X_OK):
+            raise UserError(f"{self.directory}: can't be written; WARC files have to be made there")
         self.seen = ContentSeen(self.directory)
         self._rank = rank
         self._keeps = keeps

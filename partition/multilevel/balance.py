@@ -7,8 +7,8 @@ lowers the pressure, two vertices change places.
 """
 
 import numpy as np
-from numba import njit
 
+from partition.compiled import compiled
 from partition.multilevel.state import State, feasible, may_leave, move
 from partition.webgraph import Ids, Ints
 
@@ -30,17 +30,17 @@ def rebalance(s: State, rng: np.random.Generator, aim: float = 0.99) -> bool:
     return feasible(s)
 
 
-@njit(cache=True)
+@compiled
 def _over(s: State, b: int) -> bool:  # pragma: no cover - compiled
     return bool((s.loads[b, 0] > s.caps[b, 0]) | (s.loads[b, 1] > s.caps[b, 1]))
 
 
-@njit(cache=True)
+@compiled
 def _any_over(s: State) -> bool:  # pragma: no cover - compiled
     return bool((s.loads > s.caps).any())
 
 
-@njit(cache=True)
+@compiled
 def pressure(
     s: State, b: int, first: int, second: int, aim: float
 ) -> float:  # pragma: no cover - compiled
@@ -50,14 +50,14 @@ def pressure(
     return squares(x, y)
 
 
-@njit(cache=True)
+@compiled
 def squares(x: float, y: float) -> float:  # pragma: no cover - compiled
     """The pressure of a part that exceeds what is aimed at by these shares of its caps."""
     x, y = max(x, 0.0), max(y, 0.0)
     return x * x + y * y
 
 
-@njit(cache=True)
+@compiled
 def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no cover - compiled
     """Where v lowers the pressure at the least cost per relief, and that rate; or -1.
 
@@ -82,7 +82,7 @@ def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no 
     return best, lowest
 
 
-@njit(cache=True)
+@compiled
 def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - compiled
     vertices = len(s.part)
     seen = np.zeros(vertices, np.int64)
@@ -108,7 +108,7 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
             return
 
 
-@njit(cache=True)
+@compiled
 def _swap(
     s: State, aim: float, swaps: int, samples: int, seed: int
 ) -> None:  # pragma: no cover - compiled
@@ -178,7 +178,7 @@ def _swap(
         stuck[:] = False
 
 
-@njit(cache=True)
+@compiled
 def pack(weights: Ints, order: Ids, loads: Ints, caps: Ints) -> Ids:  # pragma: no cover - compiled
     """The part of each vertex, one by one in this order into the part that it leaves least full.
 

@@ -14,8 +14,8 @@ for the leaves of a star); without that, webs of many such sites couldn't be coa
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from partition.compiled import compiled
 from partition.hypergraph import Hypergraph
 from partition.webgraph import Ids, Ints
 
@@ -57,7 +57,7 @@ def cluster(
     return number[leader], int(is_leader.sum())
 
 
-@njit(cache=True)
+@compiled
 def _clustered(
     xpins: Ints,
     pins: Ids,
@@ -135,7 +135,7 @@ def _clustered(
     return leader
 
 
-@njit(cache=True)
+@compiled
 def _narrowest(xpins: Ints, nets: Ids) -> int:  # pragma: no cover - compiled
     best = 0
     for i in range(1, len(nets)):

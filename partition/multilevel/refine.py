@@ -7,8 +7,8 @@ partition so far, each from another price; their results are kept if better, els
 """
 
 import numpy as np
-from numba import njit
 
+from partition.compiled import compiled
 from partition.multilevel.balance import rebalance, squares
 from partition.multilevel.presets import Preset
 from partition.multilevel.search import search
@@ -90,7 +90,7 @@ def _order(s: State, rng: np.random.Generator) -> Ids:
     return order
 
 
-@njit(cache=True)
+@compiled
 def improve(s: State, order: Ids, price: float, aim: float) -> float:  # pragma: no cover - compiled
     """One pass over the vertices in this order; returns what it gained.
 
@@ -147,7 +147,7 @@ def improve(s: State, order: Ids, price: float, aim: float) -> float:  # pragma:
     return gained
 
 
-@njit(cache=True)
+@compiled
 def _weigh(
     s: State, b: int, aim: float, share: Shares, over: Shares, pressures: Shares
 ) -> None:  # pragma: no cover - compiled
@@ -156,7 +156,7 @@ def _weigh(
     pressures[b] = squares(over[b, 0], over[b, 1])
 
 
-@njit(cache=True)
+@compiled
 def _emptiest(over: Shares) -> int:  # pragma: no cover - compiled
     best = 0
     for b in range(1, len(over)):
@@ -165,7 +165,7 @@ def _emptiest(over: Shares) -> int:  # pragma: no cover - compiled
     return best
 
 
-@njit(cache=True)
+@compiled
 def _go_back(s: State, part: Ids) -> None:  # pragma: no cover - compiled
     """Move all vertices to where `part` has them."""
     seen = np.zeros(len(part), np.int64)

@@ -5,13 +5,13 @@ functions here keep the vertices that they may move next in a heap, by gain.
 """
 
 import numpy as np
-from numba import njit
 
+from partition.compiled import compiled
 from partition.multilevel.state import ONE, WORD, Shares, State, fits, lowest, move, others
 from partition.webgraph import Ids, Ints
 
 
-@njit(cache=True)
+@compiled
 def search(
     s: State, order: Ids, seeds: int, patience: int, wide: int
 ) -> int:  # pragma: no cover - compiled
@@ -105,7 +105,7 @@ def search(
     return total
 
 
-@njit(cache=True)
+@compiled
 def _push(
     heap: Ids, place: Ids, key: Ints, size: int, v: int, k: int
 ) -> int:  # pragma: no cover - compiled
@@ -116,7 +116,7 @@ def _push(
     return size + 1
 
 
-@njit(cache=True)
+@compiled
 def _remove(
     heap: Ids, place: Ids, key: Ints, size: int, v: int
 ) -> int:  # pragma: no cover - compiled
@@ -131,7 +131,7 @@ def _remove(
     return size
 
 
-@njit(cache=True)
+@compiled
 def _change(
     heap: Ids, place: Ids, key: Ints, size: int, v: int, k: int
 ) -> None:  # pragma: no cover - compiled
@@ -140,7 +140,7 @@ def _change(
     _down(heap, place, key, size, place[v])
 
 
-@njit(cache=True)
+@compiled
 def _up(heap: Ids, place: Ids, key: Ints, i: int) -> None:  # pragma: no cover - compiled
     v = heap[i]
     while i > 0:
@@ -154,7 +154,7 @@ def _up(heap: Ids, place: Ids, key: Ints, i: int) -> None:  # pragma: no cover -
     place[v] = i
 
 
-@njit(cache=True)
+@compiled
 def _down(
     heap: Ids, place: Ids, key: Ints, size: int, i: int
 ) -> None:  # pragma: no cover - compiled
@@ -174,7 +174,7 @@ def _down(
     place[v] = i
 
 
-@njit(cache=True)
+@compiled
 def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compiled
     """From all in part 1, let part 0 grow around the first vertex until it has one goal weight.
 
@@ -217,13 +217,13 @@ def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compil
                     size = _push(heap, place, key, size, u, gain)
 
 
-@njit(cache=True)
+@compiled
 def _fill(s: State, b: int) -> float:  # pragma: no cover - compiled
     fill: float = max(s.loads[b, 0] / s.caps[b, 0], s.loads[b, 1] / s.caps[b, 1])
     return fill
 
 
-@njit(cache=True)
+@compiled
 def _best(s: State, v: int, fill: Shares) -> tuple[int, int]:  # pragma: no cover - compiled
     """The part in which v fits and gains most, of equal ones the emptiest, and the gain; or -1."""
     best = -1

@@ -21,8 +21,8 @@ from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
-from numba import njit
 
+from partition.compiled import compiled
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 from partition.webgraph import Ids, Ints
 
@@ -149,7 +149,7 @@ def _slots(s: State, e: int) -> list[tuple[int, int, int]]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@njit(cache=True)
+@compiled
 def _count(s: State) -> None:  # pragma: no cover - compiled
     for e in range(len(s.costs)):
         first = s.xslots[e]
@@ -179,7 +179,7 @@ def _count(s: State) -> None:  # pragma: no cover - compiled
                     s.stay[v] += c
 
 
-@njit(cache=True)
+@compiled
 def move(
     s: State, v: int, b: int, seen: Ints, clock: int, touched: Ids, wide: int
 ) -> int:  # pragma: no cover - compiled
@@ -273,7 +273,7 @@ def move(
 # drop the counting of references to all arrays of the state, which else takes 100 ns a call.
 
 
-@njit(cache=True)
+@compiled
 def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
     """Whether v may move to b: both loads stay within their caps, and enough stays at home."""
     first = s.loads[b, 0] + s.weights[v, 0] <= s.caps[b, 0]
@@ -281,7 +281,7 @@ def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
     return bool(first & second & may_leave(s, v))
 
 
-@njit(cache=True)
+@compiled
 def may_leave(s: State, v: int) -> bool:  # pragma: no cover - compiled
     """Whether the bound on what lies away from home lets v go from its part."""
     first = s.away[0, 0] + s.held[v, 0] <= s.away[1, 0]
@@ -289,20 +289,20 @@ def may_leave(s: State, v: int) -> bool:  # pragma: no cover - compiled
     return bool((s.home[v] != s.part[v]) | (first & second))
 
 
-@njit(cache=True)
+@compiled
 def lowest(bits: np.uint64) -> int:  # pragma: no cover - compiled
     """The place of the lowest bit that is set."""
     return int(_BIT[((bits & (~bits + ONE)) * _DE_BRUIJN) >> np.uint64(58)])
 
 
-@njit(cache=True)
+@compiled
 def others(s: State, v: int, word: int) -> np.uint64:  # pragma: no cover - compiled
     """Of the parts in this word of `reach`, those that v's nets touch, without its own."""
     own = np.uint64(s.part[v] // WORD == word) << np.uint64(s.part[v] % WORD)
     return np.uint64(s.reach[v, word] & ~own)
 
 
-@njit(cache=True)
+@compiled
 def boundary(s: State) -> Ids:  # pragma: no cover - compiled
     """The vertices whose nets touch another part than their own, in ascending order."""
     found = np.empty(len(s.part), np.int32)

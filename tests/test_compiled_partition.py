@@ -1,0 +1,89 @@
+"""The partitioner's compiled functions: kept where that is possible, announced, and not counted."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+from pathlib import Path
+
+import pytest
+
+import partition
+
+ROOT = Path(partition.__file__).parent.parent
+pytestmark = pytest.mark.timeout(600)  # each compiles everything, on a shared machine
+
+
+@pytest.fixture
+def installed(tmp_path: Path) -> Path:
+    """A copy of the program beside which nothing can be written, not even by root."""
+    for package in ("partition", "crawler"):
+        ignored = shutil.ignore_patterns("__pycache__")
+        shutil.copytree(ROOT / package, tmp_path / "installed" / package, ignore=ignored)
+    for directory, _, _ in list(os.walk(tmp_path / "installed")):
+        (Path(directory) / "__pycache__").touch()  # a file where a folder would have to be
+    lines = [
+        f"http://a{i % 7}.example/{i}\thttp://a{i * 3 % 7}.example/{i + 1}\n" for i in range(60)
+    ]
+    (tmp_path / "edges.tsv").write_text("".join(lines))
+    return tmp_path
+
+
+def run(installed: Path, *words: str, **more: str) -> "subprocess.CompletedProcess[str]":
+    environment = {k: v for k, v in os.environ.items() if not k.startswith("NUMBA")}
+    environment |= {
+        "HOME": "/dev/null",
+        "PYTHONPATH": str(installed / "installed"),
+        "PYTHONDONTWRITEBYTECODE": "1",
+        **more,
+    }
+    environment.pop("XDG_CACHE_HOME", None)
+    done = subprocess.run(
+        [sys.executable, "-m", "partition", *words],
+        cwd=installed,
+        env=environment,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stderr
+    return done
+
+
+BUILD = ("build", "graph", "-k", "2", "--model", "site-hypergraph", "--out", "p", "--json")
+
+
+def test_a_read_only_installation_keeps_a_cache_among_the_temporary_files(installed: Path) -> None:
+    folder = installed / "temporary"
+    folder.mkdir()
+    run(installed, "import", "edges", "edges.tsv", "--out", "graph", TMPDIR=str(folder))
+    first = run(installed, *BUILD, TMPDIR=str(folder))
+    assert first.stderr.count("compiling, once: ") == 1
+    plans = json.loads(first.stdout)
+    assert all(plan["seconds"] < 5 for plan in plans)  # compiling takes longer than that
+    [cache] = folder.iterdir()
+    assert cache.stat().st_mode & 0o777 == 0o700
+    assert any(cache.rglob("*.nbi"))
+    again = run(installed, *BUILD, TMPDIR=str(folder))
+    assert "compiling" not in again.stderr
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", ["shared", "link", "file"])
+def test_a_folder_that_others_may_have_made_is_not_run_from(installed: Path, kind: str) -> None:
+    folder = installed / "temporary"
+    folder.mkdir()
+    cache = folder / f"abc-crawler-numba-{os.geteuid()}"
+    if kind == "shared":
+        cache.mkdir(mode=0o777)
+        cache.chmod(0o777)
+    elif kind == "link":
+        (installed / "elsewhere").mkdir(mode=0o700)
+        cache.symlink_to(installed / "elsewhere")
+    else:
+        cache.touch()
+    run(installed, "import", "edges", "edges.tsv", "--out", "graph", TMPDIR=str(folder))
+    done = run(installed, *BUILD, TMPDIR=str(folder))
+    assert "compiling, as no cache can be kept (NUMBA_CACHE_DIR): " in done.stderr
+    assert not any(installed.rglob("*.nbi"))
