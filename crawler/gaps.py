@@ -130,7 +130,7 @@ class Requests:
         self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
         self._promise, self._site, self._authority = array("i"), array("i"), array("i")
         self._address, self._kind, self._error = array("i"), array("i"), array("i")
-        self._status, self._key = array("h"), array("Q")
+        self._status, self._key = array("i"), array("Q")
         self._delays: dict[tuple[int, str], list[tuple[float, float]]] = {}  # by run and authority
 
     def __len__(self) -> int:
@@ -154,7 +154,7 @@ class Requests:
         self._kind.append(self._number(asked.kind))
         self._error.append(self._number(asked.error))
         self._status.append(asked.status or 0)
-        self._key.append(asked.key)
+        self._key.append(asked.key & 0xFFFF_FFFF_FFFF_FFFF)
 
     def add_delay(self, delay: CrawlDelay, promise: Promise) -> None:
         known = self._delays.setdefault((promise.run, delay.authority), [])

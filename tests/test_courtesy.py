@@ -7,6 +7,7 @@ import re
 import shutil
 import struct
 import time
+import zlib
 from collections.abc import Callable
 from dataclasses import replace
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -95,6 +96,36 @@ def test_damage_in_the_middle_is_no_torn_tail(tmp_path: Path) -> None:
     path.write_bytes(b"ABC-REQS\7\0\0\0")
     with pytest.raises(UserError, match="request log format 7"):
         list(session.read_requests(path))
+
+
+@given(at=st.integers(0, 10_000), bit=st.integers(0, 7))
+def test_any_damage_leaves_the_rows_before_it(
+    tmp_path_factory: pytest.TempPathFactory, at: int, bit: int
+) -> None:
+    path = tmp_path_factory.mktemp("log") / "rank-00000" / "requests" / "00000.log"
+    raw = bytearray(write(path))
+    raw[at % len(raw)] ^= 1 << bit
+    path.write_bytes(raw)
+    try:
+        *rows, last = session.read_requests(path)
+    except UserError:
+        assert 8 <= at % len(raw) < 12  # the version
+        return
+    assert isinstance(last, session.Torn)
+    assert rows == [MANNERS, *ROWS][: len(rows)]
+    for _ in session.read_all_requests(path.parents[2]).judge():
+        pass
+
+
+def test_a_frame_of_a_later_kind_ends_the_file(tmp_path: Path) -> None:
+    path = tmp_path / "requests" / "00000.log"
+    raw = write(path)
+    for body in (b"X", b"Q\x91\x01", b"Q\xff", b"D"):
+        frame = struct.pack("<II", len(body), zlib.crc32(body)) + body
+        path.write_bytes(raw + frame)
+        *rows, last = session.read_requests(path)
+        assert rows == [MANNERS, *ROWS]
+        assert last == session.Torn(path, len(raw), len(frame))
 
 
 def test_rows_without_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -195,11 +195,23 @@ def read_requests(path: Path) -> Iterator[Row]:
                 length, checksum = _FRAME.unpack(head)
                 if 0 < length <= size - offset - _FRAME.size:
                     body = file.read(length)
-            if not body or isal_zlib.crc32(body) != checksum or body[:1] not in _DECODERS:
+            row = _row(body) if body and isal_zlib.crc32(body) == checksum else None
+            if row is None:
                 yield Torn(path, offset, size - offset)
                 return
-            yield _DECODERS[body[:1]](memoryview(body)[1:])
+            yield row
             offset += _FRAME.size + len(body)
+
+
+def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
+    """The row in the body of a frame; None if it is of no kind that there is."""
+    decode = _DECODERS.get(body[:1])
+    if decode is None:
+        return None
+    try:
+        return decode(memoryview(body)[1:])
+    except msgspec.DecodeError:
+        return None
 
 
 def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: None) -> Requests:
