@@ -18,7 +18,6 @@ from collections import Counter
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
-from math import inf
 from typing import TypeVar
 
 from crawler import config, url
@@ -183,8 +182,8 @@ class RobotsGate:
         self._tally = tally
         self._faults = faults or Faults()
         self._keep = keep
-        self._cache = RobotsCache()
-        self._latest = RobotsCache(ttl_s=inf)  # the rules to go on with if they can't be had anew
+        # Expired rules are kept, to go on with if they can't be had anew.
+        self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
 
     def must_ask(self, authority: str) -> bool:
@@ -265,19 +264,18 @@ class RobotsGate:
                 return rules
             now = self._clock.now()
             if rules.unreachable and rules.retry_after_s is None:
-                rules = self._latest.get(authority, now) or rules
+                rules = self._cache.latest(authority) or rules
             if rules.unreachable is Failure.INTERNAL:  # it would be the same again
                 return self.spoil(authority)
             if not rules.unreachable:  # else nothing is known, and the next visit asks again
-                self._note_delay(authority, rules, now)
+                self._note_delay(authority, rules)
                 self._cache.put(authority, rules, now)
-                self._latest.put(authority, rules, now)
             return rules
         finally:
             del self._asking[authority]
 
-    def _note_delay(self, authority: str, rules: Rules, now: float) -> None:
-        before = self._latest.get(authority, now)
+    def _note_delay(self, authority: str, rules: Rules) -> None:
+        before = self._cache.latest(authority)
         if rules.crawl_delay or (before is not None and before.crawl_delay):
             self._note(authority, rules.crawl_delay or 0.0)
 

@@ -1,8 +1,8 @@
 """robots.txt: what a site allows us, and for how long an answer holds.
 
 Pure: the file comes in as bytes and the time as a number; `crawler.net` fetches. Reading and
-matching are those of RFC 9309; docs/conformance.md holds them against Google's tests. Reading comes
-in steps: half a megabyte made to be slow takes 0.2 s.
+matching (`patterns`) are those of RFC 9309; docs/conformance.md holds them against Google's tests.
+Reading comes in steps: half a megabyte made to be slow takes 0.5 s.
 """
 
 import codecs
@@ -11,8 +11,11 @@ import re
 from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from functools import lru_cache
-from typing import Final, NamedTuple, Self
+from typing import Final, Self
 
+from isal import isal_zlib
+
+from crawler.patterns import Patterns, Rule, rules_of
 from crawler.ports import Failure
 
 MAX_BYTES: Final = 512 << 10  # of a robots.txt are looked at; RFC 9309 asks for 500 KiB
@@ -33,96 +36,63 @@ _KINDS: Final = {
 _MARK: Final = codecs.BOM_UTF8.decode("latin-1")
 _LONGEST_KEY: Final = 64  # characters, with the blanks around it
 _PRODUCT_TOKEN: Final = re.compile(r"[A-Za-z_-]*")
-# An index page that is allowed allows its folder. That is Google's, and what the author means.
-_INDEX: Final = re.compile(r"/index\.html?\Z")
-# What a pattern and a path may be written in differently: escapes, and what must be escaped.
-_UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
-_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+_MOST_SITEMAPS: Final = 5_000  # lines of a file that are read
 
 
-class _Rule(NamedTuple):
-    """An Allow or Disallow line. Of the rules that match a path, the greatest one decides."""
+class _Lines:
+    """The text of a robots.txt, to make rules again by their place."""
 
-    octets: int  # of the pattern, escaped
-    allow: bool
-    pieces: tuple[str, ...]  # of the pattern, between its stars
-    anchored: bool  # the pattern ends with $
-    line: str
+    __slots__ = ("_packed", "size")
 
-    def weight(self) -> int:
-        """Greater for the greater of two rules; sorting by it is far faster."""
-        return 2 * self.octets + self.allow
+    def __init__(self, text: str) -> None:
+        self._packed = isal_zlib.compress(text.encode("latin-1"), 1)
+        self.size = len(self._packed)
 
-    def matches(self, path: str) -> bool:
-        head, *middle = self.pieces
-        if not path.startswith(head):
-            return False
-        at, end = len(head), len(path)
-        if self.anchored:
-            if not middle:
-                return at == end
-            tail = middle.pop()
-            end -= len(tail)
-            if end < at or not path.endswith(tail):
-                return False
-        for piece in middle:  # the first place is the best, so nothing is ever tried again
-            at = path.find(piece, at, end)
-            if at < 0:
-                return False
-            at += len(piece)
-        return True
-
-
-class _Table:
-    """Rules put so that the one that decides is found fast."""
-
-    __slots__ = ("prefixes", "wild")
-
-    def __init__(self) -> None:
-        self.prefixes: dict[str, _Rule] = {}  # most of all rules, so looked up
-        self.wild: list[_Rule] = []
-
-    def add(self, rule: _Rule) -> None:
-        if rule.anchored or len(rule.pieces) > 1:
-            self.wild.append(rule)
-        else:
-            prefix = rule.pieces[0]
-            self.prefixes[prefix] = max(rule, self.prefixes.get(prefix, rule))
+    def rule(self, place: int) -> Rule:
+        """The rule whose place is twice that of its line, and one more if it is the second."""
+        at, second = divmod(place, 2)
+        match = _LINE.match(isal_zlib.decompress(self._packed).decode("latin-1"), at)
+        assert match
+        record = _record(match[0])
+        assert record
+        kind, value, line = record
+        return rules_of(value, line, allow=kind == "allow")[second]
 
 
 class Rules:
     """What one site's robots.txt says to one agent. Immutable."""
 
     __slots__ = (
-        "_lengths",
-        "_prefixes",
-        "_wild",
+        "_patterns",
         "crawl_delay",
         "retry_after_s",
         "sitemaps",
+        "size",
         "unreachable",
     )
 
     crawl_delay: float | None  # seconds
     sitemaps: tuple[str, ...]  # as written
     unreachable: Failure | None  # why there was no answer; all is denied until there is one
+    size: int  # about how many bytes it takes in memory
     retry_after_s: float | None  # if unreachable: how long the server wants to be left alone
 
     def __init__(
         self,
-        table: _Table,
+        patterns: Patterns | None = None,
         crawl_delay: float | None = None,
         sitemaps: tuple[str, ...] = (),
         unreachable: Failure | None = None,
         retry_after_s: float | None = None,
     ) -> None:
-        self._prefixes = table.prefixes
-        self._lengths = sorted(set(map(len, table.prefixes)), reverse=True)
-        self._wild = sorted(table.wild, key=_Rule.weight, reverse=True)
+        self._patterns = patterns
         self.crawl_delay = crawl_delay
         self.sitemaps = sitemaps
         self.unreachable = unreachable
         self.retry_after_s = retry_after_s
+        self.size = 200 + sum(map(len, sitemaps)) + 100 * len(sitemaps)
+        if patterns is not None:
+            self.size += patterns.size
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Self:
@@ -149,21 +119,23 @@ class Rules:
             # The cut line goes too: "Disallow: /" may be left of "Disallow: /private".
             body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
         ours = agent.lower()
-        rules: dict[str, _Table] = {}  # of us and of *
+        rules: dict[str, Patterns] = {}  # of us and of *
         delays: dict[str, float] = {}
-        sitemaps = []
+        sitemaps: list[str] = []
         # Which of the two the current group is for. To the RFC, Crawl-delay is nothing: it parts no
         # groups of Allow and Disallow. A delay itself is for the agents named since the last one.
         group: set[str] = set()
         delayed: set[str] = set()
         group_is_complete = delayed_is_complete = True
-        for record in _records(body):
-            if record is None:
+        text = body.replace(b"\0", b"").decode("latin-1")
+        for placed in _records(text):
+            if placed is None:
                 yield
                 continue
-            kind, value, line = record
+            at, (kind, value, line) = placed
             if kind == "sitemap":
-                sitemaps.append(value.encode("latin-1").decode("utf-8", "replace"))
+                if len(sitemaps) < _MOST_SITEMAPS:
+                    sitemaps.append(value.encode("latin-1").decode("utf-8", "replace"))
             elif kind == "agent":
                 if group_is_complete:
                     group = set()
@@ -174,7 +146,7 @@ class Rules:
                 if name in {ours, "*"}:
                     group.add(name)
                     delayed.add(name)
-                    rules.setdefault(name, _Table())
+                    rules.setdefault(name, Patterns())
             elif kind == "delay":
                 delayed_is_complete = True
                 delay = _delay(value)
@@ -183,11 +155,14 @@ class Rules:
             else:
                 group_is_complete = delayed_is_complete = True
                 if group and value:
-                    for rule in _rules(value, line, allow=kind == "allow"):
+                    for second, rule in enumerate(rules_of(value, line, allow=kind == "allow")):
                         for name in group:
-                            rules[name].add(rule)
+                            rules[name].add(rule, 2 * at + second)
         name = ours if ours in rules else "*"
-        return cls(rules.get(name) or _Table(), delays.get(name), tuple(sitemaps))
+        patterns = rules.get(name)
+        if patterns is not None:
+            yield from _closing(patterns, text)
+        return cls(patterns, delays.get(name), tuple(sitemaps))
 
     @classmethod
     def allow_all(cls) -> "Rules":
@@ -202,7 +177,7 @@ class Rules:
 
         `retry_after_s`: how long the server wants to be left alone, if it says so.
         """
-        return cls(_Table(), unreachable=why, retry_after_s=retry_after_s)
+        return cls(unreachable=why, retry_after_s=retry_after_s)
 
     def allows(self, url: str) -> bool:
         """Whether a normalised URL may be fetched; /robots.txt always may."""
@@ -222,22 +197,22 @@ class Rules:
             return True, None
         return rule.allow, rule.line.encode("latin-1").decode("utf-8", "replace")
 
-    def _decisive(self, path: str) -> _Rule | None:
-        """The rule with the longest matching pattern, Allow before Disallow."""
-        if not (self._prefixes or self._wild):
-            return None
-        path = _octets(path)
-        found = None
-        for length in self._lengths:
-            found = self._prefixes.get(path[:length])
-            if found:
-                break
-        for rule in self._wild:
-            if found and rule < found:
-                break
-            if rule.matches(path):
-                return rule
-        return found
+    def _decisive(self, path: str) -> Rule | None:
+        return self._patterns.decisive(path) if self._patterns else None
+
+
+def _closing(patterns: Patterns, text: str) -> Generator[None, None, None]:
+    """Have the rules of a file put in order, in steps."""
+    if not patterns.are_packed:
+        yield from patterns.closing(_no_rule)
+        return
+    lines = _Lines(text)
+    yield from patterns.closing(lines.rule)
+    patterns.size += lines.size
+
+
+def _no_rule(place: int) -> Rule:
+    raise AssertionError(place)
 
 
 # In this order, as the mark of UTF-16 is the beginning of UTF-32's.
@@ -275,26 +250,26 @@ def _re_encoded(body: bytes, encoding: str) -> bytes:
     return body.decode(encoding, "replace").encode("utf-8", "replace")
 
 
-def _records(body: bytes) -> Iterator[tuple[str, str, str] | None]:
-    """The lines that mean something: kind, value and whole line. A character stands for a byte.
+_Record = tuple[str, str, str]  # kind, value and whole line. A character stands for a byte.
 
-    None comes between two steps.
-    """
-    text = body.replace(b"\0", b"").decode("latin-1")
+
+def _records(text: str) -> Iterator[tuple[int, _Record] | None]:
+    """The lines that mean something, with their places. None comes between two steps."""
     pause = _STEP
     for match in _LINE.finditer(text):
         if match.end() > pause:
             pause = match.end() + _STEP
             yield None
-        if match.end() - match.start() > _LONGEST_LINE:
-            continue
-        line = match[0]
-        key, colon, value = line.partition("#")[0].partition(":")
-        if not colon:  # forgotten
-            key, _, value = key.strip().partition(" ")
-        kind = _kind(key) if len(key) <= _LONGEST_KEY else None
-        if kind:
-            yield kind, value.strip(), line.strip()
+        if match.end() - match.start() <= _LONGEST_LINE and (record := _record(match[0])):
+            yield match.start(), record
+
+
+def _record(line: str) -> _Record | None:
+    key, colon, value = line.partition("#")[0].partition(":")
+    if not colon:  # forgotten
+        key, _, value = key.strip().partition(" ")
+    kind = _kind(key) if len(key) <= _LONGEST_KEY else None
+    return (kind, value.strip(), line.strip()) if kind else None
 
 
 @lru_cache(256)
@@ -322,75 +297,94 @@ def _delay(value: str) -> float:
     return delay if 0 < delay < math.inf else 0.0
 
 
-def _rules(pattern: str, line: str, *, allow: bool) -> list[_Rule]:
-    rules = [_rule(pattern, line, allow=allow)]
-    if allow and (folder := _INDEX.sub("/", pattern)) != pattern:
-        rules.append(_rule(folder + "$", line, allow=True))
-    return rules
+_ALLOW_ALL = Rules()
 
 
-def _rule(pattern: str, line: str, *, allow: bool) -> _Rule:
-    anchored = pattern.endswith("$")
-    if not anchored and "*" not in pattern:  # most are so, and a large file has thousands
-        prefix = _octets(pattern)
-        return _Rule(len(prefix), allow, (prefix,), False, line)
-    pieces = [_octets(piece) for piece in pattern.removesuffix("$").split("*")]
-    octets = sum(map(len, pieces)) + len(pieces) - 1 + anchored
-    pieces = [pieces[0], *filter(None, pieces[1:-1]), *pieces[1:][-1:]]  # `**` is `*`
-    return _Rule(octets, allow, tuple(pieces), anchored, line)
-
-
-def _octets(text: str) -> str:
-    """The one spelling of a path or of a piece of a pattern: RFC 9309, section 2.2.2.
-
-    Letters, digits and `-._~` aren't escaped; what isn't ASCII or no part of a URL is, and so are
-    stars and dollar signs that mean themselves. `%2F` and `/` stay different.
-    """
-    return _UNEVEN.sub(_even, text) if _UNEVEN.search(text) else text
-
-
-def _even(match: re.Match[str]) -> str:
-    if match[1]:
-        character = chr(int(match[1], 16))
-        return character if _UNRESERVED.fullmatch(character) else match[0].upper()
-    return f"%{ord(match[0]):02X}"
-
-
-_ALLOW_ALL = Rules(_Table())
+_ENTRY_SIZE: Final = 300  # bytes of an entry besides the rules
+_LARGE: Final = 256 << 10  # bytes of rules that are large: more than 10,000 of them
 
 
 class RobotsCache:
     """The rules of the sites met lately, by authority; the least recently used go first.
 
-    A site takes 2 to 40 kB, as it has rules; those without share one object.
+    It is bounded in sites and in bytes. Large rules have a bound of their own, so that hosts which
+    send large files by the thousand take no room from the others.
     """
 
     def __init__(
-        self, max_sites: int = 10_000, ttl_s: float = 86_400, unreachable_ttl_s: float = 600
+        self,
+        max_sites: int = 10_000,
+        ttl_s: float = 86_400,
+        unreachable_ttl_s: float = 600,
+        *,
+        max_bytes: int = 48 << 20,
+        max_large_bytes: int = 2 << 20,
+        keeps_expired: bool = False,
     ) -> None:
+        """`max_bytes`: of rules that aren't large. `keeps_expired`: for `latest`."""
         self._max_sites = max_sites
         self._ttl_s = ttl_s
         self._unreachable_ttl_s = unreachable_ttl_s
-        self._sites: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
+        self._keeps_expired = keeps_expired
+        self._shelves = _Shelf(max_bytes), _Shelf(max_large_bytes)
 
     def __len__(self) -> int:
-        return len(self._sites)
+        return sum(len(shelf.sites) for shelf in self._shelves)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes of memory the rules take."""
+        return sum(shelf.bytes for shelf in self._shelves)
 
     def get(self, authority: str, now: float) -> Rules | None:
         """The rules, or None if robots.txt has to be fetched (again)."""
-        entry = self._sites.get(authority)
-        if entry is None:
-            return None
-        expires, rules = entry
-        if now >= expires:
-            del self._sites[authority]
-            return None
-        self._sites.move_to_end(authority)
-        return rules
+        for shelf in self._shelves:
+            entry = shelf.sites.get(authority)
+            if entry is None:
+                continue
+            expires, rules = entry
+            if now < expires:
+                shelf.sites.move_to_end(authority)
+                return rules
+            if not self._keeps_expired:
+                shelf.drop(authority)
+        return None
+
+    def latest(self, authority: str) -> Rules | None:
+        """The rules of a robots.txt that could be had, expired or not, if they are still there."""
+        for shelf in self._shelves:
+            if authority in shelf.sites:
+                rules = shelf.sites[authority][1]
+                return None if rules.unreachable else rules
+        return None
 
     def put(self, authority: str, rules: Rules, now: float) -> None:
         ttl_s = self._unreachable_ttl_s if rules.unreachable else self._ttl_s
-        self._sites[authority] = (now + ttl_s, rules)
-        self._sites.move_to_end(authority)
-        if len(self._sites) > self._max_sites:
-            self._sites.popitem(last=False)
+        for shelf in self._shelves:
+            shelf.drop(authority)
+        shelf = self._shelves[rules.size > _LARGE]
+        shelf.sites[authority] = (now + ttl_s, rules)
+        shelf.bytes += _size(authority, rules)
+        while len(shelf.sites) > 1 and (
+            shelf.bytes > shelf.max_bytes or len(shelf.sites) > self._max_sites
+        ):
+            shelf.drop(next(iter(shelf.sites)))
+
+
+class _Shelf:
+    """A part of the cache, with the rule used least recently first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.sites: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
+        self.bytes = 0
+
+    def drop(self, authority: str) -> None:
+        """Forget a site, if it is there."""
+        entry = self.sites.pop(authority, None)
+        if entry is not None:
+            self.bytes -= _size(authority, entry[1])
+
+
+def _size(authority: str, rules: Rules) -> int:
+    return _ENTRY_SIZE + len(authority) + rules.size
