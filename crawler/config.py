@@ -531,7 +531,7 @@ def load(
     where = str(path) if path else "configuration"
     raw: dict[str, Any] = before.model_dump() if before else {}
     try:
-        raw |= tomllib.loads(path.read_text("utf-8")) if path else {}
+        raw |= tomllib.loads(path.read_text("utf-8-sig")) if path else {}
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}; a readable TOML file is needed") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:

@@ -11,7 +11,7 @@ from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
-from crawler import config, url
+from crawler import config, textfile, url
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack
 
@@ -121,10 +121,10 @@ def _suffixes(assignment: config.Assignment) -> dict[str, int]:
         return table
     where = f"assignment.suffixes_file = {name!r}"
     try:
-        lines = Path(name).read_text("utf-8").splitlines()
+        text = textfile.decode(Path(name).read_bytes())
     except (OSError, UnicodeDecodeError) as error:
         raise UserError(f"{where}: {error}; a text file is needed") from None
-    for number, line in enumerate(lines, start=1):
+    for number, line in textfile.lines(text):
         words = line.partition("#")[0].split()
         if words:
             if len(words) != 2 or not words[1].isdecimal():
