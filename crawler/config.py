@@ -249,10 +249,11 @@ class Politeness(Table):
     delay_s: Annotated[float, Field(ge=0)] = Field(
         1.0,
         json_schema_extra=ASIDE,
-        description="seconds from the end of a request to the next one to the same site",
+        description="seconds from the end of a request to the next one to the same site, over all"
+        " ranks; with several connections from start to start",
     )
     connections_per_site: Count = Field(
-        1, json_schema_extra=ASIDE, description="requests at a time to one site"
+        1, json_schema_extra=ASIDE, description="requests at a time to one site, over all ranks"
     )
     max_crawl_delay_s: Annotated[float, Field(ge=0)] = Field(
         60.0,
