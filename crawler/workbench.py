@@ -386,7 +386,8 @@ class Workbench:
             self._requeue(visit, state)
             self._rest(state, address, now, requested=False)
             return False
-        self._has_begun(visit, state, address)
+        if not visit.has_begun:
+            self._has_begun(visit, state, address)
         visit.begun = state.begun = now
         state.next_time = now + state.delay_s
         lease = state.lease if address is None else address.lease
@@ -401,12 +402,11 @@ class Workbench:
         return True
 
     def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
-        """The next visit of the site, or address, may be issued."""
-        if not visit.has_begun:
-            visit.has_begun = True
-            state.unbegun -= 1
-            if address is not None:
-                address.unbegun -= 1
+        """Let the next visit of the site, or address, be issued."""
+        visit.has_begun = True
+        state.unbegun -= 1
+        if address is not None:
+            address.unbegun -= 1
 
     def _may_begin(self, clock: VisitState | Address, now: float) -> bool:
         return clock.next_time <= now and (clock.lease is None or clock.lease.held)
@@ -538,7 +538,8 @@ class Workbench:
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
-        self._has_begun(visit, state, address)
+        if not visit.has_begun:
+            self._has_begun(visit, state, address)
         if state.lease is not None:
             self._free_connection(state.lease)
         if address is not None:
@@ -584,21 +585,25 @@ class Workbench:
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
-        lease = state.lease
         if not state.queue.size:
             state.phase = EMPTY
-        elif lease is not None and not lease.held:
+            return
+        lease = state.lease
+        if lease is None:
+            has_room = state.active < self._connections
+        elif lease.held:
+            has_room = lease.free > 0
+        else:
             state.phase = AWAY
             assert self._leases is not None
             self._leases.mark(lease)
-        elif (state.unbegun and self._paced) or (
-            state.active >= self._connections if lease is None else not lease.free
-        ):
-            state.phase = BUSY
-        else:
+            return
+        if has_room and not (self._paced and state.unbegun):
             state.phase = WAITING
             self._turn += 1  # `_push`, for each page, in place
             heappush(self._heap, (state.next_time, self._turn, state))
+        else:
+            state.phase = BUSY
 
     def _push(self, state: VisitState, time: float) -> None:
         self._turn += 1

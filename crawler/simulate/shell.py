@@ -90,6 +90,8 @@ class Simulation:
         self._delays = delays or Delays()
         self._concurrency = concurrency
         self._addresses = addresses
+        # Then a request may always start, and the call for each page would cost something.
+        self._one_connection = settings.politeness.connections_per_site == 1
         self._trouble = trouble
         self._encoded = encoded
         self._copies = copies
@@ -184,7 +186,7 @@ class Simulation:
                 core.finish(visit.found, response=False)
             elif (
                 not self._addresses or core.locate(visit, self._addresses[visit.found.site], now)
-            ) and core.begin(visit, now):
+            ) and (self._one_connection or core.begin(visit, now)):
                 under_way[rank] += 1
                 # In place, as the calls for each page would cost a twentieth of the crawl.
                 shortest, longest = self._delays.fetch
