@@ -45,9 +45,7 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
     crossing = np.flatnonzero(part[source] != part[web.adj])
     source, target = source[crossing], web.adj[crossing]
     transmissions = _pairs(target, part[source], parts)
-    loads = np.stack(
-        [np.bincount(part, web.bytes, parts), np.bincount(part, minlength=parts)], axis=1
-    ).astype(np.int64)
+    loads = web.loads(part, parts)
     imbalance_bytes, imbalance_requests = imbalance(loads)
     return Evaluation(
         messages_page_part=len(_pairs(source, part[target], parts)),

@@ -10,6 +10,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
@@ -17,7 +18,7 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler import url
 from partition import UserError
-from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays
+from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays, total
 
 _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 _BATCH_ROWS: Final = 1 << 18
@@ -87,6 +88,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     site, length = np.append(site, new_site[first]), np.append(length, new_length[first])
     size = np.append(size, np.zeros(len(new_key), np.int64))
 
+    _check_sum(folders[0] / "pages.parquet", size)
     old_key, key = key, np.append(key, new_key)
     order = np.argsort(key)
     key = key[order]
@@ -215,8 +217,18 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
     ids = page["id"][order]
     if (ids[1:] == ids[:-1]).any():
         raise UserError(f"{path}: an id occurs twice; each page must have its own")
-    if "bytes" in page and page["bytes"].min() < 0:
-        raise UserError(f"{path}: bytes: a negative number; must be 0 or more")
+    if "bytes" in page:
+        if page["bytes"].min() < 0:
+            raise UserError(f"{path}: bytes: a negative number; must be 0 or more")
+        _check_sum(path, page["bytes"])
+    texts = _DirectoryTexts(folder) if "key" in page else None
+    if texts is not None:
+        by_key = np.argsort(page["key"], kind="stable")
+        keys = page["key"][by_key]
+        again = np.flatnonzero(keys[1:] == keys[:-1])
+        if len(again):
+            (text,) = texts(by_key[again[:1]].astype(np.int32))
+            raise UserError(f"{path}: url: {text} stands in two rows; each page must have its own")
 
     path = folder / "links.parquet"
     ends: dict[str, list[Ids]] = {name: [np.empty(0, np.int32)] for name in ("src", "dst")}
@@ -236,8 +248,13 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
         bytes=page.get("bytes"),
         url_bytes=page.get("url_bytes"),
         key=page.get("key"),
-        texts=_DirectoryTexts(folder) if "key" in page else None,
+        texts=texts,
     )
+
+
+def _check_sum(path: Path, sizes: npt.NDArray[np.integer[Any]]) -> None:
+    if total(sizes) >= 1 << 63:
+        raise UserError(f"{path}: bytes: sum to 2^63 or more; must be less")
 
 
 class _DirectoryTexts:
@@ -299,11 +316,28 @@ class _Sites:
 
     def by_name(self, numbers: Ids) -> tuple[list[str], Ids]:
         """The names in order, and the numbers changed to theirs."""
+        for name in self._numbers:
+            if not _is_site(name):
+                raise UserError(f"site: {name!r} names none; must be a host, or any word")
         names = sorted(self._numbers)
         place = np.empty(len(names), np.int32)
         place[[self._numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
         mapped: Ids = place[numbers]
         return names, mapped
+
+
+def _is_site(name: str) -> bool:
+    """Whether something that is called a site has a name that could be looked up."""
+    if not name.strip() or "\0" in name:
+        return False
+    if name.startswith("["):
+        return "]" in name
+    if not name.startswith(("//", "http://", "https://")):
+        return True  # any name will do that doesn't claim to be an address
+    try:
+        return bool(url.host(name))
+    except (ValueError, IndexError):
+        return False
 
 
 def _authorities(texts: pa.Array) -> pa.Array:
@@ -333,6 +367,7 @@ def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator
                 for name in wanted:
                     if batch[name].null_count:
                         raise UserError(f"{path}: {name}: null in a row; each needs a value")
+                    _check_texts(path, name, batch[name])
                 yield batch
     except OSError as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
@@ -341,8 +376,19 @@ def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator
         raise UserError(f"{path}: not a Parquet file: {error}") from None
 
 
+def _check_texts(path: Path, name: str, column: pa.Array) -> None:
+    if name not in _TEXTS:
+        return
+    column.validate(full=True)  # UTF-8
+    with_nul = pc.index(pc.match_substring(column, "\0"), value=True).as_py()
+    if with_nul >= 0:
+        raise UserError(f"{path}: {name}: {column[with_nul].as_py()!r}: has a NUL; must have none")
+
+
 def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
     types = pa.types
+    if types.is_nested(kind):
+        raise UserError(f"{path}: {name}: is {kind}; must be single values")
     if types.is_null(kind):
         return  # of a column without rows, or of nulls, which are found
     if name in _INTEGERS and not types.is_integer(kind):

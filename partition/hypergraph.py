@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition.compiled import compiled
-from partition.webgraph import Ids, Ints
+from partition.webgraph import Ids, Ints, total
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -57,7 +57,10 @@ class Hypergraph:
 def connectivity_minus_one(h: Hypergraph, part: Ids) -> int:
     """Each net's cost times the parts it touches beyond the first. Parts are numbered from 0."""
     spread = _connectivities(h.xpins, h.pins, part, _parts(part))
-    return int((np.maximum(spread - 1, 0) * h.costs).sum())
+    beyond = np.maximum(spread - 1, 0)
+    if total(h.costs) * int(beyond.max(initial=0)) < 1 << 63:
+        return int((beyond * h.costs).sum())
+    return sum(more * cost for more, cost in zip(beyond.tolist(), h.costs.tolist(), strict=True))
 
 
 def cut_net(h: Hypergraph, part: Ids) -> int:
@@ -69,10 +72,10 @@ def cut_net(h: Hypergraph, part: Ids) -> int:
 def imbalances(h: Hypergraph, part: Ids, parts: int) -> tuple[float, float]:
     """W_max / W_avg - 1 of both weights, W_avg being the exact mean; 0 where there is no weight."""
     loads = part_loads(h.weights, part, parts)
-    heaviest, totals = loads.max(axis=0), loads.sum(axis=0)
+    heaviest, whole = loads.max(axis=0), loads.sum(axis=0)
     first, second = (
-        (int(most) * parts - int(total)) / int(total) if total else 0.0
-        for most, total in zip(heaviest, totals, strict=True)
+        (int(most) * parts - int(all_)) / int(all_) if all_ else 0.0
+        for most, all_ in zip(heaviest, whole, strict=True)
     )
     return first, second
 

@@ -90,8 +90,7 @@ def _wholes(web: WebGraph, part: Ids, together: Mapping[str, str]) -> _Wholes:
     group = np.array([numbers[name] for name in names], np.int32)[web.site]
     first = np.zeros(len(numbers), np.int32)
     first[group] = part
-    weights = np.zeros((len(numbers), 2), np.int64)
-    np.add.at(weights, group, np.stack([web.bytes, np.ones(web.pages, np.int64)], axis=1))
+    weights = web.loads(group, len(numbers))
     weights[group[part != first[group]]] = 0
     shown = [f"site {name[1:]}" if name[0] == "\0" else f"sites at {name}" for name in numbers]
     return _Wholes(shown, weights, first, len(numbers))
@@ -167,8 +166,7 @@ def _too_heavy(
     weight = (web.bytes, np.ones(web.pages, np.int64))[column]
     text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
     too_heavy = (1 + tolerance) * load.mean() if math.isfinite(tolerance) else math.inf
-    sites = np.zeros(len(web.sites), np.int64)
-    np.add.at(sites, web.site, weight)
+    sites = web.loads(web.site, len(web.sites))[:, column].copy()
     page = int(weight.argmax())
     if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
         name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"

@@ -311,9 +311,7 @@ def as_hypergraph(graph: Graph) -> Hypergraph:
 
 def weights(web: WebGraph, unit: Ids) -> Ints:
     """Bytes and requests of each unit."""
-    n = int(unit.max(initial=-1)) + 1
-    both = np.bincount(unit, web.bytes, n), np.bincount(unit, minlength=n)
-    return np.stack(both, axis=1).astype(np.int64)
+    return web.loads(unit, int(unit.max(initial=-1)) + 1)
 
 
 def _edges(web: WebGraph, unit: Ids) -> tuple[Ints, Ints, Ints]:

@@ -37,6 +37,13 @@ class WebGraph:
     def links(self) -> int:
         return len(self.adj)
 
+    def loads(self, group: Ids, groups: int) -> Ints:
+        """Bytes and requests of each group of pages, groups x 2; exact, unlike sums of floats."""
+        loads = np.zeros((groups, 2), np.int64)
+        np.add.at(loads[:, 0], group, self.bytes)
+        loads[:, 1] = np.bincount(group, minlength=groups)
+        return loads
+
     def sources(self) -> Ids:
         """The source page of each link, in the order of `adj`."""
         return np.repeat(np.arange(self.pages, dtype=np.int32), np.diff(self.xadj))
@@ -63,6 +70,12 @@ def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     first = np.ones(len(ascending), bool)
     first[1:] = ascending[1:] != ascending[:-1]
     return ascending[first]
+
+
+def total(numbers: npt.NDArray[np.integer[Any]]) -> int:
+    """The exact sum of numbers that are 0 or more, however large it is."""
+    high, low = numbers >> 32, numbers & 0xFFFF_FFFF
+    return (int(high.sum()) << 32) + int(low.sum())
 
 
 def find(ascending: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:

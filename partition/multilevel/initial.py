@@ -26,9 +26,9 @@ def bisected(h: Hypergraph, caps: Ints, preset: Preset, rng: np.random.Generator
     if parts == 1 or h.vertices == 0:
         return part
     shares = np.array([[(parts + 1) // 2], [parts // 2]])
-    total = np.maximum(h.weights.sum(axis=0), 1)
+    total = np.maximum(h.weights.sum(axis=0), 1).astype(np.float64)
     # How much a part may exceed the mean is spread evenly over the halvings still to come.
-    slack = np.maximum(caps[0] * parts / total, 1.0)
+    slack = np.maximum(caps[0] * float(parts) / total, 1.0)
     depth = int(np.ceil(np.log2(parts)))
     goal = total * shares / parts
     half_caps = np.maximum(goal * slack ** (1 / depth), np.ceil(goal)).astype(np.int64)

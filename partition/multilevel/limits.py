@@ -123,7 +123,7 @@ def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
     largest = np.zeros(len(loads))
     for at, tolerance in enumerate(tolerances):
         if tolerance < parts:
-            most = loads[:, :, at].max(axis=1)
+            most = loads[:, :, at].max(axis=1).astype(np.float64)
             largest = np.maximum(largest, most * parts / max(int(weights[:, at].sum()), 1) - 1)
     least = least_imbalance(weights, parts, tolerances)
     return np.maximum(largest - least, 0).round(_DIGITS)

@@ -26,7 +26,7 @@ from partition.multilevel.presets import Preset
 from partition.multilevel.refine import polish
 from partition.multilevel.state import Homes, judged, new_state
 from partition.multilevel.steps import Walk, only
-from partition.webgraph import Ids, Ints
+from partition.webgraph import Ids, Ints, total
 
 MAX_PARTS: Final = 1 << 15  # pairs of parts have 32 bits
 _COSTS_MAX: Final = 1 << 30  # of all nets together: gains have 32 bits
@@ -68,14 +68,18 @@ def partition(
     `progress` is told of each step in a line; `check` recounts all that is kept up to date after
     each step, for tests.
     """
-    if not 1 <= parts <= MAX_PARTS or not min(tolerances) >= 0:
-        raise ValueError(f"parts must be from 1 to {MAX_PARTS}, tolerances 0 or more")
+    if parts < 1 or not min(tolerances) >= 0:
+        raise ValueError("parts must be 1 or more, tolerances 0 or more")
+    if parts > max(MAX_PARTS, h.vertices):
+        return np.arange(h.vertices, dtype=np.int32)
+    if parts > MAX_PARTS:
+        raise ValueError(f"parts must be {MAX_PARTS} at most")
     for name, given in [("previous", previous), *(("starts", start) for start in starts)]:
         if given is not None:
             _must_fit(name, given, h, parts)
     if previous is not None and len(starts):
         raise ValueError("previous and starts: must not both be given")
-    h = _scaled(simplify(h))
+    h = _prepared(h)
     walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:
         return np.zeros(h.vertices, np.int32)
@@ -120,7 +124,7 @@ def combined(
         raise ValueError("found: must have a partition")
     for part in found:
         _must_fit("found", part, h, parts)
-    h = _scaled(simplify(h))
+    h = _prepared(h)
     limits = caps(h.weights, parts, tolerances)
     walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     best, *others = sorted(found, key=lambda part: judged(h, part, limits))
@@ -136,7 +140,7 @@ def rebalanced(
     What can be gained within them without leaving it is gained, too. A partition that is within the
     tolerances comes back as it is. Each giant first gets a part that no other giant is in.
     """
-    h = _scaled(simplify(h))
+    h = _prepared(h)
     apart = seated(h.weights, part, parts, tolerances)
     limits = own_limits(h.weights, apart, parts, tolerances)
     if (part_loads(h.weights, apart, parts) <= limits).all():
@@ -159,13 +163,22 @@ def _silent(_: str) -> None:
     pass
 
 
+def _prepared(h: Hypergraph) -> Hypergraph:
+    """Simplified, with costs that fit into the gains. Raises ValueError for weights too large."""
+    if any(total(weights) >= 1 << 63 for weights in h.weights.T):
+        raise ValueError("weights: must sum to less than 2^63")
+    if total(h.costs) >= 1 << 62:
+        h = _scaled(h)  # nets that are alike add their costs
+    return _scaled(simplify(h))
+
+
 def _scaled(h: Hypergraph) -> Hypergraph:
     """Costs in about the same proportions, none 0, whose sums fit into the gains."""
-    total = int(h.costs.sum())
-    if total <= _COSTS_MAX:
+    costs = total(h.costs)
+    if costs <= _COSTS_MAX:
         return h
-    costs = np.maximum(np.rint(h.costs * (_COSTS_MAX / total)), 1).astype(np.int64)
-    return Hypergraph(h.xpins, h.pins, costs, h.weights)
+    scaled = np.maximum(np.rint(h.costs * (_COSTS_MAX / costs)), 1).astype(np.int64)
+    return Hypergraph(h.xpins, h.pins, scaled, h.weights)
 
 
 def _with_giants(

@@ -1,0 +1,136 @@
+"""Bad graphs end in one line with exit code 2, before the work; and in no other way."""
+
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from test_graph import directory
+
+from partition.__main__ import main
+from partition.evaluate import evaluate
+from partition.hypergraph import Hypergraph, connectivity_minus_one
+from partition.multilevel import MAX_PARTS, partition
+from partition.webgraph import from_arrays, total
+
+PAGES: dict[str, Any] = {
+    "id": list(range(20)),
+    "url": [f"http://a{number // 5}.example/{number}" for number in range(20)],
+    "site": [f"a{number // 5}.example" for number in range(20)],
+    "bytes": [100 + number for number in range(20)],
+}
+LINKS = {"src": [0, 1, 6, 11, 16], "dst": [6, 11, 16, 1, 2]}
+
+
+def changed(**columns: Any) -> dict[str, Any]:
+    return PAGES | columns
+
+
+BAD = {
+    "a URL twice": (changed(url=["http://a.example/"] * 20), "stands in two rows"),
+    "NUL in a URL": (changed(url=["http://a.example/\0", *PAGES["url"][1:]]), "has a NUL"),
+    "NUL in a site": (changed(site=["a\0"] * 20), "names none"),
+    "no name": (changed(site=[" "] * 20), "names none"),
+    "an address without a host": (changed(site=["https://[::bad"] * 20), "names none"),
+    "slashes alone": (changed(site=["//"] * 20), "names none"),
+    "bytes beyond 2^63": (changed(bytes=[1 << 62] * 20), "sum to 2^63"),
+    "unsigned bytes": (changed(bytes=pa.array([1 << 63] * 20, pa.uint64())), "sum to 2^63"),
+    "negative bytes": (changed(bytes=[-1] * 20), "must be 0 or more"),
+    "an id twice": (changed(id=[7] * 20), "an id occurs twice"),
+    "lists as sites": (changed(site=[["a"]] * 20), "must be single values"),
+}
+
+
+@pytest.mark.parametrize("name", BAD)
+@pytest.mark.parametrize("command", ["build", "evaluate"])
+def test_a_bad_graph(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], name: str, command: str
+) -> None:
+    pages, what = BAD[name]
+    words = [command, str(directory(tmp_path / "web", pages, LINKS)), "-k", "2"]
+    words += ["--out", str(tmp_path / "pv")] if command == "build" else ["--models", "site-hash"]
+    assert main(words) == 2
+    last = capsys.readouterr().err.splitlines()[-1]
+    assert last.startswith("partition: ")
+    assert what in last
+    assert not (tmp_path / "pv").exists()
+
+
+def test_text_that_is_not_utf_8(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    folder = directory(tmp_path / "web", PAGES, LINKS)
+    url = pa.array([b"http://a.example/\xff"] * 20).view(pa.string())
+    pq.write_table(pa.table(PAGES | {"url": url}), folder / "pages.parquet")
+    assert main(["evaluate", str(folder), "-k", "2", "--models", "site-hash"]) == 2
+    assert "UTF8" in capsys.readouterr().err.splitlines()[-1].replace("-", "")
+
+
+@pytest.mark.parametrize(
+    ("option", "what"),
+    [
+        (["--epsilon", "bytes=0.1,bytes=0.2"], "given twice"),
+        (["--epsilon", "bytes=nan"], "has the form"),
+        (["--epsilon", "bytes=-1"], "has the form"),
+        (["--migration", "nan"], "must be a number"),
+        (["--t-start", "inf"], "must be a number"),
+        (["-k", str(MAX_PARTS + 1)], "at most"),
+    ],
+)
+def test_bad_options(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str], option: list[str], what: str
+) -> None:
+    words = ["build", str(directory(tmp_path / "web", PAGES, LINKS)), "-k", "2", *option]
+    assert main([*words, "--out", str(tmp_path / "pv")]) == 2
+    assert what in capsys.readouterr().err.splitlines()[-1]
+
+
+def test_more_parts_than_sites_leave_some_empty(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    words = ["build", str(directory(tmp_path / "web", PAGES, LINKS)), "-k", "6"]
+    assert main([*words, "--out", str(tmp_path / "pv")]) == 0
+    assert "2 of 6 parts are empty: there are only 4 sites" in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("model", ["site-hypergraph", "site-graph", "hybrid", "page-hypergraph"])
+def test_bytes_just_below_the_limit_count_exactly(tmp_path: Path, model: str) -> None:
+    sizes = [(1 << 58) + number for number in range(20)]
+    web = directory(tmp_path / "web", PAGES | {"bytes": sizes}, LINKS)
+    assert main(["build", str(web), "-k", "3", "--model", model, "--out", str(tmp_path / "p")]) == 0
+    graph = from_arrays([], [], site=[0] * 20, bytes=sizes)
+    counts = evaluate(graph, np.zeros(20, np.int32), 1)
+    assert counts.loads[0, 0] == sum(sizes)
+
+
+@settings(deadline=None)
+@given(st.lists(st.integers(0, (1 << 63) - 1), max_size=20))
+def test_sums_are_exact(numbers: list[int]) -> None:
+    assert total(np.array(numbers, np.int64)) == sum(numbers)
+
+
+def test_weights_and_costs_beyond_64_bits() -> None:
+    def pair(weight: int, cost: int) -> Hypergraph:
+        pins = np.array([0, 1, 0, 1, 1, 2], np.int32)
+        costs = np.full(3, cost, np.int64)
+        return Hypergraph(np.arange(0, 7, 2), pins, costs, np.full((6, 2), weight, np.int64))
+
+    with pytest.raises(ValueError, match="must sum to less than 2"):
+        partition(pair(1 << 61, 1), 2)
+    h = pair(1, 1 << 62)
+    part = partition(h, 2)
+    assert part[0] == part[1] == part[2]
+    assert connectivity_minus_one(h, part) == 0
+    assert connectivity_minus_one(h, np.arange(6, dtype=np.int32)) == 3 << 62
+
+
+def test_parts_without_end() -> None:
+    h = Hypergraph(np.array([0, 2]), np.array([0, 1]), np.array([1]), np.ones((3, 2), np.int64))
+    assert partition(h, 100_000).tolist() == [0, 1, 2]
+    with pytest.raises(ValueError, match="at most"):
+        partition(
+            Hypergraph(h.xpins, h.pins, h.costs, np.ones((MAX_PARTS + 2, 2), np.int64)),
+            MAX_PARTS + 1,
+        )
