@@ -457,6 +457,14 @@ class Traps(Table):
     max_bytes_per_site: Annotated[ByteSize, Field(ge=0)] = Field(
         ByteSize(100_000_000_000), description="of bodies, as received"
     )
+    max_hosts_per_domain: Natural = Field(
+        100_000, description="hosts of a registrable domain taken in"
+    )
+    max_barren_hosts: Natural = Field(
+        500,
+        description="hosts of a domain, or at an address, that brought nothing new; each host that"
+        " did excuses two. Of further ones nothing is fetched",
+    )
     max_same_content: Natural = Field(
         100,
         description="pages of one site with the same bytes; of further ones no link is followed",

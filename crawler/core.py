@@ -144,7 +144,13 @@ class Core:
             seeds = islice(seeds, self.rank, None, self._ranks)
         else:
             popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
-        self._admit(filter(self.ownership.starts, (*seeds, *popular)), Origin(None, 0), now)
+        links = list(filter(self.ownership.starts, (*seeds, *popular)))
+        for link in links:
+            try:
+                self.watch.welcome(link.url)
+            except BaseException as error:
+                self.faults.note(error, "the rules on traps", link.url)
+        self._admit(links, Origin(None, 0), now)
         self._replicated = frozenset(link.key for link in popular)
 
     def recall(self, keys: Iterable[int], watch: Watch, given_up: Iterable[str]) -> None:
@@ -546,6 +552,17 @@ class Core:
         try:
             if self.watch.rules and self.watch.is_full(visit.found.site):
                 return Failure.SITE_FULL
+            if self.watch.is_crowded(visit.found):
+                return Failure.TOO_MANY_HOSTS
+        except BaseException as error:
+            self.faults.note(error, "the rules on traps", visit.found.url)
+        return None
+
+    def refusal_at(self, visit: Visit, address: str) -> Failure | None:
+        """Why a URL isn't to be asked for at the address that the name of its host leads to."""
+        try:
+            if self.watch.is_crowded(visit.found, address):
+                return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self.faults.note(error, "the rules on traps", visit.found.url)
         return None

@@ -356,7 +356,12 @@ async def dns_stage(
             await to_parse.put(_failed(visit, Failure.INTERNAL, clock))
             alarm.ring()
         else:
-            if core.locate(visit, server, clock.now()):
+            refusal = core.refusal_at(visit, server)
+            if refusal is not None:
+                core.fail(visit, refusal, clock.now())
+                await to_parse.put(_failed(visit, refusal, clock, server))
+                alarm.ring()
+            elif core.locate(visit, server, clock.now()):
                 await to_fetch.put(visit)
             else:
                 alarm.ring()

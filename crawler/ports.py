@@ -95,6 +95,7 @@ class Failure(StrEnum):
     UNAVAILABLE = "unavailable"  # 429 or 503, to the last try
     SITE_GIVEN_UP = "site-given-up"  # it kept failing, and isn't asked any more in this session
     SITE_FULL = "site-full"  # it has sent traps.max_bytes_per_site
+    TOO_MANY_HOSTS = "too-many-hosts"  # traps.max_barren_hosts of the domain, or at the address
     INTERNAL = "internal"  # this program failed on it, see crawler.faults
 
 
@@ -122,6 +123,7 @@ UNASKED: Final = frozenset(
         Failure.ROBOTS_DENIED,
         Failure.SITE_GIVEN_UP,
         Failure.SITE_FULL,
+        Failure.TOO_MANY_HOSTS,
     )
 )
 
@@ -217,6 +219,7 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     etag: str | None = None
     last_modified: str | None = None
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
+    alike: bool = False  # resembles pages of other hosts, where that was asked (crawler.hosts)
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
@@ -288,6 +291,7 @@ class Fetched:
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
     again: bool = False  # the link is a redirect back to a URL of the chain, now with a cookie
+    alike: bool = False  # as in the row
     notice: str = ""  # what the user is to be told about this page
 
 

@@ -17,6 +17,7 @@ from rensa import RMinHash
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
+from crawler.hosts import Hosts
 from crawler.ports import Fetched, Found, PageRow
 from crawler.url import MAX_FOLLOWED
 
@@ -116,6 +117,8 @@ class Watch:
         self._same: Counter[int] = Counter()  # by site and digest
         self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
         self._branches = Branches(traps.max_near_duplicates)
+        self.hosts = Hosts(traps)
+        self._has_host_rules = bool(self.hosts)
         self.poor = self._branches.poor  # empty: no URL is, and needn't be asked about
 
     def admit(self, found: Found, source: Found | None) -> bool:
@@ -134,6 +137,8 @@ class Watch:
 
     def stored(self, row: PageRow) -> bool:
         """Take note of a fetch; whether links found there are worth following."""
+        if self._has_host_rules:
+            self.hosts.note(row)
         if self._traps.max_bytes_per_site and row.bytes:
             self._bytes[_hash(row.site)] += row.bytes
         if not (self._traps.max_same_content and row.duplicate and row.digest):
@@ -146,10 +151,33 @@ class Watch:
         return False
 
     def compare(self, fetched: Fetched) -> None:
-        """Hold the text of a page that leads somewhere against others of its branch."""
+        """Hold the text of a page against others of its branch, if it leads somewhere, and against
+        those of other hosts, if there are many."""
         response = fetched.response
-        if response is not None and response.status == 200 and fetched.links:
+        if response is None or response.status != 200:
+            return
+        if fetched.links:
             self._branches.add(fetched.found.url, response.body)
+        url, address = fetched.found.url, response.address
+        if self._has_host_rules and self.hosts.wants_sketch(url, address):
+            sketch = _sketch(response.body)
+            others = self.hosts.resembled(url, address)
+            fetched.alike = any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in others)
+            if not fetched.alike:
+                self.hosts.keep_sketch(url, address, sketch)
+
+    def welcome(self, url: str) -> None:
+        """Take note of a seed: no rule keeps its host out."""
+        if self._has_host_rules:
+            self.hosts.welcome(url)
+
+    def is_crowded(self, found: Found, address: str | None = None) -> bool:
+        """Whether a URL isn't to be asked for, as its host is one of too many that bring nothing.
+        `address`: where the name of the host has led to, if that is the question."""
+        if not (self._has_host_rules and self.hosts.refuses(found.url, address)):
+            return False
+        self.fired["max_barren_hosts"] += 1
+        return True
 
     def is_poor(self, found: Found) -> bool:
         """Whether a URL that is let in should come only when nothing else of its site waits."""
@@ -167,6 +195,8 @@ class Watch:
         """Take over what another Watch has recalled."""
         for mine, its in zip(self._counters(), other._counters(), strict=True):
             mine.update(its)
+        if self._has_host_rules:
+            self.hosts.absorb(other.hosts)
 
     def keeps_out(self, found: Found, source: Found | None) -> bool:
         """Whether a rule may have kept a URL out, in a crawl all of whose pages are recalled.
@@ -175,6 +205,8 @@ class Watch:
         """
         if source is not None:
             self._growths[source.key] = self._traps.max_growth
+        if self._has_host_rules and self.hosts.may_have_kept_out(found.url):
+            return True
         return self._rule(found, source) is not None
 
     def tables(self) -> list[tuple[bytes, bytes]]:
@@ -182,12 +214,15 @@ class Watch:
         return [
             (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
             for counter in self._counters()
-        ]
+        ] + self.hosts.tables()
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
         """Go on where another Watch has given its tables."""
-        for counter, (hashes, counts) in zip(self._counters(), tables, strict=True):
+        packed, counters = list(tables), self._counters()
+        for counter, (hashes, counts) in zip(counters, packed, strict=False):
             counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
+        if self._has_host_rules and len(packed) > len(counters):  # else of an earlier version
+            self.hosts.restore(packed[len(counters) :])
 
     def _counters(self) -> tuple[Counter[int], ...]:
         return self._urls, self._bytes, self._queries, self._session_ids, self._same
@@ -205,6 +240,10 @@ class Watch:
         site = _hash(found.site) if traps.max_urls_per_site else 0
         if 0 < traps.max_urls_per_site <= self._urls[site]:
             return "max_urls_per_site"
+        if self._has_host_rules:
+            rule = self.hosts.rule(address)
+            if rule is not None:
+                return rule
         path, mark, _ = address.partition("?")
         # Without one of these characters there is no session id; the search takes far longer.
         ids_possible = mark or ";" in path or "&" in path or "/(" in path

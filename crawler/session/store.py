@@ -327,6 +327,7 @@ class RankStore:
             etag=kept.etag,
             last_modified=kept.last_modified,
             noindex=fetched.noindex,
+            alike=fetched.alike,
         )
 
     def _keep(self, response: Response, fetched: Fetched) -> _Kept:

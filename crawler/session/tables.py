@@ -51,6 +51,7 @@ PAGES: Final = pa.schema(
         ("etag", pa.string()),
         ("last_modified", pa.string()),
         ("noindex", pa.bool_()),
+        ("alike", pa.bool_()),
     ]
 )
 LINKS: Final = pa.schema(
@@ -81,12 +82,12 @@ SITES: Final = pa.schema(
 # In the metadata of each file. Files of earlier versions have no such entry; their sites are named
 # with the scheme, `http://host`, and have fewer columns.
 _FORMAT: Final = {b"abc_tables": b"2"}
-_NEW_COLUMNS: Final = frozenset(("requests", "smallest_gap", "promised_gap", "impolite"))
+_NEW_COLUMNS: Final = frozenset(("requests", "smallest_gap", "promised_gap", "impolite", "alike"))
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
-    "duplicate", "warc_file", "retries", "noindex", "source_key", "flags",
+    "duplicate", "warc_file", "retries", "noindex", "alike", "source_key", "flags",
     "lastmod",
 ]  # fmt: skip
 
