@@ -565,7 +565,10 @@ def _parse_override(text: str) -> tuple[str, str, object]:
     name, equals, value = text.partition("=")
     table, dot, key = name.strip().partition(".")
     if not (equals and dot and key):
-        raise UserError(f"--set {text}: has the form table.key=value")
+        shown = (
+            text if _PLAIN.fullmatch(value) else f"{name}=..."
+        )  # a secret may be in the wrong place
+        raise UserError(f"--set {shown}: has the form table.key=value")
     try:
         return table, key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -575,7 +578,8 @@ def _parse_override(text: str) -> tuple[str, str, object]:
 def _table(raw: dict[str, Any], name: str, where: str) -> dict[str, Any]:
     table: object = raw.setdefault(name, {})
     if not isinstance(table, dict):
-        raise UserError(f"{where}: {name} = {table!r}: must be a table, [{name}]")
+        shown = repr(table) if _PLAIN.fullmatch(str(table)) else "..."
+        raise UserError(f"{where}: {name} = {shown}: must be a table, [{name}]")
     return table
 
 
@@ -599,6 +603,7 @@ def _explain(error: PydanticValidationError) -> str:
     return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
 
 
+_PLAIN = re.compile(r"[\w.+-]{0,12}")
 _SECRETS = ("fetch.headers", "fetch.proxy")  # messages don't show their values
 _ALLOWED = {  # where pydantic's words don't say it
     "byte_size": "must be a size, like 64KiB or 1GB",

@@ -393,6 +393,21 @@ def test_a_mistake_in_a_secret_doesnt_show_it(setting: str) -> None:
     assert "SECRET" not in str(caught.value)
 
 
+@pytest.mark.parametrize(
+    "setting",
+    [
+        "headers={'a.example' = {A = 'SECRET'}}",
+        "proxy=http://me:SECRET@a.example",
+        "fetch={headers = 'SECRET'}",
+        "fetch='http://me:SECRET@a.example'",
+    ],
+)
+def test_a_secret_in_the_wrong_place_isnt_shown(setting: str) -> None:
+    with pytest.raises(UserError) as caught:
+        config.load(None, [setting])
+    assert "SECRET" not in str(caught.value)
+
+
 def test_a_proxy_that_wont() -> None:
     with ProxyServer(tunnel=b"HTTP/1.1 407 Who are you\r\nContent-Length: 0\r\n\r\n") as proxy:
         assert failure_of("https://a.example/", proxy=proxy.url) is Failure.UNREACHABLE
