@@ -11,6 +11,7 @@ import os
 import resource
 import signal
 import socket
+import sys
 import time
 from collections.abc import Collection, Sequence
 from contextlib import AsyncExitStack
@@ -18,6 +19,7 @@ from dataclasses import asdict, dataclass, field, replace
 from functools import partial
 from math import inf
 from pathlib import Path
+from typing import NoReturn
 
 import msgspec
 
@@ -219,6 +221,14 @@ async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
     return scores
 
 
+def _end_by_disk(words: str) -> NoReturn:
+    """End all ranks with exit code 1 and one line; the traceback is in agent.log."""
+    if mpi.SIZE > 1:
+        mpi.abort(1, words)
+    sys.stderr.write(words)
+    raise SystemExit(1)
+
+
 def _allow_files(settings: config.Config, logs: int) -> None:
     """Let this process have as many files open as it may. Each connection is a file; aiohttp also
     keeps those of sites that it has just left. `logs`: of earlier runs, all open during a replay.
@@ -356,8 +366,11 @@ class _Agent:
             await self._transport.close()
         except mpi.LostRankError:
             raise
-        except BaseException:
+        except BaseException as error:
             _LOG.exception("failed")
+            failed = session.failed_file(error, self._directory)
+            if failed is not None:
+                _end_by_disk(f"error: {failed}; the rank ends: mend that, and resume the session\n")
             raise
         finally:
             if timer is not None:

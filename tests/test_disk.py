@@ -8,14 +8,16 @@ import shutil
 import subprocess
 import sys
 import time
+from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 from crawls import assert_sound, check_warc_files, demo_config, page_rows
 from fetches import failed, fetched, found, link, response
 
+from crawler import session
 from crawler.config import Storage
-from crawler.demoweb import serve
+from crawler.demoweb import DemoWeb, serve
 from crawler.pipeline import with_room
 from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError
 from crawler.progress import RankLog
@@ -195,3 +197,67 @@ def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path) -> None:
         assert sorted(row["url"] for row in rows if row["status"]) == sorted(web.requests)
         check_warc_files(after)
         assert_sound(after)
+
+
+# Fails at the n-th call of a function that writes, by one rank, in a crawl of the given words.
+_FAILING = """
+import errno, os, sys
+name, at, code, *words = sys.argv[1:]
+at, code, real = int(at), getattr(errno, code), getattr(os, name)
+count = 0
+def failing(*args, **kwargs):
+    global count
+    count += 1
+    if count >= at and (name != "pwrite" or count < at + 3):
+        raise OSError(code, os.strerror(code))
+    return real(*args, **kwargs)
+setattr(os, name, failing)
+from crawler.__main__ import main
+sys.exit(main(words))
+"""
+
+
+@pytest.fixture(scope="module")
+def small_web() -> Iterator[tuple[DemoWeb, int]]:
+    with serve(7, 40, 4) as served:
+        yield served
+
+
+@pytest.mark.parametrize("code", ["EIO", "ENOSPC", "EFBIG"])
+@pytest.mark.parametrize(
+    ("name", "at"),
+    [
+        ("pwrite", 1),
+        ("pwrite", 2),
+        ("pwrite", 9),
+        ("fsync", 1),
+        ("fsync", 2),
+        ("fsync", 4),
+        ("fsync", 7),
+    ],
+)
+def test_a_crawl_whose_disk_fails_ends_in_a_line_or_goes_on(
+    tmp_path: Path, small_web: tuple[DemoWeb, int], name: str, at: int, code: str
+) -> None:
+    web, port = small_web
+    directory = tmp_path / "s"
+    words = ["crawl", str(demo_config(tmp_path / "c.toml", web, port)), "--session", str(directory)]
+    done = subprocess.run(
+        [sys.executable, "-c", _FAILING, name, str(at), code, *words],
+        capture_output=True,
+        text=True,
+        check=False,
+        timeout=100,
+    )
+    assert "Traceback" not in done.stderr, done.stderr
+    if done.returncode == 0:
+        assert_sound(directory)
+        return
+    assert done.returncode in {1, 2, 75}, done.stderr
+    assert done.stderr.count("error: ") == 1, done.stderr
+    if session.exists(directory) and (directory / "session.toml").exists():
+        resume = [sys.executable, "-m", "crawler", "resume", str(directory), "--max-pages", "0"]
+        done = subprocess.run(resume, capture_output=True, text=True, check=False)
+        assert done.returncode == 0, done.stderr
+        rows = page_rows(directory)
+        assert sorted(row["url"] for row in rows if row["status"]) == sorted(web.requests)

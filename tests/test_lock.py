@@ -4,7 +4,6 @@ import os
 import signal
 import subprocess
 import sys
-import time
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
@@ -87,7 +86,10 @@ def test_a_killed_process_leaves_no_lock(tmp_path: Path, part: str) -> None:
 @pytest.mark.parametrize("word", ["crawled", "failed"])
 def test_who_waits_goes_on_only_if_the_session_was_not_crawled(tmp_path: Path, word: str) -> None:
     waits = (
-        "import sys; from pathlib import Path; from crawler import session\n"
+        "import sys, time; from pathlib import Path; from crawler import session\n"
+        "sleep = time.sleep\n"
+        "def first_sleep(seconds): time.sleep = sleep; print('waits', flush=True)\n"
+        "time.sleep = first_sleep\n"
         "from crawler.ports import UserError\n"
         "try: session.lock_session(Path(sys.argv[1]), session.CRAWLED, 60); print('goes on')\n"
         "except UserError as error: print(error)"
@@ -99,8 +101,9 @@ def test_who_waits_goes_on_only_if_the_session_was_not_crawled(tmp_path: Path, w
             )
             for _ in range(2)
         ]
-        time.sleep(2)
-        assert [one.poll() for one in waiting] == [None, None]
+        for one in waiting:
+            assert one.stdout is not None
+            assert one.stdout.readline() == "waits\n"
         holder.communicate(f"{word}\n")
         said = [one.communicate()[0] for one in waiting]
     if word == "crawled":

@@ -21,7 +21,7 @@ They only grow, by whole records, and a resumed run adds to none of them: it sta
 """
 
 from crawler.session.basis import basis
-from crawler.session.files import is_no_room, is_open, mistakes_told, replacing
+from crawler.session.files import failed_file, is_no_room, is_open, mistakes_told, replacing
 from crawler.session.info import (
     Run,
     SessionInfo,
@@ -118,6 +118,7 @@ __all__ = [
     "deal",
     "digest",
     "exists",
+    "failed_file",
     "finish",
     "holds",
     "holds_rows",

@@ -37,7 +37,7 @@ class AppendFile:
         start = end = self.size
         rest = memoryview(piece)
         try:
-            with no_room_told(self.path):
+            with _named(self.path), no_room_told(self.path):
                 while rest:
                     written = os.pwrite(self._fd, rest, end)
                     rest = rest[written:]
@@ -56,16 +56,40 @@ class AppendFile:
         An OSError is final, also for want of room: what was written since the last time may be
         lost, and no one can say what.
         """
-        os.fsync(self._fd)
+        with _named(self.path):
+            os.fsync(self._fd)
 
     def close(self) -> None:
         """Sync, then close. A second time nothing happens."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             try:
-                os.fsync(fd)
+                with _named(self.path):
+                    os.fsync(fd)
             finally:
                 os.close(fd)
+
+
+@contextlib.contextmanager
+def _named(path: Path) -> Iterator[None]:
+    """Let an OSError say which file it is about."""
+    try:
+        yield
+    except OSError as error:
+        if error.filename is None:
+            error.filename = str(path)
+        raise
+
+
+def failed_file(error: BaseException, directory: Path) -> str | None:
+    """What a disk has refused to do with a file in the directory, in words; None if the error, or
+    one of a group of errors, is of another kind."""
+    if isinstance(error, BaseExceptionGroup):
+        found = [failed_file(one, directory) for one in error.exceptions]
+        return None if None in found else found[0]
+    if isinstance(error, OSError) and Path(str(error.filename)).is_relative_to(directory):
+        return f"{error.filename}: {error.strerror}"
+    return None
 
 
 def is_no_room(error: OSError) -> bool:
@@ -92,7 +116,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     NoRoomError, or OSError, both with the old content left.
     """
     new = path.with_name(f"{path.name}.new")
-    with no_room_told(path):
+    with _named(path), no_room_told(path):
         new.unlink(missing_ok=True)  # a kill may have left it, with another mode
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:

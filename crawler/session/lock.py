@@ -27,7 +27,7 @@ from typing import Final
 import msgspec
 
 from crawler.ports import UserError
-from crawler.session.files import LACKS_LOCKS, no_room_told
+from crawler.session.files import LACKS_LOCKS, mistakes_told, no_room_told
 
 _LOG = logging.getLogger("crawler")
 CRAWLED: Final = "is being crawled"  # what a process does with a session
@@ -107,8 +107,8 @@ def unlock_session(directory: Path, *, crawled: bool = False) -> None:
             _write(lock.fd, path, lock.holder)
         path.with_name(_RANKS).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
-    except OSError as error:  # the next command finds a file that nobody has locked
-        _LOG.warning("%s: %s", path, error.strerror)
+    except (OSError, UserError) as error:  # the next command finds a file that nobody has locked
+        _LOG.warning("%s: %s", path, error)
     finally:
         os.close(lock.fd)
 
@@ -221,7 +221,7 @@ def _is_still(fd: int, path: Path) -> bool:
 
 
 def _write(fd: int, path: Path, holder: _Holder) -> None:
-    with no_room_told(path):
+    with mistakes_told(str(path)):
         content = msgspec.json.encode(holder) + b"\n"
         os.pwrite(fd, content, 0)
         os.ftruncate(fd, len(content))
