@@ -237,28 +237,74 @@ def _with_urls(urls: Sequence[str], sizes: Sequence[int] | None = None) -> pa.Ta
 # --- WARC ------------------------------------------------------------------------------------
 
 
-def _warc(files: Sequence[Path], say: Say) -> Imported:
-    """The responses in WARC files, and the links between them; of a URL the last one counts.
+class _Captures:
+    """The pages of WARC files: of each its size and its links."""
 
-    A redirect is a page of 0 bytes with a link to its target. Links to URLs that the files don't
-    have are left out, and so are revisits of payloads, as their records hold no links.
-    """
-    sizes: dict[str, int] = {}
-    links: dict[str, list[str]] = {}
-    revisits = coded = 0
+    def __init__(self) -> None:
+        self.sizes: dict[str, int] = {}
+        self.links: dict[str, list[str]] = {}
+        self.cut = 0  # pages whose content coding ends early or isn't known
+        self.revisits: dict[str, str] = {}  # by page: the id of the record that has its payload
+
+    def take(self, record: Any) -> None:
+        """Note a response. A revisit has no payload: its links are in another record."""
+        for page in _pages_of(record):
+            if record.rec_type == "revisit":
+                self.revisits[page] = record.rec_headers.get_header("WARC-Refers-To") or ""
+            elif record.rec_type == "response" and record.http_headers is not None:
+                self.revisits.pop(page, None)
+                self._read(record, [page])
+
+    def originals(self) -> Callable[[Any], None]:
+        """What reads the records that revisits refer to, with the URLs of the revisits."""
+        wanted: dict[str, list[str]] = {}
+        for page, record_id in self.revisits.items():
+            wanted.setdefault(record_id, []).append(page)
+
+        def take(record: Any) -> None:
+            if record.rec_type == "response" and record.http_headers is not None:
+                pages = wanted.pop(record.rec_headers.get_header("WARC-Record-ID"), ())
+                if pages:
+                    self._read(record, pages)
+                for page in pages:
+                    del self.revisits[page]
+
+        return take
+
+    def _read(self, record: Any, pages: Sequence[str]) -> None:
+        body, whole = _body(record)
+        self.cut += not whole
+        for page in pages:
+            self.sizes[page], self.links[page] = _read(record.http_headers, body, page)
+
+
+def _walk(files: Sequence[Path], take: Callable[[Any], None]) -> None:
     for path in files:
         try:
             with path.open("rb") as file:
                 for record in ArchiveIterator(file):
-                    if record.rec_type == "response" and record.http_headers is not None:
-                        address = record.rec_headers.get_header("WARC-Target-URI")
-                        for page in _normal([address], ""):
-                            sizes[page], links[page], whole = _read(record, page)
-                            coded += not whole
-                    revisits += record.rec_type == "revisit"
+                    take(record)
         except (ArchiveLoadFailed, EOFError, zlib.error) as error:
             raise UserError(f"{path}: not an intact WARC file: {error}") from None
-    pages = sorted(sizes)
+
+
+def _pages_of(record: Any) -> list[str]:
+    """The URL of a record, normalised; none for other kinds of URLs."""
+    return _normal([record.rec_headers.get_header("WARC-Target-URI") or ""], "")
+
+
+def _warc(files: Sequence[Path], say: Say) -> Imported:
+    """The pages in WARC files, and the links between them; of a URL the last record counts.
+
+    A redirect is a page of 0 bytes with a link to its target. A revisit has the payload of the
+    record that it refers to, if that is in the files. Links to URLs that the files don't have are
+    left out.
+    """
+    captures = _Captures()
+    _walk(files, captures.take)
+    if captures.revisits:
+        _walk(files, captures.originals())
+    pages, links = sorted(captures.sizes), captures.links
     number = {address: at for at, address in enumerate(pages)}
     src, dst = array("q"), array("q")
     missing = 0
@@ -271,33 +317,30 @@ def _warc(files: Sequence[Path], say: Say) -> Imported:
                 missing += 1
     if missing:
         say(f"left out: {missing:,} links to URLs that aren't in the files")
-    if revisits:
-        say(f"left out: {revisits:,} revisit records, which have no page of their own")
-    if coded:
-        say(f"read in part: {coded:,} pages whose content coding ends early or isn't known")
-    table = _with_urls(pages, [sizes[address] for address in pages])
+    if captures.revisits:
+        say(f"left out: {len(captures.revisits):,} revisits of records that aren't in the files")
+    if captures.cut:
+        say(f"read in part: {captures.cut:,} pages whose content coding ends early or isn't known")
+    table = _with_urls(pages, [captures.sizes[address] for address in pages])
     return table, np.array(src, np.int64), np.array(dst, np.int64)
 
 
-def _read(record: Any, address: str) -> tuple[int, list[str], bool]:
-    """Size of the body, the distinct URLs that a response links to, and whether it could be read as
-    a whole."""
-    headers = record.http_headers
+def _read(headers: Any, body: bytes, address: str) -> tuple[int, list[str]]:
+    """Size of the body, and the distinct URLs that a response links to."""
     status = headers.get_statuscode()
     location = headers.get_header("Location")
     if status[:1] == "3" and location:
-        return 0, _normal([location], address), True
-    body, whole = _body(record)
+        return 0, _normal([location], address)
     essence = (headers.get_header("Content-Type") or "").partition(";")[0].strip().lower()
     if essence not in ("text/html", "application/xhtml+xml"):
-        return len(body), [], whole
+        return len(body), []
     tree = LexborHTMLParser(body.decode(_charset(headers), errors="replace"))
     base = tree.css_first("base[href]")
     if base is not None:
         address = next(iter(_normal([base.attributes["href"] or ""], address)), address)
     found = [node.attributes["href"] for node in tree.css("a[href], area[href]")]
     found += [node.attributes["src"] for node in tree.css("frame[src], iframe[src]")]
-    return len(body), _normal([reference for reference in found if reference], address), whole
+    return len(body), _normal([reference for reference in found if reference], address)
 
 
 def _body(record: Any) -> tuple[bytes, bool]:

@@ -142,3 +142,24 @@ def test_what_is_called_readable_is_read_by_warcio(
     body, failure, readable = undo([coding.lower() for coding in said], payload, 10**7)
     if readable and failure is None:
         assert warcio_reads(label, payload) == body
+
+
+def test_our_importer_reads_revisits(tmp_path: Path) -> None:
+    """Pages with the same bytes, whose links lead elsewhere from each."""
+    head = {"Content-Type": "text/html"}
+    same, index = b"<a href=target>x</a>", b"<a href=/1/a><a href=/2/b>"
+    pages = {f"/{n}/{name}": Page(same, headers=head) for n, name in ((1, "a"), (2, "b"))}
+    pages |= {f"/{n}/target": Page(b"here", headers=head) for n in (1, 2)}
+    pages["/"] = Page(index, headers=head)
+    session = tmp_path / "s"
+    with PageServer(pages) as server:
+        settings = sets("politeness.delay_s=0", "robots.obey=false")
+        done = crawl_here(session, server.url + "/", *settings)
+    assert done.returncode == 0, done.stderr
+    assert sum(row["duplicate"] for row in page_rows(session)) == 2
+    assert import_links(session, tmp_path / "graph") == {
+        ("/", "/1/a"),
+        ("/", "/2/b"),
+        ("/1/a", "/1/target"),
+        ("/2/b", "/2/target"),
+    }
