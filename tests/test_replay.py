@@ -21,6 +21,7 @@ from crawler.ownership import SiteHash
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Link, PageRow
 from crawler.session import LogFile, Share
 from crawler.session import replay as replay_module
+from crawler.session.joined import joined_file
 from crawler.traps import Watch
 from crawler.workbench import Visit, Workbench
 
@@ -145,6 +146,11 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
         assert not fit() or session.read_snapshot(tmp_path, 1) is None, at
     path.write_bytes(whole)
     assert fit()
+    sites = joined_file(logs[1])
+    sites.write_text("{}\n")
+    assert session.read_snapshot(tmp_path, 1) is None
+    sites.unlink()
+    assert session.read_snapshot(tmp_path, 1) == content
     os.truncate(logs[0], logs[0].stat().st_size - 1)
     assert not fit()
 

@@ -33,6 +33,11 @@ class Joined(NamedTuple):
     end: str  # the URL where the redirects of the seed end
 
 
+def joined_file(log_path: Path) -> Path:
+    """The file beside a log file, which is there if sites joined in that run at that rank."""
+    return log_path.with_suffix(_SUFFIX)
+
+
 def joined(session: Path) -> list[Joined]:
     """The sites of all ranks, each once, by name. A torn last line of a file doesn't count."""
     sites: dict[str, Joined] = {}
@@ -52,7 +57,7 @@ class JoinedWriter:
     """Writes the file beside one log file; it is made with the first line."""
 
     def __init__(self, log_path: Path) -> None:
-        self._path = log_path.with_suffix(_SUFFIX)
+        self._path = joined_file(log_path)
         self._file: AppendFile | None = None
         self._sites: set[str] = set()
 

@@ -25,6 +25,7 @@ from xxhash import xxh3_64
 
 from crawler.ports import NoRoomError
 from crawler.session.files import replacing
+from crawler.session.joined import joined_file
 from crawler.session.replay import LogFile
 
 _LOG = logging.getLogger("crawler")
@@ -45,7 +46,8 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
 class LogHashes:
-    """Lengths and hashes of log files that grow no more, by path."""
+    """Lengths and hashes of log files that grow no more, by path. The hash is also of the file that
+    says which sites joined."""
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -60,6 +62,8 @@ class LogHashes:
                     content.update(piece)
                     size += len(piece)
                     yield
+            with suppress(FileNotFoundError):
+                content.update(joined_file(path).read_bytes())
             self.of[path] = size, content.intdigest()
 
 
