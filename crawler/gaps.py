@@ -5,12 +5,13 @@ an address, too. With one connection a gap runs from the end of a request to the
 with several, from start to start. What a gap should have been:
 
 * `politeness.delay_s`, or the crawl-delay of the authority that was asked before, as far as it was
-  known by then, up to `max_crawl_delay_s`. Between two runs the smaller `delay_s` counts alone;
+  known by then, up to `max_crawl_delay_s`;
 * after a 429 or 503 its Retry-After, or else `retry.busy_base_s`; after no answer `retry.base_s`;
   both up to `retry.max_s`, and unless the host has been given up.
 
-These are lower bounds: where the crawler waits longer for another reason (failures in a row, a
-crawl-delay of another host of the site), no promise is checked.
+Between two runs of a session the smaller of their limits counts. All these are lower bounds: where
+the crawler waits longer for another reason (failures in a row, a crawl-delay of another host of the
+site), no promise is checked.
 """
 
 from array import array
@@ -117,13 +118,15 @@ class Clock:
     last_time: float
     smallest: Gap | None = None  # the one with the least margin
     impolite: int = 0  # gaps that are too short, and requests that are too many at a time
+    elsewhere: int = 0  # requests besides, made where another site's robots.txt redirected to
 
 
 class Requests:
     """All requests of a session. Add them in any order, then `judge`. About 50 bytes a request."""
 
     def __init__(self) -> None:
-        self.elsewhere = 0  # requests that no promise is for
+        self.elsewhere: dict[str, list[float]] = {}  # by site: when requests without promise began
+        self._asked: set[str] = set()  # sites
         self._promises: list[Promise] = []
         self._names: dict[str | None, int] = {None: 0}
         self._offsets: dict[str, float] = {}  # by boot
@@ -138,7 +141,7 @@ class Requests:
 
     def add(self, asked: Asked, promise: Promise) -> None:
         if asked.kind == ELSEWHERE:  # it was made at once, whatever the clock there says
-            self.elsewhere += 1
+            self.elsewhere.setdefault(asked.site, []).append(asked.started)
             return
         if not (self._promises and self._promises[-1] is promise):
             self._promises.append(promise)
@@ -148,6 +151,7 @@ class Requests:
         self._end.append(start + asked.seconds)
         after = asked.retry_after_s
         self._retry_after.append(-1.0 if after is None else after)
+        self._asked.add(asked.site)
         self._site.append(self._number(asked.site))
         self._authority.append(self._number(asked.authority))
         self._address.append(self._number(asked.address))
@@ -185,7 +189,11 @@ class Requests:
             assert site is not None
             clock = self._judge(site, events, tell, rests=True)
             clock.impolite += at_addresses[site]
+            clock.elsewhere = len(self.elsewhere.get(site, ()))
             yield site, clock
+        for site, times in sorted(self.elsewhere.items()):
+            if site not in self._asked:
+                yield site, Clock(0, min(times), max(times), elsewhere=len(times))
 
     def _shift(self, promise: Promise) -> float:
         """What brings the times of a rank to the offset that the first rank of its boot had."""
@@ -296,12 +304,15 @@ class Requests:
         seconds = after.start - (before.start if several else before.end)
         promised_s, why = min(one.delay_s for one in promises), "politeness.delay_s"
         run = promises[0].run
-        known = self._delays.get((run, before.asked.authority)) if run == promises[1].run else None
+        known = self._delays.get((run, before.asked.authority))
         if known:
-            # With one connection the rest is settled when the request ends, else when it starts.
-            at = bisect_right(known, (before.start if several else after.start, inf))
-            if at and known[at - 1][1] > promised_s:
-                promised_s, why = known[at - 1][1], "the Crawl-delay of its robots.txt"
+            # With several connections the rest is settled when a request starts; else when it ends,
+            # or when a run begins that goes on where another one has ended.
+            settled = before.start if several and run == promises[1].run else after.start
+            at = bisect_right(known, (settled, inf))
+            delay_s = min(known[at - 1][1], after.promise.max_crawl_delay_s) if at else 0.0
+            if delay_s > promised_s:
+                promised_s, why = delay_s, "the Crawl-delay of its robots.txt"
         return Gap(name, before, after, seconds, promised_s, why)
 
 
@@ -309,7 +320,7 @@ class _Rests:
     """The rest that is promised after a failure."""
 
     def __init__(self) -> None:
-        self._failures: dict[tuple[int, str], int] = {}  # in a row, by run and authority
+        self._failures: dict[str, int] = {}  # in a row, by authority
         self._failed: Event | None = None  # the one whose rest lasts longest
         self._until = -inf
         self._rest = (0.0, "")
@@ -325,10 +336,10 @@ class _Rests:
 
     def add(self, event: Event) -> None:
         asked, promise = event.asked, event.promise
-        key = promise.run, asked.authority
+        key = asked.authority
         rest = self._rest_after(event)
         if asked.kind == "robots" and rest is None:
-            self._answered.add(key)
+            self._answered.add((promise.run, key))
         if rest is None:
             self._failures.pop(key, None)
             return
@@ -357,16 +368,18 @@ class _Rests:
         return None
 
     def before(self, event: Event) -> tuple[Event, float, str] | None:
-        """The rest that should be over before this request, if one was promised in its run."""
+        """The rest that should be over before this request, if one was promised."""
         failed = self._failed
-        if failed is None or failed.promise.run != event.promise.run:
+        if failed is None:
             return None
+        rest_s, why = self._rest
+        rest = failed, min(rest_s, event.promise.max_rest_s), why
         late = _LATE_S if event.promise.connections > 1 else 0.0
         if event.start <= failed.end + late:
-            return None if late else (failed, *self._rest)
+            return None if late else rest
         if event.start >= self._until:
             self._failed, self._until = None, -inf
-        return failed, *self._rest
+        return rest
 
 
 def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:

@@ -309,7 +309,7 @@ def _politeness(directory: Path) -> dict[str, Any] | None:
 
     `smallest_gap` is the gap of all sites that is shortest against what was promised.
     """
-    names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
+    names = ["site", "requests", "smallest_gap", "promised_gap", "impolite", "elsewhere"]
     table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)
     table = table.filter(pc.is_valid(table["requests"]))
     if not len(table):
@@ -318,6 +318,7 @@ def _politeness(directory: Path) -> dict[str, Any] | None:
     kept: dict[str, Any] = {
         "kept": not impolite,
         "requests": pc.sum(table["requests"]).as_py(),
+        "elsewhere": pc.sum(table["elsewhere"]).as_py(),
         "impolite": impolite,
         "impolite_sites": pc.sum(pc.greater(table["impolite"], 0)).as_py(),
         **dict.fromkeys(("smallest_gap", "promised_gap", "site")),
@@ -338,6 +339,10 @@ def _politeness_line(kept: dict[str, Any] | None) -> str:
         gap = (
             f"smallest gap {_number(kept['smallest_gap'])} s at {kept['site']},"
             f" delay {_number(kept['promised_gap'])} s"
+        )
+    if kept["elsewhere"]:
+        gap += (
+            f"; {kept['elsewhere']:,} more where a robots.txt redirected to another site, at once"
         )
     if kept["kept"]:
         return f"politeness kept: {gap}"

@@ -362,7 +362,7 @@ def test_gaps_count_across_runs(crawled: Path) -> None:
     session.write_tables(crawled)
     verdict = verify(crawled)
     assert verdict.problems == {"politeness": 1}
-    assert "promised were 0.1 s (politeness.delay_s)" in verdict.lines[0]
+    assert "promised were 0.2 s (the Crawl-delay of its robots.txt)" in verdict.lines[0]
 
 
 def replace_run(manners: session.Manners) -> session.Manners:
@@ -428,7 +428,10 @@ def test_a_robots_txt_that_is_redirected_is_asked_for_in_time(tmp_path: Path) ->
     verdict = verify(tmp_path / "s")
     assert verdict.sound
     assert any("1 requests were made where the robots.txt" in note for note in verdict.notes)
-    assert metrics_of(tmp_path / "s")["politeness"]["smallest_gap"] > 0.2
+    kept = metrics_of(tmp_path / "s")["politeness"]
+    assert kept["smallest_gap"] > 0.2
+    assert (kept["requests"], kept["elsewhere"]) == (8, 1)
+    assert "; 1 more where a robots.txt redirected to another site, at once" in done.stdout
 
 
 def test_a_resume_leaves_each_site_its_rest(

@@ -139,10 +139,14 @@ def test_a_crawl_delay_with_several_connections() -> None:
     assert gap.after.start == T + 6
 
 
-def test_a_crawl_delay_of_an_earlier_run_is_not_promised() -> None:
+def test_a_crawl_delay_of_an_earlier_run_counts_up_to_the_later_limit() -> None:
     later = replace(PROMISE, run=1)
-    assert judge([(asked(0), PROMISE), (asked(1.5), later)], [(0.5, 30.0)])[0] == []
-    assert judge([(asked(0), PROMISE), (asked(1.0), later)], [(0.5, 30.0)])[0] != []
+    assert judge([(asked(0), PROMISE), (asked(30.5), later)], [(0.5, 30.0)])[0] == []
+    assert judge([(asked(0), PROMISE), (asked(20.5), later)], [(0.5, 30.0)])[0] != []
+    less = replace(later, max_crawl_delay_s=10.0)
+    assert judge([(asked(0), PROMISE), (asked(20.5), less)], [(0.5, 30.0)])[0] == []
+    # In the later run it isn't known before robots.txt has been read again.
+    assert judge([(asked(0), later), (asked(1.5), later)], [(0.5, 30.0)])[0] == []
 
 
 def test_of_two_runs_the_smaller_delay_counts() -> None:
@@ -171,10 +175,12 @@ def test_a_failure_is_followed_by_a_rest(
     assert [(gap.promised_s, gap.why) for gap in gaps] == [(rest_s, why)]
     late = by_one(asked(0, **failed), asked(rest_s + 0.5), promise=promise)
     assert judge(late)[0] == []
-    # By the other scheme of the host, too; but not in the next run.
+    # By the other scheme of the host, too; and in the next run, up to its own limit.
     other = asked(0.99 * rest_s, authority="https://a.example")
     assert judge(by_one(asked(0, **failed), other, promise=promise))[0] != []
-    assert judge([(asked(0, **failed), promise), (other, replace(promise, run=1))])[0] == []
+    assert judge([(asked(0, **failed), promise), (other, replace(promise, run=1))])[0] != []
+    short = replace(promise, run=1, max_rest_s=2.0)
+    assert judge([(asked(0, **failed), promise), (other, short)])[0] == []
 
 
 def test_failures_without_a_rest() -> None:

@@ -22,7 +22,8 @@ def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> 
         pass
     if requests.elsewhere:
         what = "were made where the robots.txt of another site had redirected to, at once"
-        findings.note(directory, f"{requests.elsewhere:,} requests {what}")
+        number = sum(map(len, requests.elsewhere.values()))
+        findings.note(directory, f"{number:,} requests {what}")
 
 
 def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> None:
