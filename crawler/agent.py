@@ -28,11 +28,12 @@ from crawler.core import Core
 from crawler.correcting import correction_of
 from crawler.endings import NOT_FETCHED, is_success
 from crawler.gaps import ELSEWHERE
+from crawler.media import types_of
 from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
 from crawler.order import make_order, pagerank_by_key
 from crawler.ownership import Ownership, make_scheme, place_parts
-from crawler.parse import Kinds, media_type
+from crawler.parse import Kinds
 from crawler.pipeline import (
     Alarm,
     RobotsGate,
@@ -583,7 +584,8 @@ class _Agent:
         self._store.note(CrawlDelay(time, authority, crawl_delay_s))
 
     def _keeps(self, response: Response) -> bool:
-        return self._kinds.hold(media_type(response.content_type, response.body), response.url)
+        media, label = types_of(response)
+        return self._kinds.hold(media, response.url, label)
 
     def _recall(self, row: PageRow) -> None:
         if row.rank == self._transport.rank:

@@ -55,7 +55,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
     if response is None:
         return {**result, "error": failure}
     page = None
-    if response.status == 200:
+    if response.has_page:
         try:
             page = finish(reader.page(response))
         except BaseException as error:
@@ -69,7 +69,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         "headers": [
             [name.decode("latin-1"), value.decode("latin-1")] for name, value in response.headers
         ],
-        "encoding": page.encoding if page else None,
+        "encoding": (page.encoding or None) if page else None,
         "bytes": len(response.payload),
         "truncated": response.truncated,
         "digest": digest(response.stored),

@@ -151,6 +151,11 @@ class NoRoomError(UserError):
     """A file can't grow for now: no space, no quota, or a file system that is read-only."""
 
 
+def has_page(status: int | None) -> bool:
+    """Whether a status is one of success (2xx): then the body, if there is one, is a page."""
+    return status is not None and 200 <= status < 300
+
+
 @dataclass(frozen=True, slots=True)
 class Response:
     """One HTTP exchange as it was on the wire, transfer coding removed.
@@ -188,10 +193,29 @@ class Response:
                 return value.strip()
         return None
 
+    def values(self, name: bytes) -> list[str]:
+        """All values of a header, given by its lower-case name."""
+        return [
+            value.strip().decode("latin-1")
+            for field_name, value in self.headers
+            if field_name.lower() == name
+        ]
+
     @property
     def content_type(self) -> str | None:
-        value = self.header(b"content-type")
-        return None if value is None else value.decode("latin-1")
+        """The values of all Content-Type lines, joined by commas; None if there is none."""
+        return ", ".join(values) if (values := self.values(b"content-type")) else None
+
+    @property
+    def nosniff(self) -> bool:
+        """Whether X-Content-Type-Options forbids browsers to guess the type of the body."""
+        values = self.values(b"x-content-type-options")
+        return bool(values) and values[0].partition(",")[0].strip().lower() == "nosniff"
+
+    @property
+    def has_page(self) -> bool:
+        """Whether the status says that the body is what was asked for."""
+        return has_page(self.status)
 
 
 class PageRow(msgspec.Struct, array_like=True, frozen=True):
@@ -220,6 +244,7 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     last_modified: str | None = None
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
     alike: bool = False  # resembles pages of other hosts, where that was asked (crawler.hosts)
+    media_type: str | None = None  # of the body, as browsers sniff it; rows of old logs have none
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):

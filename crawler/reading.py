@@ -9,9 +9,9 @@ from typing import Final
 
 from crawler import config, url
 from crawler.cookies import Jar, Jars
-from crawler.parse import Kinds, Page, media_type
+from crawler.media import HTML, HTML_TYPES, XHTML, types_of
+from crawler.parse import Form, Kinds, Page, read_headers
 from crawler.parse import read as read_html
-from crawler.parse.kinds import HTML_TYPES
 from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
@@ -111,12 +111,11 @@ class Reader:
         targets: Iterable[tuple[str, int]] = ()
         if response.status == 304 and fetched.earlier is not None:
             targets = fetched.earlier.links
-        elif response.status == 200 and self._is_sitemap(fetched.found.key, response):
+        elif response.has_page and self._is_sitemap(fetched.found.key, response):
             targets = yield from self._listed(fetched, response)
-        elif response.status == 200:
+        elif response.has_page:
             page = yield from self.page(response)
-            if page is not None:
-                fetched.noindex, targets = page.noindex, page.links
+            fetched.noindex, targets = page.noindex, page.links
         work = 0
         index_of = fetched.sitemaps_of
         for target, flags in targets:
@@ -165,11 +164,14 @@ class Reader:
         elif self._notices == _MOST_NOTICES + 1:
             fetched.notice = "more seeds redirect to other sites: the report names them"
 
-    def page(self, response: Response) -> Generator[None, None, Page | None]:
-        """What a response with status 200 says, if it is of a kind that links are read in."""
-        media = media_type(response.content_type, response.body)
-        if not self._kinds.hold(media, response.url):
-            return None
+    def page(self, response: Response) -> Generator[None, None, Page]:
+        """What a response with status 2xx says: its headers, and if it is of a kind that links are
+        read in, its body."""
+        media, label = types_of(response)
+        if not self._kinds.hold(media, response.url, label):
+            return read_headers(response, self._elements, self._agent, self._fold)
+        if label == HTML and not self._kinds.hold(media, response.url):
+            media = HTML  # a feed that nobody asked for is what it is called
         if media in HTML_TYPES:
             return (
                 yield from read_html(
@@ -180,15 +182,18 @@ class Reader:
                     self._max_links,
                     self._max_link_bytes,
                     self._scope.trapped,
+                    _form(media, label),
                 )
             )
-        links: dict[tuple[str, int], None] = {}
+        said = read_headers(response, self._elements, self._agent, self._fold)
+        flags = NOFOLLOW if said.nofollow else 0
+        links = dict.fromkeys(said.links)
         for entry in entries(response.body, response.url):  # a feed
             if entry is None:
                 yield
             elif len(links) < self._max_links:
-                links[self._folded(entry.url), 0] = None
-        return Page("", list(links), noindex=False, nofollow=False)
+                links[self._folded(entry.url), flags] = None
+        return said._replace(links=list(links))
 
     def redirect_target(self, response: Response) -> str:
         """Where a redirect leads, normalised and folded. Raises BadUrlError if that is nowhere."""
@@ -321,6 +326,13 @@ class Reader:
         if self._obeys_nofollow and flags & NOFOLLOW:
             flags |= OUT_OF_SCOPE  # recorded, never followed
         return self._scope.link(address, flags)
+
+
+def _form(media: str, label: str | None) -> Form:
+    """How a page is read: XHTML without a namespace is XHTML only if its header says so."""
+    if media != XHTML:
+        return Form.HTML
+    return Form.XHTML if label == XHTML else Form.XML
 
 
 def redirect_failure(

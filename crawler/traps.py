@@ -154,7 +154,7 @@ class Watch:
         """Hold the text of a page against others of its branch, if it leads somewhere, and against
         those of other hosts, if there are many."""
         response = fetched.response
-        if response is None or response.status != 200:
+        if response is None or not response.has_page:
             return
         if fetched.links:
             self._branches.add(fetched.found.url, response.body)

@@ -73,7 +73,8 @@ def test_long_headers_take_a_time_that_grows_with_their_length(value: str) -> No
 def test_media_types() -> None:
     assert media_type("Text/HTML; charset=x", b"") == "text/html"
     assert media_type(None, b"<html>") == "text/html"
-    assert media_type(None, b"%PDF") == "application/octet-stream"
+    assert media_type(None, b"%PDF-1.7") == "application/pdf"
+    assert media_type(None, b"\x00PDF") == "application/octet-stream"
 
 
 @pytest.mark.parametrize(

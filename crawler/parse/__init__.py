@@ -1,6 +1,6 @@
 """From the bytes of a page to its links. Pure: bytes and a URL in, values out.
 
-    kinds     what a response holds: is it HTML?
+    kinds     which documents a configuration chooses
     encoding  bytes to text, as browsers decide it; and queries back to bytes
     elements  text to the tags that matter: by lexbor, or for a page that could hurt it
     tokens    by the tokeniser of the standard, in linear time whatever the text
@@ -13,16 +13,20 @@ made to be slow, keeps nobody waiting: see `steps`.
 
 from collections import Counter
 from collections.abc import Callable, Generator, Iterator
+from itertools import chain
 from typing import Final, NamedTuple
 
+from crawler.media import charset_source, is_html, media_type
+from crawler.parse.elements import Form
 from crawler.parse.encoding import declared_encoding, decode, decoding
 from crawler.parse.headers import page_directives, reading_links
-from crawler.parse.kinds import Kinds, is_html, media_type
-from crawler.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading
+from crawler.parse.kinds import Kinds
+from crawler.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading, refresh_target
 from crawler.parse.steps import finish
 from crawler.ports import NOFOLLOW, Response
 
 __all__ = [
+    "Form",
     "Kinds",
     "Page",
     "declared_encoding",
@@ -33,6 +37,7 @@ __all__ = [
     "media_type",
     "page_directives",
     "read",
+    "read_headers",
 ]
 
 
@@ -45,6 +50,7 @@ class Page(NamedTuple):
     nofollow: bool  # then all its links are flagged NOFOLLOW
 
 
+_MOST_REFRESHES: Final = 1 << 15  # bytes of Refresh headers that are read
 _MOST_ROBOTS_TAGS: Final = 1 << 15  # bytes of X-Robots-Tag headers that are read
 
 
@@ -56,27 +62,74 @@ def read(
     max_links: int = MAX_LINKS,
     max_link_bytes: int = MAX_LINK_BYTES,
     left_out: Counter[str] | None = None,
+    form: Form = Form.HTML,
 ) -> Generator[None, None, Page]:
-    """Read a response that is HTML (the caller has asked `is_html`), step by step.
+    """Read a response that is a page step by step. `form`: whether as HTML, XHTML or other XML.
 
     A step takes milliseconds. `elements`, `max_links` and `max_link_bytes` are those of `[extract]`
     in the configuration, `agent` is our name in robots.txt, `fold` the folding of URLs if there is
     any. `left_out` counts the references that are no links, by the bound that did it.
     """
     url = response.url
-    text, encoding = yield from decoding(response.body, response.content_type)
+    content_type = charset_source(response.content_type)
+    text, encoding = yield from decoding(response.body, content_type, form is not Form.HTML)
     more: Iterator[tuple[str, int] | None] = iter(())
     if "link" in elements:
         more = reading_links(_values(response, b"link"))
+    if "refresh" in elements and (refreshes := refresh_links(response)):
+        more = chain(more, refreshes)
     utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
     links, metas = yield from reading(
-        text, url, encoding, elements, more, agent, fold, max_links, utf8, max_link_bytes, left_out
+        text,
+        url,
+        encoding,
+        elements,
+        more,
+        agent,
+        fold,
+        max_links,
+        utf8,
+        max_link_bytes,
+        left_out,
+        form,
     )
+    return _page(response, encoding, links, metas, agent)
+
+
+def read_headers(
+    response: Response,
+    elements: frozenset[str],
+    agent: str = "",
+    fold: Callable[[str], str] | None = None,
+) -> Page:
+    """What a document says whose links aren't read: its robots directives, and its refreshes.
+
+    Browsers follow a Refresh header of any document, as they follow a redirect.
+    """
+    refreshes = refresh_links(response) if "refresh" in elements else []
+    links, metas = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
+    return _page(response, "", links, metas, agent)
+
+
+def _page(
+    response: Response,
+    encoding: str,
+    links: list[tuple[str, int]],
+    metas: list[tuple[str, str]],
+    agent: str,
+) -> Page:
     robots_tags = _values(response, b"x-robots-tag", _MOST_ROBOTS_TAGS)
     noindex, nofollow = page_directives(metas, robots_tags, agent)
     if nofollow:
         links = [(target, flags | NOFOLLOW) for target, flags in links]
     return Page(encoding, links, noindex, nofollow)
+
+
+def refresh_links(response: Response) -> list[tuple[str, int]]:
+    """The targets of Refresh headers, relative to the URL of the response."""
+    values = _values(response, b"refresh", _MOST_REFRESHES)
+    targets = [refresh_target(value) for value in values]
+    return [(target, 0) for target in targets if target]
 
 
 def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:

@@ -7,44 +7,71 @@ same links. docs/decisions/two-readers-of-html.md has the measurements.
 """
 
 from collections.abc import Iterator, Mapping
+from enum import Enum, auto
 from typing import Final
 
 import numpy as np
-from selectolax.lexbor import LexborHTMLParser
+from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from crawler.parse.tokens import attributes_of, tags
+from crawler.parse import xhtml
+from crawler.parse.tokens import SHADOW_ROOTS, attributes_of, tags
 
 _SMALL: Final = 1 << 13  # characters; too few for a depth or a tag that takes long
 _LARGEST: Final = 1 << 19  # characters; more takes lexbor more than some milliseconds
 _DEPTH: Final = 4000  # levels, that take 30 ms: so many unclosed tags, or twice as many in all
 _BLOCK: Final = 1 << 12  # characters; a tag as long as two has attributes that take 30 ms
 _TRIALS: Final = 8  # of the > in a block
+# Queries by attribute alone take lexbor less time than those by name and attribute.
+_QUERY: Final = "[href],[content],iframe,frame,noframes,template"
+_HIDING: Final = frozenset({"noframes", "template"})
+_QUERY_WITH_IMAGES: Final = f"{_QUERY},[src],[srcset]"
+
+
+class Form(Enum):
+    """How a text is to be read."""
+
+    HTML = auto()
+    XHTML = auto()  # elements in no namespace count, too
+    XML = auto()
 
 
 def elements(
-    text: str, names: frozenset[str], utf8: bytes | None = None
+    text: str, names: frozenset[str], utf8: bytes | None = None, *, form: Form = Form.HTML
 ) -> Iterator[tuple[str, Mapping[str, str | None]] | None]:
     """Name and attributes (lower case) of the elements with these names, in document order.
 
     An attribute without a value may have None for it. `utf8`: the text in bytes, where they are at
-    hand.
+    hand. Of XHTML and other XML only elements count that are XHTML.
 
     None comes between two steps of the work, each of a few milliseconds.
     """
+    if form is not Form.HTML:
+        for tag in xhtml.tags(text, names, default=form is Form.XHTML):
+            yield None if tag is None else (tag[0], attributes_of(tag[1]))
+        return
     ordinary = False
     if len(text) <= _LARGEST:
         utf8 = utf8 or text.encode()
         ordinary = is_ordinary(text, utf8)
     if ordinary:
         assert utf8 is not None
-        # One query without names of elements takes lexbor half the time of a query with them.
-        query = "[href],[src],[srcset],[content]" if "img" in names else "[href],[src],[content]"
-        for node in LexborHTMLParser(utf8).css(query):
-            if (name := node.tag) in names:
-                yield name, node.attributes
-        return
+        found = LexborHTMLParser(utf8).css(_QUERY_WITH_IMAGES if "img" in names else _QUERY)
+        named = [(node.tag, node) for node in found]
+        if not any(_hides_links(name, node) for name, node in named if name in _HIDING):
+            for name, node in named:
+                if name in names:
+                    yield name, node.attributes
+            return
     for tag in tags(text, names):
         yield None if tag is None else (tag[0], attributes_of(tag[1]))
+
+
+def _hides_links(name: str | None, node: LexborNode) -> bool:
+    """Whether an element holds markup that lexbor doesn't read, and the tokeniser does."""
+    if name == "template":
+        mode = node.attributes.get("shadowrootmode")
+        return mode is not None and mode.lower() in SHADOW_ROOTS
+    return name == "noframes"
 
 
 def is_ordinary(text: str, utf8: bytes) -> bool:

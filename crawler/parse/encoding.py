@@ -76,6 +76,11 @@ def _prescan(head: bytes) -> str | None:
                 break
             if name := _declared(match["meta"]):
                 return name
+    return _xml_encoding(head)
+
+
+def _xml_encoding(head: bytes) -> str | None:
+    """The encoding in the XML declaration."""
     xml = _XML.match(head)
     name = find_encoding(xml[2].decode("latin-1")) if xml else None
     # It was read as ASCII, so it can't be UTF-16.
@@ -99,12 +104,18 @@ def _declared(attributes: bytes) -> str | None:
     return "windows-1252" if name == "x-user-defined" else name
 
 
-def declared_encoding(body: bytes, content_type: str | None) -> str | None:
-    """What a page and its header say: byte-order mark, else header, else `meta`."""
+def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = False) -> str | None:
+    """What a page and its header say: byte-order mark, else header, else `meta`.
+
+    XML is asked for its own declaration before its `meta`.
+    """
     for bom, name in _BOMS:
         if body.startswith(bom):
             return name
-    return _charset(content_type or "") or _prescan(body[:_META_WITHIN])
+    declared = _charset(content_type or "")
+    if declared is None and is_xml:
+        declared = _xml_encoding(body[:_META_WITHIN])
+    return declared or _prescan(body[:_META_WITHIN])
 
 
 def _guessed_encoding(body: bytes) -> str:
@@ -131,9 +142,11 @@ def decode(body: bytes, content_type: str | None) -> tuple[str, str]:
     return finish(decoding(body, content_type))
 
 
-def decoding(body: bytes, content_type: str | None) -> Generator[None, None, tuple[str, str]]:
-    """The same in steps."""
-    name = declared_encoding(body, content_type) or _guessed_encoding(body)
+def decoding(
+    body: bytes, content_type: str | None, is_xml: bool = False
+) -> Generator[None, None, tuple[str, str]]:
+    """The same in steps; of XML its declaration is believed before a `meta`."""
+    name = declared_encoding(body, content_type, is_xml) or _guessed_encoding(body)
     if name == "utf-8" and len(body) <= _AT_ONCE:
         return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), name
     text = yield from encodings.decoding(body, name)

@@ -1,7 +1,7 @@
 """What response headers and meta elements say to a crawler: Link, X-Robots-Tag, meta robots."""
 
 import re
-from collections.abc import Iterable, Iterator
+from collections.abc import Container, Iterable, Iterator
 from itertools import islice
 from typing import Final
 
@@ -61,9 +61,10 @@ def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
             link = _LINK.match(value, link.end())
 
 
-_TAKES_A_VALUE: Final = frozenset(
-    {"unavailable_after", "max-snippet", "max-image-preview", "max-video-preview"}
-)
+_TAKES_A_VALUE: Final = frozenset({"max-snippet", "max-image-preview", "max-video-preview"})
+# A word of robots directives, with the colon behind it. The colons in 15:00:00 are its own.
+_WORD: Final = re.compile(r"((?>(?:[^\s,;:]|(?<=[0-9]):(?=[0-9]))+))\s*+(:?)")
+_JOINED: Final = re.compile(r"[|/+&]")  # some write noindex|nofollow
 
 
 def page_directives(
@@ -73,23 +74,34 @@ def page_directives(
 
     `metas` are names and contents of meta elements, `headers` the values of X-Robots-Tag, `agent`
     our name in robots.txt. What is meant for another agent doesn't count; of what is meant for us
-    and what for all, both do.
+    and what for all, both do. Commas, semicolons and blanks separate directives.
     """
-    ours = {"", "robots", agent.lower()}
+    ours = {"", "*", "robots", agent.lower()}
     said: set[str] = set()
     for name, content in metas:
         if name.strip().lower() in ours:
-            said.update(map(str.strip, content.lower().split(",")))
+            said |= _directives(content, ours)
     for value in headers:
-        addressee = ""  # `otherbot: noindex, nofollow` is all for otherbot
-        for part in value.lower().split(","):
-            name, colon, rest = part.partition(":")
-            if not colon:
-                rest = name
-            elif name.strip() in _TAKES_A_VALUE:
-                continue
-            else:
-                addressee = name.strip()
-            if addressee in ours:
-                said.add(rest.strip())
+        said |= _directives(value, ours)
     return not said.isdisjoint({"noindex", "none"}), not said.isdisjoint({"nofollow", "none"})
+
+
+def _directives(value: str, ours: Container[str]) -> set[str]:
+    """The directives for us in one value: `noindex, otherbot: nofollow` has one.
+
+    A name with a colon tells for whom the rest is. A directive that takes a value has a colon, too:
+    then the next word is the value. The words of a date are no directives.
+    """
+    said: set[str] = set()
+    is_ours, is_value = True, False
+    for word, colon in _WORD.findall(value.lower()):
+        if is_value:
+            is_value = False
+        elif not colon:
+            if is_ours:
+                said.update(_JOINED.split(word))
+        elif word in _TAKES_A_VALUE:
+            is_value = True
+        elif word != "unavailable_after":
+            is_ours = word.partition("/")[0] in ours
+    return said

@@ -1,32 +1,8 @@
-"""What kind of document a response holds."""
+"""Which documents are chosen by the kinds that a configuration names."""
 
 import fnmatch
-import re
 from collections.abc import Iterable
 from functools import lru_cache
-from typing import Final
-
-HTML_TYPES: Final = frozenset({"text/html", "application/xhtml+xml"})
-_NO_TYPES: Final = frozenset({"", "*/*", "unknown/unknown", "application/unknown"})
-# https://mimesniff.spec.whatwg.org/#identifying-a-resource-with-an-unknown-mime-type
-_HTML_START: Final = re.compile(
-    rb"(?:\xef\xbb\xbf)?[\t\n\f\r ]*<(?:!--|(?:!doctype html|html|head|script|iframe|h1|div|font"
-    rb"|table|a|style|title|b|body|br|p)[ >])",
-    re.IGNORECASE,
-)
-
-
-def media_type(content_type: str | None, body: bytes) -> str:
-    """`type/subtype`, lower case: by Content-Type, or else by the first bytes."""
-    essence = (content_type or "").partition(";")[0].strip().lower()
-    if essence not in _NO_TYPES:
-        return essence
-    return "text/html" if _HTML_START.match(body, 0, 1445) else "application/octet-stream"
-
-
-def is_html(content_type: str | None, body: bytes) -> bool:
-    """Whether a response is an HTML page: by its Content-Type, or else by its first bytes."""
-    return media_type(content_type, body) in HTML_TYPES
 
 
 class Kinds:
@@ -45,10 +21,19 @@ class Kinds:
         self._chosen = _Patterns(chosen)
         self._refused = _Patterns(refused)
 
-    def hold(self, media: str, url: str) -> bool:
-        """Whether a document of this media type at this normalised URL is one of them."""
+    def hold(self, media: str, url: str, label: str | None = None) -> bool:
+        """Whether a document of this media type at this normalised URL is one of them.
+
+        `label`: the type in its header, where that is another one. A pattern means a document if it
+        means either type, so a choice by what servers say holds as well as one by what there is.
+        """
         name = url.partition("?")[0].rpartition("/")[2].lower()
-        return self._chosen.match(media, name) and not self._refused.match(media, name)
+        if label is None or label == media:
+            return self._chosen.match(media, name) and not self._refused.match(media, name)
+        types = (media, label)
+        return any(self._chosen.match(one, name) for one in types) and not any(
+            self._refused.match(one, name) for one in types
+        )
 
 
 class _Patterns:

@@ -13,10 +13,11 @@ from functools import lru_cache
 from itertools import islice
 from typing import Final, NamedTuple
 
+from crawler.parse.elements import Form
 from crawler.parse.elements import elements as elements_of
 from crawler.parse.encoding import encode_query
 from crawler.parse.headers import link_kinds
-from crawler.parse.tokens import SPACE, TooLong
+from crawler.parse.tokens import SPACE, Escaped, TooLong, unescaping
 from crawler.ports import FRAME, NOFOLLOW
 from crawler.url import MAX_LENGTH, BadUrlError, LongUrlError, authority, normalise
 
@@ -45,6 +46,7 @@ _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # qu
 _ALWAYS: Final = frozenset({"base", "meta"})
 _PLAIN_LINKS: Final = frozenset({"a", "area"})
 _FRAMES: Final = frozenset({"frame", "iframe"})
+_SRCDOC_DEPTH: Final = 4  # of documents in srcdoc in documents
 _IMAGES: Final = frozenset({"img", "source"})
 
 
@@ -71,6 +73,7 @@ def reading(
     utf8: bytes | None = None,
     max_link_bytes: int = MAX_LINK_BYTES,
     left_out: Counter[str] | None = None,
+    form: Form = Form.HTML,
 ) -> Generator[None, None, Links]:
     """The links of a page in steps. `more` are others of its links, relative to its own URL, with
     flags; None there comes between two steps.
@@ -78,26 +81,60 @@ def reading(
     Of several `base` elements the first with an href counts, also for what stands before it. Of
     more than `max_links` different references the first are taken, and of those the first whose
     URLs have `most_characters` together. `left_out` counts the others, by the bound that did it.
-    `utf8`: the text in bytes, where they are at hand.
+    `utf8`: the text in bytes, where they are at hand. `form`: how the text is to be read.
     """
-    base: _Base | None = None
-    # Distinct, fragment cut -> flags with NOFOLLOW inverted.
-    references: dict[str, int] = {}
-    others: dict[str, int] = {}  # relative to the page, whatever its base is
-    metas = []
-    metas_size = 0
-    robots = {"robots", agent.lower()} - {""}
     left_out = Counter() if left_out is None else left_out
-    work = 0
+    others: dict[str, int] = {}  # relative to the page, whatever its base is
+    references: dict[str, int] = {}
+    collector = _Collector(elements, agent, max_links, left_out)
+    for link in more:
+        if link is None:
+            yield
+        else:
+            collector.add(link[0], link[1] ^ NOFOLLOW, others)
+    href = yield from collector.read(text, references, utf8, form)
+    yield
+    resolution = _Resolution(encoding, fold, most_characters(text, max_link_bytes), left_out)
+    if others:
+        yield from resolution.resolve(others, _Base(url))
+    base = _Base(url) if href is None else _base(href, url)
+    yield from resolution.resolve(references, base)
+    for own_base, inner in collector.framed:
+        yield from resolution.resolve(inner, _base(own_base, base.url))
+    targets = yield from resolution.targets(fold(url) if fold else url)
+    return Links(targets, collector.metas)
 
-    def add(reference: str | None, flags: int, references: dict[str, int] = references) -> None:
-        nonlocal work
+
+class _Collector:
+    """Takes references out of the elements of a page: distinct, without fragments, and few enough.
+
+    A dictionary of references has for each its flags with NOFOLLOW inverted, so that they can be
+    or-ed.
+    """
+
+    def __init__(
+        self, elements: frozenset[str], agent: str, max_links: int, left_out: Counter[str]
+    ) -> None:
+        self.metas: list[tuple[str, str]] = []  # name and content of those that are for robots
+        # Of documents in srcdoc with a base of their own: the base, and their references.
+        self.framed: list[tuple[str, dict[str, int]]] = []
+        self._refreshes = "refresh" in elements
+        self._images = _IMAGES if "img" in elements else frozenset()
+        self._names = (elements - {"refresh"}) | self._images | _ALWAYS
+        self._robots = {"robots", agent.lower()} - {""}
+        self._metas_size = 0
+        self._room = max_links
+        self._left_out = left_out
+        self._work = 0
+
+    def add(self, reference: str | None, flags: int, references: dict[str, int]) -> None:
+        """Take a reference into a dictionary."""
         if not reference:
             if isinstance(reference, TooLong):
-                left_out["max_url_length"] += 1
+                self._left_out["max_url_length"] += 1
                 return
             reference = ""
-        work += len(reference)
+        self._work += len(reference)
         reference = reference.strip(_C0_OR_SPACE)
         if "#" in reference:
             reference = reference.partition("#")[0]
@@ -108,67 +145,97 @@ def reading(
             references[reference] = known | flags
         elif len(reference) > MAX_LENGTH:
             if not _OTHER_SCHEME.match(reference):
-                left_out["max_url_length"] += 1
-        elif len(references) + len(others) < max_links:
+                self._left_out["max_url_length"] += 1
+        elif self._room > 0:
+            self._room -= 1
             references[reference] = flags
         else:
-            left_out["max_links"] += 1
+            self._left_out["max_links"] += 1
 
-    for link in more:
-        if link is None:
-            yield
-        else:
-            add(link[0], link[1] ^ NOFOLLOW, others)
-    images = _IMAGES if "img" in elements else frozenset()
-    for element in elements_of(text, (elements - {"refresh"}) | images | _ALWAYS, utf8):
-        if element is None:
-            yield
-            continue
-        if work > _VALUES_STEP:
-            work = 0
-            yield
-        name, attributes = element
-        rel = attributes.get("rel")
-        flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
-        if name in _PLAIN_LINKS:
-            if "href" in attributes:
-                add(attributes["href"], flags)
-        elif name == "link":
-            kinds = link_kinds(rel or "")
-            if kinds and "href" in attributes:
-                add(attributes["href"], flags | kinds)
-        elif name in _FRAMES:
-            if "src" in attributes:
-                add(attributes["src"], flags | FRAME)
-        elif name in images:
-            for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
-                if target:
-                    add(target, NOFOLLOW)
-                    work += _WORK_PER_REFERENCE
-                    if work > _VALUES_STEP:
-                        work = 0
-                        yield
-        elif name == "base":
-            if base is None and "href" in attributes:
-                base = _base(attributes["href"], url)
-        else:
-            content = attributes.get("content") or ""
-            meta = attributes.get("name") or ""
-            if meta.strip().lower() in robots:
-                metas_size += len(meta) + len(content)
-                if metas_size <= _MOST_METAS:
-                    metas.append((meta, content))
-            elif "refresh" in elements and _equiv(attributes) == "refresh":
-                target = refresh_target(content)
-                if target is not None:
-                    add(target, NOFOLLOW)
-    yield
-    resolution = _Resolution(encoding, fold, most_characters(text, max_link_bytes), left_out)
-    if others:
-        yield from resolution.resolve(others, _Base(url))
-    yield from resolution.resolve(references, base or _Base(url))
-    targets = yield from resolution.targets(fold(url) if fold else url)
-    return Links(targets, metas)
+    def read(
+        self,
+        text: str,
+        references: dict[str, int],
+        utf8: bytes | None = None,
+        form: Form = Form.HTML,
+        depth: int = 0,
+    ) -> Generator[None, None, str | None]:
+        """Take all references of a document in steps; the href of its first `base` with one.
+
+        `depth`: in how many srcdoc the document stands.
+        """
+        base: str | None = None
+        add, images = self.add, self._images
+        for element in elements_of(text, self._names, utf8, form=form):
+            if element is None:
+                yield
+                continue
+            if self._work > _VALUES_STEP:
+                self._work = 0
+                yield
+            name, attributes = element
+            rel = attributes.get("rel")
+            flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
+            if name in _PLAIN_LINKS:
+                if "href" in attributes:
+                    add(attributes["href"], flags, references)
+            elif name == "link":
+                kinds = link_kinds(rel or "")
+                if kinds and "href" in attributes:
+                    add(attributes["href"], flags | kinds, references)
+            elif name in _FRAMES:
+                if "src" in attributes:
+                    add(attributes["src"], flags | FRAME, references)
+                if name == "iframe" and attributes.get("srcdoc") and depth < _SRCDOC_DEPTH:
+                    yield from self._read_srcdoc(attributes["srcdoc"] or "", references, depth + 1)
+            elif name in images:
+                yield from self._read_image(attributes, references)
+            elif name == "base":
+                if base is None and "href" in attributes:
+                    href = attributes["href"]
+                    base = "" if href is None else href  # a TooLong stays one
+            else:
+                self._read_meta(attributes, references, is_page=depth == 0)
+        return base
+
+    def _read_srcdoc(
+        self, srcdoc: str, references: dict[str, int], depth: int
+    ) -> Generator[None, None, None]:
+        """Take the references of a document in a srcdoc, which may have a base of its own."""
+        if isinstance(srcdoc, Escaped):
+            srcdoc = yield from unescaping(srcdoc)
+        inner: dict[str, int] = {}
+        base = yield from self.read(srcdoc, inner, depth=depth)
+        if base is not None:
+            self.framed.append((base, inner))
+            return
+        for reference, flags in inner.items():
+            references[reference] = references.get(reference, 0) | flags
+
+    def _read_image(
+        self, attributes: Mapping[str, str | None], references: dict[str, int]
+    ) -> Generator[None, None, None]:
+        for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
+            if target:
+                self.add(target, NOFOLLOW, references)
+                self._work += _WORK_PER_REFERENCE
+                if self._work > _VALUES_STEP:
+                    self._work = 0
+                    yield
+
+    def _read_meta(
+        self, attributes: Mapping[str, str | None], references: dict[str, int], *, is_page: bool
+    ) -> None:
+        content = attributes.get("content") or ""
+        meta = attributes.get("name") or ""
+        if meta.strip().lower() in self._robots:
+            self._metas_size += len(meta) + len(content)
+            if is_page and self._metas_size <= _MOST_METAS:
+                self.metas.append((meta, content))
+        elif self._refreshes and _equiv(attributes) == "refresh":
+            target = refresh_target(content)
+            if target is not None:
+                self.add(target, NOFOLLOW, references)
 
 
 def _equiv(attributes: Mapping[str, str | None]) -> str:
@@ -183,10 +250,8 @@ class _Base(NamedTuple):
     is_origin_only: bool = False
 
 
-def _base(href: str | None, url: str) -> _Base:
+def _base(href: str, url: str) -> _Base:
     """The base by the first `base` with an href; one that isn't http or https doesn't count."""
-    if href is None:
-        href = ""
     start = href.start if isinstance(href, TooLong) else href[:_SHORT]
     try:
         if not isinstance(href, TooLong):

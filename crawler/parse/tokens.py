@@ -43,6 +43,7 @@ _RAW_TEXT: Final = frozenset(
 _NESTED: Final = frozenset({"math", "svg", "template"})
 _WINDOW: Final = 1 << 17  # characters read in one step, if no construct is longer
 _TOKENS: Final = 1 << 11  # tags and comments in one step
+_MOST_NOFRAMES: Final = 1 << 10  # before the frameset
 _LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; data: URLs are longer, links aren't
 _MOST_NAMED: Final = 1 << 10  # attributes of a tag with the names that links need
 _MOST_REFERENCES: Final = 1 << 14  # to characters, in one value
@@ -57,7 +58,7 @@ def _any_case(name: str) -> str:
 @lru_cache(64)
 def _reader(names: frozenset[str]) -> re.Pattern[str]:
     """Skips to the next start tag (or end of template, math or svg) with one of the names."""
-    wanted = "|".join(map(_any_case, sorted(names | _RAW_TEXT | _NESTED)))
+    wanted = "|".join(map(_any_case, sorted(names | _RAW_TEXT | _NESTED | {"frameset"})))
     ends = "|".join(map(_any_case, sorted(_NESTED)))
     attribute = _possessive(r"""(?:[ ][a-z-]++="[^"]*+")""", "?")
     uninteresting = rf"""(?: [^<]*+ <(?:
@@ -96,11 +97,14 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
     """The start tags with these names (lower case): name, and attributes as they stand there.
 
     None comes between two steps of the work, each of a few milliseconds. What is in comments,
-    scripts, templates and the like is no tag; what noscript holds is one.
+    scripts, templates and the like is no tag. What noscript, a declarative shadow root, and in a
+    page with a frameset noframes hold is one.
     """
     read = _reader(names).match
     at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
     templates = foreign = count = 0
+    has_frameset = False
+    unread: list[tuple[int, int]] = []  # where noframes stand that come before the frameset
     while at < length:
         token = read(text, at, end)
         assert token  # it matches nothing at least
@@ -108,16 +112,27 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
         comment, closing, name, attributes = token.groups()
         if name:
             name = name.lower()
+            if name == "frameset" and not has_frameset:
+                has_frameset = True
+                for first, last in unread:
+                    yield from tags(text[first:last], names)
             if name in names and not templates:
                 yield name, attributes
             elif name in _NESTED:
                 change = -1 if closing else 1
                 if name == "template":
-                    templates = max(0, templates + change)
+                    # The end of a shadow root changes nothing: no template is open around it.
+                    if closing or templates or not is_shadow_root(attributes):
+                        templates = max(0, templates + change)
                 elif closing or not attributes.endswith("/"):
                     foreign = max(0, foreign + change)
             if name in _RAW_TEXT and not (foreign and attributes.endswith("/")):
-                at = yield from _end_of_raw_text(text, name, at)
+                if name != "noframes":
+                    at = yield from _end_of_raw_text(text, name, at)
+                elif not has_frameset:
+                    first, at = at, (yield from _end_of_raw_text(text, name, at))
+                    if len(unread) < _MOST_NOFRAMES:
+                        unread.append((first, at))
         elif comment:
             match = yield from _searching(_COMMENT_END, text, at - 2)  # <!--> is a whole one
             at = match.end() if match else length
@@ -132,6 +147,15 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
         if at >= pause or count % _TOKENS == 0:
             pause = at + _WINDOW
             yield None
+
+
+SHADOW_ROOTS: Final = frozenset({"open", "closed"})
+
+
+def is_shadow_root(attributes: str) -> bool:
+    """Whether a `template` with these attributes holds what readers see in its parent's place."""
+    mode = attributes_of(attributes).get("shadowrootmode", "") if attributes else ""
+    return mode.lower() in SHADOW_ROOTS
 
 
 def _searching(
@@ -180,7 +204,9 @@ def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
     return len(text)
 
 
-_ATTRIBUTE_NAMES: Final = "content href http-equiv name rel src srcset".split()  # noqa: SIM905
+_ATTRIBUTE_NAMES: Final = (
+    "content href http-equiv name rel shadowrootmode src srcdoc srcset".split()  # noqa: SIM905
+)
 _NAMED: Final = rf"(?:{'|'.join(map(_any_case, _ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
 _OTHERS: Final = _possessive(rf"(?: [\t\n\f\r /]*+ (?!{_NAMED}) {ATTRIBUTE} )", "*")
 _NAMED_ATTRIBUTE: Final = re.compile(
@@ -196,7 +222,8 @@ _NAMED_ATTRIBUTE: Final = re.compile(
 def attributes_of(text: str) -> Mapping[str, str]:
     """Of the attributes of a tag those that links need, by lower-case name; the first of a name.
 
-    A value that is far too long for a URL is a TooLong, or `data:` if it is such a URL.
+    A value that is far too long for a URL is a TooLong, or `data:` if it is such a URL. The value
+    of a srcdoc is an Escaped.
     """
     return _known(text) if len(text) <= _SHORT else _attributes_of(text)
 
@@ -211,9 +238,20 @@ def _attributes_of(text: str) -> dict[str, str]:
         name = name.lower()
         if name not in found:
             value = double or single or bare or ""
-            found[name] = unescape(value) if len(value) <= _LONGEST_VALUE else _instead_of(value)
+            if name == "srcdoc":
+                found[name] = Escaped(value)
+            elif len(value) <= _LONGEST_VALUE:
+                found[name] = unescape(value)
+            else:
+                found[name] = _instead_of(value)
         match = _NAMED_ATTRIBUTE.match(text, match.end())
     return found
+
+
+class Escaped(str):
+    """A value whose character references are still to be undone, by `unescaping`."""
+
+    __slots__ = ()
 
 
 class TooLong(str):
@@ -250,6 +288,22 @@ def unescape(value: str) -> str:
     if "&" in value and value.count("&") <= _MOST_REFERENCES:
         value = _REFERENCE.sub(_character, value)
     return value.replace("\0", "\ufffd") if "\0" in value else value
+
+
+_ESCAPED_STEP: Final = 1 << 15  # characters
+
+
+def unescaping(value: str) -> Generator[None, None, str]:
+    """The same in steps, and however many references there are."""
+    pieces = []
+    at = 0
+    while at < len(value):
+        end = value.find("&", at + _ESCAPED_STEP)  # so no reference lies across
+        end = end if end >= 0 else len(value)
+        pieces.append(_REFERENCE.sub(_character, value[at:end]).replace("\0", "\ufffd"))
+        at = end
+        yield
+    return "".join(pieces)
 
 
 def _character(match: re.Match[str]) -> str:

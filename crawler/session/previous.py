@@ -10,7 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow
+from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, has_page
 from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
 from crawler.session.warc import is_whole, read_original
 
@@ -166,5 +166,7 @@ def _whole_rows(session: Path) -> Iterator[PageRow]:
 
 
 def _is_whole(row: PageRow) -> bool:
-    status_fits = row.status == 200 or (row.status == 304 and row.duplicate)
+    # A part (206) isn't asked for again: validators are those of the whole.
+    is_page = has_page(row.status) and row.status != 206
+    status_fits = is_page or (row.status == 304 and row.duplicate)
     return status_fits and row.error is None and row.truncated is None

@@ -12,6 +12,7 @@ from typing import NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
+from crawler import media
 from crawler.config import Storage
 from crawler.faults import Faults
 from crawler.ports import (
@@ -27,6 +28,7 @@ from crawler.ports import (
     PageRow,
     Response,
     UserError,
+    has_page,
 )
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
@@ -61,8 +63,8 @@ class ContentSeen:
         self._places: dict[int, int] = {}  # hash of the digest -> file number * _OFFSETS + offset
 
     def remember(self, row: PageRow) -> None:
-        """Take note of a row, if it is one of a whole payload that came with status 200."""
-        if row.status != 200 or not row.bytes or row.truncated or row.duplicate:
+        """Take note of a row, if it is one of a whole payload that came with status 2xx."""
+        if not has_page(row.status) or not row.bytes or row.truncated or row.duplicate:
             return
         if row.warc_file is None or row.warc_offset is None:  # of a kind that isn't stored
             return
@@ -129,6 +131,7 @@ class _Kept(NamedTuple):
     content_type: str | None = None
     etag: str | None = None
     last_modified: str | None = None
+    media_type: str | None = None
 
 
 _NOTHING = _Kept()
@@ -162,7 +165,7 @@ class RankStore:
     ) -> None:
         """Start new files, beside those of earlier runs, which are to be mended before.
 
-        `keeps`: which pages with status 200 are stored; of others there is only the row. `faults`
+        `keeps`: which pages with status 2xx are stored; of others there is only the row. `faults`
         counts what the store fails to read in a response: then the row says `internal`.
         `manners`: what the rank promises to sites; without, requests aren't logged.
         """
@@ -328,6 +331,7 @@ class RankStore:
             last_modified=kept.last_modified,
             noindex=fetched.noindex,
             alike=fetched.alike,
+            media_type=kept.media_type,
         )
 
     def _keep(self, response: Response, fetched: Fetched) -> _Kept:
@@ -355,12 +359,13 @@ class RankStore:
     ) -> tuple[bool, _Kept, Original | None]:
         """Whether a response is stored, what its row says, and the original of its revisit."""
         payload_digest, original = self._identify(response, fetched.earlier)
-        stored = response.status != 200 or self._keeps(response)
+        stored = not response.has_page or self._keeps(response)
         content_type = response.content_type
+        sniffed = media.types_of(response)[0] if response.body else None
         etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
         if response.status == 304 and fetched.earlier is not None:  # which needn't repeat them
             before = fetched.earlier.row
-            content_type = before.content_type
+            content_type, sniffed = before.content_type, before.media_type
             etag, last_modified = etag or before.etag, last_modified or before.last_modified
         kept = _Kept(
             digest=payload_digest,
@@ -368,6 +373,7 @@ class RankStore:
             content_type=content_type and media_type(content_type),
             etag=etag,
             last_modified=last_modified,
+            media_type=sniffed and media_type(sniffed),
         )
         return stored, kept, original
 
@@ -400,7 +406,7 @@ class RankStore:
                 assert earlier.row.digest is not None
                 return earlier.row.digest, original
         payload_digest = digest(response.stored)
-        if response.status != 200 or not response.payload or response.truncated is not None:
+        if not response.has_page or not response.payload or response.truncated is not None:
             return payload_digest, None
         original = self.seen.find(payload_digest)
         if original is None and earlier is not None and earlier.row.digest == payload_digest:

@@ -52,6 +52,7 @@ PAGES: Final = pa.schema(
         ("last_modified", pa.string()),
         ("noindex", pa.bool_()),
         ("alike", pa.bool_()),
+        ("media_type", pa.string()),
     ]
 )
 LINKS: Final = pa.schema(
@@ -90,8 +91,8 @@ _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
-    "duplicate", "warc_file", "retries", "noindex", "alike", "source_key", "flags",
-    "lastmod",
+    "duplicate", "warc_file", "retries", "noindex", "alike", "media_type", "source_key",
+    "flags", "lastmod",
 ]  # fmt: skip
 
 

@@ -15,7 +15,7 @@ import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from crawler import session, url
-from crawler.ports import PageRow
+from crawler.ports import PageRow, has_page
 from crawler.scope import Sites
 from crawler.session import Damage, LoggedPage, Record, SessionInfo, Torn
 from crawler.verify.findings import Findings
@@ -86,7 +86,7 @@ class RankWalk:
             yield f"part {row.part}: there are {self._parts}"
         if row.status is None and (row.error is None or row.warc_file is not None):
             yield "neither a response nor an error" if row.error is None else "a record of nothing"
-        must_be_stored = self._stores_all or row.status != 200
+        must_be_stored = self._stores_all or not has_page(row.status)
         if row.status is not None and row.warc_file is None and must_be_stored:
             yield "the response wasn't stored"
 
