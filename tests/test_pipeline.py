@@ -74,7 +74,12 @@ def test_a_page_gives_its_links_with_their_place_in_the_scope() -> None:
     assert links[0].site == "a.example"
 
 
-@pytest.mark.parametrize("status", [404, 500, 206])
+@pytest.mark.parametrize("status", [200, 201, 202, 203, 206, 207, 226, 299])
+def test_every_status_of_success_gives_links(status: int) -> None:
+    assert [link.url for link in read(response(A, b"<a href=/b>", status=status)).links] == [B]
+
+
+@pytest.mark.parametrize("status", [404, 500, 199])
 def test_what_is_no_page_gives_no_links(status: int) -> None:
     assert read(response(A, b"<a href=/b>", status=status)).links == []
     plain = response(A, b"<a href=/b>", headers=[(b"Content-Type", b"text/plain")])
