@@ -11,6 +11,7 @@ from typing import Any
 
 PLACES = (  # by the module that looks the function up
     "crawler.agent:_Agent._keeps",
+    "crawler.cookies:Jar.after",
     "crawler.net.credentials:Credentials.headers",
     "crawler.net.dns:DnsResolver.resolve",
     "crawler.net.http:HttpFetcher.fetch",
@@ -18,6 +19,7 @@ PLACES = (  # by the module that looks the function up
     "crawler.net.http:undoing",
     "crawler.net.reader:ResponseReader.feed",
     "crawler.pipeline:retry_after_s",
+    "crawler.reading:Reader.cookie",
     "crawler.reading:Reader.read",
     "crawler.reading:Reader.redirect_target",
     "crawler.reading:Reader.renew",

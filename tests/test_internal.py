@@ -31,6 +31,7 @@ WITHOUT_RESPONSE = {
     "DnsResolver.resolve",
     "HttpFetcher.fetch",
     "HttpFetcher.locate",
+    "Reader.cookie",
     "Reader.sitemaps",
     "Rules.allows",
     "Rules.reading",
@@ -53,7 +54,8 @@ def page_for(place: str) -> Page:
             return Page(body, headers=headers | {"Content-Encoding": "br"})
         case "retry_after_s":
             return Page(body, 503, headers | {"Retry-After": "0"})
-        case "Reader.redirect_target":
+        case "Reader.redirect_target" | "Jar.after":
+            headers["Set-Cookie"] = "a=b"
             return Page(b"", 302, headers | {"Location": "/good/1"})
         case "entries":
             return Page(f"<urlset><url><loc>/{mark}</loc></url></urlset>".encode())

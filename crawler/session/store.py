@@ -295,6 +295,7 @@ class RankStore:
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
+            fetched.again = False
             row = msgspec.structs.replace(
                 row, error=Failure.INTERNAL.value, content_type=None, etag=None, last_modified=None
             )
