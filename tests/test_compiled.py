@@ -27,7 +27,7 @@ sites = [f"http://s{number}.example" for number in range(40)]
 urls = [f"{dice.choice(sites)}/{number}" for number in range(1200)]
 links = [(dice.randrange(1200), dice.randrange(1200)) for _ in range(5000)]
 web = Web(urls, np.array(links))
-shared = {site: f"192.0.2.{number % 7}" for number, site in enumerate(sites)}
+shared = {f"s{number}.example": f"192.0.2.{number % 7}" for number in range(40)}
 
 def trouble(url, time):
     return Failure.TIMEOUT if crc32(f"{url} {time}".encode()) % 9 == 0 else None
