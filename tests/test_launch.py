@@ -131,7 +131,7 @@ exit 137
 """
 
 
-@pytest.mark.parametrize("code", [0, 1, 2, 75])
+@pytest.mark.parametrize("code", [0, 1, 2, 3, 75])
 def test_mpirun_goes_on_until_the_crawl_ends_by_itself(tmp_path: Path, code: int) -> None:
     mpirun = tmp_path / "mpirun"
     mpirun.write_text(FLAKY.format(code=code))
@@ -169,7 +169,9 @@ def test_mpirun_crawls_the_hosts_of_a_file(tmp_path: Path) -> None:
 # --- Slurm
 
 
-@pytest.mark.parametrize(("codes", "starts"), [([0], 1), ([2], 1), ([137, 0], 2), ([1] * 9, 4)])
+@pytest.mark.parametrize(
+    ("codes", "starts"), [([0], 1), ([2], 1), ([3], 1), ([137, 0], 2), ([1] * 9, 4)]
+)
 def test_a_job_takes_a_lost_crawl_up_again(tmp_path: Path, codes: list[int], starts: int) -> None:
     start = tmp_path / "start"
     start.write_text(
@@ -184,10 +186,11 @@ def test_a_job_takes_a_lost_crawl_up_again(tmp_path: Path, codes: list[int], sta
         text=True,
         check=False,
     )
-    assert done.returncode == codes[starts - 1]
+    # 3: complete with internal errors, which lets the next job of a chain begin.
+    assert done.returncode == (0 if codes == [3] else codes[starts - 1])
     assert (tmp_path / "start.d").read_text().count("\n") == starts
     assert done.stderr.count("the crawl was lost") == sum(
-        code > 2 or code == 1 for code in codes[:starts]
+        code not in {0, 2, 3} for code in codes[:starts]
     )
 
 
