@@ -18,6 +18,7 @@ import re
 import sys
 from collections.abc import Awaitable, Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -30,7 +31,15 @@ sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]  # hostile.py; servers, a
 from curl import BODIES, Reply, ReplyServer, digest, replies  # noqa: E402
 from fakes import FakeClock  # noqa: E402
 from fetches import found, response  # noqa: E402
-from hostile import MOST_BYTES, MOST_SECONDS, Cost, pages  # noqa: E402
+from hostile import (  # noqa: E402
+    MOST_BYTES,
+    MOST_SECONDS,
+    Cost,
+    headers,
+    pages,
+    robots_files,
+    sitemaps,
+)
 from hostile import replies as hostile_replies  # noqa: E402
 from servers import quick_dns  # noqa: E402
 
@@ -41,6 +50,7 @@ from crawler.parse.encoding import encode_query  # noqa: E402
 from crawler.ports import Failure, Fetched, FetchError, Response  # noqa: E402
 from crawler.reading import Reader, make_scope  # noqa: E402
 from crawler.robots import Rules  # noqa: E402
+from crawler.sitemaps import Entry, entries  # noqa: E402
 from crawler.url import BadUrlError, host, normalise  # noqa: E402
 
 PAGE = HERE.parent / "docs" / "conformance.md"
@@ -175,13 +185,21 @@ def robots(cases: Path) -> Area:
             )
             reason = _ROBOTS_DIFFERENCES.get((case["id"], path, case["agent"]), "?")
             differences.append((what, reason))
+    reading, deciding = Cost(), Cost()
+    for what, body, path in robots_files():
+        steps = Rules.reading(body, "abc-crawler")
+        reading.of_steps(what, steps)
+        found_rules = Rules.parse(body, "abc-crawler")
+        deciding.of_call(what, partial(found_rules.allows, "http://a.example" + path))
     return Area(
         "robots.txt",
         "Google's robots.txt specification test",
         [rules, files, both],
         "An empty URL in the test stands for the root of a site. One rule of Google's that the RFC"
-        " doesn't have is kept: `Allow: /a/index.html` allows `/a/` too.",
+        " doesn't have is kept: `Allow: /a/index.html` allows `/a/` too. The files that are made to"
+        " hurt are in benchmarks/hostile.py.",
         differences,
+        [("robots.txt made to hurt, read", reading), ("the same, a URL judged", deciding)],
     )
 
 
@@ -266,14 +284,34 @@ def html(_: Path) -> Area:
         fetched = Fetched(found(address), 0.0, answer)
         cost.of_steps(what, reader.read(fetched))
         test.count(right=links is None or len(fetched.links) == links)
+    headed, listed = Cost(), Cost()
+    for what, fields in headers():
+        answer = response(
+            address, b"<a href=/x>", headers=[(b"Content-Type", b"text/html"), *fields]
+        )
+        fetched = Fetched(found(address), 0.0, answer)
+        headed.of_steps(what, reader.read(fetched))
+    for what, sitemap, body in sitemaps():
+        listed.of_steps(what, _passed_over(entries(body, sitemap)))
     return Area(
         "HTML",
         "benchmarks/hostile.py",
         [test],
         "Nesting, attributes, links, unclosed elements, values and comments, wrong encodings: in"
         " numbers that make other readers quadratic.",
-        costs=[("pages made to hurt", cost)],
+        costs=[
+            ("pages made to hurt", cost),
+            ("headers of pages made to hurt", headed),
+            ("sitemaps made to hurt", listed),
+        ],
     )
+
+
+def _passed_over(found: Iterator[Entry | None]) -> Iterator[None]:
+    """The steps of a sitemap; what it holds is let go."""
+    for entry in found:
+        if entry is None:
+            yield
 
 
 # --- DNS --------------------------------------------------------------------------------------

@@ -10,7 +10,7 @@ import gzip
 import random
 import time
 import zlib
-from collections.abc import Awaitable, Iterator
+from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Self, TypeVar
 
@@ -73,6 +73,13 @@ class Cost:
                 if done:
                     return
 
+    def of_call(self, what: str, call: Callable[[], object]) -> None:
+        """Call something that takes one step; adds its cost."""
+        with _Memory(self):
+            before = time.thread_time()
+            call()
+            self.add(time.thread_time() - before, what)
+
 
 class _Memory:
     def __init__(self, cost: Cost) -> None:
@@ -88,6 +95,16 @@ class _Memory:
     def __exit__(self, *_: object) -> None:
         gc.unfreeze()
         self._cost.bytes = max(self._cost.bytes, _status("VmHWM") - self._before)
+
+
+def _times(line: str, size: int) -> bytes:
+    """Lines with the numbers from 0 in the place of %d, so many bytes."""
+    lines, left, number = [], size, 0
+    while left > 0:
+        lines.append((line % number if "%d" in line else line).encode("latin-1"))
+        left -= len(lines[-1])
+        number += 1
+    return b"".join(lines)[:size]
 
 
 def _status(name: str) -> int:
@@ -164,3 +181,89 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
     yield "10 MB of noise", html, noise, None
     yield "4 MB of Chinese", html, "\u4e2d\u6587".encode("gbk") * _MEGABYTE + link, 1
     yield "a wrong charset", "text/html; charset=iso-2022-jp", noise[:_MEGABYTE] + link, None
+    yield "a script of <!--", html, b"<script>" + b"<!--" * 2_500_000, 0
+    yield "scripts in a script", html, b"<script><!--<script>" * 500_000, 0
+    yield "a comment of hyphens", html, b"<!--" + b"-" * (10 * _MEGABYTE), 0
+    yield "a title that doesn't end", html, b"<title>" + b"</titl" * 1_500_000, 0
+    base = b"<base href='http://b.example/%b/'>"
+    short = b"".join(b"<a href='%d?'>" % n for n in range(100_000))
+    climbing = short.replace(b"href='", b"href='../")
+    yield "a base of 2 kB and 100,000 links", html, base % (b"a/" * 1000) + short, None
+    yield "a base of 250 kB and 100,000 links", html, base % (b"a" * 250_000) + short, None
+    yield "the same, and links that climb", html, base % (b"a" * 250_000) + climbing, None
+    yield "a base of 1 MB and 100,000 links", html, base % (b"a" * _MEGABYTE) + short, 0
+    long = [b"<a href='/%d " % n + b"\xc3\xa9" * 120_000 + b"'>" for n in range(39)]
+    yield "39 hrefs of 240 kB", html, b"".join(long), 0
+    yield (
+        "escapes",
+        html,
+        b"".join(b"<a href='/%d" % n + b"%aa" * 5000 + b"'>" for n in range(600)),
+        600,
+    )
+    yield (
+        "dots",
+        html,
+        b"".join(b"<a href='/%d" % n + b"/a/.." * 3000 + b"'>" for n in range(600)),
+        600,
+    )
+    wide = b"".join(b"<a href='/?q=\xe9%d'>" % n for n in range(100_000))
+    yield "100,000 links in windows-1252", "text/html; charset=windows-1252", wide, 100_000
+    yield (
+        "meta elements for robots",
+        html,
+        (b"<meta name=robots content='" + b"a," * 12_000 + b"'>") * 400,
+        0,
+    )
+    yield "digits", html, (b"<a href='&#" + b"0" * 100_000 + b"65;'>") * 100, 1
+
+
+def headers() -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
+    """Headers of pages, of half a megabyte."""
+    yield "Link headers", [(b"Link", _times("<%d>;rel=next,", 500_000))]
+    yield "a Link header of parameters", [(b"Link", b"<x>" + b";a=b" * 125_000 + b";rel=next")]
+    yield "a Link header of quotes", [(b"Link", b'<x>;a="' + b"\\" * 499_000)]
+    yield "X-Robots-Tag headers", [(b"X-Robots-Tag", b"a," * 250_000)]
+    yield "a Content-Type", [(b"Content-Type", b"text/html;" + b"charset=" * 62_000)]
+    yield "8,000 headers", [(b"Link", b"<x>;rel=next")] * 8000
+
+
+def robots_files() -> Iterator[tuple[str, bytes, str]]:
+    """Files of half a megabyte, and a path of 2,000 characters that is hard to judge by each."""
+    same, size = "/" + "a" * 2000, 512 << 10
+    files = {
+        "65,000 prefixes": "allow:/%d\n",
+        "one wildcard, again and again": "allow:*aabaa\n",
+        "40,000 wildcards": "allow:*aabaa%d\n",
+        "wildcards of very many pieces": "allow:" + "*\xff" * 500 + "*%d\n",
+        "pieces that all match but the last": "allow:" + "*a" * 990 + "*b%d\n",
+        "40,000 ends": "allow:*%d$\n",
+        "folders by their index": "allow:/%d/index.html\n",
+        "bytes to escape": "allow:/" + "\xff" * 20_000 + "*%d\n",
+        "40,000 sitemaps": "sitemap:/%d\n",
+        "agents": "user-agent:*\n",
+    }
+    for what, line in files.items():
+        yield what, b"User-agent: *\n" + _times(line, size - 14), same
+    lengths = b"".join(b"allow:*" + b"a" * n + b"*b\n" for n in range(1, 1000))
+    yield "wildcards of a thousand lengths", b"User-agent: *\n" + lengths, same
+
+
+def sitemaps() -> Iterator[tuple[str, str, bytes]]:
+    """Sitemaps: what they are, their URLs, their bytes."""
+    here, long = "http://a.example/sitemap.xml", "http://a.example/" + "a" * 2000 + "/sitemap.xml"
+    xml, entry = b"<?xml version='1.0'%b?><urlset>", b"<url><loc>%d</loc></url>"
+    entries = b"".join(entry % n for n in range(50_000))
+    noise = random.Random(3).randbytes(4 * _MEGABYTE)
+    yield "an XML declaration of 40 MB", here, b"<?xml " + b" " * 40_000_000
+    yield "a document type of 10 MB", here, b"<!DOCTYPE a [" + b"<!ENTITY a 'b'>" * 700_000
+    yield "50,000 entries relative to a long URL", long, xml % b"" + entries
+    yield "a loc of 10 MB", here, xml % b"" + b"<url><loc>" + b"a" * (10 * _MEGABYTE)
+    yield "elements of 16 kB", here, xml % b"" + (b"<url><loc>" + b"&amp;" * 3200) * 600
+    yield "a million open elements", here, xml % b"" + b"<url>" * 1_000_000
+    yield "comments", here, xml % b"" + b"<!--" * 2_000_000
+    for label in (b"punycode", b"iso-2022-jp", b"gb18030", b"utf-7"):
+        declared = xml % (b" encoding='" + label + b"'")
+        yield f"noise as {label.decode()}", here, declared + noise
+    yield "200,000 members of gzip", here, gzip.compress(b"<urlset>") + gzip.compress(b"") * 200_000
+    yield "blanks", here, b" " * 40_000_000
+    yield "lines", here, b"http://a.example/\n" * 1_000_000

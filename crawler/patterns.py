@@ -315,7 +315,7 @@ class _Packed:
         yield
         keys = _columns(packer.pieces)["keys"]
         packer.pieces.clear()
-        self._pack_pieces(wild.pop("counts").astype(np.int32), order, keys)
+        yield from self._pack_pieces(wild.pop("counts").astype(np.int32), order, keys)
         del keys
         yield
         self._places = self._kept(wild.pop("places")[order])
@@ -341,14 +341,18 @@ class _Packed:
         self._prefix_places = self._kept(table["places"][order][first])
         self._lengths = np.unique(table["weights"] >> 1)[::-1].astype(np.int64)
 
-    def _pack_pieces(self, counts: Numbers, order: Numbers, keys: Numbers) -> None:
+    def _pack_pieces(
+        self, counts: Numbers, order: Numbers, keys: Numbers
+    ) -> Generator[None, None, None]:
         """`counts`: of pieces, by rule, as the rules came. `keys`: of all pieces."""
         places = (np.cumsum(counts, dtype=np.int32) - counts)[order]
         counts = counts[order]
         self._counts = self._kept(counts)
         places = np.repeat(places - (np.cumsum(counts, dtype=np.int32) - counts), counts)
         places += np.arange(len(keys), dtype=np.int32)
+        yield
         different, numbers = np.unique(keys, return_inverse=True)
+        yield
         self._pieces = self._kept(numbers.reshape(-1))[places]
         sizes = different >> np.uint64(48)
         self._piece_sizes = self._kept(sizes)

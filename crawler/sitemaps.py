@@ -25,6 +25,10 @@ MAX_BYTES: Final = 50_000_000  # decoded; this and the next are the protocol's l
 MAX_ENTRIES: Final = 50_000
 
 
+_URL_BYTES_AT_LEAST: Final = 1 << 20  # as for the links of pages: docs/decisions/bounds.md
+_URL_BYTES_PER_BYTE: Final = 16
+
+
 class Entry(NamedTuple):
     url: str  # normalised
     is_sitemap: bool  # another sitemap, named by an index
@@ -50,9 +54,11 @@ def entries(
     """The entries of a sitemap fetched from `url`; none if it is something else.
 
     Of a file that is longer when decoded, or broken, those before that place. None comes between
-    two steps of the work, each of a few milliseconds.
+    two steps of the work, each of a few milliseconds. Entries should be absolute; where they are
+    relative to a long URL, theirs have together about as many characters as `_url_room` says.
     """
     text = yield from _utf8((yield from _inflated(body, max_bytes)))
+    room = _url_room(text)
     read = _read_xml(text) if text.startswith(b"<") else _read_lines(text)
     for found in read:
         if found is None:
@@ -65,8 +71,13 @@ def entries(
             continue
         yield entry
         max_entries -= 1
-        if not max_entries:
+        room -= len(entry.url)
+        if not max_entries or room <= 0:
             return
+
+
+def _url_room(text: bytes) -> int:
+    return _URL_BYTES_AT_LEAST + _URL_BYTES_PER_BYTE * len(text)
 
 
 # --- Bytes ------------------------------------------------------------------------------------
@@ -76,6 +87,7 @@ _BROKEN: Final[Any] = isal_zlib.error
 _Steps = Generator[None, None, bytes]
 _PIECE: Final = 1 << 20  # bytes in one step
 _FED: Final = 1 << 14  # bytes of gzip at a time; what a member leaves of them is copied
+_MOST_MEMBERS: Final = 2_000  # of a gzip file; each costs a new decoder
 _LAYERS: Final = 2  # some servers compress what is a .gz already
 _UTF_16_STARTS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16le"),
@@ -100,11 +112,12 @@ def _inflated(body: bytes, max_bytes: int) -> _Steps:
 def _gunzipped(body: bytes, max_bytes: int) -> _Steps:
     """All members, up to a length; of a broken file what comes before."""
     text = bytearray()
-    at = fed = 0
+    at = fed = members = 0
     member = isal_zlib.decompressobj(wbits=31)
     while at < len(body) and len(text) < max_bytes:
         if member.eof:  # another member, or what doesn't belong there
-            if not body.startswith(_GZIP, at):
+            members += 1
+            if members >= _MOST_MEMBERS or not body.startswith(_GZIP, at):
                 break
             member = isal_zlib.decompressobj(wbits=31)
         piece = body[at : at + _FED]

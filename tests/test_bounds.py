@@ -1,5 +1,6 @@
 """What input from the web costs is bounded by its bytes: work is counted here, never timed."""
 
+import gzip
 from collections import Counter
 from collections.abc import Generator, Iterator
 from typing import TypeVar
@@ -10,11 +11,13 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import config, url
+from crawler.net import retry_after_s
 from crawler.parse.headers import header_links, reading_links
 from crawler.parse.links import Links, most_characters, reading
 from crawler.parse.tokens import TooLong, attributes_of, tags, unescape
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched
 from crawler.reading import Reader, make_scope
+from crawler.sitemaps import entries
 from crawler.traps import Shapes, Watch, _put_in
 from crawler.url import MAX_FOLLOWED, MAX_LENGTH, BadUrlError, LongUrlError, normalise
 
@@ -295,3 +298,32 @@ def test_links_are_held_against_the_scope_in_steps_of_characters() -> None:
     assert len(fetched.links) == 200
     assert Shapes(settings.traps, 2027).rule(fetched.links[0].url) == "max_url_length"
     assert url.key(fetched.links[0].url) == fetched.links[0].key
+
+
+# --- sitemaps
+
+
+def test_the_urls_of_a_sitemap_are_bounded_by_its_bytes() -> None:
+    base = f"{A}/{'a' * 2000}/sitemap.xml"
+    listed = "".join(f"<url><loc>{number}</loc></url>" for number in range(20_000))
+    body = f"<urlset>{listed}</urlset>".encode()
+    found_urls = [entry.url for entry in entries(body, base) if entry is not None]
+    total = sum(map(len, found_urls))
+    assert len(found_urls) > 1000
+    assert total <= (1 << 20) + 16 * len(body) + MAX_LENGTH
+
+
+def test_a_gzip_file_of_very_many_members_ends_early() -> None:
+    empty = gzip.compress(b"")
+    entry = gzip.compress(b"<urlset><url><loc>/x</loc></url>")
+    assert len([each for each in entries(empty * 1000 + entry, f"{A}/s.xml.gz") if each]) == 1
+    assert not [each for each in entries(empty * 5000 + entry, f"{A}/s.xml.gz") if each]
+
+
+# --- Retry-After
+
+
+@pytest.mark.parametrize("value", [b"9" * 500_000, b"Sun, " * 100_000, b"1 " * 250_000])
+def test_a_long_retry_after_says_nothing(value: bytes) -> None:
+    answer = response(PAGE, b"", status=503, headers=[(b"Retry-After", value)])
+    assert retry_after_s(answer, 0.0) is None

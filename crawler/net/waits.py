@@ -7,12 +7,13 @@ from typing import Final
 from crawler.ports import Response
 
 BUSY: Final = frozenset((429, 503))  # statuses of a server that has too much to do
+_LONGEST_VALUE: Final = 100  # bytes; no date has so many
 
 
 def retry_after_s(response: Response, now: float) -> float | None:
     """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
     value = response.header(b"retry-after")
-    if value is None:
+    if value is None or len(value) > _LONGEST_VALUE:
         return None
     if value.isdigit():
         return float(value)
