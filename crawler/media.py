@@ -126,7 +126,7 @@ _XML_START: Final = re.compile(rb"(?:\xef\xbb\xbf)?" + _WHITE + rb"*+<\?xml")
 _PATTERNS: Final = (
     ("application/pdf", rb"%PDF-"),
     ("application/postscript", rb"%!PS-Adobe-"),
-    ("image/x-icon", rb"\0\0[\1\2]\0"),
+    ("image/x-icon", rb"\0\0[\x01\x02]\0"),
     ("image/bmp", rb"BM"),
     ("image/gif", rb"GIF8[79]a"),
     ("image/webp", rb"RIFF....WEBPVP"),
@@ -135,14 +135,14 @@ _PATTERNS: Final = (
     ("audio/aiff", rb"FORM....AIFF"),
     ("audio/mpeg", rb"ID3"),
     ("application/ogg", rb"OggS\0"),
-    ("audio/midi", rb"MThd\0\0\0\6"),
+    ("audio/midi", rb"MThd\0\0\0\x06"),
     ("video/avi", rb"RIFF....AVI "),
     ("audio/wave", rb"RIFF....WAVE"),
     ("video/mp4", rb"...[\x08-\xff]ftyp(?:mp4|....(?:....)*?mp4)"),
     ("video/webm", rb"\x1aE\xdf\xa3.{0,34}?\x42\x82.{1,8}?webm"),
     ("application/x-gzip", rb"\x1f\x8b\x08"),
-    ("application/zip", rb"PK\3\4"),
-    ("application/x-rar-compressed", rb"Rar(?: |!)\x1a\7\0"),
+    ("application/zip", rb"PK\x03\x04"),
+    ("application/x-rar-compressed", rb"Rar(?: |!)\x1a\x07\0"),
 )
 _SIGNATURE: Final = re.compile(b"|".join(b"(%b)" % one for _, one in _PATTERNS), re.DOTALL)
 _NOT_TEXT: Final = re.compile(rb"[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")

@@ -98,6 +98,20 @@ def test_a_page_of_very_many_links_is_read_in_steps() -> None:
     assert len(fetched.links) == 5000
 
 
+@pytest.mark.parametrize("value", ["0; url=/next", "0;URL='/next'", "5, /next"])
+@pytest.mark.parametrize("kind", [b"text/html", b"application/pdf"])
+def test_refresh_headers_are_followed(value: str, kind: bytes) -> None:
+    headers = [(b"Content-Type", kind), (b"Refresh", value.encode())]
+    answer = response(PAGE, b"<base href=/b/>", headers=headers)
+    assert targets(reader(), answer) == [(f"{A}/next", 0)]
+    assert targets(reader('extract.elements=["a"]'), answer) == []
+
+
+def test_a_document_without_links_may_ask_not_to_be_indexed() -> None:
+    headers = [(b"Content-Type", b"application/pdf"), (b"X-Robots-Tag", b"noindex")]
+    assert read(reader(), response(PAGE, b"%PDF-", headers=headers)).noindex
+
+
 # --- sitemaps
 
 

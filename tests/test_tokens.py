@@ -204,3 +204,59 @@ def test_both_readers_find_the_same_links(monkeypatch: pytest.MonkeyPatch) -> No
     monkeypatch.setattr("crawler.parse.elements.is_ordinary", lambda *_: False)
     assert extract(page, "http://a.example/p", everything) == by_lexbor
     assert len(by_lexbor) == 6
+
+
+FRAGMENTS = [
+    "<a href=1>",
+    "<a href=2>x</a>",
+    "<div><template shadowrootmode=open><a href=3></template></div>",
+    "<template><a href=4></template>",
+    "<template shadowrootmode=x><a href=5></template>",
+    "<TEMPLATE ShadowRootMode=CLOSED><a href=6><template><a href=no></template></TEMPLATE>",
+    "<iframe srcdoc='&lt;a href=7>' src=8></iframe>",
+    "<iframe srcdoc='<base href=/z/><a href=9>'></iframe>",
+    "<iframe srcdoc='<iframe srcdoc=&quot;<a href=10>&quot;></iframe>'></iframe>",
+    "<noframes><a href=11></noframes>",
+    "<frameset><frame src=12></frameset>",
+    "<!-- <noframes> -->",
+    "<p>text</p>",
+]
+
+
+@given(st.lists(st.sampled_from(FRAGMENTS), max_size=8))
+def test_small_and_large_pages_are_read_alike(fragments: list[str]) -> None:
+    # A frameset counts only where nothing stands before it: that only the tree knows.
+    fragments.sort(key=lambda fragment: not fragment.startswith("<frameset"))
+    page, names = "".join(fragments), frozenset({"a", "frame", "iframe"})
+    small = extract(page, "http://a.example/p", names)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.parse.elements.is_ordinary", lambda *_: False)
+        large = extract(page, "http://a.example/p", names)
+    if any(fragment.startswith("<frameset") for fragment in fragments):
+        small = [link for link in small if "12" not in link[0]]
+        large = [link for link in large if "12" not in link[0]]
+        if not any(fragment.startswith("<noframes") for fragment in fragments):
+            return  # the tree drops what stands behind a frameset
+    assert small == large
+
+
+@pytest.mark.parametrize(
+    ("html", "names"),
+    [
+        ("<frameset><frame src=f></frameset><noframes><a href=n></noframes>", ["f", "n"]),
+        ("<NOFRAMES><a href=n></NOFRAMES><frameset><frame src=f></frameset>", ["n", "f"]),
+        ("<body><noframes><a href=n></noframes><a href=y>", ["y"]),
+        ("<iframe srcdoc='<a href=x>' src=f></iframe>", ["f", "x"]),
+        ("<base href=/><iframe srcdoc='<base href=/d/><a href=x>'></iframe>", ["x"]),
+        ("<iframe srcdoc='<meta name=robots content=none><a href=x>'></iframe>", ["x"]),
+    ],
+)
+def test_frames_and_srcdoc(html: str, names: list[str]) -> None:
+    found = extract(html, "http://a.example/d/p", frozenset({"a", "frame", "iframe"}))
+    assert [target.rpartition("/")[2] for target, _ in found] == names
+
+
+def test_a_srcdoc_of_many_references_is_read_in_steps() -> None:
+    page = "<iframe srcdoc='" + "&lt;a href=x&gt;" * 30_000 + "&lt;a href=y&gt;'></iframe>"
+    found = extract(page, "http://a.example/", frozenset({"a", "iframe"}))
+    assert [target for target, _ in found] == ["http://a.example/x", "http://a.example/y"]
