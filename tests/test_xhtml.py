@@ -83,8 +83,20 @@ def test_entities_that_hold_each_other_stay_small() -> None:
 
 PIECES = [
     f"<x {NS}>",
-    *"<x>|</x>|<a href='1'/>|<a |<!--|-->|<![CDATA[|]]>|<?|<script>|</script>".split("|"),
-    *"<!DOCTYPE |[|]|'|<|>|<template>|&e;".split("|"),
+    *[
+        "<x>",
+        "</x>",
+        "<a href='1'/>",
+        "<a ",
+        "<!--",
+        "-->",
+        "<![CDATA[",
+        "]]>",
+        "<?",
+        "<script>",
+        "</script>",
+    ],
+    *["<!DOCTYPE ", "[", "]", "'", "<", ">", "<template>", "&e;"],
     '"',
 ]
 
