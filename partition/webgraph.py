@@ -74,7 +74,8 @@ def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 def total(numbers: npt.NDArray[np.integer[Any]]) -> int:
     """The exact sum of numbers that are 0 or more, however large it is."""
-    high, low = numbers >> 32, numbers & 0xFFFF_FFFF
+    numbers = numbers.astype(np.uint64)  # no narrower type holds the mask
+    high, low = numbers >> np.uint64(32), numbers & np.uint64(0xFFFF_FFFF)
     return (int(high.sum()) << 32) + int(low.sum())
 
 

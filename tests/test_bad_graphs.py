@@ -111,6 +111,13 @@ def test_sums_are_exact(numbers: list[int]) -> None:
     assert total(np.array(numbers, np.int64)) == sum(numbers)
 
 
+@pytest.mark.parametrize("kind", [pa.int8(), pa.int32(), pa.uint16(), pa.int64(), pa.uint64()])
+def test_bytes_may_have_any_width(tmp_path: Path, kind: pa.DataType) -> None:
+    pages = changed(bytes=pa.array([100] * 20, kind))
+    web = directory(tmp_path / "web", pages, LINKS)
+    assert main(["evaluate", str(web), "-k", "2", "--models", "site-graph"]) == 0
+
+
 def test_weights_and_costs_beyond_64_bits() -> None:
     def pair(weight: int, cost: int) -> Hypergraph:
         pins = np.array([0, 1, 0, 1, 1, 2], np.int32)
