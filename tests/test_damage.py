@@ -1,6 +1,7 @@
 """Damage to the files of a session between two runs: nothing is fetched twice, nothing is missing,
 and no small file ends in a traceback."""
 
+import itertools
 import os
 import random
 import shutil
@@ -70,9 +71,16 @@ def assert_all_is_fetched_once(directory: Path, web: DemoWeb) -> None:
     check_warc_files(directory)
 
 
-@pytest.mark.parametrize("number", [0, 1])
-@pytest.mark.parametrize("at", [0.0, 0.3, 0.6, 0.95])
-@pytest.mark.parametrize("harm", [flip, zero, cut])
+SOME = {(0, 0.0, flip), (1, 0.3, flip), (0, 0.95, flip), (0, 0.3, zero), (1, 0.6, cut)}
+
+
+@pytest.mark.parametrize(
+    ("number", "at", "harm"),
+    [
+        pytest.param(*one, marks=[] if one in SOME else pytest.mark.slow)
+        for one in itertools.product([0, 1], [0.0, 0.3, 0.6, 0.95], [flip, zero, cut])
+    ],
+)
 def test_a_snapshot_does_not_cover_what_a_damaged_log_has_lost(
     stopped: Stopped, copy: Path, number: int, at: float, harm: Callable[[Path, float], None]
 ) -> None:
