@@ -98,7 +98,7 @@ def read(paths: Sequence[Path]) -> Politeness | None:
 
     A session without session.toml counts as one with the crawler's defaults. Raises UserError.
     """
-    if len(paths) == 1 and not (paths[0] / "tables").is_dir():
+    if len(paths) == 1 and (paths[0] / "pages.parquet").is_file():  # as in `graph.read`
         return None
     delay_s, connections = _configured(paths[-1] / "session.toml")
     seconds: dict[str, float] = defaultdict(float)

@@ -115,6 +115,7 @@ def test_a_session_that_says_nothing_is_as_polite_as_the_crawler(tmp_path: Path)
 def test_a_graph_keeps_its_sites_whole(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     pages = {"id": list(range(10)), "site": ["x"] * 8 + ["y", "z"]}
     web = directory(tmp_path / "web", pages, {"src": [0], "dst": [9]})
+    (web / "tables").mkdir()  # for addresses
     assert main(["build", str(web), "-k", "2", "--out", str(tmp_path / "pv")]) == 0
     stdout, stderr = capsys.readouterr()
     bound = "site x bounds the crawl: 8 pages at a delay of 1 s take 8 s"
