@@ -175,7 +175,10 @@ def test_a_session_stopped_after_every_few_pages_has_the_rows_of_one_that_was_no
         pages["/maps/index.xml"] = Page(index.encode())
         pages["/maps/1.xml"] = Page(f"<urlset><url><loc>{here}/orphan</loc></url>".encode())
         settings = sets(
-            "politeness.delay_s=0", "sitemaps.from_robots=true", "traps.max_same_content=4"
+            "politeness.delay_s=0",
+            "sitemaps.from_robots=true",
+            "traps.max_same_content=4",
+            "fetch.max_redirects=5",
         )
         whole, pieces = tmp_path / "whole", tmp_path / "pieces"
         assert crawl_here(whole, f"{here}/", *settings).returncode == 0
