@@ -298,7 +298,8 @@ def html(_: Path) -> Area:
         "benchmarks/hostile.py",
         [test],
         "Nesting, attributes, links, unclosed elements, values and comments, wrong encodings: in"
-        " numbers that make other readers quadratic.",
+        " numbers that make other readers quadratic. Which documents are read, and how:"
+        " [decisions/reading.md](decisions/reading.md).",
         costs=[
             ("pages made to hurt", cost),
             ("headers of pages made to hurt", headed),

@@ -419,7 +419,8 @@ class Extract(Table):
     elements: tuple[Literal["a", "area", "frame", "iframe", "img", "link", "refresh"], ...] = Field(
         ("a", "area", "frame", "iframe", "link", "refresh"),
         description="where links are taken from; link means canonical, next, prev, alternate, also"
-        " of Link headers; refresh is meta refresh; img is src and srcset of img and source",
+        " of Link headers; refresh is meta refresh and Refresh headers; img is src and"
+        " srcset of img and source",
     )
     max_links: Count = Field(100_000, description="different ones taken from a page")
     max_link_bytes: Size = Field(
@@ -429,8 +430,8 @@ class Extract(Table):
     )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
-        description="what links are read in, by Content-Type or extension; feeds can be added:"
-        ' "application/rss+xml", "application/atom+xml"; "!.php" takes out',
+        description="what links are read in, by Content-Type, sniffed type or extension; feeds can"
+        ' be added: "application/rss+xml", "application/atom+xml"; "!.php" takes out',
     )
 
 
@@ -484,8 +485,8 @@ class Storage(Table):
     types: tuple[DocumentKind, ...] = Field(
         ("*/*",),
         json_schema_extra=ASIDE,
-        description="what is stored, by Content-Type or extension; of the rest only the row is:"
-        ' "text/*", "!image/*", "!.zip"',
+        description="what is stored, by Content-Type, sniffed type or extension; of the rest only"
+        ' the row is: "text/*", "!image/*", "!.zip"',
     )
     warc_size: Size = Field(
         ByteSize(1_000_000_000),
