@@ -34,7 +34,7 @@ def _parser() -> argparse.ArgumentParser:
         prog="python -m crawler",
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command: the demonstration, offline.",
-        epilog="Exit codes: 0 done; 1 failed; 2 wrong usage or configuration;"
+        epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
         " 3 done, but this program failed on a page or more (error internal);"
         " 75 stopped before its end: resume it.",
     )

@@ -138,7 +138,7 @@ class Scope(Table):
     hosts: tuple[str, ...] = Field(
         (),
         description="exact host names; no hosts, domains or suffixes: the seeds' sites, by http"
-        " and by https",
+        " and by https, and those that seeds redirect to",
     )
     domains: tuple[str, ...] = Field((), description='host names with all below; "*" for any host')
     suffixes: tuple[str, ...] = Field((), description='ends of host names, like "ac.uk"')
@@ -297,9 +297,14 @@ class Robots(Table):
 
 
 class Sitemaps(Table):
-    from_robots: bool = Field(False, description="read the sitemaps that a robots.txt names")
+    from_robots: bool = Field(
+        False, description="read the sitemaps that a robots.txt names, on any host"
+    )
     well_known: bool = Field(False, description="and ask each site for /sitemap.xml")
-    max_bytes: Size = Field(ByteSize(50_000_000), description="of a sitemap, decoded")
+    max_bytes: Size = Field(
+        ByteSize(50_000_000),
+        description="of a sitemap, as sent and decoded, if that is more than fetch.max_bytes",
+    )
     max_entries: Count = Field(50_000, description="of a sitemap")
 
 

@@ -128,6 +128,20 @@ class Reader:
             if work > _STEP:
                 work = 0
                 yield
+        self._look_at_seed(fetched)
+
+    def _look_at_seed(self, fetched: Fetched) -> None:
+        """Let the user know of a seed that leads nowhere: a page that only refreshes to another
+        site, or that holds only frames of one."""
+        if fetched.found.hops or not fetched.links:
+            return
+        seed = self._scope.seed_of(fetched.found)
+        if seed is not None and all(link.flags & OUT_OF_SCOPE for link in fetched.links):
+            where = fetched.links[0].url
+            text = (
+                f"seed {seed}: none of its {len(fetched.links):,} links is in scope, like {where}"
+            )
+            self._notice(fetched, text)
 
     def renew(self, fetched: Fetched) -> None:
         """Judge the links of a page again, if a site has joined the scope while it was read."""

@@ -403,6 +403,18 @@ def test_a_crawl_without_a_page_has_failed_and_says_why(
         assert run_here("resume", str(directory)).returncode == 1
 
 
+def test_a_seed_that_only_refreshes_to_another_site_is_named(tmp_path: Path) -> None:
+    refresh = b'<meta http-equiv=refresh content="0; url=http://www.example/">'
+    with Web(
+        {("a.example", "/"): Page(refresh, headers=HTML), ("www.example", "/"): page()}
+    ) as web:
+        done = crawl_here(tmp_path / "s", "http://a.example/", *web.settings)
+        assert done.returncode == 0
+        assert web.pages_asked() == ["http://a.example/"]
+    told = "seed http://a.example/: none of its 1 links is in scope, like http://www.example/"
+    assert told in done.stderr
+
+
 def test_a_complete_session_is_resumed_with_nothing_to_do(tmp_path: Path) -> None:
     with Web({("a.example", "/"): page()}) as web:
         directory = tmp_path / "s"
