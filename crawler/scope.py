@@ -157,8 +157,8 @@ class Scope:
 
     def link(self, address: str, flags: int = 0) -> Link:
         """The link to a normalised URL, with its key, its site and its place in the scope."""
-        known = len(address) <= _LONGEST_CACHED
-        link, trap = self._known_link(address) if known else self._make_link(address)
+        find = self._known_link if len(address) <= _LONGEST_CACHED else self._make_link
+        link, trap = find(address)
         if trap is not None:
             self.trapped[trap] += 1
         return Link(link.key, address, link.site, link.flags | flags) if flags else link

@@ -134,7 +134,6 @@ class _Collector:
                 self._left_out["max_url_length"] += 1
                 return
             reference = ""
-        self._work += len(reference)
         reference = reference.strip(_C0_OR_SPACE)
         if "#" in reference:
             reference = reference.partition("#")[0]
@@ -170,9 +169,6 @@ class _Collector:
             if element is None:
                 yield
                 continue
-            if self._work > _VALUES_STEP:
-                self._work = 0
-                yield
             name, attributes = element
             rel = attributes.get("rel")
             flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
@@ -218,7 +214,7 @@ class _Collector:
         for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
             if target:
                 self.add(target, NOFOLLOW, references)
-                self._work += _WORK_PER_REFERENCE
+                self._work += _WORK_PER_REFERENCE + len(target)
                 if self._work > _VALUES_STEP:
                     self._work = 0
                     yield
@@ -329,9 +325,10 @@ class _Resolution:
         origin = authority(base_url) + "/" if len(base_url) > _SHORT else base_url
         share = len(base_url) // 8  # of the room, for each URL that is joined to the base
         work = 0
-        for count, (reference, flags) in enumerate(references.items()):
+        rest = iter(references.items())
+        for reference, flags in rest:
             if room <= 0:
-                self._left_out["max_link_bytes"] += len(references) - count
+                self._left_out["max_link_bytes"] += 1 + sum(1 for _ in rest)
                 break
             if work > _WORK_STEP:
                 work = 0
