@@ -298,6 +298,25 @@ def test_kill_9_loses_at_most_the_record_being_written(tmp_path: Path) -> None:
         assert stored[row.warc_offset] == row.url
 
 
+@pytest.mark.parametrize("status", [200, 201, 202, 203, 206, 226, 299, 404, 500])
+def test_equal_pages_of_every_status_of_success_are_revisits(tmp_path: Path, status: int) -> None:
+    store = open_store(tmp_path)
+    rows = [store.append(fetched(response(one, b"same", status=status)), 0) for one in (A, B)]
+    store.close()
+    assert [row.duplicate for row in rows] == [False, status < 300]
+    assert all(row.warc_file for row in rows)
+
+
+def test_a_row_has_the_words_of_the_header_and_what_the_document_is(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    headers: list[list[tuple[bytes, bytes]]] = [[], [(b"Content-Type", b"HTML; x")]]
+    rows = [store.append(fetched(response(A, b"<p>", headers=one)), 0) for one in headers]
+    rows.append(store.append(fetched(response(A, b"")), 0))
+    store.close()
+    assert [row.content_type for row in rows] == [None, "html", "text/html"]
+    assert [row.media_type for row in rows] == ["text/html", "text/html", None]
+
+
 # --- the tables
 
 

@@ -8,6 +8,7 @@ elements that declare namespaces. docs/decisions/reading.md has what is decided 
 
 import re
 from collections.abc import Generator, Iterator
+from itertools import islice
 from typing import Final
 
 from crawler.media import XHTML_NAMESPACE
@@ -26,6 +27,7 @@ _WINDOW: Final = 1 << 17  # characters searched in one step
 _TOKENS: Final = 1 << 11  # tags in one step
 _NO_MARKUP: Final = frozenset({"script", "style"})
 _IN_NO_MARKUP: Final = re.compile(r"<(?:(!--|!\[CDATA\[)|/)")
+_MOST_DECLARATIONS: Final = 1 << 10  # of namespaces in a tag
 _SVG_NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _XHTML: Final = 1
 _SVG: Final = 2  # whose `a` is a link, too
@@ -50,7 +52,8 @@ class _Scopes:
         """The kind of namespace of a start tag with this qualified name."""
         changes = []
         if "xmlns" in attributes:
-            for declared, double, single in _DECLARATION.findall(attributes):
+            for declaration in islice(_DECLARATION.finditer(attributes), _MOST_DECLARATIONS):
+                declared, double, single = declaration.groups("")
                 changes.append((declared, self._kinds.get(declared, 0)))
                 self._kinds[declared] = _KINDS.get(unescape(double or single).strip(), 0)
         kind = self._kinds.get(prefix, 0)
