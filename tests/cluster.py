@@ -14,6 +14,7 @@ from crawler.seen import MemorySeen
 from crawler.workbench import Visit
 
 AUTHORITIES = Sites("authority")
+_MOVES = 60  # of shared clocks, for one visit
 
 
 class Listed:
@@ -96,7 +97,9 @@ class Cluster:
         core = self.cores[rank]
         visit = core.acquire(self.now)
         self.tick(rank)
-        while visit is None and clocks_are_fast and self._clocks_move(core):
+        moves = _MOVES if clocks_are_fast else 0
+        while visit is None and moves and self._clocks_move(core):
+            moves -= 1  # for a clock that is in use, others may take turns without end
             visit = core.acquire(self.now)
             self.tick(rank)
         if visit is None or not core.begin(visit, self.now):
