@@ -115,7 +115,7 @@ class Ranks:
             rank = dice.randrange(cluster.ranks)
             kind = dice.choice(["acquire", "read", "join", "message", "time"])
             if kind == "acquire" and len(cluster.visits[rank]) < 3:
-                cluster.acquire(rank)
+                cluster.acquire(rank, clocks_are_fast=False)
             elif kind == "read":
                 self._read(rank)
             elif kind == "join":
