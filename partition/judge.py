@@ -143,9 +143,7 @@ def _beside_giants(
     if inside:
         heaviest = max(inside, key=lambda at: int(wholes.weights[at, column]))
         share = wholes.weights[heaviest, column] / max(loads[:, column].mean(), 1e-300)
-        return (
-            f"{over} the limit with {wholes.names[heaviest]}, alone {share:.2f} parts' share"
-        )
+        return f"{over} the limit with {wholes.names[heaviest]}, alone {share:.2f} parts' share"
     heaviest = max(large.tolist(), key=lambda at: int(wholes.weights[at, column]))
     return f"{over} the limit of the parts without {wholes.names[heaviest]}"
 
