@@ -193,6 +193,7 @@ def test_bad_input_becomes_rows(tmp_path: Path) -> None:
         settings = {
             "politeness.delay_s": 0,
             "fetch.max_bytes": 100_000,
+            "fetch.max_redirects": 5,
             "fetch.timeout_s": 1.5,
             "robots.obey": "false",
             "dns.nameservers": '["127.0.0.1:9"]',

@@ -85,7 +85,7 @@ SITES: Final = pa.schema(
 # with the scheme, `http://host`, and have fewer columns.
 _FORMAT: Final = {b"abc_tables": b"2"}
 _NEW_COLUMNS: Final = frozenset(
-    ("requests", "smallest_gap", "promised_gap", "impolite", "elsewhere", "alike")
+    ("requests", "smallest_gap", "promised_gap", "impolite", "elsewhere", "alike", "media_type")
 )
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
