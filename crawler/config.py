@@ -85,7 +85,7 @@ OrderName = Annotated[
 
 
 # Marks of keys, for `derived`. What a rank knows follows from its logs and from the configuration.
-# ASIDE: but not from this key, so that a snapshot of what it knew is good for another value, too.
+# ASIDE: it doesn't follow from this key, so a snapshot stays valid when the value changes.
 ASIDE: dict[str, JsonValue] = {"aside": True}
 # FILE: also from the content of the file that the key names.
 FILE: dict[str, JsonValue] = {"file": True}
@@ -114,7 +114,7 @@ class Session(Table):
         0,
         ge=0,
         json_schema_extra=ASIDE,
-        description="stop after so many pages, all ranks; 0: no limit",
+        description="stop after so many pages of all ranks together; 0: no limit",
     )
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         0.0,
@@ -137,8 +137,8 @@ class Session(Table):
 class Scope(Table):
     hosts: tuple[str, ...] = Field(
         (),
-        description="exact host names; no hosts, domains or suffixes: the seeds' sites, by http"
-        " and by https, and those that seeds redirect to",
+        description="exact host names. Without any hosts, domains and suffixes the scope is the"
+        " sites of the seeds, by http and by https, and the sites that seeds redirect to",
     )
     domains: tuple[str, ...] = Field((), description='host names with all below; "*" for any host')
     suffixes: tuple[str, ...] = Field((), description='ends of host names, like "ac.uk"')
@@ -249,8 +249,8 @@ class Politeness(Table):
     delay_s: Annotated[float, Field(ge=0)] = Field(
         1.0,
         json_schema_extra=ASIDE,
-        description="seconds from the end of a request to the next one to the same site, over all"
-        " ranks; with several connections from start to start",
+        description="seconds from the end of a request to the start of the next one to the same"
+        " site, over all ranks; with several connections from start to start",
     )
     connections_per_site: Count = Field(
         1, json_schema_extra=ASIDE, description="requests at a time to one site, over all ranks"
@@ -271,8 +271,8 @@ class Retry(Table):
     )
     busy_base_s: Annotated[float, Field(gt=0)] = Field(
         60.0,
-        description="the same after status 429 or 503 without a Retry-After, or 5xx or 429 for"
-        " robots.txt",
+        description="the same after status 429 or 503 without a Retry-After; for robots.txt, after"
+        " 429 or any 5xx",
     )
     max_s: Annotated[float, Field(gt=0)] = Field(
         3600.0, description="longest rest; a longer Retry-After counts as this"
@@ -303,14 +303,14 @@ class Sitemaps(Table):
     well_known: bool = Field(False, description="and ask each site for /sitemap.xml")
     max_bytes: Size = Field(
         ByteSize(50_000_000),
-        description="of a sitemap, as sent and decoded, if that is more than fetch.max_bytes",
+        description="longest sitemap, as sent and as decoded; fetch.max_bytes if that is more",
     )
     max_entries: Count = Field(50_000, description="of a sitemap")
 
 
 class Dns(Table):
     nameservers: tuple[str, ...] = Field(
-        (), json_schema_extra=ASIDE, description="addresses; none: the system's"
+        (), json_schema_extra=ASIDE, description="their addresses; none: the system's name servers"
     )
     hosts: dict[str, str] = Field(
         default_factory=dict,
@@ -322,10 +322,10 @@ class Dns(Table):
         5.0, json_schema_extra=ASIDE, description="for one try"
     )
     tries: Count = Field(
-        3, json_schema_extra=ASIDE, description="tries before a name has failed for now"
+        3, json_schema_extra=ASIDE, description="tries before a look-up counts as failed"
     )
     concurrency: Count = Field(
-        128, json_schema_extra=ASIDE, description="names asked for at a time, each rank"
+        128, json_schema_extra=ASIDE, description="look-ups at a time, each rank"
     )
     max_ttl_s: Annotated[float, Field(gt=0)] = Field(
         3600.0, json_schema_extra=ASIDE, description="longest life in cache"
@@ -333,7 +333,7 @@ class Dns(Table):
     negative_ttl_s: Annotated[float, Field(gt=0)] = Field(
         300.0,
         json_schema_extra=ASIDE,
-        description="how long a name that doesn't exist is left alone",
+        description="how long a name that doesn't exist isn't looked up again",
     )
 
 
@@ -351,21 +351,25 @@ class Fetch(Table):
         120.0, json_schema_extra=ASIDE, description="for one fetch, in all"
     )
     max_redirects: Annotated[int, Field(ge=0, le=100)] = Field(
-        20, description="redirects in a row that are followed; browsers follow 20"
+        20, description="how many redirects in a row are followed; browsers follow 20"
     )
     max_bytes: Size = Field(
-        ByteSize(10 << 20), json_schema_extra=ASIDE, description="of a body, as sent and decoded"
+        ByteSize(10 << 20),
+        json_schema_extra=ASIDE,
+        description="longest body, as sent and as decoded",
     )
     max_ratio: Natural = Field(
         0,
         json_schema_extra=ASIDE,
-        description="of a body to what was sent of it; 0: max_bytes is limit enough",
+        description="how many times as long as sent a body may be when decoded; 0: no such limit",
     )
     max_header_bytes: Size = Field(
-        ByteSize(512 << 10), json_schema_extra=ASIDE, description="of all before the body"
+        ByteSize(512 << 10),
+        json_schema_extra=ASIDE,
+        description="longest head of a response: all that comes before the body",
     )
     max_headers: Count = Field(
-        8_000, json_schema_extra=ASIDE, description="header lines of a response"
+        8_000, json_schema_extra=ASIDE, description="most header lines of a response"
     )
     allow_private_addresses: bool = Field(
         False,
@@ -381,8 +385,8 @@ class Fetch(Table):
     proxy: str = Field(
         "",
         json_schema_extra=ASIDE,
-        description='"http://[user:password@]host:port", https likewise, or "environment" for what'
-        " the variables http_proxy, https_proxy and no_proxy say; a proxy resolves the names, so"
+        description='"http://[user:password@]host:port", or the same with https; "environment"'
+        " uses the variables http_proxy, https_proxy and no_proxy. A proxy resolves the names, so"
         " private addresses are refused only where a URL shows one",
     )
     headers: dict[str, dict[str, str]] = Field(
@@ -423,20 +427,20 @@ class Fetch(Table):
 class Extract(Table):
     elements: tuple[Literal["a", "area", "frame", "iframe", "img", "link", "refresh"], ...] = Field(
         ("a", "area", "frame", "iframe", "link", "refresh"),
-        description="where links are taken from; link means canonical, next, prev, alternate, also"
-        " of Link headers; refresh is meta refresh and Refresh headers; img is src and"
-        " srcset of img and source",
+        description="where links are taken from. link: canonical, next, prev and alternate, also in"
+        " Link headers; refresh: meta refresh and Refresh headers; img: src and srcset of img and"
+        " source",
     )
-    max_links: Count = Field(100_000, description="different ones taken from a page")
+    max_links: Count = Field(100_000, description="most different links taken from a page")
     max_link_bytes: Size = Field(
         ByteSize(32 << 20),
-        description="of the URLs of a page's links together, and never more than 1 MiB and 16 times"
-        " the page; further links are counted, not recorded",
+        description="most bytes of all URLs of a page's links together. The limit of a page is also"
+        " 1 MiB and 16 times its length. Further links are counted, not recorded",
     )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
-        description="what links are read in, by Content-Type, sniffed type or extension; feeds can"
-        ' be added: "application/rss+xml", "application/atom+xml"; "!.php" takes out',
+        description="documents in which links are read, by Content-Type, sniffed type or extension."
+        ' Feeds can be added: "application/rss+xml", "application/atom+xml"; "!.php" excludes',
     )
 
 
@@ -444,7 +448,7 @@ class Traps(Table):
     """Each 0 switches its rule off. metrics.json counts by these names what they kept out."""
 
     max_url_length: Natural = Field(
-        2048, description="characters; never more than 16,384 are followed"
+        2048, description="characters of a URL; URLs of more than 16,384 are never followed"
     )
     max_path_segments: Natural = Field(50, description="/a/b/c has three")
     max_repeated_segments: Natural = Field(
@@ -468,8 +472,8 @@ class Traps(Table):
     )
     max_barren_hosts: Natural = Field(
         500,
-        description="hosts of a domain, or at an address, that brought nothing new; each host that"
-        " did excuses two. Of further ones nothing is fetched",
+        description="hosts of a domain, or at an address, that brought nothing new. Each host that"
+        " brought something excuses two. Nothing is fetched from further hosts",
     )
     max_same_content: Natural = Field(
         100,
@@ -490,18 +494,18 @@ class Storage(Table):
     types: tuple[DocumentKind, ...] = Field(
         ("*/*",),
         json_schema_extra=ASIDE,
-        description="what is stored, by Content-Type, sniffed type or extension; of the rest only"
-        ' the row is: "text/*", "!image/*", "!.zip"',
+        description="documents that are stored, by Content-Type, sniffed type or extension, like"
+        ' "text/*", "!image/*", "!.zip"; the others have only a row',
     )
     warc_size: Size = Field(
         ByteSize(1_000_000_000),
         json_schema_extra=ASIDE,
-        description="a WARC file is closed past this",
+        description="a WARC file that has passed this size is closed",
     )
     compression: Annotated[int, Field(ge=0, le=3)] = Field(
         1,
         json_schema_extra=ASIDE,
-        description="of WARC records, gzip by ISA-L: 0 fastest to 3 smallest",
+        description="level of gzip (ISA-L) for WARC records: 0 fastest to 3 smallest",
     )
     sync: Literal["record", "interval", "close"] = Field(
         "close",
@@ -574,7 +578,7 @@ def _parse_override(text: str) -> tuple[str, str, object]:
         shown = (
             text if _PLAIN.fullmatch(value) else f"{name}=..."
         )  # a secret may be in the wrong place
-        raise UserError(f"--set {shown}: has the form table.key=value")
+        raise UserError(f"--set {shown}: must have the form table.key=value")
     try:
         return table, key, tomllib.loads(f"value = {value}")["value"]
     except tomllib.TOMLDecodeError:
@@ -625,9 +629,9 @@ def _plain(message: str) -> str:
 
 
 def derived(config: Config) -> tuple[dict[str, object], list[Path]]:
-    """What the state of a crawl depends on besides its logs: the values by key, and the files.
+    """The settings that the state of a crawl depends on besides its logs: values by key, and files.
 
-    Every key counts, unless it is marked as ASIDE; so a new key does.
+    Every key counts unless it is marked as ASIDE. So a new key counts by itself.
     """
     values: dict[str, object] = {}
     files: list[Path] = []

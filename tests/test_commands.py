@@ -187,7 +187,7 @@ def test_simulate_crawls_a_graph(said: Any, tmp_path: Path) -> None:
         (["simulate", "nowhere"], "no such file: nowhere/pages.parquet; a session or a graph"),
         (["simulate", "x", "--procs", "1,0"], "whole numbers from 1"),
         (["simulate", "{graph}", "--modes", "telepathy"], "session.mode = 'telepathy'"),
-        (["config", "--set", "fetch=1"], "--set fetch=1: has the form table.key=value"),
+        (["config", "--set", "fetch=1"], "--set fetch=1: must have the form table.key=value"),
         (["explain", "http://a.example/", "--robots-file", "nowhere"], "--robots-file nowhere"),
         (["juggle"], "invalid choice: 'juggle'"),
     ],
