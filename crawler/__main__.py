@@ -176,8 +176,8 @@ def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
     said = any(one.partition("=")[0].strip() == "frontier.order" for one in arguments.set)
     if ":" in order and not said:
         raise UserError(
-            f"{arguments.session}: frontier.order = {order!r} names a module; a resume runs it only"
-            f" if you say so: --set frontier.order={order}"
+            f"{arguments.session}: frontier.order = {order!r} names a module, which a resume runs"
+            f" only if you name it, too: --set frontier.order={order}"
         )
 
 
@@ -266,7 +266,7 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
-    """Write the tables and the measures of a session that nobody crawls."""
+    """Write the tables and the measures of a session that isn't being crawled."""
     session.load(directory)
     with session.mistakes_told(str(directory)):
         session.lock_session(directory, session.REPORTED)

@@ -67,7 +67,7 @@ from crawler.workbench import Visit
 
 _NOTE_INTERVAL_S = 1.0
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
-_FILES = 64  # open in each rank besides: of Python, of the MPI, and its own
+_FILES = 64  # further open files of a rank: of Python, of the MPI, and its own
 _SAMPLES = 500  # of the progress that a rank keeps
 _LOST_BREATH_S = 120.0  # a file server holds the locks of a dead node for a minute or more
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
@@ -231,10 +231,11 @@ def _end_by_disk(words: str) -> NoReturn:
 
 
 def _allow_files(settings: config.Config, logs: int) -> None:
-    """Let this process have as many files open as it may. Each connection is a file; aiohttp also
-    keeps those of sites that it has just left. `logs`: of earlier runs, all open during a replay.
+    """Raise this process's limit of open files as far as the system allows.
 
-    Raises UserError if that isn't enough.
+    Each connection is a file, and aiohttp also keeps connections of sites that it has just left.
+    `logs` is the number of log files of earlier runs; all are open during a replay. Raises
+    UserError if the limit is too low for the crawl.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
@@ -247,8 +248,10 @@ def _allow_files(settings: config.Config, logs: int) -> None:
 
 
 def _prepare_process() -> None:
-    """A collection of garbage stops the loop, the longer the more URLs wait, and finds next to
-    nothing: what a page leaves behind goes by itself.
+    """Let the garbage collector run rarely.
+
+    A collection stops the loop for a time that grows with the waiting URLs. It finds next to
+    nothing, because the objects of a page are freed by reference counts.
     """
     gc.freeze()
     gc.set_threshold(50_000, 20, 100)
@@ -371,7 +374,7 @@ class _Agent:
             _LOG.exception("failed")
             failed = session.failed_file(error, self._directory)
             if failed is not None:
-                _end_by_disk(f"error: {failed}; the rank ends: mend that, and resume the session\n")
+                _end_by_disk(f"error: {failed}; the crawl ends: mend it, and resume the session\n")
             raise
         finally:
             if timer is not None:
@@ -506,9 +509,10 @@ class _Agent:
     async def _ask_stage(
         self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
     ) -> None:
-        """`busy_host_stage`, but after a kill or a loss not before each site has had its rest.
+        """Run `busy_host_stage`; after a kill or a loss, first wait until each site has rested.
 
-        Nobody knows when the ranks that are gone asked a site last."""
+        The last requests of the ranks that are gone may be missing in their logs.
+        """
         since = max(self._job.left, self._job.began if self._plan.killed else -inf)
         await asyncio.sleep(since + self._settings.politeness.delay_s - self._clock.now())
         await busy_host_stage(
@@ -557,7 +561,7 @@ class _Agent:
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
 
     async def _hold_back(self) -> None:
-        """Keep what was promised to sites before this run: each rank reads some request logs."""
+        """Let sites rest as earlier runs promised. Each rank reads some of the request logs."""
         rank, ranks = self._transport.rank, self._transport.size
         files = session.request_files(self._directory)[rank::ranks]
         killed = self._plan.killed or self._job.lost > 0
@@ -626,7 +630,7 @@ class _Agent:
         self._stop(number.name)
 
     async def _await_stop(self, *, looks: bool) -> None:
-        """Return once the crawl is to stop. Who `looks` hears the order of `crawler stop`."""
+        """Return once the crawl is to stop. A rank that `looks` also obeys `crawler stop`."""
         while not self._core.stopping:
             if looks and session.is_asked_to_stop(self._directory):
                 self._stop("stop")

@@ -1,8 +1,8 @@
-"""The clocks that ranks share: who has which, and how each moves.
+"""The clocks that ranks share: which rank has which clock, and how clocks move.
 
-A site whose URLs several ranks hold has one clock, which is at one rank at a time (`leases` says
-why). Each clock has a *home*, a rank that all can name without asking: the home hands it out and
-takes it back.
+If several ranks hold URLs of a site, the site has one clock, which is at one rank at a time
+(`leases` says why). Each clock has a *home*, a rank that all ranks can name without asking. The
+home hands the clock out and takes it back.
 
     holder                            home                              other rank
       |  <------ clock (grant 7) ------ |                                   |
@@ -10,15 +10,18 @@ takes it back.
       |  <------ recall 7 ------------- |                                   |
       |  ------- clock (return 7) ----> | ------- clock (grant 8) --------> |
 
-All of it rides on batches, so the end of the crawl counts it. A rank hands on a clock that others
-want when its turn is over, when it has no URL for it, or when it may fetch nothing; else the clock
-stays, so that a site of one owner costs one grant, and none at all where the owner is the home.
-Clocks of hosts differ, so times travel as seconds still to wait. Those begin anew on arrival: a
-message that travels slowly makes a wait longer, never shorter.
+These messages travel in batches, so the end of the crawl waits for them. If other ranks want a
+clock, its holder hands it on when its turn is over, when it has no URL for it, or when it may fetch
+nothing. Otherwise the clock stays. So a site of one owner costs one grant, and none at all if the
+owner is the home.
 
-Batches may overtake each other. A grant has a serial number; a recall or a connection that arrives
-before its grant waits for it, and one that arrives after the clock has left is dropped or sent
-back. Connections in use don't hold a clock up: they follow it when their requests end.
+The system clocks of hosts differ, so times travel as seconds still to wait. The wait begins anew on
+arrival: a slow message makes a wait longer, never shorter.
+
+Batches may overtake each other, so each grant has a serial number. If a recall or a connection
+arrives before its grant, it waits for the grant. If it arrives after the clock has left, it is
+dropped or sent back. Connections in use don't hold a clock up: they follow it when their requests
+end.
 """
 
 from collections import deque
@@ -60,7 +63,7 @@ class _Home:
 
 
 class SharedClocks:
-    """One rank's part in it: as a holder of clocks (`Leases`), and as the home of some."""
+    """One rank's part in sharing clocks: it holds clocks (`Leases`), and is the home of some."""
 
     def __init__(
         self,
@@ -107,11 +110,11 @@ class SharedClocks:
         return True
 
     def next_time(self) -> float | None:
-        """When the next turn ends that others wait for."""
+        """The time when the next turn ends that other ranks wait for; None if there is none."""
         return self._turns[0][0] if self._turns else None
 
     def received(self, sender: int, batch: Batch, now: float) -> None:
-        """Take what a batch says of clocks. Order matters: a return comes before a new want."""
+        """Handle the clock messages of a batch, returns before new wants."""
         for terms in batch.clocks:
             if self._is_home(terms.key):
                 self._take_back(sender, terms, now)
@@ -184,7 +187,7 @@ class SharedClocks:
             self._outboxes.open(lease.home, now, urgent=True).clocks.append(terms)
 
     def _arrived(self, terms: ClockTerms, now: float) -> None:
-        """A grant."""
+        """Take a clock that its home has granted to this rank."""
         lease = self._lease(terms.key)
         assert not lease.held, lease
         lease.held, lease.asked, lease.used, lease.serial = True, False, False, terms.serial
@@ -199,7 +202,7 @@ class SharedClocks:
         self._bench.clock_arrives(lease)
 
     def _recalled(self, key: str, serial: int, now: float) -> None:
-        """Others want the clock, too."""
+        """Note that other ranks want a clock that is here, or on its way here."""
         lease = self._lease(key)
         if serial > lease.serial:
             lease.early_recall = serial
@@ -212,7 +215,7 @@ class SharedClocks:
         self._leases.mark(lease)
 
     def _connections_arrived(self, freed: FreedConnections, now: float) -> None:
-        """Connections that follow a clock which was granted to this rank."""
+        """Take connections that follow a clock which was granted to this rank."""
         lease = self._lease(freed.key)
         for site, rest in self._unpacked(freed.rests, now).items():
             lease.rests[site] = _later(lease.rests.get(site), rest)
@@ -226,7 +229,7 @@ class SharedClocks:
             self._send_on(lease, freed.count, freed.serial, now)
 
     def _send_on(self, lease: Lease, connections: int, serial: int, now: float) -> None:
-        """Connections follow the clock, by way of its home."""
+        """Send connections after the clock, by way of its home."""
         freed = FreedConnections(lease.key, connections, serial, self._packed(lease.rests, now))
         if lease.home == self._rank:
             self._follow(freed, now)
@@ -241,7 +244,7 @@ class SharedClocks:
         self._serve(key, home, now)
 
     def _take_back(self, rank: int, terms: ClockTerms, now: float) -> None:
-        """A return."""
+        """Take back a clock that its holder returns to this home."""
         home = self._homes[terms.key]
         assert home.holder == rank, (terms, home.holder)
         assert home.serial == terms.serial, (terms, home.serial)
@@ -254,7 +257,7 @@ class SharedClocks:
         self._serve(terms.key, home, now)
 
     def _follow(self, freed: FreedConnections, now: float) -> None:
-        """Connections whose requests ended after the clock had left."""
+        """Pass on connections whose requests ended after their holder had returned the clock."""
         home = self._homes[freed.key]
         home.free += freed.count
         for site, rest in self._unpacked(freed.rests, now).items():
@@ -315,7 +318,7 @@ class SharedClocks:
         return home
 
     def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:
-        """What is worth telling, with times as seconds still to wait."""
+        """The rests that the next holder must know, with times as seconds still to wait."""
         return {
             site: RestTerms(max(0.0, rest.next_time - now), rest.delay_s, rest.failures)
             for site, rest in rests.items()
@@ -330,7 +333,7 @@ class SharedClocks:
 
 
 def _later(one: Rest | None, other: Rest) -> Rest:
-    """What two ranks have learned of a site, put together."""
+    """The later of two rests of a site: what two ranks have learned, put together."""
     if one is None:
         return other
     return Rest(

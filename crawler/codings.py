@@ -1,8 +1,8 @@
-"""Content codings undone, piece by piece: a bomb is noticed before it is unpacked.
+"""Undoing content codings piece by piece, so that a bomb is noticed before it is unpacked.
 
-The label is less to be trusted than the bytes. A coding that isn't there at all, or isn't known, is
-taken for a slip where what it should have coded is text; and zlib data are recognised whichever of
-their three names they go by. No I/O: the fetcher uses it, and the importer of WARC files.
+The bytes are trusted more than the label. If the payload isn't coded as its label says, or the
+label is unknown, text is taken as it is. zlib data are recognised under all three names in use.
+No I/O happens here. The fetcher and the importer of WARC files use this module.
 """
 
 import re
@@ -94,7 +94,7 @@ def _is_text(data: bytes) -> bool:
 def _undo_one(
     decode: _Decoder, data: bytes, limit: int, formats: list[int]
 ) -> Generator[None, None, tuple[bytes, Failure | None]]:
-    """As `undoing`, one coding. `formats` gets zlib's number for the format of each member."""
+    """Undo one coding, like `undoing`. `formats` gets zlib's number for each member's format."""
     pieces: list[bytes] = []
     turn = _TURN
     # The step that meets an error loses its output, so the way to it is gone again in small steps.
@@ -163,7 +163,7 @@ def _gunzip(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
 
 
 def _undeflate(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
-    """With the zlib header that the standard asks for, or without it, as some servers send it."""
+    """Decode deflate, with the zlib header that the standard asks for, or without one."""
     return _inflate(data, step, formats, raw=True)
 
 

@@ -256,7 +256,7 @@ class Core:
             self.bench.fetched(source, [key for key in targets if key not in self._replicated])
 
     def resumed(self, *, wholly: bool) -> None:
-        """What was found in earlier runs has been admitted; if not wholly, for a stop.
+        """Note that all links of earlier runs are admitted; not `wholly` if a stop broke that off.
 
         A stop may have dropped the replay meanwhile (`abandon`); then this does nothing.
         """
@@ -268,7 +268,7 @@ class Core:
         self._broken_off |= not wholly
 
     def join(self, site: str, seed: str, end: str, now: float) -> None:
-        """A site joins the scope, as redirects of a seed end there. All ranks are told."""
+        """Take a site into the scope, because redirects of a seed end there, and tell all ranks."""
         if self._note_joined(site, seed, end):
             for rank in range(self._ranks):
                 if rank != self.rank:
@@ -302,14 +302,16 @@ class Core:
         self._admit(links, origin, now)
 
     def joined(self, sites: int, *, wholly: bool) -> None:
-        """So many sites have joined, and their links in the log are admitted; if not wholly, for a
-        stop."""
+        """Note that the logged links to so many joined sites are admitted.
+
+        Not `wholly` if a stop broke that off.
+        """
         self._open -= sites
         self.abandoned += not wholly
         self._broken_off |= not wholly
 
     def recall_joined(self, sites: Iterable[str]) -> None:
-        """These sites joined in earlier runs of the session. Before `start`."""
+        """Take in the sites that joined in earlier runs of the session, before `start`."""
         self._joined.update(sites)
 
     def follows(self, hops: int) -> bool:
@@ -419,7 +421,7 @@ class Core:
         self.bench.enqueue(found, links, poor)
 
     def _takes_in(self, found: Found, source: Found | None) -> bool:
-        """Whether the rules on traps let a URL in. They do where reading it fails."""
+        """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
         try:
             return self.watch.admit(found, source)
         except BaseException as error:

@@ -1,4 +1,4 @@
-"""The scope of a session as it has become, and the links in its logs by that scope."""
+"""The scope of a session with the sites that joined it, and corrected flags of its links."""
 
 from pathlib import Path
 
@@ -20,7 +20,7 @@ def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
 
 
 def correction_of(directory: Path) -> session.Correction:
-    """What gives the links in the logs of a session the flags that they have by its scope."""
+    """The correction for the flags of logged links, by the scope with all sites that joined."""
     info = session.load(directory)
     scope = scope_of(directory, info)
     return session.Correction(scope.joined, Reader(info.config, scope).brings_in)

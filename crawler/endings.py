@@ -20,7 +20,7 @@ _MOST_HOPS: Final = 20  # more than a chain of redirects has
 
 
 def is_success(row: PageRow) -> bool:
-    """Whether a page was had: status 2xx, or 304 of a page that hasn't changed."""
+    """Whether a row is a success: status 2xx, or 304 for a page that hasn't changed."""
     return row.status is not None and (200 <= row.status < 300 or row.status == 304)
 
 
@@ -68,7 +68,7 @@ class SeedTrail:
             self._stops[row.key] = _Stop(row.url, row.site, what, target, outside)
 
     def ends(self) -> list[SeedEnd]:
-        """The seeds of which there is something to tell, in their order."""
+        """The seeds that didn't simply end at a page of their scope, in their order."""
         ends = (self._end(key, seed) for key, seed in self._seeds.items())
         return [end for end in ends if end is not None]
 

@@ -1,12 +1,12 @@
-"""The seam between reading what the web sent and deciding what follows from it.
+"""Guards around code that reads the web's data, and the faults that they catch.
 
 Reading code takes bytes, names and headers that anybody may write: fetching, parsing, robots.txt,
-sitemaps, cookies, trap rules, the fields of a WARC record. Whatever it raises unforeseen is a fault
-of this program that one page has shown. A fault costs that page: the page gets a row with
-`Failure.INTERNAL`, the traceback goes to agent.log, and the crawl goes on.
+sitemaps, cookies, trap rules, the fields of a WARC record. If it raises an unforeseen error, that
+is a fault of this program. A fault costs one page: the page gets a row with `Failure.INTERNAL`, the
+traceback goes to agent.log, and the crawl goes on.
 
-The core is on the other side of the seam. Its decisions are never guarded: a broken invariant there
-ends the rank, since nothing that follows could be trusted. A disk that fails ends the rank, too.
+Code that decides is never guarded. A broken invariant of the core ends the rank, because nothing
+that follows could be trusted. A disk that fails ends the rank, too.
 
 A guard is a `try` around one piece of reading whose `except BaseException` calls `Faults.note`.
 docs/decisions/internal-errors.md says what each guard does then.
@@ -36,10 +36,10 @@ _OURS: Final = frozenset(
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether an error may be laid to the page that was read, rather than to the user or the disk.
+    """Whether an error comes from the page that was read, rather than from the user or the disk.
 
-    A cancelled task and a signal aren't faults. A panic of a library written in Rust is one, though
-    it isn't an Exception.
+    A cancelled task and a signal aren't faults. A panic of a library written in Rust is a fault,
+    though it isn't an Exception.
     """
     if isinstance(error, UserError):  # a NoRoomError is one
         return False

@@ -70,8 +70,11 @@ class Foreign:
         outboxes: Outboxes,
         named_by: Mapping[int, Names],
     ) -> None:
-        """`takes_in`: whether the rules on traps let a URL in, with the page that it was found on.
-        `named_by`: by key of a sitemap, whose robots.txt names it; its owner is told."""
+        """`takes_in` says whether the rules on traps let a URL in, given the page with the link.
+
+        `named_by` gives for the key of a sitemap the authorities whose robots.txt names it. The
+        owner of the sitemap is told.
+        """
         self.traffic = Traffic()
         # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
         sends = self._sends = settings.session.mode == "exchange"
@@ -101,8 +104,10 @@ class Foreign:
         (self.left if self.sent is self._seen else self.sent).update(keys)
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
-        """Tell the owner of a URL whose robots.txt names it as a sitemap, each authority once. The
-        URL itself may have been sent before, found as a plain link."""
+        """Tell the owner of a sitemap whose robots.txt names it, each authority once.
+
+        The URL itself may have been sent before, found as a plain link.
+        """
         if not self._sends:
             return
         for authority in names_of(self._named_by.get(key)):

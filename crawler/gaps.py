@@ -1,8 +1,8 @@
 """The gaps between the requests to a site, and whether they are as long as was promised.
 
-Pure. A *clock* is what requests keep a distance for: a site and, with `politeness.per = "address"`,
-an address, too. With one connection a gap runs from the end of a request to the start of the next;
-with several, from start to start. What a gap should have been:
+No I/O happens here. Requests to one *clock* must keep their distance. A clock belongs to a site or,
+with `politeness.per = "address"`, also to an address. With one connection a gap runs from the end
+of a request to the start of the next; with several, from start to start. The promised length is:
 
 * `politeness.delay_s`, or the crawl-delay of the authority that was asked before, as far as it was
   known by then, up to `max_crawl_delay_s`;
@@ -29,8 +29,8 @@ import numpy.typing as npt
 
 from crawler.ports import Asked, CrawlDelay
 
-TOLERANCE_S: Final = 0.005  # what times may be off by,
-TOLERANCE_SHARE: Final = 0.001  # and what clocks run faster or slower by
+TOLERANCE_S: Final = 0.005  # how much a time may be off
+TOLERANCE_SHARE: Final = 0.001  # by which share of a gap clocks may run faster or slower
 SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
 _LATE_S: Final = 1.0  # between a licence and its request, with several connections
 _BUSY: Final = frozenset((429, 503))
@@ -40,7 +40,7 @@ CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
 @dataclass(frozen=True, slots=True)
 class Promise:
-    """What a rank promised in a run, and by whose clock it tells the time.
+    """The politeness that a rank promised in a run, and the clock that its times come from.
 
     Ranks of one boot of a host have the same steady clock, so their times can be compared exactly.
     """
@@ -61,7 +61,7 @@ class Promise:
 
     @property
     def place(self) -> str:
-        """Whose clock it is."""
+        """The host whose clock the times come from, or one boot of it."""
         return self.boot or self.host
 
 
@@ -95,7 +95,7 @@ class Gap(NamedTuple):
 
     @property
     def broken(self) -> bool:
-        """Whether the gap is shorter than promised, beyond what clocks may be off."""
+        """Whether the gap is shorter than promised by more than the tolerance of clocks."""
         allowed = TOLERANCE_S + TOLERANCE_SHARE * self.promised_s
         return self.margin < -(allowed if self.one_host else max(allowed, SKEW_S))
 
@@ -111,7 +111,7 @@ class Crowd(NamedTuple):
 
 @dataclass(slots=True)
 class Clock:
-    """What was found out about a clock."""
+    """The findings about one clock."""
 
     requests: int
     first_time: float
@@ -168,8 +168,10 @@ class Requests:
     def judge(
         self, tell: Callable[["Gap | Crowd"], None] = lambda _: None
     ) -> Iterator[tuple[str, Clock]]:
-        """What was found out about each site, by name; `tell` gets what was impolite, at addresses,
-        too. An address counts with the site that was asked too early there."""
+        """The findings about each site, by name; `tell` gets broken promises, also at addresses.
+
+        A promise that was broken at an address counts for the site that was asked too early.
+        """
         names = list(self._names)
         at_addresses: Counter[str] = Counter()
 
@@ -196,7 +198,7 @@ class Requests:
                 yield site, Clock(0, min(times), max(times), elsewhere=len(times))
 
     def _shift(self, promise: Promise) -> float:
-        """What brings the times of a rank to the offset that the first rank of its boot had."""
+        """The seconds to add to a rank's times, so that all ranks of one boot have one offset."""
         if not promise.boot:
             return 0.0
         return self._offsets.setdefault(promise.boot, promise.offset) - promise.offset
@@ -220,7 +222,7 @@ class Requests:
         return until
 
     def _free_again(self, event: Event) -> float:
-        """When its clock allows the next request."""
+        """The time when the clock of a request allows the next request."""
         promise = event.promise
         delays = self._delays.get((promise.run, event.asked.authority), ())
         delay_s = max([promise.delay_s, *(delay_s for _, delay_s in delays)])
@@ -232,7 +234,7 @@ class Requests:
     def _by(
         self, column: "array[int]", some: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, list[Event]]]:
-        """Some of the requests by a column of names, in the order of these; each by its start."""
+        """Groups of requests by a column of names, in the order of names; each sorted by start."""
         if not len(some):
             return
         names = list(self._names)
@@ -284,7 +286,7 @@ class Requests:
         return clock
 
     def _gaps(self, name: str, events: Sequence[Event], *, rests: bool) -> Iterator[Gap]:
-        """The gap before each request but the first; and those that a rest was promised for."""
+        """The gap before each request but the first, and with `rests` the gaps after failures."""
         resting = _Rests() if rests else None
         last: Event | None = None  # the one that the next gap counts from
         for event in events:
@@ -328,7 +330,7 @@ class _Rests:
 
     @classmethod
     def after(cls, events: Sequence[Event]) -> float:
-        """Until when the rests last that these requests, in their order, brought about."""
+        """The time when all rests are over that these requests, in their order, have caused."""
         rests = cls()
         for event in events:
             rests.add(event)

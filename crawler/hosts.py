@@ -1,9 +1,9 @@
-"""Hosts without end: which hosts a domain and an address have, and which of them brought anything.
+"""Hosts without end: the hosts of a domain or an address, and which of them brought anything new.
 
-Pure. With a wildcard in its zone, a domain has as many hosts as its pages care to name, and each of
-them would get a clock, a robots.txt and a place in every table of its own. `Hosts` counts the hosts
-whose first answers brought nothing new. A domain or an address with too many of them is closed: its
-hosts aren't let in any more, but for those that have brought something.
+No I/O happens here. A domain with a wildcard in its DNS zone has as many hosts as its pages name.
+Each host would get a clock, a robots.txt and a place in every table. `Hosts` counts the hosts whose
+first answers brought nothing new. A domain or an address with too many such hosts is closed: no
+host of it is let in any more, except for hosts that have brought something new.
 
 A host is a host name with its port. A domain is the registrable domain by the Public Suffix List,
 whose private part knows places like blogspot.com, where each host is a domain of its own.
@@ -83,14 +83,14 @@ class Hosts:
         return None
 
     def may_have_kept_out(self, url: str) -> bool:
-        """Whether `rule` may have refused a URL of a host at some time of a finished crawl."""
+        """Whether `rule` may have refused a URL at any time of a finished crawl."""
         key = _hash(_host(url))
         known = self._known[self._domain(key, _host(url))]
         limits = [limit for limit in (self._most_barren, self._most_hosts) if limit]
         return key not in self._states and bool(limits) and known >= min(limits)
 
     def welcome(self, url: str) -> None:
-        """The user has named this URL: its host is let in whatever its domain is like."""
+        """Let the host of a URL in for good, because the user has named the URL."""
         host = _host(url)
         key = _hash(host)
         if key not in self._states:
@@ -99,8 +99,11 @@ class Hosts:
             self._move(key, _WELCOME)
 
     def refuses(self, url: str, address: str | None = None) -> bool:
-        """Whether a URL of a known host isn't to be asked for: its domain, or the address that its
-        name has led to, is closed, and the host has brought nothing yet."""
+        """Whether a URL of a known host must not be asked for.
+
+        That is so if its domain, or the address of its host, is closed, and the host has brought
+        nothing new yet.
+        """
         if not self._closed:
             return False
         entry = self._states.get(_hash(_host(url)), 0)
@@ -131,8 +134,11 @@ class Hosts:
             self._move(key, _FRUITFUL if brought else _BARREN)
 
     def wants_sketch(self, url: str, address: str | None) -> bool:
-        """Whether it should be known if a page resembles those of other hosts: where there are
-        some already, and this one has brought nothing yet."""
+        """Whether a page should be compared with pages of other hosts.
+
+        That is so if the domain or the address has several hosts already, and this host has brought
+        nothing new yet.
+        """
         if not self._most_barren:
             return False
         entry = self._states.get(_hash(_host(url)), 0)
@@ -148,7 +154,7 @@ class Hosts:
             yield from self._sketches.get(key, ())
 
     def keep_sketch(self, url: str, address: str | None, sketch: Sketch) -> None:
-        """Remember what a host has brought, to know the same of another one."""
+        """Remember the sketch of a page, to recognise similar pages of other hosts."""
         for key in self._keys(url, address):
             self._sketches[key] = (sketch, *self._sketches.get(key, ())[: _SKETCHES - 1])
             self._sketches.move_to_end(key)
@@ -156,13 +162,13 @@ class Hosts:
                 self._sketches.popitem(last=False)
 
     def absorb(self, other: "Hosts") -> None:
-        """Take over what another one knows."""
+        """Add the hosts that another object knows."""
         for key in other._states:
             other._place(key)
         self._take_in(other._states, other._addresses)
 
     def tables(self) -> list[tuple[bytes, bytes]]:
-        """What is known, packed as in state.State."""
+        """The contents as packed tables, for state.State."""
         self._place_all()
         return [
             (array("Q", table).tobytes(), array("q", table.values()).tobytes())
@@ -170,7 +176,7 @@ class Hosts:
         ]
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
-        """Go on where another one has given its tables."""
+        """Take over the contents of another object from its tables."""
         states, addresses = (
             dict(zip(array("Q", keys), array("q", values), strict=True)) for keys, values in tables
         )

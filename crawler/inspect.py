@@ -39,7 +39,7 @@ async def _fetcher(settings: config.Config, stack: AsyncExitStack) -> HttpFetche
 
 
 async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str) -> dict[str, Any]:
-    """What the agent gets from one URL; the traceback of an internal error goes to the log."""
+    """The result of fetching one URL. The traceback of an internal error goes to the log."""
     faults = Faults()
     result: dict[str, Any] = {"url": address, "redirects": []}
     try:
@@ -80,7 +80,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
 async def _follow(
     fetcher: HttpFetcher, reader: Reader, target: str, redirects: list[dict[str, Any]]
 ) -> tuple[Response | None, Failure | None]:
-    """The response at the end of the redirects, and what is wrong with it or why there is none."""
+    """The response at the end of the redirects, if any, and the failure, if any."""
     found = Found(url.key(target), target, url.site(target), 0)
     try:
         response = await fetcher.fetch(target)
@@ -111,8 +111,10 @@ def _normalised(settings: config.Config, address: str) -> str:
 
 
 def _scope(settings: config.Config, address: str) -> Scope:
-    """By the seeds of the configuration, or without any by the address alone; with the sites that
-    have joined it in the session of the configuration, if there is one."""
+    """The scope by the seeds of the configuration; without seeds, by the address alone.
+
+    It has the sites that joined in the configured session, if there is one.
+    """
     seeds = read_seeds(settings) or [address]
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     if settings.session.directory:

@@ -1,4 +1,4 @@
-"""What kind of document a response holds: by Content-Type, and by its first bytes, as browsers do.
+"""The media type of a response by its Content-Type and its first bytes, as browsers find it.
 
 https://mimesniff.spec.whatwg.org, and for several Content-Type lines
 https://fetch.spec.whatwg.org/#concept-header-extract-mime-type. docs/decisions/reading.md says
@@ -24,7 +24,7 @@ _HEADER: Final = 1445  # bytes that the standard sniffs
 _HEAD: Final = 1 << 16  # bytes in which the root of an XML document is looked for
 
 
-# --- What the header says ---------------------------------------------------------------------
+# --- The type by the header -------------------------------------------------------------------
 
 
 class MediaType(NamedTuple):
@@ -76,7 +76,7 @@ def supplied_type(content_type: str) -> MediaType | None:
     """The type that all Content-Type lines, joined by commas, mean together.
 
     The last type counts. It inherits the charset of the ones before if they have the same essence.
-    `*/*` and what is no type don't count. None if nothing counts.
+    `*/*` and values that are no type don't count. Returns None if no value counts.
     """
     found: MediaType | None = None
     content_type = content_type[:_SAID]
@@ -107,7 +107,7 @@ def charset_source(content_type: str | None) -> str | None:
     return "" if supplied.charset is None else f'charset="{supplied.charset}"'
 
 
-# --- What the bytes say -----------------------------------------------------------------------
+# --- The type by the bytes --------------------------------------------------------------------
 
 _WHITE: Final = rb"[\t\n\f\r ]"
 _BOMS: Final = (b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff")
@@ -206,7 +206,7 @@ def _signature(body: bytes) -> str | None:
 
 
 def _sniffed(body: bytes, *, scriptable: bool) -> str:
-    """The type of a document about which the header says nothing.
+    """The type of a document whose header names no type.
 
     `scriptable`: whether it may be taken for a type in which browsers run scripts.
     """
@@ -220,7 +220,7 @@ def _sniffed(body: bytes, *, scriptable: bool) -> str:
 
 
 def _as_ascii(body: bytes, most: int) -> bytes:
-    """The first bytes; of a text in UTF-16 what is ASCII there."""
+    """The first bytes; of a text in UTF-16, its ASCII characters."""
     for start, name in _UTF_16_STARTS:
         if body.startswith(start):
             text = body[: 2 * most].decode(name, "replace").removeprefix("\ufeff")
@@ -235,7 +235,7 @@ def _text_or_binary(body: bytes) -> str:
 
 
 def _feed_or_html(body: bytes) -> str:
-    """The type of what is called text/html, and may be a feed."""
+    """The type of a document that its header calls text/html, and that may be a feed."""
     match = _FEED.match(body, 0, _HEADER)
     if not match:
         return HTML
@@ -248,7 +248,7 @@ def _feed_or_html(body: bytes) -> str:
 
 
 def _by_root(media: str, body: bytes) -> str:
-    """What an XML document is whose type doesn't say it: XHTML by its namespace, or a feed."""
+    """The type of a general XML document by its root: XHTML by its namespace, or a feed."""
     if media not in _GENERIC_XML:
         return media
     head = _as_ascii(body, _HEAD)

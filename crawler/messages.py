@@ -1,8 +1,8 @@
-"""What ranks say to each other, and its bytes.
+"""The messages between ranks, and their bytes.
 
-A *batch* carries URLs to their owner, and everything small that goes the same way: claims of sites,
-answers to claims, page quota, clocks of sites. Batches are counted, because the end of the crawl
-depends on their arrival; the other messages aren't.
+A *batch* carries URLs to their owner, and small messages beside them: claims of sites, answers to
+claims, page quota, clocks of sites. Batches are counted, because the end of the crawl depends on
+their arrival. The other messages aren't counted.
 """
 
 import msgspec

@@ -36,10 +36,9 @@ _TOO_MANY_REQUESTS: Final = 429
 async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     """Ask an authority (`scheme://host[:port]`) for its robots.txt, by RFC 9309.
 
-    Redirects are followed five times, anywhere. If there is no file (4xx but 429, more redirects),
-    everything is allowed. If the server has trouble or too much to do (5xx, 429, no answer, a part
-    of an answer), the rules are `unreachable`, with the server's Retry-After.
-    docs/decisions/robots-answers.md has each case.
+    Up to five redirects are followed, to any host. If there is no file (4xx except 429, or more
+    redirects), everything is allowed. After 5xx, 429, no answer or a part of an answer, the rules
+    are `unreachable`, with the server's Retry-After. See docs/decisions/robots-answers.md.
     """
     url = f"{authority}/robots.txt"
     for _ in range(MAX_ROBOTS_REDIRECTS + 1):

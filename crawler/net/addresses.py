@@ -92,7 +92,7 @@ class AddressBook(AbstractResolver):
     def next_address(self, host: str) -> bool:
         """With `one_address`: move a host on from its address, which has failed, to the next one.
 
-        False if there is none. Then all have their turn again.
+        Returns False if there is none. Then all addresses have their turn again.
         """
         its = self._hosts.get(host)
         if its is None or not self._one_address:
@@ -105,10 +105,10 @@ class AddressBook(AbstractResolver):
         return bool(left)
 
     async def close(self) -> None:
-        """Whoever made the resolver closes it."""
+        """Do nothing: the resolver is closed by the code that made it."""
 
     async def _addresses(self, host: str) -> Sequence[tuple[str, int | None]]:
-        """Those that we may connect to, the first one first. At least one, or a FetchError."""
+        """The addresses that we may connect to, in order. Raises FetchError if there is none."""
         found = self._allowed(await self._resolver.resolve(host))
         if len(found) == 1:
             self._hosts.pop(host, None)

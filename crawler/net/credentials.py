@@ -1,7 +1,7 @@
-"""What a site gets to see beyond the usual request: configured headers, logins, cookies.
+"""Configured headers, logins and cookies, which requests send beside the usual headers.
 
-All of it goes over the wire and nowhere else. Records and logs show the names of such headers,
-and never a value, whatever the name.
+Their values go over the wire and nowhere else. Records and logs show only the names of such
+headers, whatever the name.
 """
 
 import logging

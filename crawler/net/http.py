@@ -52,7 +52,7 @@ class _Route(NamedTuple):
 
 
 class _RefusedAddressError(OSError):
-    """We may not connect to an address. aiohttp passes on what is an OSError, and nothing else."""
+    """We may not connect to an address. aiohttp passes on only errors that are OSErrors."""
 
     def __init__(self, refusal: FetchError) -> None:
         super().__init__(str(refusal))
@@ -76,10 +76,13 @@ class HttpFetcher(Fetcher):
         resends: bool = True,
         faults: Faults | None = None,
     ) -> None:
-        """`one_address`: connect only to the address that `locate` names, as clocks are by address;
-        when it fails, `fetch` raises a MovedError, and `locate` names the next one. `resends`:
-        after the loss of a kept connection the request is made again at once; else `fetch` raises a
-        MovedError, so that a site is asked again in its time."""
+        """Read the settings.
+
+        With `one_address` only the address that `locate` names is connected to, because clocks are
+        by address. When it fails, `fetch` raises a MovedError, and `locate` names the next one.
+        With `resends` a request is made again at once after the loss of a kept connection.
+        Otherwise `fetch` raises a MovedError, so that the site is asked again in its time.
+        """
         self._resends = resends
         self._fetch = fetch
         self._faults = faults or Faults()

@@ -25,7 +25,10 @@ _NO_REQUEST: Final = UNASKED | {Failure.DNS_FAILED}
 
 
 class NotingFetcher(Fetcher):
-    """Fetches by another fetcher. What failed before a connection was tried is no request."""
+    """Fetches by another fetcher, and notes each request.
+
+    A failure before a connection was tried is no request.
+    """
 
     def __init__(
         self,

@@ -56,9 +56,9 @@ class _Entry(NamedTuple):
 
 
 class NoProxy:
-    """The hosts of the variable `no_proxy`, by curl's rules, and with ports as Python has them.
+    """The hosts in the variable `no_proxy`, by curl's rules, and with ports as in Python.
 
-    `*` alone holds all hosts. Else entries stand between commas or blanks. A domain, with or
+    `*` alone holds all hosts. Otherwise commas or blanks separate entries. A domain, with or
     without a dot in front, holds itself and all hosts below it. An address holds itself, and a
     network like 10.0.0.0/8 its addresses. A port behind an entry limits it to that port, as in
     `a.example:8080` and `[::1]:8080`. Entries of another form hold no host.

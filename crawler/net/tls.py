@@ -1,6 +1,6 @@
-"""How servers are trusted, and what is offered to them in a TLS handshake: as curl and browsers do.
+"""The TLS context: which servers are trusted, and what a handshake offers, as in curl and browsers.
 
-docs/decisions/net.md says which rule is taken from whom, and what is left out.
+docs/decisions/net.md says which rule comes from which program, and what is left out.
 """
 
 import ssl

@@ -1,4 +1,4 @@
-"""How long a server wants to be left alone."""
+"""Reading Retry-After: how long a server wants to be left alone."""
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -11,7 +11,7 @@ _LONGEST_VALUE: Final = 100  # bytes; no date has so many
 
 
 def retry_after_s(response: Response, now: float) -> float | None:
-    """How long a server wants to be left alone, by its Retry-After. `now`: since the epoch."""
+    """The seconds that Retry-After asks for; None without one. `now`: since the epoch."""
     value = response.header(b"retry-after")
     if value is None or len(value) > _LONGEST_VALUE:
         return None

@@ -83,8 +83,8 @@ class WireProtocol(ResponseHandler):
     ) -> Answer:
         """Send a request and wait for what comes of it, until a time of the loop's clock.
 
-        `max_bytes`: of the payload, if it isn't that of all. Raises FetchError where that isn't
-        even a head, and LostConnectionError.
+        `max_bytes` is the limit on the payload, if it isn't the usual one. Raises FetchError if
+        not even a head has come, and LostConnectionError.
         """
         self._exchanges += 1
         if self.transport is None:
@@ -191,7 +191,7 @@ class WireProtocol(ResponseHandler):
             self._answer.set_exception(error)
 
     def _give_up(self, error: BaseException) -> None:
-        """The reader has failed: what has come so far is the response, if that is a head at all."""
+        """End the response after an error of the reader, with what has come, if that has a head."""
         if not is_fault(error):
             raise error
         if self.transport is not None:
