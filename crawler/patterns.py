@@ -21,6 +21,7 @@ _INDEX: Final = re.compile(r"/index\.html?\Z")
 # What a pattern and a path may be written in differently: escapes, and what must be escaped.
 _UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
+_TRIED: Final = 1 << 18  # characters that rules are tried on in one step
 _LOOSE_BYTES: Final = 256 << 10  # of rules that are kept as objects; a few hundred rules
 
 
@@ -155,22 +156,26 @@ class Patterns:
         self._lengths = sorted(set(map(len, self._prefixes)), reverse=True)
         self._wild.sort(key=Rule.weight, reverse=True)
 
-    def decisive(self, path: str) -> Rule | None:
-        """The rule with the longest pattern that matches a path, Allow before Disallow."""
+    def deciding(self, path: str) -> Generator[None, None, Rule | None]:
+        """The rule with the longest pattern that matches a path, Allow before Disallow; in steps of
+        a few milliseconds."""
         path = one_spelling(path)
         if self._packed is not None:
             assert isinstance(self._packed, _Packed)
-            return self._packed.decisive(path)
+            return (yield from self._packed.deciding(path))
         found = None
         for length in self._lengths:
             found = self._prefixes.get(path[:length])
             if found:
                 break
-        for rule in self._wild:
+        tries = max(1, _TRIED // (len(path) + 1))
+        for number, rule in enumerate(self._wild, 1):
             if found and rule < found:
                 break
             if rule.matches(path):
                 return rule
+            if number % tries == 0:
+                yield
         return found
 
 
@@ -364,16 +369,17 @@ class _Packed:
         ]
         self.size += different.nbytes
 
-    def decisive(self, path: str) -> Rule | None:
-        """As `Patterns.decisive`."""
+    def deciding(self, path: str) -> Generator[None, None, Rule | None]:
+        """As `Patterns.deciding`."""
         hashed = _Hashed(path)
         found = self._longest_prefix(path, hashed)
-        for place in self._seeming(hashed):
+        for place in (yield from self._seeming(hashed)):
             rule = self._make_again(int(place))
             if found and rule.weight() <= found.weight():
                 break
             if rule.matches(path):
                 return rule
+            yield
         return found
 
     def _longest_prefix(self, path: str, hashed: _Hashed) -> Rule | None:
@@ -388,7 +394,7 @@ class _Packed:
                 return rule
         return None
 
-    def _seeming(self, hashed: _Hashed) -> Numbers:
+    def _seeming(self, hashed: _Hashed) -> Generator[None, None, Numbers]:
         """The places of rules with stars or $ that seem to match, greatest first."""
         length = hashed.length
         head_sizes = self._head_sizes.astype(np.int64)
@@ -406,7 +412,9 @@ class _Packed:
         at = head_sizes[rules]
         matched = [rules[nexts == lasts]]
         going = nexts < lasts
-        where = self._occurrences(hashed) if going.any() else np.zeros(0, np.int64)
+        where = np.zeros(0, np.int64)
+        if going.any():
+            where = yield from self._occurrences(hashed)
         while len(where) and going.any():
             rules, ends, nexts, lasts, at = (
                 each[going] for each in (rules, ends, nexts, lasts, at)
@@ -419,15 +427,17 @@ class _Packed:
             nexts = nexts + 1
             matched.append(rules[here & (nexts == lasts)])
             going = here & (nexts < lasts)
+            yield
         found_all: Numbers = self._places[np.sort(np.concatenate(matched))]
         return found_all
 
-    def _occurrences(self, hashed: _Hashed) -> npt.NDArray[np.int64]:
+    def _occurrences(self, hashed: _Hashed) -> Generator[None, None, npt.NDArray[np.int64]]:
         """Where which piece occurs in a text, as sorted numbers: piece * (length + 1) + place."""
         found = [np.zeros(0, np.int64)]
         for size, first, keys in self._classes:
             if size > hashed.length:
                 break
+            yield
             windows = _keys(np.array(size), hashed.of_length(size))
             if len(keys) <= _FEW_PIECES:
                 for number, key in enumerate(keys, first):

@@ -53,6 +53,8 @@ _LOG = logging.getLogger("crawler")
 _BACKLOG_POLL_S = 0.005
 _ROOM_POLL_S = 1.0
 _TURN_S = 0.005
+_DECIDED = 10_000  # URLs of which it is remembered what large rules say of them
+_LONG = 1024  # characters of a URL about which rules may take more than a few milliseconds
 _BUSY = frozenset((429, 503))  # statuses of a server that has too much to do
 
 
@@ -185,12 +187,25 @@ class RobotsGate:
         # Expired rules are kept, to go on with if they can't be had anew.
         self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
+        self._desk = asyncio.Lock()  # where large files are read
+        # What large rules say of the URLs that they were asked for, by URL. The cache may have lost
+        # them when a URL's turn comes again, and the site would be asked for ever.
+        self._decided = RobotsCache(_DECIDED)
 
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would ask the site now."""
         if not self._robots.obey or authority in self._asking:
             return False
         return self._cache.get(authority, self._clock.now()) is None
+
+    def decided(self, address: str) -> Rules | None:
+        """What large rules, asked for this URL, say of it; if there were any lately."""
+        return self._decided.get(address, self._clock.now())
+
+    def decide(self, address: str, rules: Rules, *, allowed: bool) -> None:
+        """Remember what rules say of a URL."""
+        verdict = Rules(crawl_delay=rules.crawl_delay) if allowed else _ALL_DENIED
+        self._decided.put(address, verdict, self._clock.now())
 
     async def rules(self, authority: str) -> tuple[Rules, bool]:
         """The rules, and whether this call asked the site for them."""
@@ -241,7 +256,7 @@ class RobotsGate:
         site = self._site_of(first)
         address, redirects = self._moved.pop(authority, (first, 0))
         while redirects <= MAX_ROBOTS_REDIRECTS:
-            found = await ask_for_robots(responses, address, self._robots.agent)
+            found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
             if isinstance(found, Rules):
                 return found
             address, redirects = found, redirects + 1
@@ -281,6 +296,7 @@ class RobotsGate:
 
 
 _ALL_ALLOWED = Rules.allow_all()
+_ALL_DENIED = Rules.parse(b"User-agent: *\nDisallow: /", "")
 # The site has redirected its robots.txt within itself, and is to be asked again in its time.
 MOVED_ON = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
 
@@ -302,7 +318,7 @@ class _Responses(Fetcher):
         max_bytes: int | None = None,
         cookie: str = "",
     ) -> Response:
-        self.latest = await self.fetcher.fetch(url, validators)  # of a robots.txt
+        self.latest = await self.fetcher.fetch(url, validators, max_bytes)  # of a robots.txt
         return self.latest
 
 
@@ -397,12 +413,14 @@ async def fetch_stage(
         if asked and not rules.unreachable:
             try:
                 sitemaps = reader.sitemaps(authority, rules.sitemaps)
+                if rules.are_large():
+                    robots.decide(found.url, rules, allowed=await _judge(rules, found.url))
             except BaseException as error:
                 core.faults.note(error, "the sitemaps in robots.txt", authority)
                 rules = robots.spoil(authority)
         elif not rules.unreachable:
             try:
-                allowed = rules.allows(found.url)
+                allowed = await _judge(rules, found.url)
             except BaseException as error:
                 core.faults.note(error, "the rules of robots.txt", found.url)
         earlier = recall(found.key) if allowed else None
@@ -446,10 +464,28 @@ async def fetch_stage(
         alarm.ring()
 
 
+async def _judge(rules: Rules, address: str) -> bool:
+    """Whether a URL may be fetched. Others have the loop meanwhile if the URL is long."""
+    if len(address) <= _LONG:
+        return rules.allows(address)
+    steps = rules.judging(address)
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            allowed: bool = end.value
+            return allowed
+        await asyncio.sleep(0)
+
+
 async def _rules(
     visit: Visit, authority: str, robots: RobotsGate, core: Core, clock: Clock
 ) -> tuple[Rules, bool] | None:
     """What `RobotsGate.rules` gives; None if the visit has been given back, to ask later."""
+    if robots.must_ask(authority):
+        decided = robots.decided(visit.found.url)
+        if decided is not None:
+            return decided, False
     while not robots.must_ask(authority) or core.begin(visit, clock.now()):
         try:
             rules, asked = await robots.rules(authority)

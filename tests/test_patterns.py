@@ -145,3 +145,27 @@ def test_expired_rules_are_kept_for_when_there_are_no_others() -> None:
     assert cache.get("http://a.example", now=10) is None
     assert cache.latest("http://a.example") is Rules.allow_all()
     assert cache.latest("http://b.example") is None
+
+
+@pytest.mark.parametrize(
+    "lines",
+    [
+        [b"allow:*%s*b\n" % (b"a" * size) for size in range(1, 1000)],  # many lengths
+        [b"allow:*%sc%s\n" % (b"a" * 45, b"a" * 45)] * 400,  # few enough to be tried one by one
+    ],
+    ids=["lengths", "wildcards"],
+)
+def test_a_long_path_is_judged_in_steps(lines: list[bytes]) -> None:
+    rules = Rules.parse(b"User-agent: *\n" + b"".join(lines) + b"Disallow: *ab\n", "abc")
+    for address, expected in ((f"{A}/{'a' * 16_000}", True), (f"{A}/{'a' * 16_000}bx", None)):
+        steps, count = rules.judging(address), 0
+        while True:
+            try:
+                next(steps)
+            except StopIteration as end:
+                verdict = end.value
+                break
+            count += 1
+        assert count > 10
+        assert verdict == rules.allows(address)
+        assert expected is None or verdict == expected

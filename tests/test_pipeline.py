@@ -2,6 +2,7 @@
 
 import asyncio
 from asyncio import Queue
+from collections import Counter
 from collections.abc import Callable, Sequence
 from pathlib import Path
 
@@ -334,6 +335,48 @@ def walk(
 
 def asked_at(world: Scripted, address: str) -> list[float]:
     return [time for time, asked in world.asked if asked == address]
+
+
+def test_hosts_with_large_robots_files_are_asked_once_and_for_their_pages() -> None:
+    """The rules of forty of them have no room together: each must bring its page all the same."""
+    line = b"".join(b"Allow: *ba%d\n" % number for number in range(13_000))
+    large = b"User-agent: *\nDisallow: /p\n" + line
+    hosts = [f"http://h{number}.example" for number in range(40)]
+    script: Script = {f"{host}/robots.txt": [robots_file(large)] * 9 for host in hosts}
+    script |= {f"{host}/": [response(f"{host}/", b"page")] for host in hosts}
+    seeds = [f"{host}/{path}" for path in ("", "p") for host in hosts]
+    done, world = walk(script, *seeds, steps=400)
+    asked = Counter(address for _, address in world.asked)
+    assert all(asked[f"{host}/"] == 1 for host in hosts)
+    assert all(asked[f"{host}/robots.txt"] <= 2 for host in hosts)  # once for each URL at most
+    assert not any(address.endswith("/p") for address in asked)
+    errors = Counter(fetched.failure for fetched in done)
+    assert errors[None] == len(hosts)
+
+
+def test_large_robots_files_are_read_one_after_the_other() -> None:
+    async def scenario() -> None:
+        text = b"User-agent: *\n" + b"Disallow: /x*y\n" * 5_000
+        server = RobotsServer(robots_file(text))
+        server.gate.set()
+        gate = RobotsGate(config.Robots(), server, FakeClock(), Tally())
+        order: list[int] = []
+        reading: list[int] = []  # how far the others were when one was done
+
+        async def ask(number: int) -> None:
+            await gate.rules(f"http://h{number}.example")
+            order.append(number)
+            reading.append(rounds)
+
+        waiting = [asyncio.ensure_future(ask(number)) for number in range(3)]
+        rounds = 0
+        while not all(task.done() for task in waiting):
+            await asyncio.sleep(0)
+            rounds += 1
+        assert order == [0, 1, 2]
+        assert reading[0] < rounds * 0.6  # side by side, all would be done at the end
+
+    asyncio.run(scenario())
 
 
 PAGE = "http://a.example/"

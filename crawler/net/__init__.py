@@ -5,7 +5,9 @@ Private addresses are refused twice: as answers of the resolver, and when a sock
 also covers URLs that hold an address, and names that have changed their mind since.
 """
 
+import asyncio
 import time
+from contextlib import nullcontext
 from typing import Final
 
 from crawler.codings import undoing
@@ -29,6 +31,7 @@ __all__ = [
 ]
 
 MAX_ROBOTS_REDIRECTS: Final = 5
+_LARGE: Final = 16 << 10  # bytes of a robots.txt that others need not wait for
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _TOO_MANY_REQUESTS: Final = 429
 
@@ -49,10 +52,16 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     return Rules.allow_all()
 
 
-async def ask_for_robots(fetcher: Fetcher, url: str, agent: str) -> Rules | str:
-    """Make one exchange of `fetch_robots`: the rules, or the URL to which it is redirected."""
+async def ask_for_robots(
+    fetcher: Fetcher, url: str, agent: str, desk: asyncio.Lock | None = None
+) -> Rules | str:
+    """Make one exchange of `fetch_robots`: the rules, or the URL to which it is redirected.
+
+    `desk`: what large files are read at, one after the other. Fifty of half a megabyte side by side
+    would all be read after half a minute, and take a gigabyte meanwhile.
+    """
     try:
-        response = await fetcher.fetch(url)
+        response = await fetcher.fetch(url, None, MAX_BYTES + 1)
     except FetchError as error:
         return Rules.deny_all(error.failure)
     if response.status in REDIRECTS:
@@ -73,4 +82,5 @@ async def ask_for_robots(fetcher: Fetcher, url: str, agent: str) -> Rules | str:
     body = response.body
     if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
         body, _, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
-    return await in_turns(Rules.reading(body, agent))
+    async with desk if desk is not None and len(body) > _LARGE else nullcontext():
+        return await in_turns(Rules.reading(body, agent))
