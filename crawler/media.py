@@ -263,6 +263,12 @@ def _by_root(media: str, body: bytes) -> str:
 
 def types_of(response: Response) -> tuple[str, str | None]:
     """The media type of a response, and the one in its header, if there is any."""
+    if not response.types:
+        response.types.append(_find_types(response))
+    return response.types[0]
+
+
+def _find_types(response: Response) -> tuple[str, str | None]:
     content_type = response.content_type
     media = media_type(content_type, response.body, nosniff=response.nosniff)
     supplied = supplied_type(content_type) if content_type else None

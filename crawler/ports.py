@@ -180,6 +180,13 @@ class Response:
     failure: Failure | None = None
     payload_whole: bool = True
     readable: bool = True  # every reader undoes the content coding of the payload, if it has one
+    # What is asked for again and again, once it has been found.
+    types: list[tuple[str, str | None]] = field(
+        default_factory=list, init=False, repr=False, compare=False
+    )  # see `media.types_of`
+    _by_name: dict[bytes, list[bytes]] = field(
+        default_factory=dict, init=False, repr=False, compare=False
+    )
 
     @property
     def stored(self) -> bytes:
@@ -188,18 +195,20 @@ class Response:
 
     def header(self, name: bytes) -> bytes | None:
         """The first value of a header, given by its lower-case name."""
-        for field_name, value in self.headers:
-            if field_name.lower() == name:
-                return value.strip()
-        return None
+        values = self.raw_values(name)
+        return values[0].strip() if values else None
+
+    def raw_values(self, name: bytes) -> Sequence[bytes]:
+        """All values of a header as they came, given by its lower-case name."""
+        found = self._by_name
+        if not found:
+            for field_name, value in self.headers:
+                found.setdefault(field_name.lower(), []).append(value)
+        return found.get(name, ())
 
     def values(self, name: bytes) -> list[str]:
         """All values of a header, given by its lower-case name."""
-        return [
-            value.strip().decode("latin-1")
-            for field_name, value in self.headers
-            if field_name.lower() == name
-        ]
+        return [value.strip().decode("latin-1") for value in self.raw_values(name)]
 
     @property
     def content_type(self) -> str | None:

@@ -117,13 +117,14 @@ class Reader:
             page = yield from self.page(response)
             fetched.noindex, targets = page.noindex, page.links
         work = 0
-        index_of = fetched.sitemaps_of
+        index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
         for target, flags in targets:
-            fetched.links.append(
-                self.link(target, flags & ~OUT_OF_SCOPE)
-                if index_of is None
-                else self.sitemap(target, index_of)
-            )
+            if index_of is not None:
+                links.append(self.sitemap(target, index_of))
+            elif flags:
+                links.append(self.link(target, flags & ~OUT_OF_SCOPE))
+            else:
+                links.append(link(target))
             work += _WORK_PER_LINK + len(target)
             if work > _STEP:
                 work = 0

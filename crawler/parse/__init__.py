@@ -135,11 +135,10 @@ def refresh_links(response: Response) -> list[tuple[str, int]]:
 def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:
     """The values of a header, and of them the first bytes."""
     values = []
-    for key, value in response.headers:
-        if key.lower() == name:
-            values.append(value[:most].decode("latin-1"))
-            if most is not None:
-                most = max(0, most - len(value))
+    for value in response.raw_values(name):
+        values.append(value[:most].decode("latin-1"))
+        if most is not None:
+            most = max(0, most - len(value))
     return values
 
 

@@ -56,9 +56,9 @@ def elements(
     if ordinary:
         assert utf8 is not None
         found = LexborHTMLParser(utf8).css(_QUERY_WITH_IMAGES if "img" in names else _QUERY)
-        named = [(node.tag, node) for node in found]
-        if not any(_hides_links(name, node) for name, node in named if name in _HIDING):
-            for name, node in named:
+        tags_of = [node.tag for node in found]
+        if _HIDING.isdisjoint(tags_of) or not any(map(_hides_links, tags_of, found)):
+            for name, node in zip(tags_of, found, strict=True):
                 if name in names:
                     yield name, node.attributes
             return
@@ -84,27 +84,35 @@ def is_ordinary(text: str, utf8: bytes) -> bool:
         # End tags may be there that end nothing, but each is a tag too.
         and tags <= 2 * _DEPTH
         and (tags <= _DEPTH or tags - 2 * text.count("</") <= _DEPTH)
-        and all(_ends_tags(text, at) for at in range(0, len(text) - _BLOCK, _BLOCK))
+        and _ends_tags(text)
     )
 
 
-def _ends_tags(text: str, start: int) -> bool:
-    """Whether a block of the text has a > that ends whatever tag it stands in: then no tag reaches
-    across the block. Only where an attribute's quoted value is open does a > end nothing."""
-    at = start
-    for _ in range(_TRIALS):
-        at = text.find(">", at, start + _BLOCK) + 1
-        if not at:
+def _ends_tags(text: str) -> bool:
+    """Whether each block of the text has a > that ends whatever tag it stands in: then no tag
+    reaches across a block. Only where an attribute's quoted value is open does a > end nothing."""
+    double = single = -1  # where the last quotes before `read` are
+    read = 0
+    for start in range(0, len(text) - _BLOCK, _BLOCK):
+        at = start
+        for _ in range(_TRIALS):
+            at = text.find(">", at, start + _BLOCK) + 1
+            if not at:
+                return False
+            # What lies before `read` isn't searched again: a page may have no quote of a kind.
+            double = max(double, text.rfind('"', read, at))
+            single = max(single, text.rfind("'", read, at))
+            read = at
+            if not (_opens_value(text, double) or _opens_value(text, single)):
+                break
+        else:
             return False
-        if not (_opens_value(text, '"', at) or _opens_value(text, "'", at)):
-            return True
-    return False
+    return True
 
 
-def _opens_value(text: str, quote: str, end: int) -> bool:
-    """Whether a value may start at the last such quote before `end`, and so be open there."""
-    at = text.rfind(quote, 0, end)
-    if at < 0:
+def _opens_value(text: str, quote: int) -> bool:
+    """Whether a value may start at the quote at this place, if it is one."""
+    if quote < 0:
         return False
-    before = text[max(0, at - 16) : at].rstrip("\t\n\f\r ")
+    before = text[max(0, quote - 16) : quote].rstrip("\t\n\f\r ")
     return before.endswith("=") or not before  # = comes before it, or only space for so long

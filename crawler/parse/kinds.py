@@ -20,6 +20,7 @@ class Kinds:
             kind.append(pattern.removeprefix("!").lower())
         self._chosen = _Patterns(chosen)
         self._refused = _Patterns(refused)
+        self._by_name = any(pattern.startswith(".") for pattern in chosen + refused)
 
     def hold(self, media: str, url: str, label: str | None = None) -> bool:
         """Whether a document of this media type at this normalised URL is one of them.
@@ -27,7 +28,7 @@ class Kinds:
         `label`: the type in its header, where that is another one. A pattern means a document if it
         means either type, so a choice by what servers say holds as well as one by what there is.
         """
-        name = url.partition("?")[0].rpartition("/")[2].lower()
+        name = url.partition("?")[0].rpartition("/")[2].lower() if self._by_name else ""
         if label is None or label == media:
             return self._chosen.match(media, name) and not self._refused.match(media, name)
         types = (media, label)

@@ -173,8 +173,13 @@ class _Collector:
             rel = attributes.get("rel")
             flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
             if name in _PLAIN_LINKS:
-                if "href" in attributes:
-                    add(attributes["href"], flags, references)
+                if href := attributes.get("href"):
+                    # Most references stand there already: as they are, but for the fragment.
+                    known = references.get(href.partition("#")[0])
+                    if known is None or known | flags != known:
+                        add(href, flags, references)
+                elif "href" in attributes:
+                    add(href, flags, references)
             elif name == "link":
                 kinds = link_kinds(rel or "")
                 if kinds and "href" in attributes:

@@ -37,16 +37,16 @@ class AppendFile:
         start = end = self.size
         rest = memoryview(piece)
         try:
-            with _named(self.path), no_room_told(self.path):
-                while rest:
-                    written = os.pwrite(self._fd, rest, end)
-                    rest = rest[written:]
-                    end += written
+            while rest:
+                written = os.pwrite(self._fd, rest, end)
+                rest = rest[written:]
+                end += written
         except BaseException:
             # `size` hasn't moved: even if this fails too, the next piece overwrites the torn one.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
-            raise
+            with _named(self.path), no_room_told(self.path):
+                raise
         self.size = end
         return start
 

@@ -6,6 +6,7 @@ import time
 from array import array
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import replace
+from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
 
@@ -118,7 +119,11 @@ def validator(response: Response, name: bytes) -> str | None:
 
 def media_type(content_type: str) -> str:
     """Lower case, without parameters, and without anything that a terminal would obey."""
-    essence = content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH]
+    return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
+
+
+@lru_cache(256)
+def _printable(essence: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
 
 
