@@ -129,7 +129,7 @@ _SERVER: Final = "check its host and port, and your network (fetch.proxy)"
 _LATER: Final = "try again later, in a new session"
 _BROWSER: Final = "look at it with `python -m crawler fetch URL`"
 _ADVICE: Final[dict[str, str]] = {
-    OUTSIDE: "add the host to scope.hosts, or name the target as a seed",
+    OUTSIDE: "name its host in scope.hosts, or change the rule that the line above names",
     Failure.DNS_NOT_FOUND: _SPELLING,
     Failure.DNS_FAILED: "check your network, and dns.nameservers",
     Failure.PRIVATE_ADDRESS: "fetch.allow_private_addresses = true allows your own network",

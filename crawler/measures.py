@@ -138,12 +138,14 @@ def series(
     sent: NDArray[np.int64] | None,
     reference: Reference | None,
     reachable: NDArray[np.uint64] | None = None,
+    again: NDArray[np.bool_] | None = None,
 ) -> list[Point]:
     """The measures over time: at most POINTS of them, the last after all pages.
 
     Arrays of shape (n,), one element a page in the order of fetching: its URL's key, whether it had
     status 200, when it was fetched (seconds), and how many URLs all ranks together had exchanged
     until then. `reachable`: the keys that coverage is about, if they aren't the reference's.
+    `again`: whether it was asked again with a cookie; such a page is no overlap.
     """
     if reachable is None and reference is not None:
         reachable = reference.keys
@@ -153,6 +155,7 @@ def series(
     after = sorted({len(keys) * step // POINTS for step in range(1, POINTS + 1)} - {0})
     unique = np.searchsorted(first, after).tolist()
     covered = np.searchsorted(met, after).tolist()
+    asked_again = np.searchsorted(np.flatnonzero(np.zeros(0) if again is None else again), after)
     qualities: list[list[float | None]] = [[None] * len(after)] * 2
     if reference is not None:
         pages = position(reference.keys, keys[first])
@@ -162,7 +165,7 @@ def series(
         Point(
             number,
             float(times[number - 1] - times[0]),
-            overlap(number, unique[n]),
+            overlap(number - int(asked_again[n]), unique[n]),
             None if reachable is None else coverage(covered[n], len(reachable)),
             qualities[0][n],
             qualities[1][n],

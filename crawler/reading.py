@@ -271,7 +271,7 @@ class Reader:
                 fetched.sitemaps_of = named_by
             seed = self._scope.seed_of(fetched.found)
             if seed is not None and target.flags & OUT_OF_SCOPE:
-                rule = self._scope.judge(target.url).rule
+                rule = self._scope.judge_beyond(target.url).rule
                 text = f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
                 self._notice(fetched, text)
 

@@ -118,7 +118,13 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
     correct = correction_of(directory)
 
+    rows, again = 0, []  # the rows of URLs that were asked again with a cookie
+
     def see(page: session.LoggedPage) -> session.LoggedPage:
+        nonlocal rows
+        if page.is_again and page.row.status is not None:
+            again.append(rows)
+        rows += 1
         trail.add(page)
         return correct(page)
 
@@ -143,7 +149,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         for rank, one in enumerate(by_rank)
     ]
     traffic = _traffic(counted)
-    points = _series(directory, reference, counted)
+    points = _series(directory, reference, counted, again)
     urls = traffic["inter_part_urls"]
     seconds = sum(max(one["seconds"] for one in run["ranks"]) for run in runs) or None
     metrics: dict[str, Any] = {
@@ -157,7 +163,8 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
         **seed_metrics(len(seeds), trail.ends()),
-        "overlap": overlap(totals.pages, totals.unique_pages),
+        "overlap": overlap(totals.pages - len(again), totals.unique_pages),
+        "asked_again": len(again),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
         "imbalance_bytes": imbalance([one.bytes for one in by_rank]),
@@ -275,10 +282,17 @@ def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
 
 
 def _series(
-    directory: Path, reference: Reference | None, ranks: Sequence[dict[str, Any]]
+    directory: Path,
+    reference: Reference | None,
+    ranks: Sequence[dict[str, Any]],
+    again: Sequence[int],
 ) -> list[Point]:
-    """The measures over time. `ranks`: what was counted, in each run, by each."""
+    """The measures over time. `ranks`: what was counted, in each run, by each. `again`: the numbers
+    of the rows whose URLs were asked again with a cookie."""
     table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status", "time"])
+    asked_again = np.zeros(len(table), bool)
+    asked_again[list(again)] = True
+    table = table.append_column("again", pa.array(asked_again))
     table = table.filter(pc.is_valid(table["status"])).sort_by("time")
     times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
     sent = None
@@ -294,6 +308,7 @@ def _series(
         sent,
         reference,
         _reachable(directory),
+        table["again"].to_numpy(),
     )
 
 

@@ -171,6 +171,11 @@ class Scope:
             link = link._replace(flags=link.flags & ~OUT_OF_SCOPE)
         return link._replace(flags=link.flags | flags)
 
+    def judge_beyond(self, address: str) -> Verdict:
+        """The verdict on the target of a redirect of a seed. If the scope widens, the host doesn't
+        keep it out."""
+        return self._judge(address, _ANY_HOST) if self.widens else self.judge(address)
+
     def _make_link(self, address: str) -> tuple[Link, str | None]:
         """The link without flags but that of the scope, and the trap that keeps it out."""
         authority = url.authority(address)

@@ -207,6 +207,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
         if "bytes" in batch.schema.names:
             pieces.setdefault("bytes", []).append(batch["bytes"].to_numpy())
         if "url" in batch.schema.names:
+            _check_urls(path, batch["url"])
             texts = batch["url"].to_pylist()
             pieces.setdefault("key", []).append(np.fromiter(map(url.key, texts), np.uint64))
             pieces.setdefault("url_bytes", []).append(_lengths(batch["url"]))
@@ -250,6 +251,16 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
         key=page.get("key"),
         texts=texts,
     )
+
+
+def _check_urls(path: Path, texts: pa.Array) -> None:
+    """Models read the host and the directories of a URL. Raises UserError for other texts."""
+    good = pc.match_substring_regex(texts, r"^https?://[^/?#]")
+    if not pc.all(good).as_py():
+        text = texts[pc.index(good, False).as_py()].as_py()[:100]
+        raise UserError(
+            f"{path}: url: {text!r} is no http or https URL; correct it, or leave out the column"
+        )
 
 
 def _check_sum(path: Path, sizes: npt.NDArray[np.integer[Any]]) -> None:

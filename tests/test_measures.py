@@ -73,6 +73,13 @@ def test_the_series_of_a_crawl_that_fetches_a_page_twice() -> None:
     assert points[-1].quality_pagerank == 3 / 4
 
 
+def test_a_page_that_was_asked_again_with_a_cookie_is_no_overlap() -> None:
+    rows = keys(1, 2, 1, 9, 9, 9)
+    again = np.array([False, False, True, False, True, False])
+    points = series(rows, np.ones(6, bool), np.arange(6.0), None, None, again=again)
+    assert [point.overlap for point in points] == [0, 0, 0, 0, 0, 1 / 3]
+
+
 def test_what_is_not_known_is_none() -> None:
     (point,) = series(keys(1), np.array([True]), np.array([0.0]), None, None)
     assert point == (1, 0, 0, None, None, None, None)

@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 
 import pytest
-from crawls import assert_sound, crawl_here, page_rows, run_here, sets
+from crawls import assert_sound, crawl_here, metrics_of, page_rows, run_here, sets
 from fetches import response
 from hypothesis import given
 from hypothesis import strategies as st
@@ -181,6 +181,10 @@ def test_a_page_whose_cookie_another_page_sets(tmp_path: Path) -> None:
     site, rows = crawl(tmp_path, answer)
     assert site.asked == [("/", ""), ("/login", ""), ("/", "ok=1"), ("/in", "")]
     assert [row[:2] for row in rows] == [("/", 302), ("/login", 302), ("/", 200), ("/in", 200)]
+    measures = metrics_of(tmp_path / "s")
+    assert (measures["pages"], measures["unique_pages"], measures["asked_again"]) == (4, 3, 1)
+    assert measures["overlap"] == 0
+    assert {point["overlap"] for point in measures["series"]} == {0}
     # A resume finds nothing to do.
     done = run_here("resume", str(tmp_path / "s"))
     assert done.returncode == 0, done.stderr

@@ -403,6 +403,14 @@ def test_a_crawl_without_a_page_has_failed_and_says_why(
         assert run_here("resume", str(directory)).returncode == 1
 
 
+def test_the_rule_that_keeps_the_target_of_a_seed_out_is_named(tmp_path: Path) -> None:
+    words = sets('scope.exclude=["/x$"]')
+    with Web({("a.example", "/"): moved("http://www.example/x")}) as web:
+        done = crawl_here(tmp_path / "s", "http://a.example/", *words, *web.settings)
+    assert done.returncode == 1
+    assert "http://www.example/x, which is out of scope (scope.exclude: /x$)" in done.stderr
+
+
 def test_a_seed_that_only_refreshes_to_another_site_is_named(tmp_path: Path) -> None:
     refresh = b'<meta http-equiv=refresh content="0; url=http://www.example/">'
     with Web(

@@ -73,6 +73,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     def urls(self) -> list[str]:
         return self.url_text.decode().split("\n")[:-1]
 
+    @property
+    def is_again(self) -> bool:
+        """Whether the URL had a row before: it was asked again with a cookie."""
+        return self.row.key in self.chain
+
 
 class LoggedSitemaps(msgspec.Struct, array_like=True, frozen=True):
     """Sitemaps that the robots.txt of an authority names: URLs that no page links to."""

@@ -117,9 +117,5 @@ def _check_once(
         twice = set(different[rows > 1].tolist())
         for path in logs if twice else ():
             for entry in session.read_log(path):
-                if (
-                    isinstance(entry, LoggedPage)
-                    and entry.row.key in twice
-                    and entry.row.key not in entry.chain
-                ):
+                if isinstance(entry, LoggedPage) and entry.row.key in twice and not entry.is_again:
                     findings.add("twice", entry.row.url, f"has more than one row, one in {path}")

@@ -64,7 +64,7 @@ class RankWalk:
     def _page(self, path: Path, page: LoggedPage) -> None:
         row = page.row
         self.rows += 1
-        if row.key not in page.chain:  # else it was asked again, with a cookie
+        if not page.is_again:
             self.keys.append(row.key)
         self.links += len(page.flags)
         faults = [*self._row_faults(row), *_link_faults(page)]
