@@ -339,15 +339,16 @@ class Workbench:
         its = self._addresses.get(address) or self._new_address(address)
         if its.lease is not None and its.lease.rests:
             self._apply_rest(state, its.lease)
-        if state.address is not None and state.phase in {PARKED, WAITING, DUE}:
-            its = state.address  # if it has moved, it is told so when no queue depends on it
         held = visit._address
         if held is its:
             return True
-        state.address = its
+        if state.address is not its:
+            self._move(state, its)
         if held is not None:
             self._leave(visit)
             self._next_turn(held)
+            if held.lease is not None:
+                self._look_at(held.lease)
         if self._is_free(its, state, now):
             self._hold(visit, its, now)
             return True
@@ -356,6 +357,18 @@ class Workbench:
         if state.phase in {EMPTY, BUSY}:
             self._park(state)
         return False
+
+    def _move(self, state: VisitState, address: Address) -> None:
+        """Let a site, and what waits of it, have another address."""
+        before, state.address = state.address, address
+        if before is None:
+            return
+        if state.phase is PARKED:
+            before.parked.remove(state)
+            self._park(state)
+        elif before.turn is state:
+            before.turn = None
+            self._next_turn(before)
 
     def _new_address(self, address: str) -> Address:
         parked = deque[VisitState]() if self._due is None else Heads(self._rank)

@@ -43,22 +43,24 @@ class Watched(Cluster):
     """A cluster whose servers check that the promises to them are kept.
 
     `crawl_delays`: by site, what each rank learns from robots.txt with its first visit there.
+    `moves`: how often the address of a site changes.
     """
 
     addresses: dict[str, str] | None = None
     copies: float = 0.0
+    moves: float = 0.0
 
     def watch(self, dice: random.Random, crawl_delays: dict[str, float]) -> None:
         self.dice = dice
         self.crawl_delays = crawl_delays
         self.servers: defaultdict[str, Server] = defaultdict(Server)
         self.known: defaultdict[str, set[int]] = defaultdict(set)  # ranks that know robots.txt
+        self.asked_at: dict[Visit, str] = {}  # the address
 
     # --- requests -----------------------------------------------------------------------------
 
     def server(self, visit: Visit) -> Server:
-        site = visit.found.site
-        return self.servers[site if self.addresses is None else self.addresses[site]]
+        return self.servers[self.asked_at.get(visit, visit.found.site)]
 
     def delay_s(self, site: str, rank: int) -> float:
         """The delay that the rank has to keep: at least its own, and what robots.txt asks for."""
@@ -76,9 +78,13 @@ class Watched(Cluster):
         if visit is None:
             return None
         site = visit.found.site
-        if self.addresses is not None and not core.locate(visit, self.addresses[site], self.now):
-            self.tick(rank)
-            return None
+        if self.addresses is not None:
+            if self.dice.random() < self.moves:
+                self.addresses[site] = self.dice.choice(["10.0.0.1", "10.0.0.2", "10.0.0.3"])
+            self.asked_at[visit] = self.addresses[site]
+            if not core.locate(visit, self.addresses[site], self.now):
+                self.tick(rank)
+                return None
         knows = rank in self.known[site]
         crawl_delay_s = self.crawl_delays.get(site) if knows else None
         if not core.begin(visit, self.now, crawl_delay_s=crawl_delay_s):
@@ -205,9 +211,17 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     per=st.sampled_from(["site", "site", "address"]),
     mode=st.sampled_from(["exchange", "exchange", "cross-over", "independent", "firewall"]),
     limit=st.sampled_from([0, 0, 7]),
+    moves=st.sampled_from([0.0, 0.05, 0.2]),
 )
 def test_promises_are_kept_in_any_order(
-    seed: int, ranks: int, connections: int, delay_s: float, per: str, mode: str, limit: int
+    seed: int,
+    ranks: int,
+    connections: int,
+    delay_s: float,
+    per: str,
+    mode: str,
+    limit: int,
+    moves: float,
 ) -> None:
     dice = random.Random(seed)
     scheme: Scheme = dice.choice([UrlHash(ranks), UrlHash(ranks), SiteHash(ranks)])
@@ -233,8 +247,10 @@ def test_promises_are_kept_in_any_order(
     sites = {one.site for its in links.values() for one in its}
     if per == "address":
         cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
+        cluster.moves = moves
     cluster.copies = dice.choice([0.0, 0.2])
-    cluster.watch(dice, {site: dice.choice([0.0, 2.0, 10.0]) for site in sites})
+    asked_for = [0.0] if cluster.moves else [0.0, 2.0, 10.0]  # an address doesn't know its sites
+    cluster.watch(dice, {site: dice.choice(asked_for) for site in sites})
     seeds = [next(iter(links)), *dice.sample(sorted(links), 4)]
     cluster.start(*dict.fromkeys(seeds))
 

@@ -647,6 +647,32 @@ def test_a_site_may_move_to_another_address() -> None:
     assert one.locate(again, "10.0.0.1", 0)
 
 
+@pytest.mark.parametrize("order", [None, Backlinks()])
+def test_what_waits_of_a_site_moves_with_it_to_an_address_that_is_taken(
+    order: BreadthFirst | None,
+) -> None:
+    """The site waits for its second connection, or is parked, while its first visit moves."""
+    one = bench(delay_s=0, connections=2, per="address", order=order)
+    for number in range(4):
+        one.enqueue(found(number, SITES[0]))
+        one.enqueue(found(4 + number, SITES[1]))
+    visits: dict[str, list[Visit]] = {SITES[0]: [], SITES[1]: []}
+    for _ in range(4):
+        visit = one.acquire(0)
+        assert visit is not None
+        visits[visit.found.site].append(visit)
+    assert all(one.locate(visit, "10.0.0.1", 0) for visit in visits[SITES[0]])
+    assert all(one.locate(visit, "10.0.0.2", 0) for visit in visits[SITES[1]])
+    one.release(visits[SITES[0]].pop(), 0, requested=True)  # the site may be asked again
+    assert not one.locate(visits[SITES[0]].pop(), "10.0.0.2", 0)
+    while (visit := one.acquire(0)) is not None:
+        assert not one.locate(visit, "10.0.0.2", 0)
+    one.release(visits[SITES[1]].pop(), 0, requested=True)
+    visit = one.acquire(0)
+    assert visit is not None
+    assert one.locate(visit, "10.0.0.2", 0)
+
+
 def test_an_address_is_forgotten_with_its_sites() -> None:
     one = bench(delay_s=1, per="address")
     for number in range(200):

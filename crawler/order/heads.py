@@ -57,6 +57,11 @@ class Heads(Generic[T]):
             heappop(heap)
         return heap[0][2]
 
+    def remove(self, thing: T) -> None:
+        """Take out something that is in here."""
+        thing.ticket = 0
+        self._live -= 1
+
     def popleft(self) -> T:
         """Take out the best. Raises IndexError if there is none."""
         thing = self.first()
