@@ -479,6 +479,11 @@ class Traps(Table):
         100,
         description="pages of one site with the same bytes; of further ones no link is followed",
     )
+    max_long_redirects: Natural = Field(
+        100,
+        description="redirects of a site past the fifth in a row, but for those that led to an"
+        " answer; then only five in a row are followed there",
+    )
     max_near_duplicates: Natural = Field(
         300,
         description="pages in a row of a branch of a site that say nearly the same; then the rest"

@@ -578,6 +578,8 @@ async def parse_stage(
         if fetched.again and core.ownership.owner(fetched.links[0]) != core.rank:
             # Cookies don't travel between ranks.
             fetched.failure, fetched.links, fetched.again = Failure.REDIRECT_LOOP, [], False
+        if found.chain and core.watch.gets_lost(fetched):
+            fetched.failure, fetched.links, fetched.again = Failure.TOO_MANY_REDIRECTS, [], False
         try:
             core.watch.compare(fetched)
         except BaseException as error:

@@ -18,7 +18,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
 from crawler.hosts import Hosts
-from crawler.ports import Fetched, Found, PageRow
+from crawler.ports import REDIRECT, Fetched, Found, PageRow
 from crawler.url import MAX_FOLLOWED
 
 # What the URL of a calendar has; and a year with its month, or as a parameter.
@@ -42,6 +42,7 @@ _COMPARED: Final = 1 << 16  # bytes of a page
 _PERMUTATIONS: Final = 64
 _RESEMBLING: Final = 58  # of the permutations: about 0.9
 _SKETCHES: Final = 2  # kept of a branch
+_FEW_REDIRECTS: Final = 5  # in a row
 _DIGITS: Final = re.compile(r"\d+")
 _VALUES: Final = re.compile(r"=[^&;]*")
 
@@ -115,6 +116,7 @@ class Watch:
         self._queries: Counter[int] = Counter()  # by path
         self._session_ids: Counter[int] = Counter()  # by what is left of the URL
         self._same: Counter[int] = Counter()  # by site and digest
+        self._long_redirects: Counter[int] = Counter()  # by site; a resume counts anew
         self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
         self._branches = Branches(traps.max_near_duplicates)
         self.hosts = Hosts(traps)
@@ -177,6 +179,23 @@ class Watch:
         if not (self._has_host_rules and self.hosts.refuses(found.url, address)):
             return False
         self.fired["max_barren_hosts"] += 1
+        return True
+
+    def gets_lost(self, fetched: Fetched) -> bool:
+        """Take note of where a chain of redirects has got; whether it isn't followed further, as
+        too many redirects of long chains at its site have led nowhere."""
+        most, excess = self._traps.max_long_redirects, len(fetched.found.chain) - _FEW_REDIRECTS
+        if not most or excess < 0:
+            return False
+        site = _hash(fetched.found.site)
+        if not (fetched.links and fetched.links[0].flags & REDIRECT):
+            if fetched.failure is None and self._long_redirects[site]:
+                self._long_redirects[site] = max(0, self._long_redirects[site] - excess)
+            return False
+        if self._long_redirects[site] < most:
+            self._long_redirects[site] += 1
+            return False
+        self.fired["max_long_redirects"] += 1
         return True
 
     def is_poor(self, found: Found) -> bool:

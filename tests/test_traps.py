@@ -410,7 +410,11 @@ PLACES_WITHOUT_END: dict[str, tuple[Callable[[str], list[str] | str], int, str]]
     "facets": (lambda p: [f"/list?a={number_in(p) + n}&b=x" for n in range(9)], 1 + 20,
                "max_queries_per_path"),
     "numbers": (lambda p: [f"/n/{number_in(p) + 1}"], 60, "max_urls_per_site"),
-    "redirects": (lambda p: ["/r/0"] if p == "/" else f"/r/{number_in(p) + 1}", 1 + 1 + 5, ""),
+    "redirects": (lambda p: ["/r/0"] if p == "/" else f"/r/{number_in(p) + 1}", 1 + 1 + 20, ""),
+    # Of each of four chains six URLs are asked for, and twenty more of all of them.
+    "many-redirects": (lambda p: [f"/r{n}/0" for n in range(4)] if p == "/" else
+                       f"{p[: p.rindex('/')]}/{int(p[p.rindex('/') + 1 :]) + 1}",
+                       1 + 4 * (1 + 5) + 20, "max_long_redirects"),
     "soft-404": (lambda p: [f"{new_id(p)}/", f"/{new_id(p)[::-1]}"], 60, "max_urls_per_site"),
 }  # fmt: skip
 
@@ -431,7 +435,11 @@ def test_no_place_without_end_costs_a_good_site_anything(tmp_path: Path) -> None
                 "politeness": {"delay_s": 0},
                 "robots": {"obey": False},
                 "dns": {"hosts": hosts},
-                "traps": {"max_urls_per_site": 60, "max_queries_per_path": 20},
+                "traps": {
+                    "max_urls_per_site": 60,
+                    "max_queries_per_path": 20,
+                    "max_long_redirects": 20,
+                },
             },
         )
         session = tmp_path / "s"
@@ -447,7 +455,31 @@ def test_no_place_without_end_costs_a_good_site_anything(tmp_path: Path) -> None
     assert metrics["complete"]
     rules = {rule for _, _, rule in PLACES_WITHOUT_END.values() if rule}
     assert set(metrics["by_trap"]) == rules
-    assert metrics["by_error"] == {"too-many-redirects": 1}
+    assert metrics["by_error"] == {"too-many-redirects": 1 + 4}
+
+
+def test_long_chains_that_arrive_cost_a_site_nothing(tmp_path: Path) -> None:
+    def leads_to(path: str) -> list[str] | str:
+        if path == "/":
+            return [f"/r{number}/0" for number in range(6)]
+        chain, _, step = path.rpartition("/")
+        if step == "page":
+            return [f"/s{chain[2:]}/0"] if chain.startswith("/r") else []
+        return f"{chain}/{int(step) + 1}" if int(step) < 12 else [f"{chain}/page"]
+
+    site = Following(leads_to)
+    with PageServer(site) as server:
+        session = tmp_path / "s"
+        done = crawl_here(
+            session,
+            f"http://127.0.0.1:{server.port}/",
+            *sets("politeness.delay_s=0", "robots.obey=false", "traps.max_long_redirects=50"),
+        )
+        assert done.returncode == 0, done.stderr
+        assert {f"/{kind}{number}/page" for kind in "rs" for number in range(6)} <= set(
+            server.paths
+        )
+    assert metrics_of(session)["by_error"] == {}
 
 
 class AnswersAnything(dict[str, Page]):
