@@ -1,9 +1,10 @@
 """The patterns of a robots.txt, and the one that decides about a path: RFC 9309, section 2.2.2.
 
-`Patterns` takes rules one by one. Few are kept as they are. Many are packed into arrays of numbers,
-because half a megabyte of lines holds 65,000 rules, which would take 17 MB as objects and 300 ms to
-be tried on one path. A packed rule takes about 20 bytes. All of them are tried at once, on hashes,
-and the best that seems to match is made again from its line and tried by itself.
+`Patterns` takes rules one by one. A few rules are kept as objects. Many rules are packed into
+arrays of numbers: half a megabyte of lines holds 65,000 rules, which would take 17 MB as objects
+and 300 ms to be tried on one path. A packed rule takes about 20 bytes. All packed rules are tried
+at once, by hashes. The best rule that seems to match is made again from its line and tried by
+itself.
 """
 
 import re
@@ -134,7 +135,7 @@ class Patterns:
 
     @property
     def are_packed(self) -> bool:
-        """Whether rules are made again when they decide."""
+        """Whether the rules are packed, and made again from their lines when they decide."""
         return self._packed is not None
 
     def closing(self, make_again: Callable[[int], Rule]) -> Generator[None, None, None]:
@@ -207,7 +208,7 @@ class _Hashed:
         self._inverses = _powers(_INVERSE, self.length + 1)
 
     def at(self, starts: Numbers, ends: Numbers) -> npt.NDArray[np.uint64]:
-        """The hashes of substrings."""
+        """The hashes of the substrings with these starts and ends."""
         found: npt.NDArray[np.uint64] = (self._sums[ends] - self._sums[starts]) * self._inverses[
             starts
         ]
@@ -283,7 +284,7 @@ def _columns(table: _Table) -> dict[str, Numbers]:
 
 
 def _keys(sizes: Numbers, hashes: Numbers) -> npt.NDArray[np.uint64]:
-    """What pieces are known by: 16 bits of size, which no longer one fits in, and 48 of hash."""
+    """The keys of pieces: 16 bits of size, which no longer piece fits in, and 48 of hash."""
     most = np.minimum(sizes, (1 << 16) - 1).astype(np.uint64)
     # The upper bits of a product depend on all bits of its factors.
     keys: npt.NDArray[np.uint64] = (most << np.uint64(48)) | (hashes * _BASE >> np.uint64(16))
@@ -297,7 +298,7 @@ def _hashes(texts: list[str]) -> Numbers:
 
 
 class _Packed:
-    """Many rules."""
+    """Many rules as arrays of numbers."""
 
     __slots__ = (
         "_classes", "_counts", "_exact", "_head_sizes", "_heads", "_least", "_lengths",
@@ -370,7 +371,7 @@ class _Packed:
         self.size += different.nbytes
 
     def deciding(self, path: str) -> Generator[None, None, Rule | None]:
-        """As `Patterns.deciding`."""
+        """Find the rule that decides about a path, like `Patterns.deciding`."""
         hashed = _Hashed(path)
         found = self._longest_prefix(path, hashed)
         for place in (yield from self._seeming(hashed)):
@@ -432,7 +433,7 @@ class _Packed:
         return found_all
 
     def _occurrences(self, hashed: _Hashed) -> Generator[None, None, npt.NDArray[np.int64]]:
-        """Where which piece occurs in a text, as sorted numbers: piece * (length + 1) + place."""
+        """The places of all pieces in a text, as sorted numbers: piece * (length + 1) + place."""
         found = [np.zeros(0, np.int64)]
         for size, first, keys in self._classes:
             if size > hashed.length:

@@ -232,7 +232,7 @@ class RobotsGate:
         return rules, True
 
     def spoil(self, authority: str) -> Rules:
-        """Reading code failed on this robots.txt: the rules are then that nothing is allowed."""
+        """Allow nothing at an authority, because reading code failed on its robots.txt."""
         rules = Rules.deny_all(Failure.INTERNAL)
         self._cache.put(authority, rules, self._clock.now())
         return rules
@@ -251,8 +251,10 @@ class RobotsGate:
         return rules
 
     async def _follow(self, authority: str, first: str, responses: "_Responses") -> Rules:
-        """Ask once, or as often as redirects lead to other sites. A redirect within the site is
-        followed by the next visit, as it is another request."""
+        """Ask once, and again wherever redirects lead to other sites.
+
+        A redirect within the site is followed by the next visit, because it is another request.
+        """
         site = self._site_of(first)
         address, redirects = self._moved.pop(authority, (first, 0))
         while redirects <= MAX_ROBOTS_REDIRECTS:
@@ -481,7 +483,7 @@ async def _judge(rules: Rules, address: str) -> bool:
 async def _rules(
     visit: Visit, authority: str, robots: RobotsGate, core: Core, clock: Clock
 ) -> tuple[Rules, bool] | None:
-    """What `RobotsGate.rules` gives; None if the visit has been given back, to ask later."""
+    """The result of `RobotsGate.rules`; None if the visit has been given back, to ask later."""
     if robots.must_ask(authority):
         decided = robots.decided(visit.found.url)
         if decided is not None:
@@ -616,8 +618,10 @@ def _append(
 
 
 def _spoil(fetched: Fetched) -> None:
-    """Leave of what was fetched only the response: reading code failed on it. A site that it has
-    brought into the scope stays there, and is logged."""
+    """Keep only the response of a fetch, because reading code failed on it.
+
+    A site that the fetch has brought into the scope stays there, and is logged.
+    """
     fetched.failure = Failure.INTERNAL
     fetched.links = []
     fetched.lastmods = {}

@@ -139,8 +139,11 @@ class FetchError(Exception):
 
 
 class MovedError(Exception):
-    """A URL is to be located again, and asked for in its time: the address of its host failed, and
-    the host has another one; or a kept connection turned out to be lost."""
+    """A URL must be located again, and asked for when its site allows.
+
+    Either the address of its host failed, and the host has another address; or a kept connection
+    was lost.
+    """
 
 
 class UserError(Exception):
@@ -152,7 +155,7 @@ class NoRoomError(UserError):
 
 
 def has_page(status: int | None) -> bool:
-    """Whether a status is one of success (2xx): then the body, if there is one, is a page."""
+    """Whether a status says success (2xx). Then the body, if there is one, is a page."""
     return status is not None and 200 <= status < 300
 
 
@@ -160,9 +163,9 @@ def has_page(status: int | None) -> bool:
 class Response:
     """One HTTP exchange as it was on the wire, transfer coding removed.
 
-    `failure` is set, and `truncated` says how, when the body is only a part: because no more of the
-    payload came, which isn't whole then, or because its content coding ends early or is undone only
-    up to a limit. `truncated` is a word of WARC-Truncated: length, time, disconnect, unspecified.
+    If the body is only a part, `failure` is set, and `truncated` says why. Either the payload isn't
+    whole, or its content coding ends early or is undone only up to a limit. `truncated` is a word
+    of WARC-Truncated: length, time, disconnect, unspecified.
     """
 
     url: str
@@ -190,7 +193,7 @@ class Response:
 
     @property
     def stored(self) -> bytes:
-        """What a record holds: the payload as sent, or else the body, which everybody can read."""
+        """The content of a record: the payload if readers undo its coding, else the body."""
         return self.payload if self.readable else self.body
 
     def header(self, name: bytes) -> bytes | None:
@@ -396,8 +399,10 @@ class Repository(Protocol):
         ...
 
     def note(self, what: Asked | CrawlDelay) -> None:
-        """Store that a request was made, or what a robots.txt asks for. What finds no room waits
-        in memory."""
+        """Store that a request was made, or the crawl-delay of a robots.txt.
+
+        If there is no room on disk, the row waits in memory.
+        """
         ...
 
 
@@ -405,7 +410,7 @@ class Spill(Protocol):
     """A place on disk for what doesn't fit in memory. Nothing of it outlives the run."""
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk; the number to ask for it by. Raises NoRoomError: then it isn't there."""
+        """Write a chunk and return its number. Raises NoRoomError; then the chunk isn't written."""
         ...
 
     def take(self, number: int) -> bytes:

@@ -69,7 +69,7 @@ class RankLog(logging.Handler):
 
 
 def _open_to_append(path: Path) -> int:
-    """A link isn't followed: whoever put it there may have put it on any file."""
+    """Open a file to append to it. A symbolic link isn't followed, as it may lead to any file."""
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
@@ -105,8 +105,10 @@ class Board:
         self.say(note.warnings)
 
     def say_rest(self, warnings: Iterable[str]) -> None:
-        """Pass on those of the latest warnings of a rank that no note has brought: the last notes
-        of a crawl may not arrive."""
+        """Pass on the latest warnings of a rank that no note has brought.
+
+        The last notes of a crawl may not arrive.
+        """
         for warning, count in Counter(warnings).items():
             self.say([warning] * (count - self._said[warning]))
 

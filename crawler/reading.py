@@ -41,7 +41,7 @@ _SITEMAP_HEAD = 4096  # bytes in which one of these stands
 def make_scope(
     settings: config.Config, seeds: Iterable[str], year: int, *, by_scheme: bool = False
 ) -> Scope:
-    """The scope with the rules on traps that a URL shows by itself. `year`: the present one.
+    """The scope with the rules on traps that look at a URL alone. `year`: the present year.
 
     `by_scheme`: see Scope.
     """
@@ -76,8 +76,11 @@ class Reader:
     def __init__(
         self, settings: config.Config, scope: Scope, named_by: dict[int, Names] | None = None
     ) -> None:
-        """`named_by`: by key of a sitemap, the authorities whose robots.txt names it, itself or in
-        an index. Kept up to date here, and by the core with what other ranks say."""
+        """`named_by` gives by key of a sitemap the authorities whose robots.txt names it.
+
+        The sitemap may be named itself or in an index. The reader adds names, and the core adds
+        those that other ranks tell.
+        """
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
         self._max_links = settings.extract.max_links
@@ -94,10 +97,11 @@ class Reader:
         self._jars = Jars()
 
     def read(self, fetched: Fetched) -> Iterator[None]:
-        """Fill in the out-links of what was fetched: of a page its links, of a redirect its target,
-        of a page that hasn't changed those that it had.
+        """Fill in the out-links of a fetch, in steps.
 
-        If redirects of a seed end here, the site joins the scope first."""
+        They are the links of a page, the target of a redirect, or the earlier links of a page that
+        hasn't changed. If redirects of a seed end here, the site joins the scope first.
+        """
         response = fetched.response
         if response is None:
             if fetched.failure is Failure.ROBOTS_DENIED:  # the site is there
@@ -132,8 +136,10 @@ class Reader:
         self._look_at_seed(fetched)
 
     def _look_at_seed(self, fetched: Fetched) -> None:
-        """Let the user know of a seed that leads nowhere: a page that only refreshes to another
-        site, or that holds only frames of one."""
+        """Tell the user about a seed none of whose links is in scope.
+
+        Such a page may only refresh to another site, or hold only frames of one.
+        """
         if fetched.found.hops or not fetched.links:
             return
         seed = self._scope.seed_of(fetched.found)
@@ -172,7 +178,7 @@ class Reader:
             )
 
     def _notice(self, fetched: Fetched, text: str) -> None:
-        """Let the user know about the first few seeds that lead elsewhere."""
+        """Tell the user about a seed that leads elsewhere, for the first few of them."""
         self._notices += 1
         if self._notices <= _MOST_NOTICES:
             fetched.notice = text
@@ -180,8 +186,10 @@ class Reader:
             fetched.notice = "more seeds redirect to other sites: the report names them"
 
     def page(self, response: Response) -> Generator[None, None, Page]:
-        """What a response with status 2xx says: its headers, and if it is of a kind that links are
-        read in, its body."""
+        """The links and robots directives of a response with status 2xx.
+
+        The body is read only if the document is of a kind in which links are read.
+        """
         media, label = types_of(response)
         if not self._kinds.hold(media, response.url, label):
             return read_headers(response, self._elements, self._agent, self._fold)
@@ -216,8 +224,11 @@ class Reader:
         return self._fold.of_redirect(target, response.url) if self._fold else target
 
     def sitemaps(self, authority: str, named: Iterable[str]) -> list[Link]:
-        """The sitemaps of an authority that are to be read; `named` are those in its robots.txt,
-        which may be of any host. They are out of scope if the authority is."""
+        """The sitemaps of an authority that are to be read.
+
+        `named` are those in its robots.txt, which may be on any host. They are out of scope if the
+        authority is.
+        """
         references = list(named) if self._sitemaps.from_robots else []
         if self._sitemaps.well_known:
             references.append("/sitemap.xml")
@@ -237,12 +248,14 @@ class Reader:
         return self._scope.link_beyond(address) if held else self._scope.link(address)
 
     def max_bytes(self, key: int) -> int | None:
-        """The limit on the bytes of a URL, if it isn't that of every page."""
+        """The limit on the body of a URL by its key; None if it is the usual limit of pages."""
         return self._most_bytes if key in self.named_by else None
 
     def recall(self, named_by: Mapping[int, Names]) -> None:
-        """Take note of sitemaps that were named in earlier runs of the session: by key, the
-        authorities whose robots.txt did."""
+        """Take note of sitemaps that were named in earlier runs of the session.
+
+        `named_by` gives by key the authorities whose robots.txt names the sitemap.
+        """
         for key, names in named_by.items():
             self._name(key, names)
 
@@ -280,8 +293,11 @@ class Reader:
         return self._jars.get(found.key).header(found.url) if found.chain else ""
 
     def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> Jar:
-        """The cookies for the target of a redirect. Note whether the redirect leads back to a URL
-        of its chain that hasn't seen them yet, and so is worth asking again."""
+        """The cookies for the target of a redirect.
+
+        Notes whether the redirect leads back to a URL of its chain that wasn't asked with these
+        cookies yet. Such a URL is worth asking again.
+        """
         found, before = fetched.found, self._jars.take(fetched.found.key)
         jar = before.after(response)
         cookie = jar.header(target.url)
@@ -291,8 +307,11 @@ class Reader:
         return jar
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
-        """The link of a redirect to a normalised URL. Those of sitemaps that are named lead to any
-        host; so do those of seeds, where the scope is the sites of the seeds."""
+        """The link of a redirect to a normalised URL.
+
+        Redirects of named sitemaps may lead to any host. So may redirects of seeds, if the scope is
+        the sites of the seeds.
+        """
         if (names := self.named_by.get(source.key)) is not None:
             link = self.sitemap(address, names)
             return link._replace(flags=link.flags | flags | REDIRECT)
@@ -329,7 +348,7 @@ class Reader:
         return self._fold(address) if self._fold else address
 
     def link_again(self, source: Found, address: str, flags: int) -> Link:
-        """A link that was judged by another scope, by the present one."""
+        """The link to a URL, judged again by the present scope."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
         if source.key in self.named_by and (names := self.named_by.get(url.key(address))):
@@ -344,7 +363,7 @@ class Reader:
 
 
 def _form(media: str, label: str | None) -> Form:
-    """How a page is read: XHTML without a namespace is XHTML only if its header says so."""
+    """The form in which a page is read. Without a namespace only the header makes it XHTML."""
     if media != XHTML:
         return Form.HTML
     return Form.XHTML if label == XHTML else Form.XML
@@ -353,9 +372,10 @@ def _form(media: str, label: str | None) -> Form:
 def redirect_failure(
     source: Found, target: int, limit: int = MAX_REDIRECTS, *, again: bool = False
 ) -> Failure | None:
-    """Why a redirect from `source` to the URL with the key `target` isn't followed, if so.
+    """The reason why a redirect from `source` to the URL with the key `target` isn't followed.
 
-    `limit`: redirects in a row. `again`: the target may be asked again, as there is a cookie.
+    Returns None if it is followed. `limit`: redirects in a row. `again`: the target may be asked
+    again, because there is a cookie for it.
     """
     if not again and (target == source.key or target in source.chain):
         return Failure.REDIRECT_LOOP

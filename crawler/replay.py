@@ -76,9 +76,11 @@ class Replay:
         judges_again: bool,
         correct: Callable[[session.LoggedPage], session.LoggedPage] | None = None,
     ) -> None:
-        """`paths`: the log files that this rank reads. `remember` gets every row. `judges_again`:
-        the scope isn't that of all earlier runs, so what it says of a link has to be asked.
-        `correct`: see session.Share."""
+        """`paths` are the log files that this rank reads. `remember` gets every row.
+
+        `judges_again`: earlier runs had another scope, so each link must be judged again.
+        `correct`: see session.Share.
+        """
         self._settings = settings
         self._core = core
         self._remember = remember
@@ -107,8 +109,10 @@ class Replay:
         return agreed
 
     async def recall(self, reader: Reader) -> int:
-        """Steps 1 to 4; the number of pages that the session has, as far as it was read: a stop
-        ends the reading."""
+        """Do steps 1 to 4, and return the number of pages in the session, as far as it was read.
+
+        A stop ends the reading.
+        """
         core, share = self._core, self._share
         if self._state is not None:
             self.pages = self._state.pages
@@ -126,8 +130,8 @@ class Replay:
             return self._give_up()
         for torn in share.torn:
             _LOG.warning(
-                "%s: %d bytes from %d on can't be read, for a kill or for damage (see verify);"
-                " pages that stood there are fetched again",
+                "%s: %d bytes from byte %d on can't be read, because of a kill or of damage (see"
+                " verify); pages that stood there are fetched again",
                 *(torn.path, torn.lost_bytes, torn.offset),
             )
         await self._settle_sites()
@@ -168,7 +172,7 @@ class Replay:
         alarm.ring()
 
     def _give_up(self) -> int:
-        """The crawl stops before the logs are read: admit nothing, and leave all to a resume."""
+        """Admit nothing, because the crawl stops before the logs are read; a resume does all."""
         self._given_up = True
         self._restoring = iter(())
         self._core.stopping = True

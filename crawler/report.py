@@ -211,7 +211,7 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 class _RankCounts(TypedDict):
-    """What must be there of a rank in counters.json; other counts may be missing."""
+    """The counts of a rank that counters.json must have; others may be missing."""
 
     rank: int
     seconds: float
@@ -229,7 +229,7 @@ class _AllCounts(TypedDict):
 
 
 def check_counters(directory: Path) -> None:
-    """Whether this and later reports can be written. Raises UserError if a file is damaged."""
+    """Check that this and later reports can be written. Raises UserError if a file is damaged."""
     _read_runs(directory)
     _read_site_part(directory)
     _reachable(directory)
@@ -263,15 +263,15 @@ def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
 
 @contextlib.contextmanager
 def _damage_told(path: Path) -> Iterator[None]:
-    """Nothing happens if there is no such file. Raises UserError for whatever is wrong with it."""
+    """Turn errors of reading a file into a UserError; a missing file is no error."""
     try:
         yield
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
-            f"{path}: can't be read: {str(error).splitlines()[0]}; without the file, measures that"
-            " only the ranks knew are null: move it away"
+            f"{path}: can't be read: {str(error).splitlines()[0]}; move the file away, and the"
+            " measures that only it holds become null"
         ) from None
 
 
@@ -320,9 +320,9 @@ def _reachable(directory: Path) -> NDArray[np.uint64] | None:
 
 
 def _politeness(directory: Path) -> dict[str, Any] | None:
-    """How the session kept its distance from sites; null if it has no request log.
+    """The field `politeness` of the metrics; None if the session has no request log.
 
-    `smallest_gap` is the gap of all sites that is shortest against what was promised.
+    `smallest_gap` is, of all sites, the gap that is shortest against its promise.
     """
     names = ["site", "requests", "smallest_gap", "promised_gap", "impolite", "elsewhere"]
     table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)
@@ -357,7 +357,7 @@ def _politeness_line(kept: dict[str, Any] | None) -> str:
         )
     if kept["elsewhere"]:
         gap += (
-            f"; {kept['elsewhere']:,} more where a robots.txt redirected to another site, at once"
+            f"; {kept['elsewhere']:,} more at once, where a robots.txt redirected to another site"
         )
     if kept["kept"]:
         return f"politeness kept: {gap}"

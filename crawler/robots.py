@@ -1,8 +1,8 @@
 """robots.txt: what a site allows us, and for how long an answer holds.
 
-Pure: the file comes in as bytes and the time as a number; `crawler.net` fetches. Reading and
-matching (`patterns`) are those of RFC 9309; docs/conformance.md holds them against Google's tests.
-Reading comes in steps: half a megabyte made to be slow takes 0.5 s.
+No I/O happens here: the file comes in as bytes and the time as a number; `crawler.net` fetches.
+Reading and matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's
+tests. Reading comes in steps, because half a megabyte made to be slow takes 0.5 s.
 """
 
 import codecs
@@ -169,7 +169,7 @@ class Rules:
     def deny_all(
         cls, why: Failure = Failure.ROBOTS_UNREACHABLE, retry_after_s: float | None = None
     ) -> "Rules":
-        """The robots.txt can't be reached: nothing may be fetched for now.
+        """The rules of a robots.txt that can't be reached: nothing may be fetched for now.
 
         `retry_after_s`: how long the server wants to be left alone, if it says so.
         """
@@ -213,7 +213,7 @@ def _result(steps: Generator[None, None, T]) -> T:
 
 
 def _closing(patterns: Patterns, text: str) -> Generator[None, None, None]:
-    """Have the rules of a file put in order, in steps."""
+    """Put the rules of a file in order, in steps."""
     if not patterns.are_packed:
         yield from patterns.closing(_no_rule)
         return
@@ -265,7 +265,7 @@ _Record = tuple[str, str, str]  # kind, value and whole line. A character stands
 
 
 def _records(text: str) -> Iterator[tuple[int, _Record] | None]:
-    """The lines that mean something, with their places. None comes between two steps."""
+    """The lines that are records, with their places. Yields None between two steps."""
     pause = _STEP
     for match in _LINE.finditer(text):
         if match.end() > pause:

@@ -31,8 +31,11 @@ _ANY_HOST = Verdict(True, "any host")
 
 
 class Sites:
-    """Maps URLs to sites: the host with its port (`url.site`), whatever the scheme, or the
-    registrable domain by the Public Suffix List."""
+    """Maps URLs to sites, whatever their scheme.
+
+    A site is the host with its port (`url.site`), or the registrable domain by the Public Suffix
+    List.
+    """
 
     def __init__(self, kind: str) -> None:
         self.are_domains = kind == "domain"
@@ -121,7 +124,7 @@ class Scope:
         return bool(self._seed_sites)
 
     def join(self, site: str) -> bool:
-        """Take a site into a scope that widens; whether it is new there."""
+        """Take a site into a scope that widens. Returns whether the site is new there."""
         if not self.widens or site in self.joined or site in self._seed_sites:
             return False
         self.joined.add(site)
@@ -164,8 +167,10 @@ class Scope:
         return Link(link.key, address, link.site, link.flags | flags) if flags else link
 
     def link_beyond(self, address: str, flags: int = 0) -> Link:
-        """The link to a normalised URL that may be of any host: only scope.include, scope.exclude
-        and the traps keep it out."""
+        """The link to a normalised URL that may be on any host.
+
+        Only scope.include, scope.exclude and the traps keep it out.
+        """
         link = self.link(address)
         if link.flags & OUT_OF_SCOPE and self._judge(address, _ANY_HOST).allowed:
             link = link._replace(flags=link.flags & ~OUT_OF_SCOPE)

@@ -431,7 +431,7 @@ def test_a_robots_txt_that_is_redirected_is_asked_for_in_time(tmp_path: Path) ->
     kept = metrics_of(tmp_path / "s")["politeness"]
     assert kept["smallest_gap"] > 0.2
     assert (kept["requests"], kept["elsewhere"]) == (8, 1)
-    assert "; 1 more where a robots.txt redirected to another site, at once" in done.stdout
+    assert "; 1 more at once, where a robots.txt redirected to another site" in done.stdout
 
 
 def test_a_resume_leaves_each_site_its_rest(

@@ -644,10 +644,8 @@ def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
             bench.release(visit, 0, requested=True)
     assert come == {site: [url for url in urls if url.site == site] for site in SITES}
     said = [record.getMessage() for record in caplog.records]
-    assert said.count("there is room again for URLs that wait") in {1, 2}
-    assert any(
-        "frontier: No space left on device; URLs that wait stay in memory" in s for s in said
-    )
+    assert said.count("there is room again for waiting URLs") in {1, 2}
+    assert any("frontier: No space left on device; waiting URLs stay in memory" in s for s in said)
 
 
 def test_spill_files_go_when_all_of_them_has_been_read(

@@ -1,14 +1,15 @@
-"""From the bytes of a page to its links. Pure: bytes and a URL in, values out.
+"""From the bytes of a page to its links. No I/O: bytes and a URL in, values out.
 
     kinds     which documents a configuration chooses
     encoding  bytes to text, as browsers decide it; and queries back to bytes
-    elements  text to the tags that matter: by lexbor, or for a page that could hurt it
-    tokens    by the tokeniser of the standard, in linear time whatever the text
+    elements  text to the tags that matter: by lexbor, or by `tokens` if the page could slow it down
+    tokens    text to tags by the tokeniser of the standard, in linear time whatever the text
+    xhtml     XHTML to tags, by the rules of XML
     links     tags to links
     headers   Link, X-Robots-Tag, meta robots
 
-`read` is the whole way for a response. It works in steps, so that a page of many megabytes, or one
-made to be slow, keeps nobody waiting: see `steps`.
+`read` goes the whole way for a response. It works in steps, so that a page of many megabytes, or a
+page made to be slow, doesn't block the loop: see `steps`.
 """
 
 from collections import Counter
@@ -102,7 +103,7 @@ def read_headers(
     agent: str = "",
     fold: Callable[[str], str] | None = None,
 ) -> Page:
-    """What a document says whose links aren't read: its robots directives, and its refreshes.
+    """The robots directives and refreshes of a document whose links aren't read.
 
     Browsers follow a Refresh header of any document, as they follow a redirect.
     """
@@ -133,7 +134,7 @@ def refresh_links(response: Response) -> list[tuple[str, int]]:
 
 
 def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:
-    """The values of a header, and of them the first bytes."""
+    """The values of a header, up to `most` bytes of them."""
     values = []
     for value in response.raw_values(name):
         values.append(value[:most].decode("latin-1"))

@@ -40,10 +40,10 @@ def elements(
 ) -> Iterator[tuple[str, Mapping[str, str | None]] | None]:
     """Name and attributes (lower case) of the elements with these names, in document order.
 
-    An attribute without a value may have None for it. `utf8`: the text in bytes, where they are at
-    hand. Of XHTML and other XML only elements count that are XHTML.
+    An attribute without a value may have the value None. `utf8` is the text in bytes, if the caller
+    has them. Of XHTML and other XML only XHTML elements count.
 
-    None comes between two steps of the work, each of a few milliseconds.
+    Yields None between two steps of the work, each of a few milliseconds.
     """
     if form is not Form.HTML:
         for tag in xhtml.tags(text, names, default=form is Form.XHTML):
@@ -67,7 +67,7 @@ def elements(
 
 
 def _hides_links(name: str | None, node: LexborNode) -> bool:
-    """Whether an element holds markup that lexbor doesn't read, and the tokeniser does."""
+    """Whether an element holds markup that the tokeniser reads, but lexbor doesn't."""
     if name == "template":
         mode = node.attributes.get("shadowrootmode")
         return mode is not None and mode.lower() in SHADOW_ROOTS

@@ -105,9 +105,9 @@ def _declared(attributes: bytes) -> str | None:
 
 
 def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = False) -> str | None:
-    """What a page and its header say: byte-order mark, else header, else `meta`.
+    """The encoding that a page and its header declare: byte-order mark, else header, else `meta`.
 
-    XML is asked for its own declaration before its `meta`.
+    In XML the XML declaration counts before `meta`.
     """
     for bom, name in _BOMS:
         if body.startswith(bom):

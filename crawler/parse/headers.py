@@ -73,8 +73,8 @@ def page_directives(
     """Whether a page asks not to be indexed, and its links not to be followed.
 
     `metas` are names and contents of meta elements, `headers` the values of X-Robots-Tag, `agent`
-    our name in robots.txt. What is meant for another agent doesn't count; of what is meant for us
-    and what for all, both do. Commas, semicolons and blanks separate directives.
+    our name in robots.txt. Directives for us and directives for all agents count; those for other
+    agents don't. Commas, semicolons and blanks separate directives.
     """
     ours = {"", "*", "robots", agent.lower()}
     said: set[str] = set()
@@ -89,8 +89,8 @@ def page_directives(
 def _directives(value: str, ours: Container[str]) -> set[str]:
     """The directives for us in one value: `noindex, otherbot: nofollow` has one.
 
-    A name with a colon tells for whom the rest is. A directive that takes a value has a colon, too:
-    then the next word is the value. The words of a date are no directives.
+    A name with a colon says which agent the rest is for. A directive that takes a value has a
+    colon, too, and the next word is its value. The words of a date are no directives.
     """
     said: set[str] = set()
     is_ours, is_value = True, False

@@ -23,10 +23,10 @@ class Kinds:
         self._by_name = any(pattern.startswith(".") for pattern in chosen + refused)
 
     def hold(self, media: str, url: str, label: str | None = None) -> bool:
-        """Whether a document of this media type at this normalised URL is one of them.
+        """Whether a document of this media type at this normalised URL is chosen.
 
-        `label`: the type in its header, where that is another one. A pattern means a document if it
-        means either type, so a choice by what servers say holds as well as one by what there is.
+        `label` is the type in its header, if that is another one. A pattern that fits either of the
+        two types fits the document.
         """
         name = url.partition("?")[0].rpartition("/")[2].lower() if self._by_name else ""
         if label is None or label == media:

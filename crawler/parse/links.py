@@ -1,8 +1,8 @@
-"""The text of an HTML page to its links.
+"""From the text of an HTML page to its links.
 
-What a page costs is bounded by its bytes: a long base could make a long URL of each short
-reference. So no URL is longer than `url.MAX_LENGTH`, and all URLs of a page together have at most
-`most_characters`. What is left out is counted. docs/decisions/bounds.md says why.
+The cost of a page is bounded by its bytes. A long base could make a long URL of each short
+reference, so no URL is longer than `url.MAX_LENGTH`, and all URLs of a page together have at most
+`most_characters`. References beyond these bounds are counted. docs/decisions/bounds.md says why.
 """
 
 import re
@@ -56,7 +56,7 @@ class Links(NamedTuple):
 
 
 def most_characters(text: str, max_link_bytes: int = MAX_LINK_BYTES) -> int:
-    """How many characters the URLs of a page's links may have together. A little more may pass."""
+    """How many characters the URLs of a page's links may have together, roughly."""
     warranted = _LINK_BYTES_AT_LEAST + _LINK_BYTES_PER_CHARACTER * len(text)
     return min(warranted, max_link_bytes)
 
@@ -244,15 +244,18 @@ def _equiv(attributes: Mapping[str, str | None]) -> str:
 
 
 class _Base(NamedTuple):
-    """What references are relative to. Of a URL that is too long only its origin is known: whatever
-    is relative to its path would be too long, too."""
+    """The base of relative references.
+
+    Of a base URL that is too long only the origin is kept, because URLs relative to its path would
+    be too long, too.
+    """
 
     url: str
     is_origin_only: bool = False
 
 
 def _base(href: str, url: str) -> _Base:
-    """The base by the first `base` with an href; one that isn't http or https doesn't count."""
+    """The base by the href of the first `base`; a URL that isn't http or https doesn't count."""
     start = href.start if isinstance(href, TooLong) else href[:_SHORT]
     try:
         if not isinstance(href, TooLong):
@@ -384,7 +387,7 @@ class _Resolution:
         self._room = room
 
     def targets(self, url: str) -> Generator[None, None, list[tuple[str, int]]]:
-        """All but `url`, with the flags of ports."""
+        """All targets except `url`, with their flags (see `ports`)."""
         targets = self._targets
         targets.pop(url, None)
         found: list[tuple[str, int]] = []

@@ -96,9 +96,9 @@ _ABRUPT_END: Final = re.compile("-*+>")  # <!--> is a whole comment
 def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
     """The start tags with these names (lower case): name, and attributes as they stand there.
 
-    None comes between two steps of the work, each of a few milliseconds. What is in comments,
-    scripts, templates and the like is no tag. What noscript, a declarative shadow root, and in a
-    page with a frameset noframes hold is one.
+    Yields None between two steps of the work, each of a few milliseconds. Text in comments,
+    scripts, templates and the like holds no tags. noscript and declarative shadow roots hold tags;
+    so does noframes in a page with a frameset.
     """
     read = _reader(names).match
     at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
@@ -153,7 +153,7 @@ SHADOW_ROOTS: Final = frozenset({"open", "closed"})
 
 
 def is_shadow_root(attributes: str) -> bool:
-    """Whether a `template` with these attributes holds what readers see in its parent's place."""
+    """Whether a `template` with these attributes is a declarative shadow root, which is visible."""
     mode = attributes_of(attributes).get("shadowrootmode", "") if attributes else ""
     return mode.lower() in SHADOW_ROOTS
 
@@ -161,7 +161,7 @@ def is_shadow_root(attributes: str) -> bool:
 def _searching(
     pattern: re.Pattern[str], text: str, at: int
 ) -> Generator[None, None, re.Match[str] | None]:
-    """The first match from a place on, of a pattern for at most _LONGEST_MARK characters."""
+    """The first match of a pattern from a place on, of at most _LONGEST_MARK characters."""
     while True:
         end = at + _WINDOW
         match = pattern.search(text, at, end + _LONGEST_MARK)
@@ -182,7 +182,7 @@ def _end_of_raw_text(text: str, name: str, at: int) -> Generator[None, None, int
 
 
 def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
-    """As above. <script><!-- <script> </script> --></script> is one element."""
+    """Where a script ends. <script><!-- <script> </script> --></script> is one element."""
     marks = _SCRIPT_MARKS
     count = 0
     while mark := (yield from _searching(marks, text, at)):
@@ -220,7 +220,7 @@ _NAMED_ATTRIBUTE: Final = re.compile(
 
 
 def attributes_of(text: str) -> Mapping[str, str]:
-    """Of the attributes of a tag those that links need, by lower-case name; the first of a name.
+    """The attributes of a tag that links need, by lower-case name; the first one of each name.
 
     A value that is far too long for a URL is a TooLong, or `data:` if it is such a URL. The value
     of a srcdoc is an Escaped.
@@ -281,7 +281,7 @@ _REFERENCE: Final = re.compile(
 
 
 def unescape(value: str) -> str:
-    """The value of an attribute, character references undone as the standard does in attributes.
+    """The value of an attribute with its character references undone, as the standard says.
 
     A value with more than _MOST_REFERENCES stays as it is.
     """
@@ -294,7 +294,7 @@ _ESCAPED_STEP: Final = 1 << 15  # characters
 
 
 def unescaping(value: str) -> Generator[None, None, str]:
-    """The same in steps, and however many references there are."""
+    """`unescape` in steps, with no limit on the number of references."""
     pieces = []
     at = 0
     while at < len(value):

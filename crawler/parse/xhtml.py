@@ -1,9 +1,9 @@
-"""XHTML to the tags that hold links, by the rules of XML and its namespaces, without a tree.
+"""From XHTML to the tags that hold links, by the rules of XML and namespaces, without a tree.
 
 https://www.w3.org/TR/xml and https://www.w3.org/TR/xml-names. Names are case-sensitive, any element
 may close itself, and an element counts by its namespace, whatever its prefix is. A browser stops at
 the first error of a page; this reader goes on. Time grows with length. Memory grows only with the
-elements that declare namespaces. docs/decisions/reading.md has what is decided here.
+elements that declare namespaces. docs/decisions/reading.md has the decisions behind this module.
 """
 
 import re
@@ -39,7 +39,7 @@ _DECLARATION: Final = re.compile(
 
 
 class _Scopes:
-    """What prefixes mean, while elements open and close."""
+    """The namespaces that prefixes mean, while elements open and close."""
 
     def __init__(self, *, default: bool) -> None:
         """`default`: whether an element without prefix is XHTML where nothing is declared."""
@@ -67,7 +67,7 @@ class _Scopes:
         return kind
 
     def leave(self, name: str) -> None:
-        """An end tag."""
+        """Take note of an end tag: its element's namespace declarations end."""
         if self._open and self._open[-1][0] == name:
             self._nested[-1] -= 1
             if not self._nested[-1]:
@@ -82,11 +82,11 @@ class _Scopes:
 def tags(
     text: str, names: frozenset[str], *, default: bool = True
 ) -> Iterator[tuple[str, str] | None]:
-    """The start tags of XHTML elements with these names: local name, and attributes as they stand
-    there, with the entities of the document undone.
+    """The start tags of XHTML elements with these names: local name, and text of attributes.
 
-    None comes between two steps of the work. What is in comments, CDATA, scripts, styles and
-    templates is no tag. `default`: elements in no namespace count, too.
+    In the attributes the entities of the document are undone. Yields None between two steps of the
+    work. Text in comments, CDATA, scripts, styles and templates holds no tags. With `default`,
+    elements in no namespace count, too.
     """
     scopes = _Scopes(default=default)
     entities: Entities | None = None
@@ -133,7 +133,7 @@ def tags(
 
 
 def _after(text: str, mark: str, at: int) -> int:
-    """Where the first mark from a place on ends. What has no end goes to the end of the text."""
+    """Where the first mark from a place on ends; the end of the text if there is no mark."""
     found = text.find(mark, at)
     return len(text) if found < 0 else found + len(mark)
 
@@ -181,7 +181,7 @@ _NUMERIC: Final = re.compile(r"&#(?:x[0-9a-fA-F]++|[0-9]++);")
 
 
 def _read_doctype(text: str, at: int) -> tuple["Entities", int]:
-    """What a document type declares, and where it ends."""
+    """The entities that a document type declares, and where the document type ends."""
     match = _DOCTYPE.match(text, at, at + _LONGEST_DOCTYPE)
     if not match:
         return Entities({}), _after(text, ">", at)

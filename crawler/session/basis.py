@@ -1,9 +1,9 @@
-"""What a snapshot depends on besides the logs, as one hash: the basis.
+"""The basis of a snapshot: one hash of all that the snapshot depends on besides the logs.
 
-A snapshot counts only on the basis on which it was made. Too much in the basis costs a resume some
-time, because the logs are read again. Too little would make a crawl go on with what isn't true any
-more. So all of the configuration counts unless a key is marked otherwise, with the content of the
-files that it names, and so does every source file of the program.
+A resume uses a snapshot only if its basis is still the same. If the basis holds too much, a resume
+reads the logs without need. If it holds too little, a crawl goes on with wrong state. So all of the
+configuration counts, with the content of the files that it names, unless a key is marked. So does
+every source file of the program.
 """
 
 import json
@@ -41,7 +41,7 @@ def basis(directory: Path, settings: config.Config, ranks: int) -> str:
 
 
 def _program() -> Iterator[Path]:
-    """All of the crawler, interpreted or compiled, and what it takes from the partitioner."""
+    """The files of the crawler, interpreted or compiled, and those that it uses of `partition`."""
     for pattern in ("**/*.py", "**/*.so"):
         yield from sorted(Path(crawler.__file__).parent.glob(pattern))
     yield Path(partvector.__file__)
@@ -52,7 +52,7 @@ def _suffix_list() -> Iterator[Path]:
 
 
 def _order(name: str) -> Iterator[Path]:
-    """The file of the module that a frontier.order of the user's names."""
+    """The file of the user's module, if frontier.order names one."""
     module_name, colon, _ = name.partition(":")
     if colon:
         module = sys.modules.get(module_name)
@@ -62,7 +62,7 @@ def _order(name: str) -> Iterator[Path]:
 
 
 def _hash(path: Path) -> str:
-    """Of a file's content; empty if there is none (who needs the file says so)."""
+    """The hash of a file's content; empty if there is no file (its readers complain)."""
     try:
         with path.open("rb") as file:
             content = xxh3_128()

@@ -82,8 +82,10 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def failed_file(error: BaseException, directory: Path) -> str | None:
-    """What a disk has refused to do with a file in the directory, in words; None if the error, or
-    one of a group of errors, is of another kind."""
+    """The file in the directory that the disk failed on, and why, in words.
+
+    Looks also into a group of errors. Returns None for errors of another kind.
+    """
     if isinstance(error, BaseExceptionGroup):
         found = [failed_file(one, directory) for one in error.exceptions]
         return None if None in found else found[0]
@@ -110,10 +112,10 @@ def is_open(path: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """The file, to be written anew. Until the new content is whole and on disk, there is the old.
+    """A file to write, which replaces `path` once its content is whole and on disk.
 
-    Follows no symbolic link: what `path` names is replaced, not what it points to. Raises
-    NoRoomError, or OSError, both with the old content left.
+    A symbolic link at `path` is replaced itself, not its target. Raises NoRoomError, or OSError;
+    then the old content is left.
     """
     new = path.with_name(f"{path.name}.new")
     with _named(path), no_room_told(path):
@@ -133,9 +135,9 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def mistakes_told(about: str = "") -> Iterator[None]:
-    """Turn an OSError about a file that a user can see to into a UserError of one line.
+    """Turn an OSError about a file that the user can mend into a UserError of one line.
 
-    For what is read and written before a crawl, and by the commands of one process.
+    This is for files that are used before a crawl, or by commands of one process.
     """
     try:
         yield

@@ -58,7 +58,7 @@ class SessionInfo:
 def create(
     directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
 ) -> None:
-    """Write what begins a session, into a directory that is locked.
+    """Write the first files of a session into a directory that is locked.
 
     Raises UserError if there is a session in it already, or if it can't be written.
     """
@@ -152,7 +152,7 @@ def _read_urls(path: Path) -> list[str]:
         raise UserError(f"{path}: {error}; {needed}") from None
     urls = text.split("\n")
     if urls.pop():
-        raise UserError(f"{path}: its last line has no end; {needed}")
+        raise UserError(f"{path}: its last line is cut; {needed}")
     for number, url in enumerate(urls, 1):
         try:
             normalise(url)

@@ -1,13 +1,14 @@
-"""Which sites have joined the scope, as redirects of seeds lead there; and what that changes.
+"""Sites that have joined the scope because redirects of seeds lead there, and their consequences.
 
-Beside a log file `00000.log` lies `00000.joined`, if any site has joined: a JSON array a line, with
-the site, the seed, and the URL where the redirects of the seed end. A rank adds a line before it
-stores a page that was judged by it, whether it has found the site itself or has been told. So the
-scope of the session is that of its configuration with the sites of all these files.
+If any site has joined, a file `00000.joined` lies beside the log file `00000.log`. Each line is a
+JSON array of the site, the seed, and the URL where the redirects of the seed end. A rank adds the
+line before it stores a page that was judged with the site in scope. It does so whether it found the
+site itself or was told. So the scope of the session is the configured one and the sites of all
+these files.
 
-A logged page says by how many lines its links were judged (`LoggedPage.judged_with`). Links to
-sites that joined later are flagged OUT_OF_SCOPE in the log, and are followed nevertheless.
-`Correction` takes the flag away wherever a log is read.
+A logged page says how many lines the file had when its links were judged (`judged_with` in
+LoggedPage). Links to sites that joined later are flagged OUT_OF_SCOPE in the log, but are followed.
+`Correction` removes the flag wherever a log is read.
 """
 
 import json
@@ -85,8 +86,11 @@ class Correction:
     """Takes the flag OUT_OF_SCOPE from links to sites that joined after the links were judged."""
 
     def __init__(self, sites: Collection[str], follows: Callable[[str, int], bool]) -> None:
-        """`sites`: those that have joined. `follows` says of a link, by its URL and its flags,
-        whether it leads to one of these sites and is followed."""
+        """`sites` are those that have joined.
+
+        `follows` says, given the URL and the flags of a link, whether the link leads to one of
+        these sites and is followed.
+        """
         self._count = len(sites)
         self._names = [site.encode() for site in sites]
         self._follows = follows
@@ -115,7 +119,7 @@ class Correction:
         ]
 
     def _may_be(self, page: LoggedPage) -> bool:
-        """Most pages are done with by a look at their flags, or at their text."""
+        """Whether a page may have such links. Flags and text rule most pages out."""
         if not any(flags & OUT_OF_SCOPE for flags in set(page.flags)):
             return False
         if len(self._names) > _LOOKED_FOR:

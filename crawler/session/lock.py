@@ -1,12 +1,12 @@
 """The lock of a session: one command at a time may write to its files.
 
 Rank 0 of a crawl, and `report`, hold an exclusive lock on SESSION/lock. A command takes the lock
-before it writes anything there, and before it reads what it decides by. Besides, every rank of a
-crawl holds a shared lock on SESSION/lock-ranks. So the session stays locked when rank 0 dies and
-the other ranks go on.
+before it writes anything there, and before it reads the files that it bases decisions on. Every
+rank of a crawl also holds a shared lock on SESSION/lock-ranks. So the session stays locked when
+rank 0 dies and the other ranks go on.
 
-A lock goes with its process, however that ends. SESSION/lock says who holds it, for the message to
-whoever is refused. A command that ends in good order removes both files.
+A lock ends with its process, however the process ends. SESSION/lock names the holder, for the
+message to a command that is refused. A command that ends in good order removes both files.
 
 Locks are those of flock(2). Linux passes them on to the server of an NFS file system, so they hold
 between machines. On a file system without locks there is a warning, and no protection.
@@ -40,7 +40,7 @@ PATIENCE_S: Final = 5.0  # after a kill, a rank may live for a moment longer tha
 
 
 class _Holder(msgspec.Struct):
-    """What SESSION/lock says of the process that holds the lock."""
+    """The content of SESSION/lock: the process that holds the lock."""
 
     work: str  # what it does with the session, in words
     host: str
@@ -65,9 +65,9 @@ _held: Final[dict[Path, _Lock]] = {}  # of this process, by the resolved path of
 def lock_session(directory: Path, work: str, patience_s: float = PATIENCE_S) -> None:
     """Take the lock of a session for this process; nothing happens if the process has it already.
 
-    `work`: what the process does with the session, like "is being crawled". Waits so long for the
-    processes of a killed command to be gone. Raises UserError if another process holds the lock, or
-    has crawled the session while this one waited.
+    `work` is what the process does with the session, like "is being crawled". The call waits up to
+    `patience_s` for the processes of a killed command to end. Raises UserError if another process
+    holds the lock, or has crawled the session while this one waited.
     """
     path = directory.resolve() / _LEADER
     if path in _held:
@@ -133,8 +133,10 @@ def leave_session(directory: Path) -> None:
 
 
 def who_writes(directory: Path) -> str | None:
-    """What another process does with a session, and which process that is; None if none has locked
-    it. Nothing is written, so the directory may be read-only."""
+    """What another process does with a session, and which process that is; None if none locks it.
+
+    Nothing is written, so the directory may be read-only.
+    """
     for name in (_LEADER, _RANKS):
         path = directory.resolve() / name
         try:
@@ -163,8 +165,10 @@ def _await_lock(fd: int, directory: Path, before: _Holder | None, deadline: floa
 
 
 def _await_ranks(directory: Path, deadline: float) -> None:
-    """Wait until no rank of an earlier run lives. Ranks that outlive a lost rank are such ranks,
-    except for the one that takes the lock now: it is among them."""
+    """Wait until no rank of an earlier run lives.
+
+    When a rank was lost, the survivors are such ranks. One of them may take the lock now.
+    """
     path = directory.resolve() / _RANKS
     if path in _held:
         return
@@ -190,9 +194,7 @@ def _open(path: Path, flags: int) -> int:
             fd = os.open(path, flags | os.O_NOFOLLOW | os.O_NONBLOCK | os.O_CLOEXEC, 0o666)
     except OSError as error:
         words = "is a symbolic link" if error.errno == errno.ELOOP else error.strerror
-        raise UserError(
-            f"{path}: {words}; a session directory that can be written is needed"
-        ) from None
+        raise UserError(f"{path}: {words}; the session directory must be writable") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
         raise UserError(f"{path}: isn't a file; remove it")
@@ -208,7 +210,7 @@ def _try(fd: int, kind: int) -> bool:
     except OSError as error:
         if error.errno not in LACKS_LOCKS:
             raise
-        _LOG.warning("no locks on this file system: see to it that one crawl at a time runs there")
+        _LOG.warning("no locks on this file system: make sure that only one crawl runs there")
     return True
 
 
@@ -247,7 +249,7 @@ def _read_holder(path: Path) -> _Holder | None:
 
 def _words(holder: _Holder | None) -> str:
     if holder is None:
-        return "is being crawled: another process has locked it"
+        return "is being crawled: another process has locked the session"
     return f"{holder.work}: by process {holder.pid} on {holder.host} since {holder.since}"
 
 

@@ -1,16 +1,17 @@
 """The log of a rank: page rows with their links. All else is derived from it.
 
-A file is a header and then frames, each checked by a sum of its own and written by a single write:
+A file is a header and then frames. Each frame has a checksum and is written by a single write:
 
     header   8 bytes "ABC-LOG\\n", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
     body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
              MessagePack, an array
 
-Version 2 is read as well. There a row names its site with the scheme, `http://host`; every reader
-gets the name that the site has today, except those that ask for the row as written.
+Version 2 can be read, too. There a row names its site with the scheme, `http://host`. Readers get
+the name that the site has today, unless they ask for the row as written.
 
-All integers are little-endian. The first frame that is incomplete or fails its sum ends a file.
+All integers are little-endian. A file ends at the first frame that is incomplete or fails its
+checksum.
 """
 
 import os

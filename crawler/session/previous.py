@@ -99,7 +99,7 @@ class Previous:
         )
 
     def _warn(self, path: Path, reason: str) -> None:
-        """Say once of each file that it can't be relied on."""
+        """Warn once about each file that can't be relied on."""
         if path not in self._warned:
             self._warned.add(path)
             _LOG.warning("previous session: %s: %s; its pages are fetched anew", path, reason)

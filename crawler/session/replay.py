@@ -72,9 +72,11 @@ class Share:
         skipped: int,
         correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
-        """`take` gets every row, and says whether links of that page are followed; but those with
-        any of the flags `skipped` never are. `correct` gives the flags that the links of a page
-        have today (`joined.Correction`)."""
+        """`take` gets every row, and says whether links of that page are followed.
+
+        Links with any of the flags `skipped` are never followed. `correct` gives the flags that the
+        links of a page have today (`joined.Correction`).
+        """
         self.sitemaps: list[str] = []  # that no page links to
         self.torn: list[Torn] = []  # of files whose tails can't be used
         self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt named it

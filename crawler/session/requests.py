@@ -1,7 +1,7 @@
-"""The request log of a rank: each request that it made to a site, and what it had promised.
+"""The request log of a rank: each request that it made to a site, and its promises to sites.
 
-Politeness is proven with it: by the report, which names the smallest gaps, and by `verify`. Files
-lie in SESSION/rank-00000/requests, one for each file of the page log, under the same number:
+The report finds the smallest gaps in it, and `verify` proves politeness from it. Files lie in
+SESSION/rank-00000/requests, one for each file of the page log, under the same number:
 
     header   8 bytes "ABC-REQS", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
@@ -9,9 +9,9 @@ lie in SESSION/rank-00000/requests, one for each file of the page log, under the
              as MessagePack, an array
 
 All integers are little-endian. A row is written when its request has ended, by a single write. So
-it survives a kill, and a request that was under way at that moment has no row. The first frame that
-is incomplete or fails its sum ends a file. Times are by the steady clock of the rank's host, which
-is never set; the offset in Manners makes seconds since the epoch of them.
+the row survives a kill, and a request that was under way at the kill has no row. A file ends at the
+first frame that is incomplete or fails its checksum. Times are by the steady clock of the rank's
+host, which nobody sets. The offset in Manners turns them into seconds since the epoch.
 """
 
 import os
@@ -46,8 +46,8 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
     run: int  # of the session
     rank: int
     host: str
-    boot: str  # of the host's system: within one, all its ranks have the same steady clock
-    offset: float  # of the wall clock, when the run began here, from the steady clock
+    boot: str  # of the host's system; all ranks of one boot have the same steady clock
+    offset: float  # the wall clock minus the steady clock, when the run began here
     per: str
     delay_s: float
     connections: int
@@ -62,8 +62,10 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
         return self.offset + steady
 
     def now(self, clock: Clock) -> float:
-        """The time now, as these rows tell it; exact on the host where they were written, until
-        that starts again."""
+        """The time now, by the clock of these rows.
+
+        It is exact on the host that wrote the rows, until that host starts again.
+        """
         return self.time(clock.now()) if self.boot and self.boot == _boot() else clock.time()
 
     @property
@@ -86,7 +88,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
     @classmethod
     def of(cls, settings: config.Config, run: int, rank: int, clock: Clock) -> "Manners":
-        """What the settings promise, on this host, from now on."""
+        """The promises of the settings, on this host, from now on."""
         politeness, retry = settings.politeness, settings.retry
         return cls(
             run=run,
@@ -154,7 +156,7 @@ class RequestLog:
         self._file.sync()
 
     def close(self) -> int:
-        """Sync and close; how many rows are lost for want of room."""
+        """Sync and close. Returns how many rows are lost because there is no room."""
         self._write_waiting()
         self._file.close()
         return len(self._waiting)
@@ -204,7 +206,7 @@ def read_requests(path: Path) -> Iterator[Row]:
 
 
 def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
-    """The row in the body of a frame; None if it is of no kind that there is."""
+    """The row in the body of a frame; None if its kind is unknown."""
     decode = _DECODERS.get(body[:1])
     if decode is None:
         return None
@@ -235,7 +237,7 @@ def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: N
 
 
 def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str, float]:
-    """Seconds for which sites, and addresses, have still to rest after the requests in these files.
+    """Seconds for which sites and addresses still have to rest after the requests in these files.
 
     After a kill the last requests may be missing in a log. Then each site whose robots.txt asks for
     a longer delay than our own rests for that delay.
@@ -249,7 +251,7 @@ def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str
 
 
 def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
-    """Seconds by site, of one file; they are negative, or missing, where the rest is over."""
+    """Seconds of rest by site after one file; negative, or missing, where the rest is over."""
     rows = read_requests(path)
     manners = next(rows, None)
     if not isinstance(manners, Manners):
@@ -276,7 +278,7 @@ def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
 
 
 def is_cut(torn: Torn) -> bool:
-    """Whether a kill may have left a tail: no whole frame follows in it."""
+    """Whether a torn tail may come from a kill: then it holds no whole frame."""
     with torn.path.open("rb") as file:
         file.seek(torn.offset)
         rest = file.read(_SEARCHED)

@@ -82,7 +82,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _oddity(line: str) -> str | None:
-    """What can't stand in a URL, though a browser would take it in its address bar."""
+    """The mistake in a line that a browser's address bar would accept; None if there is none."""
     odd = _ODD.search(line)
     if odd is None:
         return None
@@ -90,7 +90,7 @@ def _oddity(line: str) -> str | None:
 
 
 def _all_wrong(wrong: Sequence[_Wrong]) -> str:
-    """All lines in one: the first with their texts, of the others the numbers."""
+    """One message for all wrong lines: the texts of the first ones, the numbers of the others."""
     text = "; ".join(map(str, wrong[:_NAMED]))
     if more := [line.number for line in wrong[_NAMED:]]:
         text += f"; and {len(more):,} more lines: {_ranges(more)}"
@@ -98,7 +98,7 @@ def _all_wrong(wrong: Sequence[_Wrong]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers, as `3-5, 8`; not more than a message can hold."""
+    """Rising numbers in the form `3-5, 8`, no more than a message can hold."""
     ranges = []
     for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]

@@ -1,10 +1,9 @@
 """A rank's snapshot: what it knew when the session was stopped, so that no log has to be read.
 
-A snapshot is never needed. Whatever is wrong with it, the logs hold all of its content, too; they
-are the truth. So a snapshot counts only if every rank has one, if all were made on the same basis
-(see `basis`), and if together they name all log files of the session. These must have the lengths
-and the hashes that the snapshots say: what a damaged log has lost must be fetched again, so it
-mustn't be known from elsewhere.
+A snapshot is never needed, because the logs hold all of its content. So a snapshot is used only if
+every rank has one, if all were made on the same basis (see `basis`), and if together they name all
+log files of the session. The log files must have the lengths and the hashes that the snapshots
+name: pages that a damaged log has lost must be fetched again, so a snapshot mustn't know them.
 
     8 bytes "ABC-SNAP", u32 format version; then two blocks, each a u64 length, a u32 CRC-32 and
     that many bytes: MessagePack of [basis, {log file: [length, XXH3-64]}]; zstd of the content
@@ -46,8 +45,10 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 
 
 class LogHashes:
-    """Lengths and hashes of log files that grow no more, by path. The hash is also of the file that
-    says which sites joined."""
+    """Lengths and hashes, by path, of log files that don't grow any more.
+
+    A hash covers also the file that names the sites that joined.
+    """
 
     def __init__(self, paths: Sequence[Path]) -> None:
         self._paths = paths
@@ -75,9 +76,10 @@ def write_snapshot(
     content: bytes,
     hashes: LogHashes | None = None,
 ) -> None:
-    """`logs`: those whose pages are in the content. `hashes`: of those that have been read already.
+    """Write a snapshot, if the disk lets us.
 
-    If there is no room, or another OSError, there is no snapshot.
+    `logs` are the log files whose pages are in the content. `hashes` are those of files that have
+    been read already. If there is no room, or another OSError, no snapshot is written.
     """
     path = _path(session, rank)
     known = {} if hashes is None else hashes.of
@@ -117,7 +119,7 @@ def snapshots_fit(session: Path, ranks: int, basis: str, logs: Iterable[LogFile]
 
 
 def read_snapshot(session: Path, rank: int, hashes: LogHashes | None = None) -> bytes | None:
-    """The content of a snapshot that fits; None if it is damaged, or a log that it covers.
+    """The content of a snapshot that fits; None if the snapshot, or a log that it covers, doesn't.
 
     `hashes`: of the logs, if they have been read already.
     """
@@ -138,7 +140,7 @@ def remove_snapshots(session: Path) -> None:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """Up to the first that isn't whole, or can't be read."""
+    """The blocks of a snapshot, up to the first one that isn't whole or can't be read."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(_START.size) == _START.pack(_MAGIC, _VERSION):
             while (block := _block(file)) is not None:

@@ -15,11 +15,11 @@ _LENGTH_BYTES: Final = 4
 
 
 class SpillFiles:
-    """Chunks one after another in files, each deleted when all of it has been taken back. A context
-    manager.
+    """Chunks one after another in files. Use it as a context manager.
 
-    Derived state: what an earlier run has left is removed at the start, and all at the end. Each
-    chunk is preceded by its length.
+    A file is deleted when all its chunks have been taken back. The files are derived state: those
+    of an earlier run are removed at the start, and all at the end. The length of each chunk comes
+    before it.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -33,20 +33,20 @@ class SpillFiles:
         self._end = _FILE_BYTES  # of it
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk behind the one before; the number to take it back by.
+        """Write a chunk behind the last one. Returns the number by which to take it back.
 
-        Raises NoRoomError for any error of the disk: whoever has the chunk can keep it.
+        Raises NoRoomError for any error of the disk. Then the caller can keep the chunk.
         """
         try:
             number = self._put(chunk)
         except OSError as error:
             words = f"{self._directory}: {error.strerror}"
             if not self._full:
-                _LOG.warning("no room: %s; URLs that wait stay in memory meanwhile", words)
+                _LOG.warning("no room: %s; waiting URLs stay in memory meanwhile", words)
             self._full = True
             raise NoRoomError(words) from error
         if self._full:
-            _LOG.warning("there is room again for URLs that wait")
+            _LOG.warning("there is room again for waiting URLs")
         self._full = False
         return number
 

@@ -168,18 +168,18 @@ class RankStore:
         faults: Faults | None = None,
         manners: Manners | None = None,
     ) -> None:
-        """Start new files, beside those of earlier runs, which are to be mended before.
+        """Start new files beside those of earlier runs, which must have been mended before.
 
-        `keeps`: which pages with status 2xx are stored; of others there is only the row. `faults`
-        counts what the store fails to read in a response: then the row says `internal`.
-        `manners`: what the rank promises to sites; without, requests aren't logged.
+        `keeps` says which pages with status 2xx are stored; others have only a row. `faults`
+        counts responses that the store fails to read: their rows say `internal`. `manners` is what
+        the rank promises to sites; without it, requests aren't logged.
         """
         self._faults = faults or Faults()
         self.directory = session / f"rank-{rank:05}"
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
         if not os.access(self.directory, os.W_OK | os.X_OK):
-            raise UserError(f"{self.directory}: can't be written; WARC files have to be made there")
+            raise UserError(f"{self.directory}: can't be written; WARC files must be made there")
         self.seen = ContentSeen(self.directory)
         self._rank = rank
         self._keeps = keeps
@@ -243,8 +243,10 @@ class RankStore:
         self._sync_log()
 
     def note_joined(self, sites: Iterable[Joined]) -> None:
-        """Note sites that have joined the scope, before any page is stored that was judged by them.
-        Raises NoRoomError."""
+        """Note sites that have joined the scope, before a page is stored that was judged with them.
+
+        Raises NoRoomError.
+        """
         self._joined.add(sites)
         self._joined.sync()
 
@@ -284,8 +286,10 @@ class RankStore:
             return True
 
     def _log_page(self, row: PageRow, fetched: Fetched) -> PageRow:
-        """Log a row with its links; what was logged. A row that can't be written goes without what
-        the server has said."""
+        """Log a row with its links, and return the row as logged.
+
+        A row that can't be written is logged without the fields that come from the server.
+        """
         try:
             self._log.page(
                 row,
@@ -386,8 +390,10 @@ class RankStore:
     def _write(
         self, url: str, response: Response, payload_digest: str, original: Original | None
     ) -> tuple[Place | None, bool]:
-        """Write the records; where, and whether they say all. Of a head that can't be written, the
-        records hold the payload alone."""
+        """Write the records. Returns their place, and whether they are complete.
+
+        If the head of the response can't be written, the records hold the payload alone.
+        """
         try:
             return self._warc.write(url, response, payload_digest, original), True
         except OSError:  # of the disk

@@ -118,10 +118,10 @@ def _as_logged(page: LoggedPage) -> LoggedPage:
 
 
 def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, list[Totals]]:
-    """Write tables/*.parquet from the logs; those of an earlier run go once all three are whole.
+    """Write tables/*.parquet from the logs. Old tables go once all three new ones are whole.
 
-    The totals of the session, and those of each rank. `correct` gives the flags that the links of
-    a page have today (`joined.Correction`), and sees every page once.
+    Returns the totals of the session, and those of each rank. `correct` gives the flags that the
+    links of a page have today (`joined.Correction`), and sees every page once.
     """
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
@@ -147,8 +147,10 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
 
 
 def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
-    """What the logs give and the tables don't say, in words; nothing if they are as they were
-    written. At most one line a row group. `correct`: as in `write_tables`."""
+    """The differences between the tables and the logs, in words; at most one line a row group.
+
+    `correct`: as in `write_tables`.
+    """
     ranks = {path: _Counts() for path in rank_directories(session)}
     with ExitStack() as stack:
         files: dict[str, pq.ParquetFile] = {}
@@ -201,7 +203,7 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) 
 def _made(
     session: Path, ranks: Mapping[Path, "_Counts"], correct: Correct, *, renamed: bool = True
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The tables by name, in pieces that are to be row groups; all pages are counted on the way.
+    """The tables by name, in pieces that become row groups. All pages are counted on the way.
 
     `renamed`: see `read_log`.
     """
@@ -358,7 +360,7 @@ def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
 
 
 def _count_requests(sites: dict[str, _Site], session: Path) -> None:
-    """Add what the request log says; also of sites of which no page has a row yet."""
+    """Add the findings of the request log, also for sites that have no page with a row yet."""
     for name, clock in read_all_requests(session).judge():
         site = sites.get(name)
         if site is None:

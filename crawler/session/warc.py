@@ -183,10 +183,10 @@ def _record_id() -> str:
 
 
 def _http_head(response: Response) -> bytes:
-    """Status line and headers, true of the payload as it is stored: whole, without transfer coding,
-    and without a content coding that not every reader can undo.
+    """Status line and headers that are true of the payload as it is stored.
 
-    A header that isn't true of it keeps its value under a name that begins with X-Crawler-.
+    The stored payload has no transfer coding, and no content coding that some reader can't undo. If
+    a header isn't true of it, its value is kept under a name that begins with X-Crawler-.
     """
     reason = response.reason.encode("latin-1", "replace").translate(_ONE_LINE)
     lines = [b"HTTP/%b %d %b" % (response.version.encode(), response.status, reason)]
@@ -232,7 +232,7 @@ def read_original(path: Path, offset: int, payload_digest: str) -> Original | No
 
 
 def is_whole(path: Path, offset: int) -> bool:
-    """Whether the record at a place can be read to its end. Of a long one the first 8 MB are."""
+    """Whether the record at a place can be read to its end, or for its first 8 MB."""
     member = isal_zlib.decompressobj(_GZIP)
     with path.open("rb") as file:
         file.seek(offset)
