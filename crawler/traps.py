@@ -153,8 +153,10 @@ class Watch:
         return False
 
     def compare(self, fetched: Fetched) -> None:
-        """Hold the text of a page against others of its branch, if it leads somewhere, and against
-        those of other hosts, if there are many."""
+        """Compare the text of a page with others of its branch, and with pages of other hosts.
+
+        The first happens only if the page has links, the second only if there are many hosts.
+        """
         response = fetched.response
         if response is None or not response.has_page:
             return
@@ -174,8 +176,10 @@ class Watch:
             self.hosts.welcome(url)
 
     def is_crowded(self, found: Found, address: str | None = None) -> bool:
-        """Whether a URL isn't to be asked for, as its host is one of too many that bring nothing.
-        `address`: where the name of the host has led to, if that is the question."""
+        """Whether a URL must not be asked for, because its host is one of too many without content.
+
+        `address` is the address of the host, if that is to be judged.
+        """
         if not (self._has_host_rules and self.hosts.refuses(found.url, address)):
             return False
         self.fired["max_barren_hosts"] += 1

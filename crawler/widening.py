@@ -1,8 +1,8 @@
 """Sites that join the scope during the crawl, because redirects of seeds lead there.
 
-Links to such a site may have been found before this rank heard of it, and were logged as out of
-scope. The log is the truth: this rank goes through its own log files and admits these links.
-Until that is done the rank isn't passive, so the crawl doesn't end before.
+This rank may have found links to such a site before it heard of the site. They are in its log, as
+out of scope. So the rank reads its own log files and admits these links. Until that is done the
+rank isn't passive, so the crawl doesn't end earlier.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _POLL_S: Final = 0.05
 
 
 class Widening:
-    """One rank's part in it."""
+    """One rank's work when sites join the scope."""
 
     def __init__(
         self,
@@ -100,8 +100,10 @@ def admit_late(
     entries: Iterable[Entry],
     now: Callable[[], float],
 ) -> Iterator[None]:
-    """Admit the links to these sites, which have joined the scope, of logged entries that were
-    judged before. A step is an entry."""
+    """Admit logged links to sites that have joined the scope since the links were judged.
+
+    A step is an entry.
+    """
     site_of = scope.sites.of
 
     def follows(address: str, flags: int) -> bool:

@@ -179,10 +179,10 @@ class Workbench:
         leases: Leases | None = None,
         shares: Callable[[str], bool] = lambda site: False,
     ) -> None:
-        """`memory`: URLs that may wait in memory. The rest goes to `spill`, if there is one.
+        """`memory` is how many URLs may wait in memory. The rest goes to `spill`, if there is one.
 
-        `leases`: of the clocks that ranks share, sites' or addresses' by `politeness.per`. `shares`
-        says whether other ranks may hold URLs of a site.
+        `leases` are those of the clocks that ranks share, of sites or of addresses by
+        `politeness.per`. `shares` says whether other ranks may hold URLs of a site.
         """
         self.order = order or BreadthFirst()
         self._politeness = politeness
@@ -261,7 +261,7 @@ class Workbench:
         return state
 
     def hold_back(self, until: Mapping[str, float]) -> None:
-        """Ask sites, and addresses, not before a time: they were asked in an earlier run."""
+        """Let sites and addresses rest until these times, because an earlier run asked them."""
         self._rests |= until
         for state in self._states.values():
             state.next_time = max(state.next_time, until.get(state.site, 0.0))
@@ -382,10 +382,10 @@ class Workbench:
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
         """Whether the request of a visit may start now. If not, the visit has been given back.
 
-        To be called right before each request. Where a site has several connections, the delay
-        counts from the start of one request to the start of the next. Since the visit was issued,
-        robots.txt may have asked for a longer delay (`crawl_delay_s`: what is known of that by
-        now), an answer may have asked for a rest, or the clock may have left for another rank.
+        Call this right before each request. Where a site has several connections, the delay counts
+        from the start of one request to the start of the next. Since the visit was issued,
+        robots.txt may have asked for a longer delay (`crawl_delay_s`, if it is known by now), an
+        answer may have asked for a rest, or the clock may have left for another rank.
         """
         if self._connections == 1:
             return True  # nothing else has happened at this site
@@ -791,7 +791,7 @@ class Workbench:
             lease.ended += 1
 
     def _look_at(self, lease: Lease) -> None:
-        """After a visit: the clock may have to leave, or a connection to follow it."""
+        """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
         if lease.contested or lease.ended:
             assert self._leases is not None
             self._leases.mark(lease)

@@ -1,8 +1,8 @@
-"""Compiling functions by numba, once, and keeping what was compiled where that can be written.
+"""Functions that numba compiles once, and the cache in which they are kept.
 
-numba keeps it beside the sources, or in the user's cache folder, or in `NUMBA_CACHE_DIR`. Where
-none of these can be written (a container, a node without a home) it goes to a folder of the user's
-own among the temporary files. Where that doesn't work either, each process compiles again.
+numba keeps compiled functions beside the sources, in the user's cache folder, or in
+`NUMBA_CACHE_DIR`. If none of these can be written (a container, a node without a home), the cache
+is a folder of the user's own among the temporary files. Otherwise each process compiles again.
 
 The first compilation takes half a minute or more. It is announced on standard error, and `seconds`
 counts it, so that nobody takes it for the time of a partition.
@@ -73,7 +73,7 @@ def seconds() -> float:
 
 
 def _with_cache(function: Callable[..., Any]) -> Any:
-    """None if there is no folder for a cache."""
+    """The function, compiled with a cache; None if there is no folder for a cache."""
     try:
         made = numba.njit(cache=True)(function)
     except RuntimeError as error:
@@ -85,7 +85,7 @@ def _with_cache(function: Callable[..., Any]) -> Any:
 
 
 def _outlive_full_disks(dispatcher: Any) -> None:
-    """What can't be kept, for want of room, is used all the same."""
+    """Let a compiled function be used even if there is no room to keep it."""
     cache = dispatcher._cache
     save = cache.save_overload
 

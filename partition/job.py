@@ -167,7 +167,7 @@ def build(
 
 
 def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
-    """Raises AssertionError unless a part vector has each page in the part that was planned."""
+    """Raise AssertionError unless a part vector has each page in its planned part."""
     wrong = np.flatnonzero(_listed(web, vector) != part)
     if len(wrong):
         raise AssertionError(
@@ -177,11 +177,11 @@ def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
 
 
 def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
-    """The model for who asks for none, and the settings with the sites that it must keep whole.
+    """The default model, and the settings with the sites that this model must keep whole.
 
-    Sites stay whole. An exception are sites that are heavier than a part, and that allow more pages
-    a second than a rank fetches (`rank_rate`): the hybrid model divides these. Of a bare graph
-    nobody knows what its sites allow.
+    Sites stay whole, with one exception: the hybrid model divides sites that are heavier than a
+    part and allow more pages a second than a rank fetches (`rank_rate`). A bare graph doesn't say
+    what its sites allow, so they stay whole.
     """
     if settings.politeness is None:
         return DEFAULT_MODEL, settings
@@ -202,9 +202,11 @@ def _tables(
     tuple[partvector.Keys, Ids] | None,
     dict[tuple[str, str], int] | None,
 ]:
-    """What a part vector lists: the part of each site, and, of sites that lie in several parts, of
-    each page, and of the directories of each whose part isn't that of the directory or site
-    above."""
+    """The contents of a part vector: parts of sites, of pages, and of directories.
+
+    Pages and directories are listed only for sites that lie in several parts. A directory is listed
+    only if its part isn't that of the directory or site above it.
+    """
     of_site = webgraph.majority(web.site, part, len(web.sites))
     sites = {
         site: number
@@ -259,7 +261,7 @@ def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None
 
 
 def _clock() -> float:
-    """Seconds, without those that went into compiling: each machine spends these once."""
+    """The time in seconds without the time for compiling, which each machine spends once."""
     return time.perf_counter() - compiled.seconds()
 
 
@@ -271,7 +273,7 @@ def divides_sites(model: str) -> bool:
 def check(
     settings: Settings, parts: int, model: str | None = None, *, together: bool = False
 ) -> None:
-    """Raises UserError for settings that don't go with so many parts, or with a model."""
+    """Raise UserError for settings that don't fit the number of parts or the model."""
     if not 1 <= parts <= MAX_PARTS:
         raise UserError(f"{parts} parts: must be 1 or more, {MAX_PARTS:,} at most")
     if together and model is not None and divides_sites(model):
@@ -364,7 +366,7 @@ def _judge(
 
 
 def _moves(moved: tuple[float, float], allowed: float) -> list[str]:
-    """Why a plan moves more than it may."""
+    """The reasons if a plan moves more than it may; empty if it doesn't."""
     return [
         f"{share:.1%} of the {name} move to another part (allowed {allowed:.1%}): they can't stay"
         " where they were under this model"

@@ -1,4 +1,4 @@
-"""Whether a plan is balanced, and if not, why: from the loads of parts, sites and pages alone.
+"""Judging whether a plan is balanced, and if not, why, by the loads of parts, sites and pages.
 
 A part may weigh a tolerance more than the average. A site that a model keeps whole may be heavier
 than that, a giant. The part of a giant may then weigh as much as the giant, and the parts without
@@ -32,7 +32,7 @@ class Verdict:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class _Wholes:
-    """What a model keeps whole and is in one part: sites, or groups of sites with one address."""
+    """The sites, or groups of sites with one address, that a model keeps whole in one part."""
 
     names: list[str]
     weights: Ints  # wholes x 2; 0 of those that aren't in one part
@@ -103,7 +103,7 @@ def _limits(
     base: Limits,
     tolerances: tuple[float, float],
 ) -> Limits:
-    """Parts x 2."""
+    """What each part may weigh, parts x 2."""
     limits = np.tile(base, (len(loads), 1))
     free = np.ones(len(loads), bool)
     free[wholes.part[large]] = False
@@ -119,7 +119,7 @@ def _limits(
 
 
 def _above(average: Limits, tolerances: tuple[float, float]) -> Limits:
-    """The average and the tolerance, and as much as sums of fractions may err by."""
+    """The average plus the tolerance, plus the possible rounding error of sums of fractions."""
     return np.array(
         [
             mean * (1 + tolerance) * (1 + 1e-12) if math.isfinite(tolerance) else math.inf

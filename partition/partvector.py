@@ -215,7 +215,7 @@ def _place(where: str | tuple[str, str]) -> tuple[str, str]:
 
 
 def _directory_key(site: str, directory: str) -> int:
-    """`site` is empty if the directory holds for all sites."""
+    """The key of a directory of a site; `site` is empty if the directory holds for all sites."""
     return xxh3_64_intdigest(f"{site}\0{directory}".encode())
 
 

@@ -1,4 +1,4 @@
-"""How fast sites may be asked, as the sessions that are partitioned were configured and measured.
+"""How fast sites may be asked, by the configuration and the fetch times of the given sessions.
 
 A site of n pages takes n / rate seconds, whoever fetches its pages: all ranks share its clock. So
 the slowest site bounds the crawl, and ranks gain nothing from dividing a site between them, unless
@@ -29,7 +29,10 @@ Rates = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Politeness:
-    """The defaults are those of the crawler, and fetches that take no time."""
+    """The politeness and the fetch times of sessions.
+
+    The defaults are those of the crawler, with fetches that take no time.
+    """
 
     delay_s: float = 1.0
     connections: int = 1
@@ -71,7 +74,7 @@ class Bound:
 
 
 def bound(web: WebGraph, politeness: Politeness) -> Bound:
-    """Of a web that has pages."""
+    """The site of a web that takes longest to crawl. The web must have pages."""
     pages = np.bincount(web.site, minlength=len(web.sites))
     seconds = pages / politeness.rates(web.sites)
     slowest = int(np.lexsort((pages, seconds))[-1])
@@ -81,7 +84,7 @@ def bound(web: WebGraph, politeness: Politeness) -> Bound:
 
 
 def duration(seconds: float) -> str:
-    """For people: 40000 is 11 h 7 min."""
+    """A duration in words for people: 40000 is 11 h 7 min."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)

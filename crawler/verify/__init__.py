@@ -1,4 +1,4 @@
-"""Verification: what a session promises, held against what lies on disk.
+"""Verification: the promises of a session, compared with its files.
 
 1. `walk`: the log of each rank beside its WARC files, in one pass.
 2. No URL twice, where the mode promises it. `closure`: every link that is followed leads to a row
@@ -94,8 +94,10 @@ def verify(directory: Path) -> Verdict:
 
 
 def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
-    """Raises UserError if another process writes to the session. Nothing is locked here: a job must
-    not be refused because somebody verifies its session."""
+    """Raise UserError if another process writes to the session.
+
+    Nothing is locked here: a job must not be refused because somebody verifies its session.
+    """
     writer = session.who_writes(directory)
     if writer is None and any(map(session.is_open, logs)):  # of a rank that is about to die
         writer = "is being crawled"

@@ -1,4 +1,4 @@
-"""Did the session keep the distance from sites that it promised? By its request logs."""
+"""Checks by the request logs whether a session kept its promised distance from sites."""
 
 from datetime import UTC, datetime
 from pathlib import Path

@@ -24,8 +24,11 @@ Keys = npt.NDArray[np.uint64]
 
 
 class RankWalk:
-    """What one rank has left. `keys` are those of its rows that aren't a URL asked again;
-    `links` counts the links of its rows."""
+    """The findings about the files of one rank.
+
+    `keys` are the keys of its rows, without rows of URLs that were asked again. `links` counts the
+    links of its rows.
+    """
 
     def __init__(self, logs: Sequence[Path], info: SessionInfo, findings: Findings) -> None:
         """`logs`: the files of the rank, oldest first."""
@@ -247,7 +250,7 @@ class _Responses:
         self._here = None
 
     def _pass_over(self, record: Record) -> None:
-        """A response without a row; a robots.txt that nobody could read is kept like that."""
+        """Pass over a response without a row: a robots.txt that nobody could read has none."""
         if not record.fields.get("warc-target-uri", "").endswith("/robots.txt"):
             self._orphans.append(self._where(record))
         self._advance()

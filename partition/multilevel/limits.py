@@ -1,4 +1,4 @@
-"""Limits: what each part may weigh, and the parts that giants get.
+"""Limits: the weights that each part may have, and the parts that giants get.
 
 A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own: the
 giant's weight. The other parts are balanced among themselves.
