@@ -434,8 +434,9 @@ class Extract(Table):
     max_links: Count = Field(100_000, description="most different links taken from a page")
     max_link_bytes: Size = Field(
         ByteSize(32 << 20),
-        description="most bytes of all URLs of a page's links together. The limit of a page is also"
-        " 1 MiB and 16 times its length. Further links are counted, not recorded",
+        description="most bytes of the URLs of all links of a page together. A page with little"
+        " text has a lower limit, 1 MiB plus 16 times its length. Further links are counted, not"
+        " recorded",
     )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
