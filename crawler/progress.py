@@ -26,8 +26,8 @@ class RankLog(logging.Handler):
     """Writes what the program logs on this rank to `agent.log`; keeps warnings for the notes."""
 
     def __init__(self, path: Path, rank: int) -> None:
+        file = _open_to_append(path)  # first, as a handler is closed at exit once it is one
         super().__init__(logging.INFO)
-        file = _open_to_append(path)
         self._file = os.fdopen(file, "a", encoding="utf-8", buffering=1)
         self._rank = rank
         self._warnings: list[str] = []

@@ -26,6 +26,14 @@ def test_the_log_is_one_json_object_a_line(tmp_path: Path) -> None:
     assert "ValueError: lost" in failed["traceback"]
 
 
+def test_a_log_that_can_not_be_opened_is_not_closed_at_exit(tmp_path: Path) -> None:
+    with pytest.raises(IsADirectoryError) as kept:
+        RankLog(tmp_path, 0)
+    at_exit = [reference() for reference in logging._handlerList]  # type: ignore[attr-defined]
+    assert not any(isinstance(handler, RankLog) for handler in at_exit)
+    assert kept.tb  # what holds on to the handler
+
+
 def test_warnings_of_other_ranks_are_shown_without_their_escapes(
     capsys: pytest.CaptureFixture[str],
 ) -> None:
