@@ -214,7 +214,28 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
         (b"<meta name=robots content='" + b"a," * 12_000 + b"'>") * 400,
         0,
     )
+    yield from _xhtml_pages()
     yield "digits", html, (b"<a href='&#" + b"0" * 100_000 + b"65;'>") * 100, 1
+
+
+def _xhtml_pages() -> Iterator[tuple[str, str, bytes, int | None]]:
+    xhtml, link = "application/xhtml+xml", b"<a href='/x'/>"
+    start = b"<html xmlns='http://www.w3.org/1999/xhtml'>"
+    prefixes = b" ".join(b"xmlns:a%d='b'" % n for n in range(1000))
+    pieces: list[tuple[str, bytes, int | None]] = [
+        ("a million elements", link + b"<div>" * 1_000_000, 1),
+        ("600,000 namespaces inside each other", link + b"<a xmlns='b'>" * 600_000, 1),
+        ("1,000 prefixes a tag", (b"<a " + prefixes + b"/>") * 500 + link, 1),
+        ("half declarations", b"<a " + b"xmlns= " * 500_000 + b"/>" + link, 1),
+        ("blanks in declarations", b"<a " + (b"xmlns" + b" " * 1000) * 2000 + b"/>" + link, 1),
+        ("a name of 8 MB", link + b"<" + b"a" * 8_000_000, 1),
+        ("quotes", link + b"<a " + b"'" * 8_000_000, 1),
+        ("CDATA that doesn't end", link + b"<![CDATA[" * 800_000, 1),
+        ("scripts", link + b"<script>" * 1_000_000, 1),
+        ("instructions", link + b"<?" * 4_000_000, 1),
+    ]
+    for what, body, links in pieces:
+        yield f"XHTML: {what}", xhtml, start + body, links
 
 
 def headers() -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:

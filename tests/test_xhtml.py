@@ -118,3 +118,11 @@ def test_a_whole_page() -> None:
     elements = frozenset({"a", "iframe"})
     links = finish(reading(text, "http://a.example/p", "utf-8", elements, form=Form.XML)).targets
     assert links == [("http://a.example/b/1", 0), ("http://a.example/b/2", 0)]
+
+
+def test_declarations_without_end_are_bounded() -> None:
+    deep = f"<html {NS}><a href='1'/>" + "<b xmlns='other'>" * 20_000
+    assert hrefs(deep + "<a href='2'/>") == ["1"]
+    assert hrefs(deep + f"<h:a {NSH} href='3'/>") == ["1", "3"]  # an element itself counts
+    late = f"<html {NS}><b {'x' * (1 << 16)} xmlns='other'><a href='1'/>"
+    assert hrefs(late) == ["1"]

@@ -28,6 +28,8 @@ _TOKENS: Final = 1 << 11  # tags in one step
 _NO_MARKUP: Final = frozenset({"script", "style"})
 _IN_NO_MARKUP: Final = re.compile(r"<(?:(!--|!\[CDATA\[)|/)")
 _MOST_DECLARATIONS: Final = 1 << 10  # of namespaces in a tag
+_DECLARING: Final = 1 << 16  # characters of a tag in which declarations are looked for
+_MOST_OPEN: Final = 1 << 14  # elements inside each other that declare
 _SVG_NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _XHTML: Final = 1
 _SVG: Final = 2  # whose `a` is a link, too
@@ -52,12 +54,13 @@ class _Scopes:
         """The kind of namespace of a start tag with this qualified name."""
         changes = []
         if "xmlns" in attributes:
-            for declaration in islice(_DECLARATION.finditer(attributes), _MOST_DECLARATIONS):
+            found = _DECLARATION.finditer(attributes, 0, _DECLARING)
+            for declaration in islice(found, _MOST_DECLARATIONS):
                 declared, double, single = declaration.groups("")
                 changes.append((declared, self._kinds.get(declared, 0)))
                 self._kinds[declared] = _KINDS.get(unescape(double or single).strip(), 0)
         kind = self._kinds.get(prefix, 0)
-        if attributes.endswith("/"):
+        if attributes.endswith("/") or (changes and len(self._open) >= _MOST_OPEN):
             self._undo(changes)
         elif changes:
             self._open.append((name, changes))
