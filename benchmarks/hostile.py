@@ -226,7 +226,7 @@ def _xhtml_pages() -> Iterator[tuple[str, str, bytes, int | None]]:
         ("a million elements", link + b"<div>" * 1_000_000, 1),
         ("600,000 namespaces inside each other", link + b"<a xmlns='b'>" * 600_000, 1),
         ("1,000 prefixes a tag", (b"<a " + prefixes + b"/>") * 500 + link, 1),
-        ("half declarations", b"<a " + b"xmlns= " * 500_000 + b"/>" + link, 1),
+        ("half declarations", b"<a " + b"xmlns= " * 200_000 + b"/>" + link, 1),
         ("blanks in declarations", b"<a " + (b"xmlns" + b" " * 1000) * 2000 + b"/>" + link, 1),
         ("a name of 8 MB", link + b"<" + b"a" * 8_000_000, 1),
         ("quotes", link + b"<a " + b"'" * 8_000_000, 1),
