@@ -171,6 +171,12 @@ def causes(metrics: dict[str, object]) -> list[str]:
         lines.append(
             f"max_pages: {waiting:,} URLs are still waiting: resume the session with a larger one"
         )
+    dropped = metrics.get("dropped_links")
+    if dropped and not lines:
+        lines.append(
+            f"{dropped:,} links led to other ranks, and session.mode drops them: use"
+            " session.mode = exchange"
+        )
     return lines or ["the frontier was empty: check the seeds and [scope]"]
 
 

@@ -2,17 +2,29 @@
 
 There `http://` and `https://` of a host are two sites; now they are one. It is in the part of the
 name that `url.old_site_names` gives first. A directory holds for the pages of all sites.
+
+A forged trie can crash or hold up whoever reads it. So a child process reads the names, with limits
+on its time and memory, and this process never has the trie.
 """
 
-from collections.abc import Callable
+import json
+import resource
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
 from typing import Any, Final
 
 import numpy.typing as npt
-from marisa_trie import Trie
 
 from crawler.url import old_site_names
 
 FORMAT: Final = 1
+
+_COMMAND: Final = (sys.executable, "-c", "from partition.oldvector import serve; serve()")
+_BASE_S: Final = 60  # that the child has, and more for a large file
+_BYTES_A_SECOND: Final = 100_000
+_MEMORY: Final = 1 << 30  # bytes of address space that the child has, and more for a large file
+_MEMORY_A_BYTE: Final = 200
 
 
 class Tables:
@@ -25,25 +37,20 @@ class Tables:
     ) -> None:
         """`section` gives the bytes of a section; `numbers` the parts in one, if there are so many.
 
-        Raises ValueError, or RuntimeError for what is no trie.
+        Raises ValueError.
         """
-        self._sites = self._mapped(section("sites"))
-        self._directories = self._mapped(section("directories"))
+        names = _names("sites", bytes(section("sites")))
+        self._sites: dict[str, int] = dict(
+            zip(names, numbers("site_parts", len(names)).tolist(), strict=True)
+        )
+        names = _names("directories", bytes(section("directories")))
+        parts = numbers("directory_parts", len(names)).tolist()
+        self._directories: dict[str, int] = dict(zip(names, parts, strict=True))
         self.sites = len(self._sites)
-        self._site_parts = numbers("site_parts", self.sites).data
-        self._directory_parts = numbers("directory_parts", len(self._directories)).data
-
-    @staticmethod
-    def _mapped(content: memoryview) -> Trie:
-        """A trie that doesn't copy its content, which must stay mapped while the trie lives."""
-        trie = Trie()
-        if len(content):
-            trie.map(content)
-        return trie
 
     @property
     def has_directories(self) -> bool:
-        return len(self._directory_parts) > 0
+        return len(self._directories) > 0
 
     @property
     def site_names(self) -> tuple[str, ...]:
@@ -51,13 +58,50 @@ class Tables:
 
     def site_part(self, site: str) -> int | None:
         for name in (site, *old_site_names(site)):
-            number = self._sites.get(name)
-            if number is not None:
-                part: int = self._site_parts[number]
+            part = self._sites.get(name)
+            if part is not None:
                 return part
         return None
 
     def directory_part(self, url: str) -> int | None:
         """The part of the nearest listed directory that a URL is in, or None."""
-        above = self._directories.prefixes(url.partition("?")[0])
-        return self._directory_parts[self._directories[above[-1]]] if above else None
+        path = url.partition("?")[0]
+        end = len(path)
+        while (slash := path.rfind("/", 0, end)) >= 0:
+            part = self._directories.get(path[: slash + 1])
+            if part is not None:
+                return part
+            end = slash
+        return None
+
+
+def _names(what: str, trie: bytes) -> Sequence[str]:
+    """The names in a trie, in the order of their numbers. Raises ValueError."""
+    if not trie:
+        return []
+    seconds = _BASE_S + len(trie) // _BYTES_A_SECOND
+    memory = _MEMORY + _MEMORY_A_BYTE * len(trie)
+    try:
+        done = subprocess.run(  # noqa: S603 - a command of ours
+            [*_COMMAND, str(memory)], input=trie, capture_output=True, timeout=seconds, check=False
+        )
+    except subprocess.TimeoutExpired:
+        raise ValueError(f"{what}: can't be read in {seconds} s") from None
+    if done.returncode:
+        words = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
+        raise ValueError(
+            f"{what}: no trie: {words or f'its reader ended with code {done.returncode}'}"
+        )
+    names: list[str] = json.loads(done.stdout)
+    return names
+
+
+def serve() -> None:
+    """The child's whole life: a trie in, its names out."""
+    from marisa_trie import Trie  # noqa: PLC0415 - only the child has it
+
+    memory = int(sys.argv[1])
+    resource.setrlimit(resource.RLIMIT_AS, (memory, memory))
+    trie = Trie()
+    trie.frombytes(sys.stdin.buffer.read())
+    json.dump([trie.restore_key(number) for number in range(len(trie))], sys.stdout)

@@ -328,7 +328,7 @@ class PartVector:
         try:
             header = _known(json.loads(bytes(view[_START:start])), dict)
             return cls(view, header, start, version)
-        except (ValueError, KeyError, TypeError, RecursionError, RuntimeError) as error:
+        except (ValueError, KeyError, TypeError, RecursionError) as error:
             raise PartVectorError(_refusal(path, f"damaged, {error}")) from None
 
     def site_part(self, site: str) -> int | None:

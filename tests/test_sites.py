@@ -1,7 +1,9 @@
 """A site is a host, whatever the scheme; and what earlier versions wrote goes on being used."""
 
 import json
+import random
 import shutil
+import struct
 from pathlib import Path
 
 import numpy as np
@@ -11,12 +13,13 @@ from crawls import assert_sound, metrics_of, page_rows, run_here, sets
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page, PageServer
+from xxhash import xxh3_64
 
 from crawler import config, session, url
 from crawler.ownership import Hierarchical, SiteHash
 from crawler.scope import Scope, Sites
 from partition import graph, importers, job
-from partition.partvector import PartVector
+from partition.partvector import PartVector, PartVectorError
 
 INSTANCES = Path(__file__).parent / "instances"
 OLD_SESSION, OLD_VECTOR = INSTANCES / "old-session", INSTANCES / "old.parts"
@@ -123,6 +126,28 @@ def test_owners_and_scope_know_no_scheme() -> None:
 )
 def test_an_old_part_vector_is_asked_for_new_names(site: str, part: int | None) -> None:
     assert PartVector.open(OLD_VECTOR).site_part(site) == part
+
+
+def forged(content: bytes, seed: int) -> bytes:
+    """An old part vector with random bytes in its trie of sites, and the checksum that fits."""
+    dice, forged = random.Random(seed), bytearray(content)
+    (length,) = struct.unpack_from("<I", content, 12)
+    offset, size = json.loads(content[32 : 32 + length])["sections"]["sites"]
+    for _ in range(dice.choice([1, 2, 8])):
+        at = 32 + length + offset + dice.randrange(16, size)
+        forged[at] = dice.choice([255, dice.randrange(256)])
+    checksum = xxh3_64(bytes(forged[:24]))
+    checksum.update(bytes(forged[32:]))
+    forged[24:32] = struct.pack("<Q", checksum.intdigest())
+    return bytes(forged)
+
+
+@pytest.mark.parametrize("seed", [8, 35])  # these crash who reads the trie
+def test_a_forged_trie_is_refused(tmp_path: Path, seed: int) -> None:
+    path = tmp_path / "forged.parts"
+    path.write_bytes(forged(OLD_VECTOR.read_bytes(), seed))
+    with pytest.raises(PartVectorError, match="damaged, sites: no trie"):
+        PartVector.open(path)
 
 
 def test_an_old_part_vector_keeps_its_pages_and_directories() -> None:

@@ -19,6 +19,7 @@ from hypothesis import strategies as st
 from servers import Page
 
 from crawler.config import toml_value
+from crawler.endings import causes
 from crawler.ownership import Scheme, SiteHash, UrlHash
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched, PageRow, Response
 from crawler.reading import MAX_REDIRECTS, Reader, make_scope
@@ -401,6 +402,13 @@ def test_a_crawl_without_a_page_has_failed_and_says_why(
         assert (metrics["complete"], metrics["reason"]) == (False, "nothing fetched")
         assert_sound(directory)
         assert run_here("resume", str(directory)).returncode == 1
+
+
+def test_a_firewall_that_drops_the_target_of_a_seed_is_named() -> None:
+    metrics = {"redirected_seeds": [], "failed_seeds": [], "waiting": 0, "dropped_links": 1}
+    (line,) = causes(metrics)
+    assert "1 links led to other ranks" in line
+    assert "session.mode = exchange" in line
 
 
 def test_the_rule_that_keeps_the_target_of_a_seed_out_is_named(tmp_path: Path) -> None:
