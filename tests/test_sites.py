@@ -134,8 +134,8 @@ def forged(content: bytes, seed: int) -> bytes:
     (length,) = struct.unpack_from("<I", content, 12)
     offset, size = json.loads(content[32 : 32 + length])["sections"]["sites"]
     for _ in range(dice.choice([1, 2, 8])):
-        at = 32 + length + offset + dice.randrange(16, size)
-        forged[at] = dice.choice([255, dice.randrange(256)])
+        value = dice.choice([255, dice.randrange(256)])
+        forged[32 + length + offset + dice.randrange(16, size)] = value
     checksum = xxh3_64(bytes(forged[:24]))
     checksum.update(bytes(forged[32:]))
     forged[24:32] = struct.pack("<Q", checksum.intdigest())
