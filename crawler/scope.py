@@ -98,7 +98,7 @@ class Scope:
                 self._seed_authorities = frozenset(map(url.authority, seeds))
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
-        self._authority_verdict = lru_cache(_CACHED_AUTHORITIES)(self._judge_authority)
+        self._known_place = lru_cache(_CACHED_AUTHORITIES)(self._find_place)
         # Most links of a page stand on its neighbours too.
         self._known_link = lru_cache(_CACHED_LINKS)(self._make_link)
 
@@ -111,8 +111,15 @@ class Scope:
         return self._verdict_on(authority).allowed
 
     def _verdict_on(self, authority: str) -> Verdict:
+        return self._place(authority)[0]
+
+    def _place(self, authority: str) -> tuple[Verdict, str]:
+        """The verdict on an authority, and its site."""
         known = len(authority) <= _LONGEST_CACHED
-        return (self._authority_verdict if known else self._judge_authority)(authority)
+        return (self._known_place if known else self._find_place)(authority)
+
+    def _find_place(self, authority: str) -> tuple[Verdict, str]:
+        return self._judge_authority(authority), self.sites.of_authority(authority)
 
     def seed_of(self, found: Found) -> str | None:
         """The seed that a URL is, or whose redirects led there; None if there is none."""
@@ -128,7 +135,7 @@ class Scope:
         if not self.widens or site in self.joined or site in self._seed_sites:
             return False
         self.joined.add(site)
-        self._authority_verdict.cache_clear()
+        self._known_place.cache_clear()
         self._known_link.cache_clear()
         return True
 
@@ -184,12 +191,12 @@ class Scope:
     def _make_link(self, address: str) -> tuple[Link, str | None]:
         """The link without flags but that of the scope, and the trap that keeps it out."""
         authority = url.authority(address)
-        allowed, rule = self._judge(address, self._verdict_on(authority))
+        verdict, site = self._place(authority)
+        allowed, rule = self._judge(address, verdict)
         flags, trap = 0, None
         if not allowed:
             flags = OUT_OF_SCOPE
             trap = rule.removeprefix(_TRAPS) if rule.startswith(_TRAPS) else None
-        site = self.sites.of_authority(authority)
         return Link(url.key(address), address, site, flags), trap
 
     def _judge_authority(self, authority: str) -> Verdict:
