@@ -19,7 +19,7 @@ from publicsuffixlist import PublicSuffixList
 from xxhash import xxh3_64_intdigest
 
 from crawler import config
-from crawler.ports import Failure, PageRow
+from crawler.ports import Failure, PageRow, has_page
 
 # Errors that say nothing about whether a host has anything.
 _NEUTRAL: Final = frozenset(
@@ -125,8 +125,9 @@ class Hosts:
         state = entry % _STATES
         if state in {_FRUITFUL, _WELCOME}:
             return
-        brought = (row.status == 200 and row.bytes > 0) or row.status == 304
-        brought = brought and not (row.alike or (row.duplicate and row.status == 200))
+        page = has_page(row.status)
+        brought = (page and row.bytes > 0) or row.status == 304
+        brought = brought and not (row.alike or (row.duplicate and page))
         if state == _NEW and row.address is not None:
             self._addresses[key] = _address_key(row.address)
             self._known[self._addresses[key]] += 1

@@ -299,3 +299,10 @@ def test_a_crawl_gets_out_of_a_domain_with_hosts_without_end(
     assert asked < 3000
     verdict = verify(session)
     assert verdict.sound, verdict.lines
+
+
+def test_any_status_of_success_may_bring_something_new() -> None:
+    """As everywhere: a body that comes with a 2xx is a page."""
+    for status in (200, 203, 226):
+        watch = Watch(traps())
+        assert all(answers(watch, number, status=status) for number in range(4 * LIMIT))
