@@ -167,7 +167,7 @@ def test_two_at_once(tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, in
     config = demo_config(tmp_path / "c.toml", *demo_web)
     directory = tmp_path / "s"
     crawl = ["crawl", str(config), "--session", str(directory)]
-    slow = sets("politeness.delay_s=2")
+    slow = sets("politeness.delay_s=1")
 
     def at_once(*commands: list[str]) -> None:
         running = [

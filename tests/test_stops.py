@@ -56,8 +56,14 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
         yield directory / "s", web
 
 
-@pytest.mark.parametrize("how", ["max_time", "stop"])
-@pytest.mark.parametrize("place", PLACES)
+@pytest.mark.parametrize(
+    ("place", "how"),
+    [
+        pytest.param(place, how, marks=[] if how == often else pytest.mark.slow)
+        for place, often in zip(PLACES, ["max_time", "stop", "max_time", "stop"], strict=True)
+        for how in ("max_time", "stop")
+    ],
+)
 def test_a_stop_ends_a_resume_that_reads_without_end(
     tmp_path: Path, mpirun: MpiRun, unfinished: tuple[Path, DemoWeb], place: str, how: str
 ) -> None:
