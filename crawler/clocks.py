@@ -40,20 +40,32 @@ from crawler.workbench import Workbench
 # A handover costs two latencies, as a wait begins anew with each message. A turn is so long that
 # this is less than a twentieth up to 0.1 s. Where neither the delay nor a single connection sets
 # the pace, a site may be faster than one rank. Turns are shorter then: the next rank begins while
-# the last one still reads its pages.
+# the last one still reads its pages. They are only as long as the handovers call for.
 _TURN_S: Final = 5.0
 _UNPACED_TURN_S: Final = 0.5
+_TURN_HANDOVERS: Final = 25
 _TURN_DELAYS: Final = 5  # at least, so that most requests cost no message
 
 
 class _Home:
     """One clock, as its home knows it."""
 
-    __slots__ = ("begun", "free", "holder", "next_time", "recalled", "rests", "serial", "wants")
+    __slots__ = (
+        "begun",
+        "free",
+        "granted",
+        "holder",
+        "next_time",
+        "recalled",
+        "rests",
+        "serial",
+        "wants",
+    )
 
     def __init__(self, connections: int) -> None:
         self.holder: int | None = None  # None: the clock is here, and nobody may use it
         self.serial = 0  # of the latest grant
+        self.granted = 0.0  # when that was
         self.recalled = False  # that grant has been
         self.wants: deque[int] = deque()  # ranks that want the clock, in their order
         self.free = connections  # that are here
@@ -81,7 +93,8 @@ class SharedClocks:
         self._connections = politeness.connections_per_site
         paced = politeness.delay_s > 0 or self._connections == 1
         shortest_s = _TURN_S if paced else _UNPACED_TURN_S
-        self._turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
+        self._shortest_turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
+        self._handover_s = 0.0  # how long the latest one took, of all clocks that have homes here
         self._homes: dict[str, _Home] = {}
         self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
         self._number = count()
@@ -176,6 +189,7 @@ class SharedClocks:
             lease.serial,
             max(0.0, lease.next_time - now),
             now - lease.begun,
+            now - lease.arrived,
             lease.free,
             lease.asked,
             self._packed(lease.rests, now),
@@ -195,7 +209,7 @@ class SharedClocks:
         lease.free += terms.free + lease.early_free.pop(terms.serial, 0)
         lease.free += lease.ended  # they have come to where the clock is
         lease.ended = 0
-        lease.ends = lease.next_time + self._turn_s
+        lease.arrived, lease.ends = now, lease.next_time + terms.turn_s
         lease.rests |= self._unpacked(terms.rests, now)
         if terms.more or lease.early_recall == terms.serial:
             self._contest(lease)
@@ -248,6 +262,9 @@ class SharedClocks:
         home = self._homes[terms.key]
         assert home.holder == rank, (terms, home.holder)
         assert home.serial == terms.serial, (terms, home.serial)
+        if rank != self._rank:
+            # Two durations, each by one clock: so the clocks of the two hosts may differ.
+            self._handover_s = now - home.granted - terms.turn_s
         home.holder = None
         home.free += terms.free
         home.next_time, home.begun = now + terms.wait_s, now - terms.since_s
@@ -289,11 +306,13 @@ class SharedClocks:
             return
         home.holder = home.wants.popleft()
         home.serial += 1
+        home.granted = now
         home.recalled = bool(home.wants)
         wait_s = max(0.0, home.next_time - now)
         rests = self._packed(home.rests, now)
+        turn_s = max(self._shortest_turn_s, min(_TURN_HANDOVERS * self._handover_s, _TURN_S))
         terms = ClockTerms(
-            key, home.serial, wait_s, now - home.begun, home.free, home.recalled, rests
+            key, home.serial, wait_s, now - home.begun, turn_s, home.free, home.recalled, rests
         )
         home.free = 0
         if home.holder == self._rank:

@@ -31,6 +31,7 @@ class Lease:
     """
 
     __slots__ = (
+        "arrived",
         "asked",
         "begun",
         "contested",
@@ -56,6 +57,7 @@ class Lease:
         self.asked = False  # its home knows that this rank wants it
         self.contested = False  # it is here, and other ranks want it
         self.serial = 0  # of the latest grant that has arrived here
+        self.arrived = 0.0  # when that grant did
         self.used = False  # a request has started since it came (several connections)
         self.ends = 0.0  # the end of this rank's turn, which matters while the clock is contested
         self.free = 0

@@ -24,6 +24,7 @@ class ClockTerms(msgspec.Struct, array_like=True, frozen=True):
     serial: int  # of the grant
     wait_s: float  # no request before
     since_s: float  # the latest request started so long ago (told of several connections)
+    turn_s: float  # a grant: how long a turn may last; a return: how long the sender had the clock
     free: int  # connections that come along
     more: bool  # a grant: other ranks want it, too; a return: the sender wants it again
     rests: dict[str, RestTerms]  # by site

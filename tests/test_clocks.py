@@ -276,12 +276,15 @@ def one_site(pages: int) -> Web:
     return Web([f"{BIG}/{page}" for page in range(pages)], np.array(links))
 
 
-@pytest.mark.parametrize(("connections", "delay_s"), [(1, 1.0), (1, 0.1), (4, 0.25)])
+@pytest.mark.parametrize(
+    ("connections", "delay_s", "pages"),
+    [(1, 1.0, 400), (1, 0.1, 400), (4, 0.25, 400), (8, 0.0, 4000)],  # minutes of virtual time
+)
 def test_a_site_of_eight_ranks_is_crawled_at_the_rate_of_one_owner(
-    connections: int, delay_s: float
+    connections: int, delay_s: float, pages: int
 ) -> None:
     """In virtual time, so it doesn't depend on the machine. Messages take up to 0.1 s."""
-    web = one_site(400)
+    web = one_site(pages)
     options = settings(
         f"politeness.delay_s={delay_s}", f"politeness.connections_per_site={connections}"
     )
@@ -294,6 +297,34 @@ def test_a_site_of_eight_ranks_is_crawled_at_the_rate_of_one_owner(
         assert simulation.pages == len(web)
         seconds.append(simulation.now)
     assert seconds[0] / seconds[1] >= 0.95
+
+
+@pytest.mark.parametrize(("latency_s", "turn_s"), [(0.001, 0.5), (0.05, 2.5), (3.0, 5.0)])
+def test_turns_without_a_delay_are_long_beside_a_handover(latency_s: float, turn_s: float) -> None:
+    """How long a holder had the clock before, 100 s, doesn't matter."""
+    cluster = Cluster(UrlHash(3), 3, settings("politeness.connections_per_site=2"))
+    urls = [link(f"{BIG}/{number}") for number in range(60)]
+    home = cluster.cores[0].ownership.clock_home(urls[0].site)
+    first, second = (rank for rank in range(3) if rank != home)
+
+    def wants(rank: int) -> None:
+        """Let a rank have a URL of the site; the clock is there once all messages have come."""
+        own = next(one for one in urls if one.key % 3 == rank)
+        cluster.cores[rank].introduced([own], cluster.now)
+        cluster.acquire(rank, clocks_are_fast=False)
+        while cluster.flights:
+            cluster.now += latency_s
+            for flight in list(cluster.flights):
+                cluster.deliver(flight)
+
+    wants(first)
+    cluster.acquire(first)
+    cluster.end(first)
+    cluster.now += 100
+    wants(second)
+    lease = cluster.cores[second].bench._leases.of(urls[0].site)
+    assert lease.held
+    assert lease.ends - cluster.now == pytest.approx(turn_s)
 
 
 @pytest.mark.parametrize("mode", ["exchange", "cross-over"])

@@ -1,0 +1,69 @@
+"""How fast several ranks crawl one site, beside one owner of it.
+
+    python benchmarks/clocks.py [--pages N] [--ranks K,..]
+
+Prints a line for each politeness and each time that a message takes. It gives the rate of one owner
+in pages a second, and the share of that rate which K ranks reach with `url-hash`. Time is virtual,
+and a fetch takes 0.05 to 0.5 s. The first page leads to all others, and each page to three.
+"""
+
+import argparse
+import random
+import sys
+
+import numpy as np
+
+from crawler import config
+from crawler.ownership import Scheme, SiteHash, UrlHash
+from crawler.simulate import Simulation, Web
+from crawler.simulate.shell import Delays
+
+POLITENESS = [(1, 1.0), (1, 0.1), (4, 0.25), (8, 0.0)]  # connections, and seconds of delay
+MESSAGES_S = [0.0001, 0.005, 0.1]
+
+
+def one_site(pages: int) -> Web:
+    dice = random.Random(1)
+    links = [(0, page) for page in range(1, pages)]
+    links += [(page, dice.randrange(pages)) for page in range(pages) for _ in range(3)]
+    return Web([f"http://big.example/{page}" for page in range(pages)], np.array(links))
+
+
+def seconds(
+    web: Web, connections: int, delay_s: float, scheme: Scheme, ranks: int, message_s: float
+) -> float:
+    """How long a crawl takes, in virtual time."""
+    sets = [f"politeness.delay_s={delay_s}", f"politeness.connections_per_site={connections}"]
+    simulation = Simulation(
+        web,
+        config.load(None, sets),
+        scheme,
+        ranks,
+        delays=Delays(fetch=(0.05, 0.5), message=(message_s, message_s)),
+    )
+    assert simulation.run([0])
+    assert simulation.pages == len(web)
+    return simulation.now
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+    parser.add_argument("--pages", type=int, default=6000)
+    parser.add_argument("--ranks", default="8,64")
+    options = parser.parse_args()
+    web = one_site(options.pages)
+    ranks = [int(number) for number in options.ranks.split(",")]
+    for connections, delay_s in POLITENESS:
+        alone_s = seconds(web, connections, delay_s, SiteHash(1), 1, 0.0)
+        for message_s in MESSAGES_S:
+            line = f"{connections} connections, delay {delay_s:g} s, {message_s * 1000:g} ms:"
+            line += f" one owner {len(web) / alone_s:.2f} pages/s"
+            for number in ranks:
+                shared_s = seconds(web, connections, delay_s, UrlHash(number), number, message_s)
+                line += f", {number} ranks {alone_s / shared_s:.2f}"
+            sys.stdout.write(line + "\n")
+            sys.stdout.flush()
+
+
+if __name__ == "__main__":
+    main()
