@@ -27,7 +27,6 @@ from crawler import config, mpi, session
 from crawler.core import Core
 from crawler.correcting import correction_of
 from crawler.endings import NOT_FETCHED, is_success
-from crawler.gaps import ELSEWHERE
 from crawler.media import types_of
 from crawler.messages import Note
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
@@ -440,8 +439,9 @@ class _Agent:
                 core.faults,
                 self._store.keep,
                 self._note_delay,
-                noting(kind=ELSEWHERE),
                 self._scope.sites.of,
+                lambda address: core.run_errand(address, clock.now()),
+                core.wake,
             )
             pages = noting(kind="page")
             reader = self._reader
@@ -472,6 +472,7 @@ class _Agent:
             ]
             parsing = parse_stage(
                 to_parse,
+                robots,
                 reader,
                 self._store,
                 core,

@@ -89,6 +89,7 @@ class SharedClocks:
         self._leases = leases
         self._bench = bench
         self._outboxes = outboxes
+        self._by_address = politeness.per == "address"
         self._delay_s = politeness.delay_s
         self._connections = politeness.connections_per_site
         paced = politeness.delay_s > 0 or self._connections == 1
@@ -122,6 +123,14 @@ class SharedClocks:
             self._settle_one(lease, now)
         return True
 
+    def borrow(self, site: str, owner: int) -> None:
+        """Let the clock of a site come here if it is needed, though `owner` owns the whole site.
+
+        `owner` is its home from now on.
+        """
+        if not self._by_address and self._leases.of(site) is None:
+            self._leases.share(site, owner)
+
     def next_time(self) -> float | None:
         """The time when the next turn ends that other ranks wait for; None if there is none."""
         return self._turns[0][0] if self._turns else None
@@ -134,6 +143,7 @@ class SharedClocks:
             else:
                 self._arrived(terms, now)
         for key in batch.wants:
+            self._share(key, now)
             self._wanted(sender, key, now)
         for key, serial in batch.recalls:
             self._recalled(key, serial, now)
@@ -251,6 +261,16 @@ class SharedClocks:
             self._outboxes.open(lease.home, now, urgent=True).freed.append(freed)
 
     # --- as a home ----------------------------------------------------------------------------
+
+    def _share(self, key: str, now: float) -> None:
+        """Be the home of a clock that another rank wants, and its holder if it was this rank's."""
+        if self._leases.of(key) is not None:
+            return
+        lease = self._leases.share(key, self._rank)
+        home = self._homes[key] = _Home(0)
+        home.holder, home.serial = self._rank, 1
+        lease.serial, lease.ends = 1, now
+        self._bench.share(lease)
 
     def _wanted(self, rank: int, key: str, now: float) -> None:
         home = self._home(key)

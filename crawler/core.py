@@ -44,6 +44,7 @@ from crawler.ports import (
     Names,
     PageRow,
     Spill,
+    errand,
     joined_names,
 )
 from crawler.quota import Quota
@@ -111,7 +112,8 @@ class Core:
         self._replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
         self._registrar = Registrar(ranks)
-        self._held: defaultdict[str, list[tuple[Link, Origin]]] = defaultdict(list)
+        # By site. No origin: an errand.
+        self._held: defaultdict[str, list[tuple[Link, Origin | None]]] = defaultdict(list)
         # Sites that have joined the scope, whose links in the log aren't admitted yet.
         self.joining: list[tuple[str, str, str]] = []  # site, seed, end of its redirects
         self._joined: set[str] = set()
@@ -123,12 +125,12 @@ class Core:
         self._termination = Termination(self.rank, ranks)
 
     def _make_leases(self, politeness: config.Politeness, ranks: int) -> Leases | None:
-        """The leases of clocks that ranks may share; None if each clock is needed by one rank."""
+        """The leases of clocks that ranks may share; None if there is only this rank."""
         if ranks == 1:
             return None
         if politeness.per == "address":  # whose sites lie at any rank
             return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
-        return Leases(self.ownership.clock_home) if self.ownership.shares_sites else None
+        return Leases(self.ownership.clock_home)
 
     # --- URLs come in -------------------------------------------------------------------------
 
@@ -187,7 +189,11 @@ class Core:
             return None
         keys = array("Q", seen)
         keys.extend(self.foreign.left)  # those of this rank have come
-        left = [(visit.found, -visit.rank[0]) for visit in self._visiting.values()]
+        left = [
+            (visit.found, -visit.rank[0])
+            for visit in self._visiting.values()
+            if not visit.found.is_errand
+        ]
         left += self.bench.drain()
         taken_up = self.foreign.taken_up
         aside = [one for one in left if one[0].key in taken_up]
@@ -430,7 +436,7 @@ class Core:
 
     # --- sites that no table knows ------------------------------------------------------------
 
-    def _claim(self, link: Link, origin: Origin, now: float) -> int | None:
+    def _claim(self, link: Link, origin: Origin | None, now: float) -> int | None:
         """The owner of an unlisted site if this rank may decide it, else the URL is held."""
         site = link.site
         registrar = self.ownership.registrar(site)
@@ -453,7 +459,10 @@ class Core:
     def _learn(self, site: str, part: int, now: float) -> None:
         self.ownership.learn(site, part)
         for link, origin in self._held.pop(site, ()):
-            self._admit([link], origin, now)
+            if origin is None:
+                self._run_errand(link, now)
+            else:
+                self._admit([link], origin, now)
 
     # --- batches ------------------------------------------------------------------------------
 
@@ -552,7 +561,8 @@ class Core:
         if visit.failures and self.bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
-            if self.watch.rules and self.watch.is_full(visit.found.site):
+            full = self.watch.rules and self.watch.is_full(visit.found.site)
+            if full and not visit.found.is_errand:
                 return Failure.SITE_FULL
             if self.watch.is_crowded(visit.found):
                 return Failure.TOO_MANY_HOSTS
@@ -638,6 +648,34 @@ class Core:
             if self.bench.order.wants_links:
                 self._show_order(found, links)
         self.finish(found, response=row.status is not None)
+
+    def run_errand(self, address: str, now: float) -> None:
+        """Fetch a robots.txt to which another site's redirects, when its own site allows that.
+
+        There will be a visit to its `errand`, at this rank. If another rank has the site's clock,
+        this rank borrows the clock.
+        """
+        self._run_errand(Link(url.key(address), address, self._sites.of(address), 0), now)
+
+    def _run_errand(self, link: Link, now: float) -> None:
+        owner = self.ownership.owner(link)
+        if owner is None:
+            owner = self._claim(link, None, now)
+            if owner is None:
+                return
+        if owner != self.rank and self._clocks is not None:
+            self._clocks.borrow(link.site, owner)
+        name = errand(link.url)
+        self.bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
+
+    def hold(self, visit: Visit, now: float, *, requested: bool) -> None:
+        """Give back a visit whose site waits for an errand, until `wake`. See Workbench.hold."""
+        self.bench.hold(visit, now, requested=requested)
+        self._put_back(visit)
+
+    def wake(self, site: str) -> None:
+        """Let a site go on whose errand is done, whatever came of it."""
+        self.bench.wake(site)
 
     def ask_again(self, link: Link, source: Found) -> None:
         """Take in once more a URL that was fetched: a redirect of `source` leads back there, with a

@@ -34,7 +34,6 @@ TOLERANCE_SHARE: Final = 0.001  # by which share of a gap clocks may run faster 
 SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
 _LATE_S: Final = 1.0  # between a licence and its request, with several connections
 _BUSY: Final = frozenset((429, 503))
-ELSEWHERE: Final = "robots-elsewhere"  # the kind of a request that a robots.txt redirected
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
 
@@ -118,15 +117,12 @@ class Clock:
     last_time: float
     smallest: Gap | None = None  # the one with the least margin
     impolite: int = 0  # gaps that are too short, and requests that are too many at a time
-    elsewhere: int = 0  # requests besides, made where another site's robots.txt redirected to
 
 
 class Requests:
     """All requests of a session. Add them in any order, then `judge`. About 50 bytes a request."""
 
     def __init__(self) -> None:
-        self.elsewhere: dict[str, list[float]] = {}  # by site: when requests without promise began
-        self._asked: set[str] = set()  # sites
         self._promises: list[Promise] = []
         self._names: dict[str | None, int] = {None: 0}
         self._offsets: dict[str, float] = {}  # by boot
@@ -140,9 +136,6 @@ class Requests:
         return len(self._start)
 
     def add(self, asked: Asked, promise: Promise) -> None:
-        if asked.kind == ELSEWHERE:  # it was made at once, whatever the clock there says
-            self.elsewhere.setdefault(asked.site, []).append(asked.started)
-            return
         if not (self._promises and self._promises[-1] is promise):
             self._promises.append(promise)
         self._promise.append(len(self._promises) - 1)
@@ -151,7 +144,6 @@ class Requests:
         self._end.append(start + asked.seconds)
         after = asked.retry_after_s
         self._retry_after.append(-1.0 if after is None else after)
-        self._asked.add(asked.site)
         self._site.append(self._number(asked.site))
         self._authority.append(self._number(asked.authority))
         self._address.append(self._number(asked.address))
@@ -191,11 +183,7 @@ class Requests:
             assert site is not None
             clock = self._judge(site, events, tell, rests=True)
             clock.impolite += at_addresses[site]
-            clock.elsewhere = len(self.elsewhere.get(site, ()))
             yield site, clock
-        for site, times in sorted(self.elsewhere.items()):
-            if site not in self._asked:
-                yield site, Clock(0, min(times), max(times), elsewhere=len(times))
 
     def _shift(self, promise: Promise) -> float:
         """The seconds to add to a rank's times, so that all ranks of one boot have one offset."""

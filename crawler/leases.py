@@ -96,6 +96,13 @@ class Leases:
             lease = self._leases[key] = Lease(key, home)
         return lease
 
+    def share(self, key: str, home: int) -> Lease:
+        """The lease of a site that only one rank owns, its home, once another rank needs it."""
+        lease = self._leases.get(key)
+        if lease is None:
+            lease = self._leases[key] = Lease(key, home)
+        return lease
+
     def mark(self, lease: Lease) -> None:
         """Have a lease settled soon."""
         if not lease.marked:

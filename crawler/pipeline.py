@@ -15,7 +15,7 @@ import logging
 import time
 from asyncio import Queue
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from typing import TypeVar
@@ -42,6 +42,7 @@ from crawler.ports import (
     Response,
     Transport,
     Validators,
+    without_errand,
 )
 from crawler.reading import Reader
 from crawler.robots import RobotsCache, Rules
@@ -168,16 +169,26 @@ class RobotsGate:
         faults: Faults | None = None,
         keep: Callable[[str, Response], None] | None = None,
         note: Callable[[str, float], None] = lambda _authority, _delay_s: None,
-        elsewhere: Fetcher | None = None,
         site_of: Callable[[str], str] = url.site,
+        run_errand: Callable[[str], None] = lambda _address: None,
+        wake: Callable[[str], None] = lambda _site: None,
     ) -> None:
         """`keep` stores a robots.txt that reading code failed on. `note` hears of each crawl-delay,
-        for the request log. `elsewhere` follows redirects to other sites."""
+        for the request log.
+
+        `run_errand` has the file of another site fetched, by `fetch_errand`. `wake` hears of each
+        site that has waited for one.
+        """
         self._note = note
-        self._elsewhere = elsewhere or fetcher
         self._site_of = site_of
+        self._run_errand = run_errand
+        self._wake = wake
         # Where a robots.txt is on its site, as redirects say, by authority; and which redirect.
         self._moved: dict[str, tuple[str, int]] = {}
+        # Authorities that wait for a file of another site, by its URL; and which redirect it was.
+        self._waiting: dict[str, dict[str, int]] = {}
+        self._far: set[str] = set()  # all of these authorities
+        self._answers: dict[str, Rules] = {}  # that have come from there, by authority
         self._robots = robots
         self._fetcher = fetcher
         self._clock = clock
@@ -196,7 +207,13 @@ class RobotsGate:
         """Whether `rules` would ask the site now."""
         if not self._robots.obey or authority in self._asking:
             return False
+        if authority in self._far or authority in self._answers:
+            return False
         return self._cache.get(authority, self._clock.now()) is None
+
+    def awaits(self, authority: str) -> bool:
+        """Whether the rules of an authority must come from another site first."""
+        return authority in self._far
 
     def decided(self, address: str) -> Rules | None:
         """What large rules, asked for this URL, say of it; if there were any lately."""
@@ -217,6 +234,8 @@ class RobotsGate:
         asked = self._asking.get(authority)
         if asked is not None:
             return await asyncio.shield(asked), False
+        if authority in self._far:
+            return ELSEWHERE, False
         # Not a task of its own: the request is to start now, as its clock has been told.
         asked = self._asking[authority] = asyncio.get_running_loop().create_future()
         try:
@@ -238,46 +257,91 @@ class RobotsGate:
         return rules
 
     async def _fetch(self, authority: str) -> Rules:
-        responses, address = _Responses(self._fetcher), f"{authority}/robots.txt"
+        """Make the next request for the rules of an authority, unless their answer is here."""
+        if authority in self._answers:
+            return self._answers.pop(authority)
+        address, redirects = self._moved.pop(authority, (f"{authority}/robots.txt", 0))
+        found = await self._fetch_file(address)
+        return found if isinstance(found, Rules) else self._follow(authority, found, redirects + 1)
+
+    async def _fetch_file(self, address: str) -> Rules | str:
+        """Ask once for a robots.txt: the rules, or the URL to which it is redirected."""
+        responses = _Responses(self._fetcher)
         try:
-            rules = await self._follow(authority, address, responses)
+            found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
         except MovedError:
             raise
         except BaseException as error:
             self._faults.note(error, "the file", address)
-            rules = Rules.deny_all(Failure.INTERNAL)
-        if rules.unreachable is Failure.INTERNAL and responses.latest and self._keep:
+            found = Rules.deny_all(Failure.INTERNAL)
+        self._tally.requests += 1
+        is_internal = isinstance(found, Rules) and found.unreachable is Failure.INTERNAL
+        if is_internal and responses.latest and self._keep:
             await with_room(partial(self._keep, address, responses.latest))
-        return rules
+        return found
 
-    async def _follow(self, authority: str, first: str, responses: "_Responses") -> Rules:
-        """Ask once, and again wherever redirects lead to other sites.
+    def _follow(self, authority: str, address: str, redirects: int) -> Rules:
+        """Follow a redirect of a robots.txt: the rules, or how it is to be followed.
 
-        A redirect within the site is followed by the next visit, because it is another request.
+        It is another request. On the same site the next visit makes it, on another one an errand.
         """
-        site = self._site_of(first)
-        address, redirects = self._moved.pop(authority, (first, 0))
-        while redirects <= MAX_ROBOTS_REDIRECTS:
-            found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
-            if isinstance(found, Rules):
-                return found
-            address, redirects = found, redirects + 1
-            if self._site_of(address) == site:
-                self._moved[authority] = address, redirects
-                return MOVED_ON
-            other = url.authority(address)
-            if address == f"{other}/robots.txt":
-                known = self._cache.get(other, self._clock.now())
-                if known is not None and not known.unreachable:
-                    return known
-            responses.fetcher = self._elsewhere
+        if redirects > MAX_ROBOTS_REDIRECTS:
+            return _ALL_ALLOWED
+        try:
+            stays = self._site_of(address) == self._site_of(f"{authority}/")
+        except BaseException as error:
+            self._faults.note(error, "the site", address)
+            return Rules.deny_all(Failure.INTERNAL)
+        if stays:
+            self._moved[authority] = address, redirects
+            return MOVED_ON
+        other = url.authority(address)
+        if address == f"{other}/robots.txt":
+            known = self._cache.get(other, self._clock.now())
+            if known is not None and not known.unreachable:
+                return known
+        is_new = address not in self._waiting
+        self._waiting.setdefault(address, {})[authority] = redirects
+        self._far.add(authority)
+        if is_new:
+            self._run_errand(address)
+        return ELSEWHERE
+
+    async def fetch_errand(self, address: str) -> Rules:
+        """Ask for a file that sites wait for: the rules, unreachable if it is to be tried again.
+
+        If it is redirected, everything is allowed to this errand: others go on instead of it.
+        """
+        found = await self._fetch_file(address)
+        if isinstance(found, Rules):
+            if not found.unreachable:
+                self.end_errand(address, found)
+            return found
+        for authority, redirects in self._take_waiting(address):
+            rules = self._follow(authority, found, redirects + 1)
+            if rules is not ELSEWHERE:
+                self._answer(authority, rules)
         return _ALL_ALLOWED
+
+    def end_errand(self, address: str, rules: Rules) -> None:
+        """Let the sites that wait for a file go on with these rules."""
+        for authority, _ in self._take_waiting(address):
+            self._answer(authority, rules)
+
+    def _take_waiting(self, address: str) -> Iterable[tuple[str, int]]:
+        waiting = self._waiting.pop(address, {})
+        self._far.difference_update(waiting)
+        return waiting.items()
+
+    def _answer(self, authority: str, rules: Rules) -> None:
+        if rules is not MOVED_ON:
+            self._answers[authority] = rules
+        self._wake(self._site_of(f"{authority}/"))
 
     async def _ask(self, authority: str) -> Rules:
         try:
             rules = await self._fetch(authority)
-            self._tally.requests += 1
-            if rules is MOVED_ON:
+            if rules is MOVED_ON or rules is ELSEWHERE:
                 return rules
             now = self._clock.now()
             if rules.unreachable and rules.retry_after_s is None:
@@ -301,6 +365,8 @@ _ALL_ALLOWED = Rules.allow_all()
 _ALL_DENIED = Rules.parse(b"User-agent: *\nDisallow: /", "")
 # The site has redirected its robots.txt within itself, and is to be asked again in its time.
 MOVED_ON = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
+# It has redirected its robots.txt to another site, and waits for what comes from there.
+ELSEWHERE = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
 
 
 class _Responses(Fetcher):
@@ -404,6 +470,10 @@ async def fetch_stage(
     while True:
         visit = await to_fetch.get()
         found = visit.found
+        if found.is_errand:
+            await _run_errand(visit, robots, core, to_parse, clock)
+            alarm.ring()
+            continue
         authority = url.authority(found.url)
         ruled = await _rules(visit, authority, robots, core, clock)
         if ruled is None:
@@ -426,20 +496,12 @@ async def fetch_stage(
             except BaseException as error:
                 core.faults.note(error, "the rules of robots.txt", found.url)
         earlier = recall(found.key) if allowed else None
-        if rules.unreachable is Failure.INTERNAL or (allowed is None and not asked):
+        if rules.unreachable:
+            if _fail_by(rules, visit, core, clock):
+                await to_parse.put(_failed(visit, rules.unreachable, clock))
+        elif allowed is None and not asked:
             core.fail(visit, Failure.INTERNAL, clock.now())
             await to_parse.put(_failed(visit, Failure.INTERNAL, clock))
-        elif rules.unreachable:  # for now
-            # A 5xx or a 429: somebody is there.
-            busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE
-            if core.fail(
-                visit,
-                Failure.ROBOTS_UNREACHABLE,
-                clock.now(),
-                busy=busy,
-                retry_after_s=rules.retry_after_s,
-            ):
-                await to_parse.put(_failed(visit, rules.unreachable, clock))
         elif asked:  # that was this visit's request
             if sitemaps:
                 await with_room(partial(repository.introduce, authority, sitemaps))
@@ -494,12 +556,48 @@ async def _rules(
         except MovedError:
             core.retry(visit, clock.now())
             return None
-        if rules is not MOVED_ON:
+        if rules is ELSEWHERE and robots.awaits(authority):
+            core.hold(visit, clock.now(), requested=asked)
+            return None
+        if rules is not MOVED_ON and rules is not ELSEWHERE:
             return rules, asked
         if asked:
             core.retry(visit, clock.now())
             return None
     return None
+
+
+def _fail_by(rules: Rules, visit: Visit, core: Core, clock: Clock) -> bool:
+    """Give back a visit because a robots.txt could not be had; whether that is final."""
+    if rules.unreachable is Failure.INTERNAL:
+        return core.fail(visit, Failure.INTERNAL, clock.now())
+    # A 5xx or a 429: somebody is there.
+    busy = rules.unreachable is Failure.ROBOTS_UNREACHABLE
+    return core.fail(
+        visit,
+        Failure.ROBOTS_UNREACHABLE,
+        clock.now(),
+        busy=busy,
+        retry_after_s=rules.retry_after_s,
+    )
+
+
+async def _run_errand(
+    visit: Visit, robots: RobotsGate, core: Core, to_parse: Queue[Fetched], clock: Clock
+) -> None:
+    """Fetch the robots.txt that another site waits for."""
+    if not core.begin(visit, clock.now()):
+        return
+    try:
+        rules = await robots.fetch_errand(without_errand(visit.found.url))
+    except MovedError:
+        core.retry(visit, clock.now())
+        return
+    if not rules.unreachable:
+        core.bench.release(visit, clock.now(), requested=True)
+        await to_parse.put(Fetched(visit.found, clock.time()))
+    elif _fail_by(rules, visit, core, clock):
+        await to_parse.put(_failed(visit, rules.unreachable, clock))
 
 
 async def _fetch(
@@ -552,6 +650,7 @@ def _failed(visit: Visit, failure: Failure, clock: Clock, address: str | None = 
 
 async def parse_stage(
     to_parse: Queue[Fetched],
+    robots: RobotsGate,
     reader: Reader,
     repository: Repository,
     core: Core,
@@ -569,6 +668,15 @@ async def parse_stage(
     while True:
         fetched = await to_parse.get()
         found = fetched.found
+        if found.is_errand:
+            if fetched.failure is not None:
+                rules = Rules.deny_all(fetched.failure)
+                robots.end_errand(without_errand(found.url), rules)
+            core.finish(found, response=False)
+            wire.deliver(core, clock.now())
+            alarm.ring()
+            to_parse.task_done()
+            continue
         try:
             for _ in reader.read(fetched):
                 await turn.rest()

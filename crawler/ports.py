@@ -64,6 +64,25 @@ class Found(NamedTuple):
     hops: int  # links followed from a seed; a redirect isn't one
     chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first
 
+    @property
+    def is_errand(self) -> bool:
+        """Whether this is a file that another site needs, no page: see `errand`."""
+        return self.url.endswith(_ERRAND)
+
+
+_ERRAND: Final = "#"  # at the end of a URL. No normalised URL has it.
+
+
+def errand(url: str) -> str:
+    """The name under which a file waits in a frontier that another site needs: a robots.txt to
+    which it redirects. The same URL may wait there as a page."""
+    return url + _ERRAND
+
+
+def without_errand(url: str) -> str:
+    """The URL of an errand."""
+    return url.removesuffix(_ERRAND)
+
 
 # A Link or a Found for who takes its key, by index, only to look it up. Of each int out of a named
 # tuple a compiled module would make a number, and an object again, once for each link.
@@ -269,7 +288,7 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     seconds: float
     site: str
     authority: str  # scheme://host[:port]
-    kind: str  # "page", "robots", or "robots-elsewhere": another site had redirected its robots.txt
+    kind: str  # "page" or "robots"
     key: int  # of the URL
     status: int | None = None
     error: str | None = None  # a Failure, or why else there was no answer

@@ -324,7 +324,7 @@ def _politeness(directory: Path) -> dict[str, Any] | None:
 
     `smallest_gap` is, of all sites, the gap that is shortest against its promise.
     """
-    names = ["site", "requests", "smallest_gap", "promised_gap", "impolite", "elsewhere"]
+    names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
     table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)
     table = table.filter(pc.is_valid(table["requests"]))
     if not len(table):
@@ -333,7 +333,6 @@ def _politeness(directory: Path) -> dict[str, Any] | None:
     kept: dict[str, Any] = {
         "kept": not impolite,
         "requests": pc.sum(table["requests"]).as_py(),
-        "elsewhere": pc.sum(table["elsewhere"]).as_py(),
         "impolite": impolite,
         "impolite_sites": pc.sum(pc.greater(table["impolite"], 0)).as_py(),
         **dict.fromkeys(("smallest_gap", "promised_gap", "site")),
@@ -354,10 +353,6 @@ def _politeness_line(kept: dict[str, Any] | None) -> str:
         gap = (
             f"smallest gap {_number(kept['smallest_gap'])} s at {kept['site']},"
             f" delay {_number(kept['promised_gap'])} s"
-        )
-    if kept["elsewhere"]:
-        gap += (
-            f"; {kept['elsewhere']:,} more at once, where a robots.txt redirected to another site"
         )
     if kept["kept"]:
         return f"politeness kept: {gap}"

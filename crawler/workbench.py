@@ -17,6 +17,9 @@ O(log sites + log URLs).
     BUSY | EMPTY --release, put_back, fail, begin--> WAITING | EMPTY | PARKED
     EMPTY | WAITING | DUE --enqueue, acquire--> AWAY                  (its clock is at another rank)
     AWAY    --clock_arrives-->             WAITING | BUSY
+    WAITING | DUE --acquire-->             HELD                       (it waits for another site)
+    BUSY    --hold-->                      HELD
+    HELD    --wake, enqueue_errand-->      WAITING | BUSY | AWAY
 
 With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
 address is known once a visit of it has been through DNS (`locate`). Sites that find their address
@@ -45,6 +48,7 @@ from crawler.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank
 from crawler.ports import Found, NoRoomError, Spill
 
 _UNRANKED: Final[Rank] = (0.0, 0)
+_FIRST: Final[Rank] = (-inf, 0)
 _UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
 
 
@@ -55,9 +59,10 @@ class Phase(Enum):
     PARKED = "parked"  # in the queue of its address
     BUSY = "busy"  # URLs queued, but every allowed connection in use, or one about to be
     AWAY = "away"  # URLs queued, but the clock is at another rank
+    HELD = "held"  # URLs queued, but something must come from another site first
 
 
-EMPTY, WAITING, DUE, PARKED, BUSY, AWAY = Phase  # to look up a member of an Enum is slow
+EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of an Enum is slow
 
 
 @mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
@@ -93,8 +98,10 @@ class VisitState:
         "address",
         "begun",
         "delay_s",
+        "errands",
         "lease",
         "next_time",
+        "on_hold",
         "phase",
         "queue",
         "resting",
@@ -118,6 +125,8 @@ class VisitState:
         self.lease = lease  # if ranks share the clock
         self.address: Address | None = None  # as last resolved
         self.resting = False  # in the workbench's queue of states to be forgotten
+        self.on_hold = False  # until `wake`: only errands are visited
+        self.errands: deque[Found] | None = None
 
     def __repr__(self) -> str:
         return (
@@ -301,8 +310,10 @@ class Workbench:
         if not (self._heap or self._due):
             return None  # as often, and cheaper than to look
         while (state := self._next(now)) is not None:
-            assert state.queue.size, state
-            if state.lease is not None and not state.lease.held:
+            if state.on_hold and not state.errands:
+                self._settle(state)
+                self._pass_turn(state)
+            elif state.lease is not None and not state.lease.held:
                 self._settle(state)
             elif state.address is None or self._is_free(state.address, state, now):
                 return self._issue(state, now)
@@ -461,6 +472,43 @@ class Workbench:
         self._requeue(visit, state)
         self._rest(state, address, now, requested=True)
 
+    def hold(self, visit: Visit, now: float, *, requested: bool) -> None:
+        """Give back a visit whose site has to wait for something of another site, until `wake`.
+
+        `requested`: the site was asked for something else, so its delay begins.
+        """
+        address = visit._address
+        state = self._give_back(visit, None)
+        state.on_hold = True
+        self._requeue(visit, state)
+        self._rest(state, address, now, requested=requested)
+
+    def wake(self, site: str) -> None:
+        """Let a site go on that was held, if it still is."""
+        state = self._states.get(site)
+        if state is not None and state.on_hold:
+            state.on_hold = False
+            if state.phase is HELD:
+                self._settle(state)
+
+    def enqueue_errand(self, found: Found) -> None:
+        """Take in an errand. It comes before all URLs of its site, even while the site is held: two
+        sites may wait for each other."""
+        state = self._states.get(found.site)
+        if state is None:
+            state = self._new_state(found.site)
+        self._queue_errand(state, found)
+        if state.phase is EMPTY or state.phase is HELD:
+            self._settle(state)
+
+    def _queue_errand(self, state: VisitState, found: Found) -> None:
+        if state.errands is None:
+            state.errands = deque()
+        state.errands.append(found)
+        self.waiting += 1
+        if self._due is not None:
+            self._head_changed(state)
+
     def fail(
         self,
         visit: Visit,
@@ -527,7 +575,7 @@ class Workbench:
 
     def _issue(self, state: VisitState, now: float) -> Visit:
         rank = _UNRANKED if self._due is None else self._rank(state)
-        found = self._store.pop(state.queue)
+        found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
         failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
         retries = self._retries.pop(found.key, 0) if self._retries else 0
         visit = Visit(found, rank, state, retries, failures, now)
@@ -568,10 +616,13 @@ class Workbench:
 
     def _requeue(self, visit: Visit, state: VisitState) -> None:
         """Before the others of its site."""
-        self._store.put_back(state.queue, visit.found, visit.rank)
-        self.waiting += 1
-        if self._due is not None:
-            self._head_changed(state)
+        if visit.found.is_errand:
+            self._queue_errand(state, visit.found)
+        else:
+            self._store.put_back(state.queue, visit.found, visit.rank)
+            self.waiting += 1
+            if self._due is not None:
+                self._head_changed(state)
         if visit.retries:
             self._retries[visit.found.key] = visit.retries
 
@@ -598,8 +649,8 @@ class Workbench:
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
-        if not state.queue.size:
-            state.phase = EMPTY
+        if not self._has_work(state):
+            state.phase = HELD if state.queue.size else EMPTY
             return
         lease = state.lease
         if lease is None:
@@ -618,6 +669,10 @@ class Workbench:
         else:
             state.phase = BUSY
 
+    def _has_work(self, state: VisitState) -> bool:
+        """Whether something of this site waits for a visit."""
+        return (state.queue.size > 0 and not state.on_hold) or bool(state.errands)
+
     def _push(self, state: VisitState, time: float) -> None:
         self._turn += 1
         heappush(self._heap, (time, self._turn, state))
@@ -626,7 +681,7 @@ class Workbench:
 
     def _rank(self, state: VisitState) -> Rank:
         assert isinstance(self._store, Heaps)
-        return self._store.rank(state.queue)
+        return _FIRST if state.errands else self._store.rank(state.queue)
 
     def _head_changed(self, state: VisitState) -> None:
         """Let a site stand where its best URL puts it, if it stands among others."""
@@ -735,7 +790,19 @@ class Workbench:
             its = self._leased_addresses.get(lease.key)
             return its is not None and bool(its.parked or its.turn)
         state = self._states.get(lease.key)
-        return state is not None and state.queue.size > 0
+        return state is not None and self._has_work(state)
+
+    def share(self, lease: Lease) -> None:
+        """Let the clock of a site, which was this rank's alone, be one that ranks share."""
+        state = self._states.get(lease.key)
+        if state is None:
+            state = self._new_state(lease.key)
+        state.lease = lease
+        lease.held, lease.free = True, self._connections - state.active
+        self._tell(state, None, {})
+        if state.phase is EMPTY and not (state.active or state.resting):
+            state.resting = True
+            self._resting.append(state)
 
     def is_in_use(self, lease: Lease) -> bool:
         """Whether visits hold connections of this clock here."""

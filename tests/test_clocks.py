@@ -9,7 +9,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster import Cluster, Flight, link, run, settings
+from cluster import Cluster, Flight, Listed, link, run, settings
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -43,18 +43,22 @@ class Watched(Cluster):
     """A cluster whose servers check that the promises to them are kept.
 
     `crawl_delays`: by site, what each rank learns from robots.txt with its first visit there.
-    `moves`: how often the address of a site changes.
+    `moves`: how often the address of a site changes. `far`: how often a robots.txt redirects to one
+    of the `files`.
     """
 
     addresses: dict[str, str] | None = None
     copies: float = 0.0
     moves: float = 0.0
+    far: float = 0.0
+    files: Sequence[str] = ()
 
     def watch(self, dice: random.Random, crawl_delays: dict[str, float]) -> None:
         self.dice = dice
         self.crawl_delays = crawl_delays
         self.servers: defaultdict[str, Server] = defaultdict(Server)
         self.known: defaultdict[str, set[int]] = defaultdict(set)  # ranks that know robots.txt
+        self.held: list[list[str]] = [[] for _ in range(self.ranks)]  # sites that wait for errands
         self.asked_at: dict[Visit, str] = {}  # the address
 
     # --- requests -----------------------------------------------------------------------------
@@ -113,17 +117,38 @@ class Watched(Cluster):
     def end(
         self, rank: int, links: Sequence[Link] = (), *, response: bool = True, index: int = 0
     ) -> Visit:
-        self._over(rank, index)
+        if self._over(rank, index).found.is_errand:
+            return self._end_errand(rank, index)
         return super().end(rank, links, response=response, index=index)
 
     def retry(self, rank: int, index: int = 0) -> None:
-        """The visit has read robots.txt."""
+        """The visit has read robots.txt, and now and then another site has it."""
         visit = self._over(rank, index)
+        if self.dice.random() < self.far and not visit.found.is_errand:
+            self._wait_for_another(rank, index)
+            return
         self.known[visit.found.site].add(rank)
         core = self.cores[rank]
         delay_s = self.crawl_delays.get(visit.found.site)
         core.retry(self.visits[rank].pop(index), self.now, crawl_delay_s=delay_s)
         self.tick(rank)
+
+    def _wait_for_another(self, rank: int, index: int) -> None:
+        """The site waits for a file of any site, perhaps its own."""
+        visit, core = self.visits[rank].pop(index), self.cores[rank]
+        core.hold(visit, self.now, requested=True)
+        core.run_errand(self.dice.choice(self.files), self.now)
+        self.held[rank].append(visit.found.site)
+        self.tick(rank)
+
+    def _end_errand(self, rank: int, index: int) -> Visit:
+        """Wake one of the sites that wait at a rank; there is an errand for each."""
+        visit, core = self.visits[rank].pop(index), self.cores[rank]
+        core.bench.release(visit, self.now, requested=True)
+        core.finish(visit.found, response=False)
+        core.wake(self.held[rank].pop(self.dice.randrange(len(self.held[rank]))))
+        self.tick(rank)
+        return visit
 
     def fail(self, rank: int, failure: Failure, index: int = 0) -> bool:
         """The server says that it is too busy, now and then for how long."""
@@ -136,6 +161,8 @@ class Watched(Cluster):
         )
         if final:
             core.finish(visit.found, response=False)
+            if visit.found.is_errand:
+                core.wake(self.held[rank].pop())
         polite = self.settings.politeness
         if rest_s is not None and polite.connections_per_site == 1 and self.addresses is None:
             server.rests_until = max(server.rests_until, self.now + rest_s)
@@ -212,6 +239,7 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     mode=st.sampled_from(["exchange", "exchange", "cross-over", "independent", "firewall"]),
     limit=st.sampled_from([0, 0, 7]),
     moves=st.sampled_from([0.0, 0.05, 0.2]),
+    far=st.sampled_from([0.0, 0.5]),
 )
 def test_promises_are_kept_in_any_order(
     seed: int,
@@ -222,10 +250,13 @@ def test_promises_are_kept_in_any_order(
     mode: str,
     limit: int,
     moves: float,
+    far: float,
 ) -> None:
     dice = random.Random(seed)
-    scheme: Scheme = dice.choice([UrlHash(ranks), UrlHash(ranks), SiteHash(ranks)])
-    if per == "site" and isinstance(scheme, SiteHash) and mode in {"exchange", "firewall"}:
+    listed = Listed(ranks, {f"h{number}.example": number % ranks for number in (0, 1)})
+    scheme: Scheme = dice.choice([UrlHash(ranks), UrlHash(ranks), SiteHash(ranks), listed])
+    whole = not isinstance(scheme, UrlHash) and mode in {"exchange", "firewall"}
+    if per == "site" and whole and not far:
         scheme = UrlHash(ranks)  # else nothing is shared
     cluster = Watched(
         scheme,
@@ -244,20 +275,23 @@ def test_promises_are_kept_in_any_order(
         ),
     )
     links = web(dice, hosts=dice.choice([1, 2, 4]), pages=30)
-    sites = {one.site for its in links.values() for one in its}
+    sites = sorted({f"h{number}.example" for number in range(6)})
     if per == "address":
         cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
         cluster.moves = moves
     cluster.copies = dice.choice([0.0, 0.2])
+    cluster.far = far
+    cluster.files = [f"http://h{number}.example/robots.txt" for number in range(6)]
     asked_for = [0.0] if cluster.moves else [0.0, 2.0, 10.0]  # an address doesn't know its sites
     cluster.watch(dice, {site: dice.choice(asked_for) for site in sites})
     seeds = [next(iter(links)), *dice.sample(sorted(links), 4)]
     cluster.start(*dict.fromkeys(seeds))
 
     def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
-        return links[visit.found.url], True
+        return links.get(visit.found.url, ()), True
 
     asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
+    asked = [(rank, address) for rank, address in asked if address in links]
     if mode == "exchange":
         assert len(set(asked)) == len(asked)
         assert len(asked) == (min(limit, len(links)) if limit else len(links))

@@ -78,14 +78,13 @@ SITES: Final = pa.schema(
         ("smallest_gap", pa.float64()),
         ("promised_gap", pa.float64()),
         ("impolite", pa.int64()),
-        ("elsewhere", pa.int64()),
     ]
 )
 # In the metadata of each file. Files of earlier versions have no such entry; their sites are named
 # with the scheme, `http://host`, and have fewer columns.
 _FORMAT: Final = {b"abc_tables": b"2"}
 _NEW_COLUMNS: Final = frozenset(
-    ("requests", "smallest_gap", "promised_gap", "impolite", "elsewhere", "alike", "media_type")
+    ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
 )
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
@@ -341,7 +340,6 @@ class _Site:
     smallest_gap: float | None = None  # against what was promised
     promised_gap: float | None = None
     impolite: int | None = None
-    elsewhere: int | None = None
 
 
 def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
@@ -366,7 +364,6 @@ def _count_requests(sites: dict[str, _Site], session: Path) -> None:
         if site is None:
             site = sites[name] = _Site(None, clock.first_time, clock.last_time)
         site.requests, site.impolite = clock.requests, clock.impolite
-        site.elsewhere = clock.elsewhere
         if clock.smallest is not None:
             site.smallest_gap = clock.smallest.seconds
             site.promised_gap = clock.smallest.promised_s
@@ -388,7 +385,6 @@ def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
             pa.array([site.smallest_gap for site in sites], pa.float64()),
             pa.array([site.promised_gap for site in sites], pa.float64()),
             pa.array([site.impolite for site in sites], pa.int64()),
-            pa.array([site.elsewhere for site in sites], pa.int64()),
         ],
         schema=SITES,
     )

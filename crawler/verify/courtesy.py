@@ -20,10 +20,6 @@ def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> 
 
     for _ in requests.judge(tell):
         pass
-    if requests.elsewhere:
-        what = "were made where the robots.txt of another site had redirected to, at once"
-        number = sum(map(len, requests.elsewhere.values()))
-        findings.note(directory, f"{number:,} requests {what}")
 
 
 def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> None:
