@@ -114,6 +114,7 @@ class Core:
         self._registrar = Registrar(ranks)
         # By site. No origin: an errand.
         self._held: defaultdict[str, list[tuple[Link, Origin | None]]] = defaultdict(list)
+        self._errands = 0  # so far
         # Sites that have joined the scope, whose links in the log aren't admitted yet.
         self.joining: list[tuple[str, str, str]] = []  # site, seed, end of its redirects
         self._joined: set[str] = set()
@@ -665,7 +666,8 @@ class Core:
                 return
         if owner != self.rank and self._clocks is not None:
             self._clocks.borrow(link.site, owner)
-        name = errand(link.url)
+        self._errands += 1
+        name = errand(link.url, self._errands)
         self.bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
 
     def hold(self, visit: Visit, now: float, *, requested: bool) -> None:

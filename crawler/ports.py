@@ -67,21 +67,21 @@ class Found(NamedTuple):
     @property
     def is_errand(self) -> bool:
         """Whether this is a file that another site needs, no page: see `errand`."""
-        return self.url.endswith(_ERRAND)
+        return _ERRAND in self.url
 
 
-_ERRAND: Final = "#"  # at the end of a URL. No normalised URL has it.
+_ERRAND: Final = "#"  # No normalised URL has it.
 
 
-def errand(url: str) -> str:
+def errand(url: str, number: int) -> str:
     """The name under which a file waits in a frontier that another site needs: a robots.txt to
-    which it redirects. The same URL may wait there as a page."""
-    return url + _ERRAND
+    which it redirects. The same URL may wait there as a page, or as an earlier errand."""
+    return f"{url}{_ERRAND}{number}"
 
 
-def without_errand(url: str) -> str:
+def without_errand(name: str) -> str:
     """The URL of an errand."""
-    return url.removesuffix(_ERRAND)
+    return name.partition(_ERRAND)[0]
 
 
 # A Link or a Found for who takes its key, by index, only to look it up. Of each int out of a named

@@ -365,7 +365,7 @@ class Workbench:
             return True
         self._give_back(visit, None)
         self._requeue(visit, state)
-        if state.phase in {EMPTY, BUSY}:
+        if state.phase in {EMPTY, BUSY, HELD}:
             self._park(state)
         return False
 
@@ -641,7 +641,7 @@ class Workbench:
                 self._look_at(address.lease)
         if state.lease is not None:
             self._look_at(state.lease)
-        if state.phase is EMPTY or state.phase is BUSY:
+        if state.phase is EMPTY or state.phase is BUSY or state.phase is HELD:
             self._settle(state)
         if state.phase is EMPTY and not (state.active or state.resting):
             state.resting = True

@@ -123,8 +123,8 @@ class Page(NamedTuple):
 
 class PageServer:
     """Serves `pages` (by path) over HTTP/1.1 with keep-alive; 404 for others. Paths asked for are
-    kept in `paths`, the times when their requests arrived in `times`. `by_host` has pages that
-    only the host of that name serves."""
+    kept in `paths`, their hosts in `hosts`, the times when their requests arrived in `times`.
+    `by_host` has pages that only the host of that name serves."""
 
     def __init__(
         self,
@@ -132,6 +132,7 @@ class PageServer:
         by_host: Mapping[str, Mapping[str, Page | bytes]] = {},
     ) -> None:
         self.paths: list[str] = []
+        self.hosts: list[str] = []
         self.times: list[float] = []
         outer = self
 
@@ -140,9 +141,11 @@ class PageServer:
             disable_nagle_algorithm = True  # else a page takes 40 ms
 
             def do_GET(self) -> None:
+                host = self.headers.get("Host", "").partition(":")[0]
                 outer.times.append(time.monotonic())
                 outer.paths.append(self.path)
-                own = by_host.get(self.headers.get("Host", "").partition(":")[0], {})
+                outer.hosts.append(host)
+                own = by_host.get(host, {})
                 page = own.get(self.path) or pages.get(self.path, Page(status=404))
                 page = Page(page) if isinstance(page, bytes) else page
                 self.send_response(page.status)

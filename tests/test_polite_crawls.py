@@ -127,6 +127,84 @@ def test_with_several_connections_a_crawl_delay_holds_from_the_first_page_on(
     assert times[-1] - times[0] >= 0.3 * (len(times) - 2)
 
 
+# --- a robots.txt that another site has -----------------------------------------------------------
+
+REDIRECTS = {  # of robots.txt, by host
+    "h0.test": "http://h1.test/robots.txt",  # an own file of another site of the crawl
+    "h1.test": "http://h2.test/rules",
+    "h2.test": "http://h1.test/rules",  # they wait for each other
+    "h3.test": "http://h3.test/moved",  # back after a way over two others
+    "h4.test": "http://h5.test/loop",
+    "h6.test": "http://beyond.test/rules",  # not in the scope
+    "h7.test": "http://gone.test/rules",  # no such host
+}
+FURTHER = {
+    ("h3.test", "/moved"): "http://h4.test/back",
+    ("h4.test", "/back"): "http://h3.test/rules",
+    ("h5.test", "/loop"): "http://h4.test/loop",
+    ("h4.test", "/loop"): "http://h5.test/loop",
+}
+DENIED = {"h0.test", "h1.test", "h2.test", "h3.test", "h6.test"}
+
+
+@pytest.mark.parametrize(
+    "settings",
+    [
+        ("assignment.scheme=site-hash",),
+        ("assignment.scheme=url-hash",),
+        ("politeness.per=address",),
+        ("politeness.connections_per_site=2",),
+        ("session.mode=independent",),
+        ("session.mode=firewall",),
+    ],
+    ids=lambda settings: settings[0],
+)
+def test_a_robots_txt_elsewhere_is_asked_for_in_the_time_of_its_site(
+    tmp_path: Path, mpirun: MpiRun, settings: tuple[str, ...]
+) -> None:
+    rules = Page(b"User-agent: *\nDisallow: /2\n")
+    pages = {
+        "/": Page(b"<a href=/1></a><a href=/2></a>", headers=HTML),
+        "/1": Page(b"", headers=HTML),
+        "/2": Page(b"", headers=HTML),
+        "/rules": rules,
+    }
+    moves = {**{(host, "/robots.txt"): to for host, to in REDIRECTS.items()}, **FURTHER}
+    by_host: dict[str, dict[str, Page | bytes]] = {}
+    for (host, path), to in moves.items():
+        by_host.setdefault(host, {})[path] = Page(status=302, headers={"Location": to})
+    with PageServer(pages, by_host) as server:
+        known = [*(f"h{number}.test" for number in range(8)), "beyond.test"]
+        addresses = ", ".join(f'"{name}" = "127.0.0.1:{server.port}"' for name in known)
+        done = mpirun(
+            4, "-m", "crawler", "crawl", *(f"http://{name}/" for name in known[:-1]),
+            "--session", str(tmp_path / "s"),
+            *sets(
+                f"politeness.delay_s={DELAY_S}",
+                "fetch.allow_private_addresses=true",
+                f"dns.hosts={{{addresses}}}",
+                "retry.tries=1",
+                *settings,
+            ),
+        )  # fmt: skip
+    assert done.returncode == 0, done.stderr
+    by_address = "politeness.per=address" in settings
+    asked: dict[str, list[float]] = {}
+    for host, when in zip(server.hosts, server.times, strict=True):
+        asked.setdefault("" if by_address else host, []).append(when)
+    for times in asked.values():
+        slack = DELAY_S / 3 if "politeness.connections_per_site=2" in settings else 0.0
+        assert smallest_gap([0.0, *times]) >= DELAY_S - slack
+    errors = {row["url"]: row["error"] for row in page_rows(tmp_path / "s")}
+    for host in known[:-2]:
+        assert errors[f"http://{host}/1"] is None
+        denied = "robots-denied" if host in DENIED else None
+        assert errors[f"http://{host}/2"] == denied, host
+    assert errors["http://h7.test/"] == "dns-not-found"
+    assert "http://beyond.test/" not in errors
+    assert run_here("verify", str(tmp_path / "s")).returncode == 0
+
+
 # --- from one run to the next -------------------------------------------------------------------
 
 
