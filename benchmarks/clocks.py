@@ -14,7 +14,7 @@ import sys
 import numpy as np
 
 from crawler import config
-from crawler.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 

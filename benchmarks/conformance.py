@@ -45,12 +45,12 @@ from servers import quick_dns  # noqa: E402
 
 from crawler import config  # noqa: E402
 from crawler.net import DnsResolver, HttpFetcher  # noqa: E402
-from crawler.parse import declared_encoding  # noqa: E402
-from crawler.parse.encoding import encode_query  # noqa: E402
 from crawler.ports import Failure, Fetched, FetchError, Response  # noqa: E402
-from crawler.reading import Reader, make_scope  # noqa: E402
-from crawler.robots import Rules  # noqa: E402
-from crawler.sitemaps import Entry, entries  # noqa: E402
+from crawler.reading.parse import declared_encoding  # noqa: E402
+from crawler.reading.parse.encoding import encode_query  # noqa: E402
+from crawler.reading.reader import Reader, make_scope  # noqa: E402
+from crawler.reading.robots import Rules  # noqa: E402
+from crawler.reading.sitemaps import Entry, entries  # noqa: E402
 from crawler.url import BadUrlError, host, normalise  # noqa: E402
 
 PAGE = HERE.parent / "docs" / "conformance.md"

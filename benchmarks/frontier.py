@@ -19,10 +19,10 @@ from itertools import pairwise
 from pathlib import Path
 
 from crawler import config, url
-from crawler.order import Scored, make_order
+from crawler.core.order import Scored, make_order
+from crawler.core.workbench import Workbench
 from crawler.ports import Found
 from crawler.session import SpillFiles
-from crawler.workbench import Workbench
 
 ORDERS = "breadth-first,depth-first,random,backlinks,opic,pagerank"
 LINKS_A_PAGE = 20

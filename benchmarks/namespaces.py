@@ -33,7 +33,7 @@ from typing import Self
 import pyarrow.parquet as pq
 
 from crawler.config import toml_value
-from crawler.demoweb import DemoWeb, outside_mpi
+from crawler.demo.web import DemoWeb, outside_mpi
 
 SEED, PORT = 7, 8080
 NETWORK, LAUNCHER = "10.78.0", 254  # addresses inside of the namespaces; mpirun's own host
@@ -164,7 +164,7 @@ def web_servers(lan: Lan, pages: int, sites: int) -> Iterator[DemoWeb]:
         servers = [
             stack.enter_context(
                 subprocess.Popen(
-                    [*lan.on(host), sys.executable, "-m", "crawler.demoweb", *shape],
+                    [*lan.on(host), sys.executable, "-m", "crawler.demo.web", *shape],
                     stdin=subprocess.PIPE,
                     stdout=subprocess.PIPE,
                     env=outside_mpi(),

@@ -35,8 +35,9 @@ import pyarrow as pa
 import pyarrow.parquet as pq
 from parallel_tables import LOG, SHARES, Crawl, read_crawls, write_tables
 
-from crawler import config, measures, url
-from crawler.ownership import make_scheme
+from crawler import config, url
+from crawler.core.ownership import make_scheme
+from crawler.report import measures
 from crawler.simulate import Simulation, Web, load_web
 
 HASHES: Final = ("url-hash", "site-hash")

@@ -4,9 +4,9 @@
     mpirun -n 2 python benchmarks/replay.py measure DIR
 
 The web has half as many URLs again as pages were fetched, on sites of 1,000 each, and every link
-leads to one of them by chance, half of the links within the site. `measure` prints, for each rank,
-how long the parts of `crawler.replay` take, from the logs and from a snapshot: `recall` has to end
-before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
+leads to one of them by chance, half of the links within the site. `measure` prints for each rank
+how long the parts of `crawler.agent.resume` take, from the logs and from a snapshot. `recall` has
+to end before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
 """
 
 import argparse
@@ -23,15 +23,15 @@ from typing import Any
 import msgspec
 
 from crawler import config, mpi, session, url
-from crawler.core import Core
-from crawler.ownership import Ownership, SiteHash, make_scheme, place_parts
-from crawler.pipeline import Alarm, SystemClock, Wire, exchange_stage
+from crawler.agent.pipeline import Alarm, SystemClock, Wire, exchange_stage
+from crawler.agent.resume import Replay
+from crawler.core.core import Core
+from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
+from crawler.core.seen import MemorySeen
+from crawler.core.state import State
 from crawler.ports import Link, PageRow
-from crawler.reading import Reader, make_scope
-from crawler.replay import Replay
-from crawler.seen import MemorySeen
+from crawler.reading.reader import Reader, make_scope
 from crawler.session.log import LogWriter
-from crawler.state import State
 
 SITE_URLS = 1_000
 

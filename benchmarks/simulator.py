@@ -22,7 +22,7 @@ from typing import Any
 import numpy as np
 
 from crawler import config
-from crawler.ownership import make_scheme
+from crawler.core.ownership import make_scheme
 from crawler.simulate import Simulation, Web, load_web
 
 SEEDS = 5  # for each process

@@ -13,10 +13,11 @@ from typing import Any, NoReturn
 
 import uvloop
 
-from crawler import __version__, config, inspect, report, session, simulate
-from crawler.endings import causes
+from crawler import __version__, config, inspect, session, simulate
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, UserError
-from crawler.verify import verify
+from crawler.report import report
+from crawler.report.endings import causes
+from crawler.report.verify import verify
 
 EXIT_FAILED = 1  # also: no page was fetched
 EXIT_USAGE = 2
@@ -139,13 +140,15 @@ def _count(text: str) -> int:
 
 
 def _demo(_: argparse.Namespace) -> int:
-    from crawler import demo, mpi  # noqa: PLC0415  importing mpi starts MPI
+    from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
+    from crawler.demo import demo  # noqa: PLC0415  importing mpi starts MPI
 
     return mpi.run(demo.run)
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    from crawler import mpi, planning  # noqa: PLC0415
+    from crawler import mpi  # noqa: PLC0415
+    from crawler.agent import planning  # noqa: PLC0415
 
     def prepare() -> planning.Plan:
         settings = _crawl_settings(arguments)
@@ -158,7 +161,8 @@ def _crawl(arguments: argparse.Namespace) -> int:
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from crawler import mpi, planning  # noqa: PLC0415
+    from crawler import mpi  # noqa: PLC0415
+    from crawler.agent import planning  # noqa: PLC0415
 
     def prepare() -> planning.Plan:
         values = {"directory": str(arguments.session), **_limits(arguments)}
@@ -182,7 +186,8 @@ def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
 
 
 async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namespace) -> int:
-    from crawler import agent, mpi, planning  # noqa: PLC0415
+    from crawler import mpi  # noqa: PLC0415
+    from crawler.agent import agent, planning  # noqa: PLC0415
 
     plan: planning.Plan | UserError | None = None
     if mpi.RANK == 0:

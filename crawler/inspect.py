@@ -7,15 +7,15 @@ from pathlib import Path
 from typing import Any
 
 from crawler import config, url
+from crawler.agent.pipeline import SystemClock
+from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
-from crawler.ownership import Ownership, make_scheme, place_parts
-from crawler.parse import finish
-from crawler.pipeline import SystemClock
 from crawler.ports import Failure, Fetched, FetchError, Found, Response, UserError
-from crawler.reading import REDIRECTS, Reader, make_scope
-from crawler.robots import Rules
-from crawler.scope import Scope
+from crawler.reading.parse import finish
+from crawler.reading.reader import REDIRECTS, Reader, make_scope
+from crawler.reading.robots import Rules
+from crawler.reading.scope import Scope
 from crawler.session import digest, joined, read_seeds
 
 

@@ -56,7 +56,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     number: int = 0  # of the batches from this sender to this receiver
     named_by: dict[int, list[str]] = {}  # by key of a sitemap: whose robots.txt names it
     joined: list[tuple[str, str, str]] = []  # sites that join the scope: site, seed, end
-    # Clocks that ranks share (`crawler.clocks`).
+    # Clocks that ranks share (`crawler.core.clocks`).
     wants: list[str] = []  # sites, or addresses, whose clocks the sender wants
     clocks: list[ClockTerms] = []
     recalls: list[tuple[str, int]] = []  # with the serials of their grants

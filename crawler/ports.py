@@ -274,7 +274,7 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     etag: str | None = None
     last_modified: str | None = None
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
-    alike: bool = False  # resembles pages of other hosts, where that was asked (crawler.hosts)
+    alike: bool = False  # resembles pages of other hosts (crawler.reading.hosts), if that was asked
     media_type: str | None = None  # of the body, as browsers sniff it; rows of old logs have none
 
 

@@ -25,7 +25,7 @@ from warcio.bufferedreaders import ChunkedDataReader  # type: ignore[import-unty
 from warcio.exceptions import ArchiveLoadFailed  # type: ignore[import-untyped]
 
 from crawler import url
-from crawler.codings import undo
+from crawler.reading.codings import undo
 from partition import UserError, graph
 from partition.webgraph import Ints, distinct, find
 

@@ -5,13 +5,13 @@ from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
 from crawler import config, url
-from crawler.core import Core
+from crawler.core.core import Core
+from crawler.core.ownership import Ownership, Scheme
+from crawler.core.seen import MemorySeen
+from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message, decode, encode
-from crawler.ownership import Ownership, Scheme
 from crawler.ports import Failure, Link
-from crawler.scope import Sites
-from crawler.seen import MemorySeen
-from crawler.workbench import Visit
+from crawler.reading.scope import Sites
 
 AUTHORITIES = Sites("authority")
 _MOVES = 60  # of shared clocks, for one visit

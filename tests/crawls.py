@@ -10,8 +10,8 @@ from typing import Any
 import pyarrow.parquet as pq
 
 from crawler.config import toml_value
-from crawler.demoweb import DemoWeb
-from crawler.verify import verify
+from crawler.demo.web import DemoWeb
+from crawler.report.verify import verify
 
 
 def write_config(path: Path, tables: Mapping[str, Mapping[str, object]]) -> Path:

@@ -12,7 +12,7 @@ from test_resume import resumed_from_snapshot
 
 from crawler import config, session
 from crawler.config import ASIDE, FILE, Config, Table
-from crawler.demoweb import serve
+from crawler.demo.web import serve
 
 KEYS = [
     (name, key)

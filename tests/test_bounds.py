@@ -12,13 +12,13 @@ from hypothesis import strategies as st
 
 from crawler import config, url
 from crawler.net import retry_after_s
-from crawler.parse.headers import header_links, reading_links
-from crawler.parse.links import Links, most_characters, reading
-from crawler.parse.tokens import TooLong, attributes_of, tags, unescape
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched
-from crawler.reading import Reader, make_scope
-from crawler.sitemaps import entries
-from crawler.traps import Shapes, Watch, _put_in
+from crawler.reading.parse.headers import header_links, reading_links
+from crawler.reading.parse.links import Links, most_characters, reading
+from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
+from crawler.reading.reader import Reader, make_scope
+from crawler.reading.sitemaps import entries
+from crawler.reading.traps import Shapes, Watch, _put_in
 from crawler.url import MAX_FOLLOWED, MAX_LENGTH, BadUrlError, LongUrlError, normalise
 
 T = TypeVar("T")

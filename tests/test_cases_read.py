@@ -4,10 +4,10 @@ from collections.abc import Callable
 
 import pytest
 
-from crawler.parse import decode, extract, finish, read
 from crawler.ports import Response
-from crawler.robots import Rules
-from crawler.sitemaps import entries
+from crawler.reading.parse import decode, extract, finish, read
+from crawler.reading.robots import Rules
+from crawler.reading.sitemaps import entries
 from crawler.url import normalise
 
 PAGE = "http://a.example/d/p"

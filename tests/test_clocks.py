@@ -15,12 +15,12 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import config
+from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message
-from crawler.ownership import Scheme, SiteHash, UrlHash
 from crawler.ports import Failure, Link
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
-from crawler.workbench import Visit
 from partition import partvector
 
 BIG = "http://big.example"

@@ -20,7 +20,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 
-from crawler.codings import undo
+from crawler.reading.codings import undo
 
 PAGE = b"<html><a href='/target'>x</a>" + b"".join(b"<p>%d bottles" % n for n in range(3000))
 

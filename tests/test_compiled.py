@@ -16,8 +16,9 @@ import random
 from itertools import product
 from zlib import crc32
 import numpy as np
-from crawler import config, core
-from crawler.ownership import make_scheme
+from crawler import config
+from crawler.core import core
+from crawler.core.ownership import make_scheme
 from crawler.ports import Failure
 from crawler.simulate import Simulation, Web
 

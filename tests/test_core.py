@@ -10,11 +10,11 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import url
+from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.core.workbench import Visit
 from crawler.messages import Batch, Report, Sums
-from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, joined_names
-from crawler.reading import MAX_REDIRECTS, redirect_failure
-from crawler.workbench import Visit
+from crawler.reading.reader import MAX_REDIRECTS, redirect_failure
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
 SITE_A, SITE_B, SITE_C = map(url.site, (A, B, C))

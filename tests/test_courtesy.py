@@ -26,8 +26,8 @@ from hypothesis import strategies as st
 from servers import Page, PageServer
 
 from crawler import config, session
+from crawler.agent.pipeline import SystemClock
 from crawler.net import NotingFetcher
-from crawler.pipeline import SystemClock
 from crawler.ports import (
     Asked,
     CrawlDelay,
@@ -38,9 +38,9 @@ from crawler.ports import (
     UserError,
     Validators,
 )
-from crawler.scope import Sites
+from crawler.reading.scope import Sites
+from crawler.report.verify import verify
 from crawler.session.requests import RequestLog
-from crawler.verify import verify
 
 OLD_SESSION = Path(__file__).parent / "instances" / "old-session"
 MANNERS = session.Manners.of(config.Config(), 0, 0, SystemClock())

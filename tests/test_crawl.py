@@ -20,7 +20,7 @@ from servers import Page, PageServer, RawServer, forever
 
 from crawler import url
 from crawler.config import toml_value
-from crawler.demoweb import DemoWeb, serve
+from crawler.demo.web import DemoWeb, serve
 from crawler.ports import OUT_OF_SCOPE
 from partition import evaluate, graph
 

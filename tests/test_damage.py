@@ -16,8 +16,8 @@ from crawls import check_warc_files, demo_config, metrics_of, page_rows, run_her
 from test_resume import resumed_from_snapshot
 
 from crawler import session
-from crawler.demoweb import DemoWeb, serve
-from crawler.verify import verify
+from crawler.demo.web import DemoWeb, serve
+from crawler.report.verify import verify
 
 Stopped = tuple[DemoWeb, Path]
 

@@ -11,7 +11,7 @@ import pytest
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
-from crawler.demoweb import DemoWeb, serve
+from crawler.demo.web import DemoWeb, serve
 from crawler.url import normalise
 
 
@@ -136,7 +136,7 @@ def test_the_server_ends(by: str) -> None:
     arguments = ["--seed", "1", "--pages", "20", "--sites", "2"]
     pipe = subprocess.PIPE
     server = subprocess.Popen(
-        [sys.executable, "-m", "crawler.demoweb", *arguments], stdin=pipe, stdout=pipe
+        [sys.executable, "-m", "crawler.demo.web", *arguments], stdin=pipe, stdout=pipe
     )
     assert server.stdin
     assert server.stdout

@@ -4,8 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import decode
-from crawler.parse.encoding import decoding, encode_query
+from crawler.reading.parse import decode
+from crawler.reading.parse.encoding import decoding, encode_query
 
 
 @pytest.mark.parametrize(

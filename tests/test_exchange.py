@@ -5,7 +5,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import config
-from crawler.exchange import Outboxes
+from crawler.core.outboxes import Outboxes
 from crawler.messages import Batch, Message, Note, Report, Sums, decode, encode
 from crawler.ports import Found
 

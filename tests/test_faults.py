@@ -27,10 +27,10 @@ from cluster import Listed, settings
 from webs import random_web
 
 from crawler.config import Config
-from crawler.core import Core
-from crawler.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.core import Core
+from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.ports import Found, Link, PageRow
-from crawler.reading import Reader, make_scope
+from crawler.reading.reader import Reader, make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
 from crawler.session.log import LogWriter
 from crawler.simulate import Delays, Simulation, Web
@@ -75,12 +75,12 @@ MEETING = Meeting()
 
 
 def replay_module() -> ModuleType:
-    """crawler.replay, as it is, with ranks that meet here instead of in MPI."""
-    spec = importlib.util.find_spec("crawler.replay")
+    """crawler.agent.resume, as it is, with ranks that meet here instead of in MPI."""
+    spec = importlib.util.find_spec("crawler.agent.resume")
     assert spec is not None
     assert spec.loader is not None
     module = importlib.util.module_from_spec(spec)
-    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.replay": module}):
+    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.agent.resume": module}):
         spec.loader.exec_module(module)
     return module
 

@@ -7,8 +7,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.gaps import CANCELLED, Crowd, Gap, Promise, Requests
 from crawler.ports import Asked, CrawlDelay, Failure
+from crawler.session.gaps import CANCELLED, Crowd, Gap, Promise, Requests
 
 T = 1_800_000_000.0
 PROMISE = Promise(

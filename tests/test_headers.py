@@ -4,9 +4,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import Kinds, media_type, page_directives
-from crawler.parse.headers import header_links
 from crawler.ports import ALTERNATE, CANONICAL, NEXT, NOFOLLOW, PREV
+from crawler.reading.parse import Kinds, media_type, page_directives
+from crawler.reading.parse.headers import header_links
 
 
 @pytest.mark.parametrize(

@@ -18,10 +18,10 @@ from hypothesis import strategies as st
 from servers import RawServer, read_head
 
 from crawler import config, url
-from crawler.hosts import Hosts
 from crawler.ports import Failure, Fetched, Found, PageRow
-from crawler.traps import Watch
-from crawler.verify import verify
+from crawler.reading.hosts import Hosts
+from crawler.reading.traps import Watch
+from crawler.report.verify import verify
 
 LIMIT = 20
 

@@ -16,7 +16,7 @@ from servers import Page, PageServer
 
 from crawler.faults import Faults, is_fault
 from crawler.ports import NoRoomError, UserError
-from crawler.verify import verify
+from crawler.report.verify import verify
 
 BREAKING = str(Path(__file__).parent / "breaking.py")
 GOOD_PAGES = 12
@@ -166,7 +166,7 @@ def check(session: Path, logged: list[dict[str, Any]] | None) -> None:
     assert verdict.sound, verdict.lines
 
 
-@pytest.mark.parametrize("place", ["crawler.core:Core.stored", "crawler.core:Core.fail"])
+@pytest.mark.parametrize("place", ["crawler.core.core:Core.stored", "crawler.core.core:Core.fail"])
 def test_a_broken_invariant_of_the_core_ends_the_rank(
     tmp_path: Path, mpirun: MpiRun, place: str
 ) -> None:
@@ -184,9 +184,9 @@ def test_a_broken_invariant_of_the_core_ends_the_rank(
 @pytest.mark.parametrize(
     ("place", "links"),
     [
-        ("crawler.traps:Watch.recall", True),
-        ("crawler.agent:_Agent._recall", True),
-        ("crawler.scope:Sites.of", False),
+        ("crawler.reading.traps:Watch.recall", True),
+        ("crawler.agent.agent:_Agent._recall", True),
+        ("crawler.reading.scope:Sites.of", False),
     ],
 )
 def test_a_row_that_fails_in_a_replay_ends_no_resume(
@@ -214,9 +214,9 @@ def test_a_row_that_fails_in_a_replay_ends_no_resume(
 @pytest.mark.parametrize(
     ("place", "status"),
     [
-        ("crawler.reading:read_html", 200),
+        ("crawler.reading.reader:read_html", 200),
         ("crawler.net.http:undoing", 200),
-        ("crawler.reading:Reader.redirect_target", None),
+        ("crawler.reading.reader:Reader.redirect_target", None),
         ("crawler.net.http:HttpFetcher.fetch", None),
     ],
 )

@@ -18,7 +18,7 @@ from conftest import MpiRun
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows
 
 from crawler import session
-from crawler.demoweb import DemoWeb
+from crawler.demo.web import DemoWeb
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -10,12 +10,12 @@ import webencodings.labels
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.encodings import decoding, encode, find_encoding
-from crawler.parse import Kinds, finish, media_type, read
-from crawler.parse.encoding import encode_query
 from crawler.ports import Response
-from crawler.robots import Rules
-from crawler.sitemaps import entries
+from crawler.reading.encodings import decoding, encode, find_encoding
+from crawler.reading.parse import Kinds, finish, media_type, read
+from crawler.reading.parse.encoding import encode_query
+from crawler.reading.robots import Rules
+from crawler.reading.sitemaps import entries
 
 STANDARD = sorted(webencodings.labels.LABELS)
 PYTHON = sorted({*encodings.aliases.aliases, *encodings.aliases.aliases.values()})

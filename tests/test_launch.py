@@ -15,7 +15,7 @@ from conftest import launching
 from crawls import assert_sound, demo_config, metrics_of, page_rows, sets
 
 from crawler import session
-from crawler.demoweb import serve
+from crawler.demo.web import serve
 
 ROOT = Path(__file__).parents[1]
 LAUNCH = ROOT / "launch"

@@ -11,8 +11,8 @@ from conftest import MpiRun
 from crawls import crawl_here, demo_config, metrics_of, page_rows, sets
 
 from crawler import config, session, url
-from crawler.demoweb import DemoWeb, serve
-from crawler.ownership import make_scheme
+from crawler.core.ownership import make_scheme
+from crawler.demo.web import DemoWeb, serve
 from crawler.simulate import Simulation, Web, load_web
 
 RANKS = 4

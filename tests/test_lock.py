@@ -13,7 +13,7 @@ from conftest import MpiRun
 from crawls import assert_sound, demo_config, run_here, sets
 
 from crawler import session
-from crawler.demoweb import DemoWeb, serve
+from crawler.demo.web import DemoWeb, serve
 from crawler.ports import UserError
 
 # Holds the lock, says so, and ends in the way that a line of its input names.

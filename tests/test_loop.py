@@ -16,7 +16,7 @@ import pytest
 from conftest import MpiRun
 from test_crawl import demo_config, metrics_of, write_config
 
-from crawler.demoweb import DemoWeb, serve
+from crawler.demo.web import DemoWeb, serve
 from partition.__main__ import main as partition
 from partition.partvector import PartVector
 

@@ -19,7 +19,7 @@ from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page
 from test_kill import CONCURRENCY, IN_FLIGHT, pids, served, wait_for_death
 
 from crawler import session
-from crawler.demoweb import DemoWeb
+from crawler.demo.web import DemoWeb
 
 Start = Callable[..., subprocess.Popen[str]]
 

@@ -10,8 +10,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import url
-from crawler.measures import Reference, overlap, position, quality, read_reference, series
 from crawler.ports import UserError
+from crawler.report.measures import Reference, overlap, position, quality, read_reference, series
 
 
 def keys(*numbers: int) -> np.ndarray:

@@ -5,8 +5,8 @@ from fetches import response
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.media import charset_source, media_type, parse_type, supplied_type, types_of
-from crawler.parse import Kinds
+from crawler.reading.media import charset_source, media_type, parse_type, supplied_type, types_of
+from crawler.reading.parse import Kinds
 
 XHTML = b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body/></html>'
 

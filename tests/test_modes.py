@@ -12,11 +12,11 @@ from hypothesis import strategies as st
 from webs import Setting, crawls, exact, reachable
 
 from crawler import url
-from crawler.ownership import Ownership, SiteHash, UrlHash, place_parts
+from crawler.core.ownership import Ownership, SiteHash, UrlHash, place_parts
+from crawler.core.workbench import Visit
 from crawler.ports import REDIRECT, Failure, Link
-from crawler.reading import redirect_failure
+from crawler.reading.reader import redirect_failure
 from crawler.simulate import Simulation, Web
-from crawler.workbench import Visit
 
 MODES = ("exchange", "firewall", "cross-over", "independent")
 A, B, C = "http://a.example", "http://b.example", "http://c.example"

@@ -31,10 +31,10 @@ from servers import (
 )
 
 from crawler import config
-from crawler.codings import undo
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.net.dns import is_public
 from crawler.ports import Failure, FetchError, Response, UserError, Validators
+from crawler.reading.codings import undo
 from crawler.url import normalise
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -27,8 +27,7 @@ from hypothesis.stateful import (
 from webs import Setting, crawls, exact, reachable
 
 from crawler import config
-from crawler.demoweb import serve
-from crawler.order import (
+from crawler.core.order import (
     Backlinks,
     BreadthFirst,
     Custom,
@@ -48,10 +47,11 @@ from crawler.order import (
     pagerank,
     pagerank_by_key,
 )
-from crawler.order.keyindex import KeyIndex
+from crawler.core.order.keyindex import KeyIndex
+from crawler.core.workbench import Workbench
+from crawler.demo.web import serve
 from crawler.ports import OUT_OF_SCOPE, Found, NoRoomError, UserError
 from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
-from crawler.workbench import Workbench
 
 SITES = ["a.example", "b.example", "c.example"]  # the last one is a domain
 
@@ -510,7 +510,7 @@ def test_in_any_order_each_page_is_fetched_once(
     order: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     # These webs are small, and their PageRank is to be computed nonetheless.
-    monkeypatch.setattr(sys.modules["crawler.order.pagerank"], "_FIRST", 2)
+    monkeypatch.setattr(sys.modules["crawler.core.order.pagerank"], "_FIRST", 2)
 
     @settings(max_examples=20, deadline=None)
     @given(crawls())

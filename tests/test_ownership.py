@@ -8,7 +8,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import config, url
-from crawler.ownership import (
+from crawler.core.ownership import (
     Hierarchical,
     Ownership,
     Registrar,

@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import Page, extract, finish, is_html, read
-from crawler.parse.links import reading, refresh_target, srcset_urls
 from crawler.ports import ALTERNATE, CANONICAL, FRAME, NEXT, NOFOLLOW, PREV, Response
+from crawler.reading.parse import Page, extract, finish, is_html, read
+from crawler.reading.parse.links import reading, refresh_target, srcset_urls
 from crawler.url import BadUrlError, Folding, normalise
 
 ALL = frozenset({"a", "area", "frame", "iframe", "link"})

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler import patterns
-from crawler.robots import MAX_BYTES, RobotsCache, Rules
+from crawler.reading import patterns
+from crawler.reading.robots import MAX_BYTES, RobotsCache, Rules
 
 A = "http://a.example"
 

@@ -12,10 +12,7 @@ from fakes import FakeClock, NoRepository, network
 from fetches import found, response
 
 from crawler import config, url
-from crawler.messages import Note
-from crawler.ownership import SiteHash
-from crawler.parse import finish
-from crawler.pipeline import (
+from crawler.agent.pipeline import (
     Alarm,
     RobotsGate,
     SystemClock,
@@ -25,6 +22,9 @@ from crawler.pipeline import (
     dns_stage,
     fetch_stage,
 )
+from crawler.core.ownership import SiteHash
+from crawler.core.workbench import Visit
+from crawler.messages import Note
 from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
@@ -37,8 +37,8 @@ from crawler.ports import (
     Response,
     Validators,
 )
-from crawler.reading import Reader, make_scope
-from crawler.workbench import Visit
+from crawler.reading.parse import finish
+from crawler.reading.reader import Reader, make_scope
 
 A, B = "http://a.example/dir/x", "http://a.example/b"
 

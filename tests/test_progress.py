@@ -6,8 +6,8 @@ from pathlib import Path
 
 import pytest
 
+from crawler.agent.progress import Board, RankLog
 from crawler.messages import Note
-from crawler.progress import Board, RankLog
 
 
 def test_the_log_is_one_json_object_a_line(tmp_path: Path) -> None:

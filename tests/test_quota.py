@@ -4,9 +4,9 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import config
-from crawler.exchange import Outboxes
+from crawler.core.outboxes import Outboxes
+from crawler.core.quota import Quota
 from crawler.messages import Batch
-from crawler.quota import Quota
 
 
 class Table:

@@ -7,7 +7,7 @@ import pytest
 from hypothesis import example, given
 from hypothesis import strategies as st
 
-from crawler.net.reader import End, Event, Head, ResponseReader
+from crawler.net.response import End, Event, Head, ResponseReader
 from crawler.ports import Failure, FetchError
 
 OK = b"HTTP/1.1 200 OK\r\n"

@@ -5,7 +5,7 @@ from fetches import found, response
 
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Response
-from crawler.reading import Reader, make_scope, unfollowed
+from crawler.reading.reader import Reader, make_scope, unfollowed
 
 A = "http://a.example"
 PAGE = f"{A}/dir/x"

@@ -13,8 +13,8 @@ from hypothesis import strategies as st
 from servers import RawServer, read_head
 
 from crawler import config
-from crawler.cookies import Jar, Jars, join_cookies
-from crawler.reading import MAX_REDIRECTS
+from crawler.reading.cookies import Jar, Jars, join_cookies
+from crawler.reading.reader import MAX_REDIRECTS
 
 A = "http://a.example/x/y"
 PAST = "Expires=Thu, 01 Jan 1970 00:00:00 GMT"

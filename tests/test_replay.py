@@ -15,15 +15,15 @@ from test_order import Memory
 from test_session import page_row, write_log
 
 from crawler import config, session, url
-from crawler.demoweb import serve
-from crawler.order import make_order
-from crawler.ownership import SiteHash
+from crawler.core.order import make_order
+from crawler.core.ownership import SiteHash
+from crawler.core.workbench import Visit, Workbench
+from crawler.demo.web import serve
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Link, PageRow
+from crawler.reading.traps import Watch
 from crawler.session import LogFile, Share
 from crawler.session import replay as replay_module
 from crawler.session.joined import joined_file
-from crawler.traps import Watch
-from crawler.workbench import Visit, Workbench
 
 
 def test_each_rank_reads_its_own_logs_and_the_lightest_what_is_left() -> None:
@@ -267,7 +267,7 @@ def test_pagerank_has_its_graph_again_from_the_log(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     """Taken up when all scores have just been computed, the crawl goes on in the same order."""
-    monkeypatch.setattr(sys.modules["crawler.order.pagerank"], "_FIRST", 2)
+    monkeypatch.setattr(sys.modules["crawler.core.order.pagerank"], "_FIRST", 2)
     chosen = settings("frontier.order=pagerank")
     cluster, again = (Cluster(SiteHash(1), 1, chosen) for _ in range(2))
 

@@ -25,7 +25,7 @@ from crawls import (
 from servers import Page, PageServer, RawServer, forever
 
 from crawler import session
-from crawler.demoweb import DemoWeb, serve
+from crawler.demo.web import DemoWeb, serve
 from partition import evaluate, graph
 
 HTML = {"Content-Type": "text/html"}

@@ -4,7 +4,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.robots import MAX_BYTES, RobotsCache, Rules
+from crawler.reading.robots import MAX_BYTES, RobotsCache, Rules
 
 AGENT = "abc-crawler"
 

@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, UserError
-from crawler.scope import Scope, Sites
+from crawler.reading.scope import Scope, Sites
 
 AUTHORITY = Sites("authority")
 DOMAIN = Sites("domain")

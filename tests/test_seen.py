@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import config
-from crawler.seen import CacheSeen, MemorySeen, NothingSeen, UrlSeen, sent_memory
+from crawler.core.seen import CacheSeen, MemorySeen, NothingSeen, UrlSeen, sent_memory
 
 KEYS = st.lists(st.integers(0, 12) | st.integers(2**64 - 2, 2**64 - 1))
 

@@ -18,9 +18,10 @@ from webs import Setting, crawls, exact, random_web, reachable
 
 from crawler import url
 from crawler.__main__ import main
-from crawler.core import Core
+from crawler.core.core import Core
+from crawler.core.ownership import SiteHash
+from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message
-from crawler.ownership import SiteHash
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, Found, Link, UserError
 from crawler.session.tables import LINKS, PAGES
 from crawler.simulate import (
@@ -34,7 +35,6 @@ from crawler.simulate import (
     measure,
     plan,
 )
-from crawler.workbench import Visit
 
 # --- what the models say ----------------------------------------------------------------------
 

@@ -7,7 +7,7 @@ from cases import CASES, needs_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.sitemaps import Entry, belongs, entries
+from crawler.reading.sitemaps import Entry, belongs, entries
 from crawler.url import normalise
 
 SITEMAP = "http://a.example/dir/sitemap.xml"

@@ -16,8 +16,8 @@ from servers import Page, PageServer
 from xxhash import xxh3_64
 
 from crawler import config, session, url
-from crawler.ownership import Hierarchical, SiteHash
-from crawler.scope import Scope, Sites
+from crawler.core.ownership import Hierarchical, SiteHash
+from crawler.reading.scope import Scope, Sites
 from partition import graph, importers, job
 from partition.partvector import PartVector, PartVectorError
 

@@ -12,12 +12,12 @@ from cluster import AUTHORITIES, Cluster, settings
 from conftest import MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
 
-from crawler.core import Core
-from crawler.demoweb import DemoWeb, serve
-from crawler.ownership import Ownership, SiteHash
-from crawler.pipeline import Alarm, SystemClock
-from crawler.replay import Replay
-from crawler.seen import MemorySeen
+from crawler.agent.pipeline import Alarm, SystemClock
+from crawler.agent.resume import Replay
+from crawler.core.core import Core
+from crawler.core.ownership import Ownership, SiteHash
+from crawler.core.seen import MemorySeen
+from crawler.demo.web import DemoWeb, serve
 
 # A generator that never comes to its end stands for hours of logs.
 ENDLESS = """
@@ -39,8 +39,8 @@ sys.exit(main(sys.argv[1:]))
 PLACES = {
     "hashes": ("crawler.session", "LogHashes.read"),
     "reading": ("crawler.session", "Share.read"),
-    "admission": ("crawler.replay", "Replay._admit"),
-    "restoring": ("crawler.core", "Core.restore"),
+    "admission": ("crawler.agent.resume", "Replay._admit"),
+    "restoring": ("crawler.core.core", "Core.restore"),
 }
 
 

@@ -6,8 +6,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from crawler.core.termination import Termination
 from crawler.messages import Report, Sums
-from crawler.termination import Termination
 
 
 class EarlyEndError(AssertionError):

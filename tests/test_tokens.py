@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import extract
-from crawler.parse.elements import is_ordinary
-from crawler.parse.tokens import attributes_of, tags, unescape
+from crawler.reading.parse import extract
+from crawler.reading.parse.elements import is_ordinary
+from crawler.reading.parse.tokens import attributes_of, tags, unescape
 
 NAMES = frozenset({"a", "base", "img"})
 
@@ -201,7 +201,7 @@ def test_both_readers_find_the_same_links(monkeypatch: pytest.MonkeyPatch) -> No
     everything = frozenset({"a", "area", "frame", "iframe", "link", "refresh", "img"})
     assert is_ordinary(page, page.encode())
     by_lexbor = extract(page, "http://a.example/p", everything)
-    monkeypatch.setattr("crawler.parse.elements.is_ordinary", lambda *_: False)
+    monkeypatch.setattr("crawler.reading.parse.elements.is_ordinary", lambda *_: False)
     assert extract(page, "http://a.example/p", everything) == by_lexbor
     assert len(by_lexbor) == 6
 
@@ -230,7 +230,7 @@ def test_small_and_large_pages_are_read_alike(fragments: list[str]) -> None:
     page, names = "".join(fragments), frozenset({"a", "frame", "iframe"})
     small = extract(page, "http://a.example/p", names)
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crawler.parse.elements.is_ordinary", lambda *_: False)
+        patch.setattr("crawler.reading.parse.elements.is_ordinary", lambda *_: False)
         large = extract(page, "http://a.example/p", names)
     if any(fragment.startswith("<frameset") for fragment in fragments):
         small = [link for link in small if "12" not in link[0]]

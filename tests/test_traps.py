@@ -15,8 +15,8 @@ from servers import Page, PageServer
 
 from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, Failure, Fetched, Found, Link, PageRow, Response
-from crawler.scope import Scope, Sites
-from crawler.traps import Branches, Shapes, Watch
+from crawler.reading.scope import Scope, Sites
+from crawler.reading.traps import Branches, Shapes, Watch
 
 A = "http://a.example"
 YEAR = 2027
@@ -185,7 +185,7 @@ def test_what_only_looks_as_if_it_grew_is_let_in(path: list[str]) -> None:
 
 
 def test_what_is_remembered_of_grown_urls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.traps._WATCHED_URLS", 10)
+    monkeypatch.setattr("crawler.reading.traps._WATCHED_URLS", 10)
     watch = Watch(traps(max_growth=8))
     for number in range(100):
         assert watch.admit(found(f"/{number}xx"), found(f"/{number}x"))
@@ -330,7 +330,7 @@ def test_only_one_page_in_sixteen_is_compared_where_the_limit_is_generous() -> N
 
 
 def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.traps._WATCHED_BRANCHES", 10)
+    monkeypatch.setattr("crawler.reading.traps._WATCHED_BRANCHES", 10)
     known = branches(*((f"/x/{n}", b"x") for n in range(6)))
     assert known.is_poor(A + "/x/y")
     for name in "abcdefghijkl":

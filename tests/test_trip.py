@@ -15,7 +15,7 @@ from test_net import LOCAL, NoResolver
 from crawler import config
 from crawler.net import HttpFetcher
 from crawler.ports import Failure, Fetched, FetchError, PageRow
-from crawler.reading import Reader, make_scope
+from crawler.reading.reader import Reader, make_scope
 from crawler.session import RankStore
 
 STATUS = st.sampled_from([b"200 OK", b"301 \xff", b"304", b"404 \x1b[2J", b"503 Busy", b"999"])

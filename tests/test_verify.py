@@ -16,10 +16,10 @@ from servers import Page, PageServer
 from crawler import session
 from crawler.__main__ import main
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
+from crawler.report.verify import Verdict, verify
 from crawler.session import LoggedPage, read_records
 from crawler.session.log import LogWriter
 from crawler.session.warc import warc_files
-from crawler.verify import Verdict, verify
 
 HTML = {"Content-Type": "text/html"}
 TEXT = b"the same on two pages"

@@ -18,14 +18,14 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page
 
+from crawler.agent.widening import admit_late
 from crawler.config import toml_value
-from crawler.endings import causes
-from crawler.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.workbench import Visit
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched, PageRow, Response
-from crawler.reading import MAX_REDIRECTS, Reader, make_scope
+from crawler.reading.reader import MAX_REDIRECTS, Reader, make_scope
+from crawler.report.endings import causes
 from crawler.session import Correction, LoggedPage
-from crawler.widening import admit_late
-from crawler.workbench import Visit
 
 # --- in any order -----------------------------------------------------------------------------
 
@@ -157,7 +157,7 @@ class Ranks:
         return Fetched(visit.found, 0.0, answer)
 
     def _join(self, rank: int) -> None:
-        """Begin to take sites into the scope of a rank, or go on: crawler.widening."""
+        """Begin to take sites into the scope of a rank, or go on: crawler.agent.widening."""
         core, joining = self.cluster.cores[rank], self._joining[rank]
         if joining is None:
             if core.joining:

@@ -18,9 +18,9 @@ from hypothesis.stateful import (
 )
 
 from crawler import config
-from crawler.order import Backlinks, BreadthFirst, DepthFirst
+from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
+from crawler.core.workbench import Visit, Workbench
 from crawler.ports import Found
-from crawler.workbench import Visit, Workbench
 
 SITES = [f"{letter}.example" for letter in "abcd"]
 

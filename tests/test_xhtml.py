@@ -6,10 +6,10 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.parse import Form, finish
-from crawler.parse.links import reading
-from crawler.parse.tokens import attributes_of
-from crawler.parse.xhtml import tags
+from crawler.reading.parse import Form, finish
+from crawler.reading.parse.links import reading
+from crawler.reading.parse.tokens import attributes_of
+from crawler.reading.parse.xhtml import tags
 
 NAMES = frozenset({"a", "base", "iframe", "link", "meta"})
 NS = 'xmlns="http://www.w3.org/1999/xhtml"'

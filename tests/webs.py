@@ -8,7 +8,7 @@ import numpy as np
 from cluster import Listed, settings
 from hypothesis import strategies as st
 
-from crawler.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.simulate import Delays, Simulation, Web
 
 

@@ -10,14 +10,14 @@ import time
 from contextlib import nullcontext
 from typing import Final
 
-from crawler.codings import undoing
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
 from crawler.net.noting import NotingFetcher
 from crawler.net.waits import retry_after_s
 from crawler.ports import Failure, Fetcher, FetchError
-from crawler.reading import REDIRECTS, redirect_target
-from crawler.robots import MAX_BYTES, Rules
+from crawler.reading.codings import undoing
+from crawler.reading.reader import REDIRECTS, redirect_target
+from crawler.reading.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError
 
 __all__ = [

@@ -13,14 +13,12 @@ from multidict import CIMultiDict
 from yarl import URL
 
 from crawler import config
-from crawler.codings import Undone, undoing
-from crawler.cookies import join_cookies
 from crawler.faults import Faults
 from crawler.net.addresses import AddressBook, through_proxy
 from crawler.net.credentials import Credentials
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
-from crawler.net.reader import Head
+from crawler.net.response import Head
 from crawler.net.tls import make_context
 from crawler.net.wire import Answer, Connector, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
@@ -33,6 +31,8 @@ from crawler.ports import (
     UserError,
     Validators,
 )
+from crawler.reading.codings import Undone, undoing
+from crawler.reading.cookies import join_cookies
 from crawler.url import authority
 from crawler.url import host as host_of
 

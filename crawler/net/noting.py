@@ -5,7 +5,6 @@ from contextlib import suppress
 from typing import Final
 
 from crawler import url
-from crawler.gaps import CANCELLED
 from crawler.net.waits import BUSY, retry_after_s
 from crawler.ports import (
     UNASKED,
@@ -18,7 +17,8 @@ from crawler.ports import (
     Response,
     Validators,
 )
-from crawler.scope import Sites
+from crawler.reading.scope import Sites
+from crawler.session.gaps import CANCELLED
 
 _MOVED: Final = "moved"
 _NO_REQUEST: Final = UNASKED | {Failure.DNS_FAILED}

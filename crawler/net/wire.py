@@ -15,7 +15,7 @@ import aiohttp
 from aiohttp.client_proto import ResponseHandler
 
 from crawler.faults import is_fault
-from crawler.net.reader import End, Event, Head, ResponseReader
+from crawler.net.response import End, Event, Head, ResponseReader
 from crawler.ports import Failure, FetchError
 
 # What this file uses of aiohttp and isn't documented, by class.

@@ -26,9 +26,9 @@ import msgspec
 from isal import isal_zlib
 
 from crawler import config
-from crawler.gaps import Promise, Requests
 from crawler.ports import Asked, Clock, CrawlDelay, NoRoomError, UserError
 from crawler.session.files import AppendFile
+from crawler.session.gaps import Promise, Requests
 from crawler.session.log import Torn
 
 _MAGIC: Final = b"ABC-REQS"

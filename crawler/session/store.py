@@ -13,7 +13,6 @@ from typing import NamedTuple
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from crawler import media
 from crawler.config import Storage
 from crawler.faults import Faults
 from crawler.ports import (
@@ -31,6 +30,7 @@ from crawler.ports import (
     UserError,
     has_page,
 )
+from crawler.reading import media
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.requests import Manners, RequestLog

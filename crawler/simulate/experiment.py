@@ -12,8 +12,9 @@ from multiprocessing import get_context
 
 import numpy as np
 
-from crawler import config, measures
-from crawler.ownership import make_scheme, replicated_urls
+from crawler import config
+from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.report import measures
 from crawler.simulate.shell import Simulation
 from crawler.simulate.web import Pages, Web
 

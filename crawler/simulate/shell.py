@@ -12,14 +12,14 @@ from typing import Any, Final
 import numpy as np
 
 from crawler import config
-from crawler.core import Core
+from crawler.core.core import Core
+from crawler.core.ownership import Ownership, Scheme, place_parts
+from crawler.core.seen import MemorySeen
+from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message, decode, encode
-from crawler.ownership import Ownership, Scheme, place_parts
 from crawler.ports import Failure, Fields, Found, Link
-from crawler.scope import Sites
-from crawler.seen import MemorySeen
+from crawler.reading.scope import Sites
 from crawler.simulate.web import Pages, Web
-from crawler.workbench import Visit
 
 _FETCHED: Final = 0  # what happens, as numbers: a call of each would cost a fiftieth of a crawl
 _ARRIVAL: Final = 1  # of a message

@@ -13,9 +13,9 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import url
-from crawler.measures import Reference
-from crawler.order import pagerank
+from crawler.core.order import pagerank
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
+from crawler.report.measures import Reference
 
 Pages = NDArray[np.int64]
 

@@ -1,0 +1,186 @@
+"""What rank 0 settles before a crawl, for all: is everything there, may the session be crawled?
+
+The user's mistakes are found here, before anything starts.
+"""
+
+import time
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler import config, session
+from crawler.core.order import make_order
+from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.ports import UserError
+from crawler.reading.reader import make_scope
+from crawler.report.correcting import correction_of
+from crawler.report.report import check_counters
+
+
+@dataclass(frozen=True)
+class Plan:
+    """What all ranks agree on before a crawl."""
+
+    settings: config.Config
+    directory: Path
+    seeds: Sequence[str]  # normalised
+    run: int = 0  # of the session
+    logs: Sequence[Sequence[Path]] = ()  # of earlier runs, by the rank that is to read them
+    judges_again: bool = False  # the scope isn't that of all earlier runs
+    basis: str = ""  # of snapshots
+    has_snapshots: bool = False
+    killed: bool = False  # the run before: its last requests may not be in its logs
+    replicated: Sequence[str] = ()  # URLs that all ranks know from the start
+    joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
+
+
+def prepare(settings: config.Config, ranks: int) -> Plan:
+    """Check everything that can be checked beforehand, and make and lock the session directory.
+
+    Raises UserError: no seeds, a seed that is no URL or isn't in the scope, a missing file, a part
+    vector for fewer ranks, no contact, a directory that holds a session.
+    """
+    seeds = session.read_seeds(settings)
+    if not seeds:
+        raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
+    parts = _check(settings, seeds, ranks)
+    directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
+    replicated = _replicated(settings, ranks)
+    session.make_directory(directory)
+    with _locked(directory):
+        session.create(directory, settings, ranks, parts, seeds)
+        session.write_replicated(directory, replicated)
+        basis = _basis(settings, ranks, directory)
+    return Plan(settings, directory, seeds, basis=basis, replicated=replicated)
+
+
+def prepare_again(
+    directory: Path,
+    settings: config.Config,
+    ranks: int,
+    patience_s: float = session.PATIENCE_S,
+) -> Plan:
+    """The same for a further run of a session, with the settings that it is to have from now on.
+
+    `patience_s`: for the ranks of the run before to be gone. Raises UserError also for settings
+    that can't change in a session, and while it is crawled.
+    """
+    session.load(directory)  # no lock is left where there is no session
+    with _locked(directory, patience_s):
+        return _plan_again(directory, settings, ranks, patience_s)
+
+
+@contextmanager
+def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator[None]:
+    """Take the lock of the session, for the crawl that follows; give it back after a mistake."""
+    session.lock_session(directory, session.CRAWLED, patience_s)
+    try:
+        yield
+    except BaseException:
+        session.unlock_session(directory)
+        raise
+
+
+def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s: float) -> Plan:
+    info = session.load(directory)
+    before, now = info.config, settings
+    for name, old, new in (
+        ("[normalise]", before.normalise, now.normalise),
+        ("assignment.site", before.assignment.site, now.assignment.site),
+        ("session.mode", before.session.mode, now.session.mode),
+    ):
+        if old != new:
+            raise UserError(f"{directory}: {name} can't change within a session; start a new one")
+    if now.session.mode != "exchange" and info.last.ranks != ranks:
+        raise UserError(
+            f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
+            f" {info.last.ranks}, as before"
+        )
+    _await_writers(directory, patience_s)
+    check_counters(directory)
+    seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
+    parts = _check(settings, seeds, ranks)
+    logs = session.log_sizes(directory)
+    replicated = [*session.replicated(directory), *_replicated(settings, ranks)]
+    replicated = list(dict.fromkeys(replicated))
+    session.write_replicated(directory, replicated)
+    runs = session.resume(directory, settings, ranks, parts, seeds).runs
+    basis = _basis(settings, ranks, directory)
+    return Plan(
+        settings,
+        directory,
+        seeds,
+        len(runs) - 1,
+        session.shares(logs, ranks),
+        judges_again=len({run.scope for run in runs}) > 1,
+        replicated=replicated,
+        basis=basis,
+        killed=info.last.ended is None,
+        has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
+        joined=session.joined(directory),
+    )
+
+
+def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
+    """What a snapshot depends on, as a hash: with another of these the logs have to be read."""
+    return session.basis(directory, settings, ranks)
+
+
+def _await_writers(directory: Path, patience_s: float) -> None:
+    """After a kill, a rank may live for a moment longer than its mpirun."""
+    deadline = time.monotonic() + patience_s
+    while alive := [path for path in session.log_files(directory) if session.is_open(path)]:
+        if time.monotonic() > deadline:
+            raise UserError(
+                f"{directory}: is being crawled: {alive[0]} is open; stop that crawl first"
+                f" (python -m crawler stop {directory})"
+            )
+        time.sleep(0.1)
+
+
+def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
+    """What can be checked of the settings; the number of parts."""
+    scope = make_scope(settings, seeds, time.gmtime().tm_year)
+    for seed in seeds:
+        verdict = scope.judge(seed)
+        if not verdict.allowed:
+            raise UserError(f"seed {seed}: out of scope ({verdict.rule}); [scope] must allow it")
+    scheme = make_scheme(settings.assignment, ranks)
+    make_order(settings.frontier)
+    for file in settings.fetch.ca_files:
+        if not Path(file).is_file():
+            raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")
+    if not (settings.fetch.contact or settings.fetch.allow_private_addresses):
+        raise UserError(
+            "fetch.contact = '': who runs a site must be able to reach you; say how:"
+            " --set fetch.contact=you@example.org, or the address of a page about the crawl"
+        )
+    if settings.session.previous:
+        _check_previous(Path(settings.session.previous))
+    elif settings.exchange.replicated:
+        raise UserError(
+            f"exchange.replicated = {settings.exchange.replicated}: of which session? Name it in"
+            " session.previous"
+        )
+    return scheme.parts
+
+
+def _replicated(settings: config.Config, ranks: int) -> list[str]:
+    """The URLs that the part vector lists, and the most linked-to pages of the previous session."""
+    if settings.session.mode == "independent":
+        return []
+    urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))
+    if settings.exchange.replicated:
+        previous = Path(settings.session.previous)
+        count = settings.exchange.replicated
+        urls += session.most_linked(previous, count, correction_of(previous))
+    fold = settings.normalise.folding()
+    return list(dict.fromkeys(map(fold, urls) if fold else urls))
+
+
+def _check_previous(directory: Path) -> None:
+    try:
+        session.load(directory)
+    except UserError as error:
+        raise UserError(f"session.previous: {error}") from None

@@ -1,0 +1,282 @@
+"""Resuming a session: from the logs of earlier runs to cores that go on as if nothing had been.
+
+The ranks work together and need not be those of the earlier runs, nor as many, nor own the same:
+
+1. Each reads a share of the log files: pages, and the keys of their links (`session.Share`).
+2. Sites that no table knows are settled with their registrars.
+3. What was fetched is told to its owners. Before that, no rank makes a visit; so nothing is fetched
+   again.
+4. Which links are still to be fetched? The rank `key mod ranks` holds all the fetched keys of its
+   residue against all link keys of it. That needs no owner and no text: 8 bytes go, yes or no comes
+   back, and who of those that have the link is to take care of it.
+5. The texts of those that are left are read, and admitted by the core as found on their page. The
+   crawl may begin meanwhile.
+
+After a stop in good order all this is in the snapshots, if the ranks and what they own are the
+same; then these are read instead (`session.snapshot`).
+"""
+
+import asyncio
+import logging
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler import config, mpi, session, url
+from crawler.agent.pipeline import Alarm, Wire
+from crawler.core.core import Core
+from crawler.core.state import State
+from crawler.faults import Faults, is_fault
+from crawler.ports import Clock, Failure, Found, Link, PageRow
+from crawler.reading.reader import Reader, unfollowed
+from crawler.reading.scope import Scope
+from crawler.reading.traps import Watch
+
+_LOG = logging.getLogger("crawler")
+_STEP = 500  # links, a few milliseconds
+_BACKLOG_POLL_S = 0.005
+
+
+@dataclass(slots=True)
+class _Past:
+    """What earlier runs fetched of one rank's URLs, as read in one share."""
+
+    watch: Watch
+    faults: Faults
+    keys: "array[int]" = field(default_factory=lambda: array("Q"))
+    given_up: set[str] = field(default_factory=set)
+
+    def add(self, row: PageRow) -> None:
+        self.keys.append(row.key)
+        try:
+            self.watch.recall(row)
+            if row.error == Failure.SITE_GIVEN_UP:
+                self.given_up.add(url.authority(row.url))
+        except BaseException as error:
+            self.faults.note(error, "the row", row.url)
+
+
+class Replay:
+    """One rank's part in it: `recall` before the crawl, `admit` beside it."""
+
+    _given_up = False  # a stop came while the logs were read
+
+    def __init__(
+        self,
+        paths: Sequence[Path],
+        settings: config.Config,
+        core: Core,
+        remember: Callable[[PageRow], None],
+        *,
+        judges_again: bool,
+        correct: Callable[[session.LoggedPage], session.LoggedPage] | None = None,
+    ) -> None:
+        """`paths` are the log files that this rank reads. `remember` gets every row.
+
+        `judges_again`: earlier runs had another scope, so each link must be judged again.
+        `correct`: see session.Share.
+        """
+        self._settings = settings
+        self._core = core
+        self._remember = remember
+        self._judges_again = judges_again
+        # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
+        self._shared = settings.session.mode == "exchange"
+        self._pasts: defaultdict[int, _Past] = defaultdict(
+            lambda: _Past(Watch(settings.traps), core.faults)
+        )
+        self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
+        self._unlisted_pages: list[int] = []
+        self._read = 0
+        self.pages = 0  # with a response, in the share
+        self._state: State | None = None
+        self._restoring: Iterator[None] | None = None
+        core.resume()
+        skipped = unfollowed(settings, judges_again=judges_again)
+        self._share = session.Share(paths, self._take, skipped=skipped, correct=correct)
+        self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+
+    async def adopt(self, state: State | None) -> bool:
+        """Go on from what was known at the last stop, if all ranks have that, instead of the logs;
+        whether it is so. To be asked first."""
+        agreed = all(await mpi.alltoall([state is not None] * mpi.SIZE))
+        self._state = state if agreed else None
+        return agreed
+
+    async def recall(self, reader: Reader) -> int:
+        """Do steps 1 to 4, and return the number of pages in the session, as far as it was read.
+
+        A stop ends the reading.
+        """
+        core, share = self._core, self._share
+        if self._state is not None:
+            self.pages = self._state.pages
+            reader.recall(self._state.named_by)
+            self._restoring = core.restore(self._state)
+            next(self._restoring)
+            pages = sum(await mpi.alltoall([self.pages] * mpi.SIZE))
+            core.quota.spend(pages)
+            return pages
+        for _ in share.read():
+            await asyncio.sleep(0)
+            if core.stopping:
+                break
+        if any(await mpi.alltoall([core.stopping] * mpi.SIZE)):
+            return self._give_up()
+        for torn in share.torn:
+            _LOG.warning(
+                "%s: %d bytes from byte %d on can't be read, because of a kill or of damage (see"
+                " verify); pages that stood there are fetched again",
+                *(torn.path, torn.lost_bytes, torn.offset),
+            )
+        await self._settle_sites()
+        mine = [(self._pasts.get(rank), self.pages, share.named_by) for rank in range(mpi.SIZE)]
+        pages = 0
+        for past, responses, named_by in await mpi.alltoall(mine):
+            pages += responses
+            reader.recall(named_by)
+            if past is not None:
+                core.recall(past.keys, past.watch, past.given_up)
+        self._pasts.clear()
+        fetched, given = await self._divide()
+        if core.bench.order.counts:
+            given = ~fetched  # an owner wants to know of every link
+        core.foreign.remember_sent(share.link_keys[fetched].tolist())
+        core.foreign.leave_to_others(share.link_keys[~(fetched | given)].tolist())
+        self._pending = given & ~fetched
+        core.quota.spend(pages)
+        return pages
+
+    async def admit(
+        self, reader: Reader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
+    ) -> None:
+        """Step 5."""
+        core, wholly = self._core, not self._given_up
+        for _ in self._restoring or self._admit(reader, scope, clock):
+            if core.stopping:
+                wholly = False
+                break
+            wire.deliver(core, clock.now())
+            alarm.ring()
+            await asyncio.sleep(0)
+            while not core.stopping and wire.backlog() > self._settings.exchange.max_backlog_bytes:
+                await asyncio.sleep(_BACKLOG_POLL_S)
+        self._share.close()
+        core.resumed(wholly=wholly)
+        wire.deliver(core, clock.now())
+        alarm.ring()
+
+    def _give_up(self) -> int:
+        """Admit nothing, because the crawl stops before the logs are read; a resume does all."""
+        self._given_up = True
+        self._restoring = iter(())
+        self._core.stopping = True
+        return self.pages
+
+    def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
+        """Admit what is left, in steps of a few milliseconds."""
+        core, sites = self._core, scope.sites
+        sitemaps = [(0, text, 0) for text in self._share.sitemaps]
+        named_by = self._share.named_by
+        found = self._make_links(
+            lambda _, text, __: reader.sitemap(text, named_by[url.key(text)]), sitemaps
+        )
+        core.found_again(None, found, clock.now())
+        links = 0
+        every = core.bench.order.counts
+
+        for source, wanted, targets in self._share.links(self._pending, every=every):
+
+            def make(key: int, text: str, flags: int, source: Found = source) -> Link:
+                if self._judges_again:
+                    return reader.link_again(source, text, flags)
+                return Link(key, text, sites.of(text), flags)
+
+            found = self._make_links(make, wanted)
+            core.found_again(source, found, clock.now(), targets)
+            links += len(found)
+            if links >= _STEP:
+                links = 0
+                yield
+
+    def _make_links(
+        self, make: Callable[[int, str, int], Link], wanted: Sequence[tuple[int, str, int]]
+    ) -> list[Link]:
+        """Links from their keys, texts and flags, without those that can't be read."""
+        try:
+            return [make(*each) for each in wanted]
+        except BaseException as error:
+            if not is_fault(error):
+                raise
+        links = []
+        for each in wanted:
+            try:
+                links.append(make(*each))
+            except BaseException as error:
+                self._core.faults.note(error, "the link", each[1])
+        return links
+
+    def _take(self, row: PageRow) -> bool:
+        """Note a page; whether its links are followed."""
+        try:
+            self._remember(row)
+        except BaseException as error:
+            self._core.faults.note(error, "the row", row.url)
+        self.pages += row.status is not None
+        owner = self._core.ownership.owner(row) if self._shared else mpi.RANK
+        if owner is None:
+            self._unlisted[row.site] = row.part
+            self._unlisted_pages.append(self._read)
+        else:
+            self._pasts[owner].add(row)
+        self._read += 1
+        return self._core.follows(row.hops)
+
+    async def _settle_sites(self) -> None:
+        """Ask the registrars for the sites that no table knows, and note their pages."""
+        core, ownership = self._core, self._core.ownership
+        claims: list[dict[str, int]] = [{} for _ in range(mpi.SIZE)]
+        for site, part in self._unlisted.items():
+            claims[ownership.registrar(site)][site] = part
+        claimed = await mpi.alltoall(claims)
+        answers = [core.settle(sites, claimant) for claimant, sites in enumerate(claimed)]
+        for settled in await mpi.alltoall(answers):
+            for site, part in settled.items():
+                ownership.learn(site, part)
+        for number, page in enumerate(self._unlisted_pages):
+            row = self._share.row(page)
+            owner = ownership.owner(row)
+            assert owner is not None, row
+            self._pasts[owner].add(row)
+            if number % _STEP == 0:
+                await asyncio.sleep(0)
+
+    async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
+        """Which of the share's links lead to pages that are fetched, and which are this rank's to
+        admit if not."""
+        pages, links = self._share.page_keys, self._share.link_keys
+        if not self._shared:
+            return session.among(links, np.sort(pages)), np.ones(len(links), np.bool_)
+        answerer = (links % np.uint64(mpi.SIZE)).astype(np.intp)
+        page_answerer = (pages % np.uint64(mpi.SIZE)).astype(np.intp)
+        asked = await mpi.alltoall(
+            [(pages[page_answerer == r], links[answerer == r]) for r in range(mpi.SIZE)]
+        )
+        fetched = np.sort(np.concatenate([keys for keys, _ in asked]))
+        given = session.deal([keys for _, keys in asked])
+        answers = await mpi.alltoall(
+            [
+                (session.among(keys, fetched), its)
+                for (_, keys), its in zip(asked, given, strict=True)
+            ]
+        )
+        are_fetched, are_given = np.zeros((2, len(links)), np.bool_)
+        for rank, (known, mine) in enumerate(answers):
+            are_fetched[answerer == rank] = known
+            are_given[answerer == rank] = mine
+        return are_fetched, are_given

@@ -1,0 +1,138 @@
+"""Sites that join the scope during the crawl, because redirects of seeds lead there.
+
+This rank may have found links to such a site before it heard of the site. They are in its log, as
+out of scope. So the rank reads its own log files and admits these links. Until that is done the
+rank isn't passive, so the crawl doesn't end earlier.
+"""
+
+import asyncio
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
+from functools import partial
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+from crawler import session
+from crawler.agent.pipeline import Alarm, Wire, with_room
+from crawler.core.core import Core
+from crawler.ports import OUT_OF_SCOPE, Clock, Found, Link
+from crawler.reading.reader import Reader
+from crawler.reading.scope import Scope
+from crawler.session import Correction, Entry, Joined, LoggedPage, LoggedSitemaps, RankStore
+
+_TURN_S: Final = 0.003
+_REST: Final = 9  # times as long as it took to go through the logs, while there is other work
+_POLL_S: Final = 0.05
+
+
+class Widening:
+    """One rank's work when sites join the scope."""
+
+    def __init__(
+        self,
+        core: Core,
+        scope: Scope,
+        reader: Reader,
+        store: RankStore,
+        logs: Sequence[Path],
+        wire: Wire,
+        alarm: Alarm,
+        clock: Clock,
+    ) -> None:
+        """`logs`: the files of earlier runs that this rank reads."""
+        self._core = core
+        self._scope = scope
+        self._reader = reader
+        self._store = store
+        self._logs = logs
+        self._wire = wire
+        self._alarm = alarm
+        self._clock = clock
+
+    async def stage(self) -> None:
+        """Take sites into the scope as the core hears of them."""
+        while True:
+            await self._wire.joining.wait()
+            began = self._clock.now()
+            await self._take_in()
+            if not self._core.joining:
+                self._wire.joining.clear()
+            await self._rest(_REST * (self._clock.now() - began))
+
+    async def _take_in(self) -> None:
+        core = self._core
+        joining = [Joined(*one) for one in core.joining]
+        await with_room(partial(self._store.note_joined, joining))
+        for one in joining:
+            self._scope.join(one.site)
+        wholly, ends = True, self._clock.now() + _TURN_S
+        logs = (*self._logs, self._store.log_path)
+        entries = chain.from_iterable(map(session.read_log, logs))
+        sites = {one.site for one in joining}
+        for _ in admit_late(core, self._scope, self._reader, sites, entries, self._clock.now):
+            if core.stopping:
+                wholly = False
+                break
+            if self._clock.now() >= ends:
+                self._deliver()
+                await asyncio.sleep(0)
+                ends = self._clock.now() + _TURN_S
+        del core.joining[: len(joining)]
+        core.joined(len(joining), wholly=wholly)
+        self._deliver()
+
+    def _deliver(self) -> None:
+        self._wire.deliver(self._core, self._clock.now())
+        self._alarm.ring()
+
+    async def _rest(self, seconds: float) -> None:
+        """Let the crawl go on before the logs are read again, unless nothing else is left to do."""
+        ends = self._clock.now() + seconds
+        while self._clock.now() < ends and self._core.waiting and not self._core.stopping:
+            await asyncio.sleep(_POLL_S)
+
+
+def admit_late(
+    core: Core,
+    scope: Scope,
+    reader: Reader,
+    sites: Collection[str],
+    entries: Iterable[Entry],
+    now: Callable[[], float],
+) -> Iterator[None]:
+    """Admit logged links to sites that have joined the scope since the links were judged.
+
+    A step is an entry.
+    """
+    site_of = scope.sites.of
+
+    def follows(address: str, flags: int) -> bool:
+        return site_of(address) in sites and reader.brings_in(address, flags)
+
+    correction = Correction(sites, follows)
+    for entry in entries:
+        if isinstance(entry, LoggedPage):
+            if late := dict(correction.late(entry)):
+                _admit_page(core, scope, entry, late, now())
+        elif isinstance(entry, LoggedSitemaps):
+            if scope.sites.of_authority(entry.authority) in sites:
+                links = [reader.sitemap(address, entry.authority) for address in entry.urls]
+            else:
+                links = [scope.link(address) for address in entry.urls if follows(address, 0)]
+            core.found_late(None, links, (), now())
+        yield
+
+
+def _admit_page(
+    core: Core, scope: Scope, page: LoggedPage, late: Mapping[int, str], now: float
+) -> None:
+    """Admit the late links of a page, by their numbers."""
+    row, flags = page.row, page.flags
+    source = Found(row.key, row.url, row.site, row.hops, page.chain)
+    found = [scope.link(address, flags[number] & ~OUT_OF_SCOPE) for number, address in late.items()]
+    before = [
+        Link(key, address, scope.sites.of(address), flags[number])
+        for number, (key, address) in enumerate(zip(page.keys.tolist(), page.urls, strict=True))
+        if not flags[number] & OUT_OF_SCOPE
+    ]
+    core.found_late(source, found, before, now)

@@ -1,0 +1,382 @@
+"""The clocks that ranks share: which rank has which clock, and how clocks move.
+
+If several ranks hold URLs of a site, the site has one clock, which is at one rank at a time
+(`leases` says why). Each clock has a *home*, a rank that all ranks can name without asking. The
+home hands the clock out and takes it back.
+
+    holder                            home                              other rank
+      |  <------ clock (grant 7) ------ |                                   |
+      |        (requests)               | <--------- wants ---------------- |
+      |  <------ recall 7 ------------- |                                   |
+      |  ------- clock (return 7) ----> | ------- clock (grant 8) --------> |
+
+These messages travel in batches, so the end of the crawl waits for them. If other ranks want a
+clock, its holder hands it on when its turn is over, when it has no URL for it, or when it may fetch
+nothing. Otherwise the clock stays. So a site of one owner costs one grant, and none at all if the
+owner is the home.
+
+The system clocks of hosts differ, so times travel as seconds still to wait. The wait begins anew on
+arrival: a slow message makes a wait longer, never shorter.
+
+Batches may overtake each other, so each grant has a serial number. If a recall or a connection
+arrives before its grant, it waits for the grant. If it arrives after the clock has left, it is
+dropped or sent back. Connections in use don't hold a clock up: they follow it when their requests
+end.
+"""
+
+from collections import deque
+from collections.abc import Mapping
+from heapq import heappop, heappush
+from itertools import count
+from math import inf
+from typing import Final
+
+from crawler import config
+from crawler.core.leases import Lease, Leases, Rest
+from crawler.core.outboxes import Outboxes
+from crawler.core.workbench import Workbench
+from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
+
+# A handover costs two latencies, as a wait begins anew with each message. A turn is so long that
+# this is less than a twentieth up to 0.1 s. Where neither the delay nor a single connection sets
+# the pace, a site may be faster than one rank. Turns are shorter then: the next rank begins while
+# the last one still reads its pages. They are only as long as the handovers call for.
+_TURN_S: Final = 5.0
+_UNPACED_TURN_S: Final = 0.5
+_TURN_HANDOVERS: Final = 25
+_TURN_DELAYS: Final = 5  # at least, so that most requests cost no message
+
+
+class _Home:
+    """One clock, as its home knows it."""
+
+    __slots__ = (
+        "begun",
+        "free",
+        "granted",
+        "holder",
+        "next_time",
+        "recalled",
+        "rests",
+        "serial",
+        "wants",
+    )
+
+    def __init__(self, connections: int) -> None:
+        self.holder: int | None = None  # None: the clock is here, and nobody may use it
+        self.serial = 0  # of the latest grant
+        self.granted = 0.0  # when that was
+        self.recalled = False  # that grant has been
+        self.wants: deque[int] = deque()  # ranks that want the clock, in their order
+        self.free = connections  # that are here
+        self.next_time = 0.0
+        self.begun = -inf  # when the latest request started
+        self.rests: dict[str, Rest] = {}  # by site
+
+
+class SharedClocks:
+    """One rank's part in sharing clocks: it holds clocks (`Leases`), and is the home of some."""
+
+    def __init__(
+        self,
+        rank: int,
+        politeness: config.Politeness,
+        leases: Leases,
+        bench: Workbench,
+        outboxes: Outboxes,
+    ) -> None:
+        self._rank = rank
+        self._leases = leases
+        self._bench = bench
+        self._outboxes = outboxes
+        self._by_address = politeness.per == "address"
+        self._delay_s = politeness.delay_s
+        self._connections = politeness.connections_per_site
+        paced = politeness.delay_s > 0 or self._connections == 1
+        shortest_s = _TURN_S if paced else _UNPACED_TURN_S
+        self._shortest_turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
+        self._handover_s = 0.0  # how long the latest one took, of all clocks that have homes here
+        self._homes: dict[str, _Home] = {}
+        self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
+        self._number = count()
+        self._able = True  # to fetch: there is page quota, and nobody has stopped the crawl
+        self._reluctant: list[Lease] = []  # not asked for, as this rank wasn't able to fetch
+
+    def settle(self, now: float, *, able: bool) -> bool:
+        """Ask for the clocks that are needed here and hand on those that must leave.
+
+        `able`: this rank may fetch now. Returns whether there was anything to do.
+        """
+        leases = self._leases
+        if able is not self._able:
+            self._able = able
+            for lease in self._reluctant if able else [lease for _, _, lease in self._turns]:
+                leases.mark(lease)
+            self._reluctant.clear()
+        while self._turns and self._turns[0][0] <= now:
+            leases.mark(heappop(self._turns)[2])
+        if not leases.marked:
+            return False
+        while leases.marked:
+            lease = leases.marked.popleft()
+            lease.marked = False
+            self._settle_one(lease, now)
+        return True
+
+    def borrow(self, site: str, owner: int) -> None:
+        """Let the clock of a site come here if it is needed, though `owner` owns the whole site.
+
+        `owner` is its home from now on.
+        """
+        if not self._by_address and self._leases.of(site) is None:
+            self._leases.share(site, owner)
+
+    def next_time(self) -> float | None:
+        """The time when the next turn ends that other ranks wait for; None if there is none."""
+        return self._turns[0][0] if self._turns else None
+
+    def received(self, sender: int, batch: Batch, now: float) -> None:
+        """Handle the clock messages of a batch, returns before new wants."""
+        for terms in batch.clocks:
+            if self._is_home(terms.key):
+                self._take_back(sender, terms, now)
+            else:
+                self._arrived(terms, now)
+        for key in batch.wants:
+            self._share(key, now)
+            self._wanted(sender, key, now)
+        for key, serial in batch.recalls:
+            self._recalled(key, serial, now)
+        for freed in batch.freed:
+            if self._is_home(freed.key):
+                self._follow(freed, now)
+            else:
+                self._connections_arrived(freed, now)
+
+    # --- as a holder --------------------------------------------------------------------------
+
+    def _settle_one(self, lease: Lease, now: float) -> None:
+        if lease.ended and not lease.held:
+            ended, lease.ended = lease.ended, 0
+            self._send_on(lease, ended, lease.serial, now)
+        wanted = self._bench.wants_clock(lease)
+        if not lease.held:
+            if wanted and not lease.asked:
+                self._ask(lease, now)
+        elif lease.contested and not self._keeps(lease, now, wanted=wanted):
+            self._hand_on(lease, now, wanted=wanted)
+
+    def _ask(self, lease: Lease, now: float) -> None:
+        if not self._able:
+            self._reluctant.append(lease)
+            return
+        lease.asked = True
+        if lease.home == self._rank:
+            self._wanted(self._rank, lease.key, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).wants.append(lease.key)
+
+    def _keeps(self, lease: Lease, now: float, *, wanted: bool) -> bool:
+        """Whether a clock that others want stays here for now."""
+        bench = self._bench
+        if self._connections == 1:
+            if bench.is_in_use(lease):
+                return True  # the delay counts from the end of the request
+        elif bench.is_about_to_begin(lease):
+            return now < lease.ends or not lease.used
+        # The next request counts: a clock that leaves while the site rests loses no time.
+        return wanted and self._able and max(now, bench.next_request(lease)) < lease.ends
+
+    def _hand_on(self, lease: Lease, now: float, *, wanted: bool) -> None:
+        """Give a clock back to its home."""
+        self._bench.clock_leaves(lease)
+        lease.held = lease.contested = False
+        lease.asked = wanted and self._able
+        if wanted and not self._able:
+            self._reluctant.append(lease)
+        terms = ClockTerms(
+            lease.key,
+            lease.serial,
+            max(0.0, lease.next_time - now),
+            now - lease.begun,
+            now - lease.arrived,
+            lease.free,
+            lease.asked,
+            self._packed(lease.rests, now),
+        )
+        lease.free = 0
+        if lease.home == self._rank:
+            self._take_back(self._rank, terms, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).clocks.append(terms)
+
+    def _arrived(self, terms: ClockTerms, now: float) -> None:
+        """Take a clock that its home has granted to this rank."""
+        lease = self._lease(terms.key)
+        assert not lease.held, lease
+        lease.held, lease.asked, lease.used, lease.serial = True, False, False, terms.serial
+        lease.next_time, lease.begun = now + terms.wait_s, now - terms.since_s
+        lease.free += terms.free + lease.early_free.pop(terms.serial, 0)
+        lease.free += lease.ended  # they have come to where the clock is
+        lease.ended = 0
+        lease.arrived, lease.ends = now, lease.next_time + terms.turn_s
+        lease.rests |= self._unpacked(terms.rests, now)
+        if terms.more or lease.early_recall == terms.serial:
+            self._contest(lease)
+        self._bench.clock_arrives(lease)
+
+    def _recalled(self, key: str, serial: int, now: float) -> None:
+        """Note that other ranks want a clock that is here, or on its way here."""
+        lease = self._lease(key)
+        if serial > lease.serial:
+            lease.early_recall = serial
+        elif lease.held and serial == lease.serial:
+            self._contest(lease)
+
+    def _contest(self, lease: Lease) -> None:
+        lease.contested = True
+        heappush(self._turns, (lease.ends, next(self._number), lease))
+        self._leases.mark(lease)
+
+    def _connections_arrived(self, freed: FreedConnections, now: float) -> None:
+        """Take connections that follow a clock which was granted to this rank."""
+        lease = self._lease(freed.key)
+        for site, rest in self._unpacked(freed.rests, now).items():
+            lease.rests[site] = _later(lease.rests.get(site), rest)
+        if lease.held and freed.serial == lease.serial:
+            lease.free += freed.count
+            self._bench.clock_arrives(lease)
+        elif freed.serial > lease.serial:
+            early = lease.early_free.get(freed.serial, 0)
+            lease.early_free[freed.serial] = early + freed.count
+        else:  # the clock has left
+            self._send_on(lease, freed.count, freed.serial, now)
+
+    def _send_on(self, lease: Lease, connections: int, serial: int, now: float) -> None:
+        """Send connections after the clock, by way of its home."""
+        freed = FreedConnections(lease.key, connections, serial, self._packed(lease.rests, now))
+        if lease.home == self._rank:
+            self._follow(freed, now)
+        else:
+            self._outboxes.open(lease.home, now, urgent=True).freed.append(freed)
+
+    # --- as a home ----------------------------------------------------------------------------
+
+    def _share(self, key: str, now: float) -> None:
+        """Be the home of a clock that another rank wants, and its holder if it was this rank's."""
+        if self._leases.of(key) is not None:
+            return
+        lease = self._leases.share(key, self._rank)
+        home = self._homes[key] = _Home(0)
+        home.holder, home.serial = self._rank, 1
+        lease.serial, lease.ends = 1, now
+        self._bench.share(lease)
+
+    def _wanted(self, rank: int, key: str, now: float) -> None:
+        home = self._home(key)
+        home.wants.append(rank)
+        self._serve(key, home, now)
+
+    def _take_back(self, rank: int, terms: ClockTerms, now: float) -> None:
+        """Take back a clock that its holder returns to this home."""
+        home = self._homes[terms.key]
+        assert home.holder == rank, (terms, home.holder)
+        assert home.serial == terms.serial, (terms, home.serial)
+        if rank != self._rank:
+            # Two durations, each by one clock: so the clocks of the two hosts may differ.
+            self._handover_s = now - home.granted - terms.turn_s
+        home.holder = None
+        home.free += terms.free
+        home.next_time, home.begun = now + terms.wait_s, now - terms.since_s
+        home.rests = self._unpacked(terms.rests, now)
+        if terms.more:
+            home.wants.append(rank)
+        self._serve(terms.key, home, now)
+
+    def _follow(self, freed: FreedConnections, now: float) -> None:
+        """Pass on connections whose requests ended after their holder had returned the clock."""
+        home = self._homes[freed.key]
+        home.free += freed.count
+        for site, rest in self._unpacked(freed.rests, now).items():
+            home.rests[site] = _later(home.rests.get(site), rest)
+        if home.holder is None:
+            self._serve(freed.key, home, now)
+            return
+        on = FreedConnections(freed.key, home.free, home.serial, self._packed(home.rests, now))
+        home.free = 0
+        if home.holder == self._rank:
+            self._connections_arrived(on, now)
+        else:
+            self._outboxes.open(home.holder, now, urgent=True).freed.append(on)
+
+    def _serve(self, key: str, home: _Home, now: float) -> None:
+        """Grant a clock that is here, or recall it from its holder, if a rank wants it."""
+        if not home.wants:
+            return
+        if home.holder is not None:
+            if not home.recalled:
+                home.recalled = True
+                if home.holder == self._rank:
+                    self._recalled(key, home.serial, now)
+                else:
+                    box = self._outboxes.open(home.holder, now, urgent=True)
+                    box.recalls.append((key, home.serial))
+            return
+        if not home.free:
+            return
+        home.holder = home.wants.popleft()
+        home.serial += 1
+        home.granted = now
+        home.recalled = bool(home.wants)
+        wait_s = max(0.0, home.next_time - now)
+        rests = self._packed(home.rests, now)
+        turn_s = max(self._shortest_turn_s, min(_TURN_HANDOVERS * self._handover_s, _TURN_S))
+        terms = ClockTerms(
+            key, home.serial, wait_s, now - home.begun, turn_s, home.free, home.recalled, rests
+        )
+        home.free = 0
+        if home.holder == self._rank:
+            self._arrived(terms, now)
+        else:
+            self._outboxes.open(home.holder, now, urgent=True).clocks.append(terms)
+
+    # --- both ---------------------------------------------------------------------------------
+
+    def _is_home(self, key: str) -> bool:
+        return self._lease(key).home == self._rank
+
+    def _lease(self, key: str) -> Lease:
+        lease = self._leases.of(key)
+        assert lease is not None, key
+        return lease
+
+    def _home(self, key: str) -> _Home:
+        home = self._homes.get(key)
+        if home is None:
+            home = self._homes[key] = _Home(self._connections)
+        return home
+
+    def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:
+        """The rests that the next holder must know, with times as seconds still to wait."""
+        return {
+            site: RestTerms(max(0.0, rest.next_time - now), rest.delay_s, rest.failures)
+            for site, rest in rests.items()
+            if rest.failures or rest.delay_s > self._delay_s or rest.next_time > now
+        }
+
+    def _unpacked(self, rests: Mapping[str, RestTerms], now: float) -> dict[str, Rest]:
+        return {
+            site: Rest(now + terms.wait_s, terms.delay_s, terms.failures)
+            for site, terms in rests.items()
+        }
+
+
+def _later(one: Rest | None, other: Rest) -> Rest:
+    """The later of two rests of a site: what two ranks have learned, put together."""
+    if one is None:
+        return other
+    return Rest(
+        max(one.next_time, other.next_time),
+        max(one.delay_s, other.delay_s),
+        one.failures | other.failures,
+    )

@@ -1,0 +1,372 @@
+"""The queues of the sites when the order is by scores."""
+
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from heapq import heappop, heappush
+from math import inf
+from operator import itemgetter
+from typing import Any, Final, NamedTuple
+
+import msgspec
+import numpy as np
+
+from crawler.core.order.heads import Rank
+from crawler.core.order.keyindex import KeyIndex
+from crawler.core.order.packing import CHUNK, Queue, Queues, cut, short, whole
+from crawler.core.order.scores import Scored
+from crawler.ports import Found, Spill
+
+_VISITED: Final = 10_000  # scores of pages under way that are remembered
+_LATE: Final = 1_000_000  # URLs whose further links are remembered while they may be on disk
+_SHORT: Final = 64  # queues up to this length are sorted without numpy
+
+
+class Heap(Queue):
+    """The URLs of a site, as slots of the rank's `Heaps`."""
+
+    __slots__ = ("back", "disk", "slots")
+
+    def __init__(self, site: str) -> None:
+        super().__init__(site)
+        self.back: list[tuple[Found, Rank]] = []  # given back: before all others, the last first
+        self.slots = array("I")  # a binary heap, the best first
+        self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: rank of its best, number
+
+
+class _Row(NamedTuple):
+    """A URL on disk."""
+
+    key: int
+    text: bytes
+    hops: int
+    score: float
+    arrival: int
+    links: int
+    chain: tuple[int, ...]
+    final: bool
+
+
+_DECODER: Final = msgspec.msgpack.Decoder(list[_Row])
+
+
+class Heaps(Queues):
+    """Binary heaps whose URLs may change their scores while they wait; `on_disk` counts those
+    that are on disk.
+
+    What is known of a URL stands in arrays, at the URL's slot: about 65 bytes and its text. The
+    head of a queue is always in memory. A URL on disk keeps the score with which it went there;
+    what has been added since counts from when it is read back, as far as it is remembered.
+    """
+
+    def __init__(self, order: Scored, spill: Spill | None = None) -> None:
+        super().__init__(packs=True)
+        self._order = order
+        self._spill = spill
+        self._arrived = 0
+        # By slot; slot 0 is nobody's.
+        self._keys = array("Q", [0])
+        self._texts = [b""]
+        self._hops = array("I", [0])
+        self._scores = array("d", [0])
+        self._arrivals = array("Q", [0])
+        self._links = array("I", [0])
+        self._places = array("I", [0])  # in the heap of its queue
+        self._queues = [Heap("")]
+        self._chains: dict[int, tuple[int, ...]] = {}
+        self._free = array("I")
+        self._index = KeyIndex(self._keys)  # of the scores that aren't final
+        self._visited: dict[int, float] = {}  # oldest first
+        self._late: dict[int, float] = {}  # oldest first
+
+    def queue(self, site: str) -> Heap:
+        return Heap(site)
+
+    def rank(self, queue: Any) -> Rank:
+        """Of the head, the smaller first; there must be one."""
+        assert isinstance(queue, Heap)
+        if queue.back:
+            return queue.back[-1][1]
+        head = queue.slots[0]
+        return -self._scores[head], self._arrivals[head]
+
+    def add(self, queue: Heap, found: Found, links: int, low: bool) -> bool:
+        """Put in a URL; whether it is the head now."""
+        self._arrived += 1
+        queue.size += 1
+        score, final = (-inf, True) if low else self._order.first(found, links)
+        slot = self._insert(
+            queue,
+            found.key,
+            short(found).encode(),
+            found.hops,
+            score,
+            self._arrived,
+            links,
+            found.chain,
+            final,
+        )
+        return queue.slots[0] == slot and not queue.back
+
+    def pop(self, queue: Heap) -> Found:
+        """Take out the best URL; there must be one."""
+        queue.size -= 1
+        if queue.back:
+            return queue.back.pop()[0]
+        slot = queue.slots[0]
+        key, url = self._keys[slot], whole(self._texts[slot].decode(), queue.site)
+        found = Found(key, url, queue.site, self._hops[slot], self._chains.get(slot, ()))
+        if self._order.wants_links and self._scores[slot] > -inf:
+            self._visited[key] = self._scores[slot]
+            if len(self._visited) > _VISITED:
+                del self._visited[next(iter(self._visited))]
+        last = queue.slots.pop()
+        if queue.slots:
+            self._down(queue.slots, 0, last)
+        self._release(slot)
+        if queue.disk:
+            self._fill(queue)
+        return found
+
+    def put_back(self, queue: Heap, found: Found, rank: Rank) -> None:
+        """Before all others, with the rank that it had when it was taken out."""
+        queue.size += 1
+        queue.back.append((found, rank))
+
+    def drain(self, queues: Iterable[Heap]) -> Iterator[tuple[Found, float]]:
+        """See `Queues`: in the order in which they came."""
+        waiting: list[tuple[int, Found, float]] = []
+        for queue in queues:
+            waiting += [(arrival, found, -score) for found, (score, arrival) in queue.back]
+            rows = [self._row(slot) for slot in queue.slots]
+            for chunk in queue.disk:
+                rows += self._take(chunk)
+            for row in rows:
+                address = whole(row.text.decode(), queue.site)
+                found = Found(row.key, address, queue.site, row.hops, row.chain)
+                waiting.append((row.arrival, found, row.score))
+        waiting.sort(key=itemgetter(0))
+        for _, found, score in waiting:
+            yield found, score
+
+    def restore(self, queue: Heap, found: Found, score: float) -> bool:
+        self._arrived += 1
+        queue.size += 1
+        final = score == -inf or not self._order.counts
+        text = short(found).encode()
+        slot = self._insert(
+            queue, found.key, text, found.hops, score, self._arrived, 1, found.chain, final
+        )
+        return queue.slots[0] == slot and not queue.back
+
+    def linked(self, key: int, links: int) -> Heap | None:
+        """Count further back-links; the queue whose head has changed, if one has."""
+        added = self._order.more(links)
+        slot = self._index.find(key)
+        if not slot:
+            self._keep_late(key, added)
+            return None
+        self._links[slot] += links
+        return self._raise(slot, added)
+
+    def fetched(self, key: int, targets: Sequence[int]) -> list[Heap]:
+        """Let a page's links count; the queues whose heads have changed."""
+        added = self._order.spread(key, self._visited.pop(key, None), targets)
+        changed = []
+        for target in targets if added else ():
+            slot = self._index.find(target)
+            if not slot:
+                self._keep_late(target, added)
+            elif (queue := self._raise(slot, added)) is not None:
+                changed.append(queue)
+        return changed
+
+    def rescore(self, queues: Iterable[Any]) -> None:
+        """Ask the order for new scores; any head may have changed."""
+        slots = self._index.slots()
+        keys = np.frombuffer(self._keys, np.uint64)[slots]
+        links = np.frombuffer(self._links, np.uint32)[slots]
+        np.frombuffer(self._scores)[slots] = self._order.scores(keys, links)
+        for queue in queues:
+            self._heapify(queue, self._sorted(queue))
+            self._fill(queue)
+
+    # --- slots --------------------------------------------------------------------------------
+
+    def _insert(
+        self,
+        queue: Heap,
+        key: int,
+        text: bytes,
+        hops: int,
+        score: float,
+        arrival: int,
+        links: int,
+        chain: tuple[int, ...],
+        final: bool,
+    ) -> int:
+        """Put a URL into the queue; its slot."""
+        if self._free:
+            slot = self._free.pop()
+            self._keys[slot] = key
+            self._texts[slot] = text
+            self._hops[slot] = hops
+            self._scores[slot] = score
+            self._arrivals[slot] = arrival
+            self._links[slot] = links
+            self._queues[slot] = queue
+        else:
+            slot = len(self._keys)
+            self._keys.append(key)
+            self._texts.append(text)
+            self._hops.append(hops)
+            self._scores.append(score)
+            self._arrivals.append(arrival)
+            self._links.append(links)
+            self._places.append(0)
+            self._queues.append(queue)
+        if chain:
+            self._chains[slot] = chain
+        if not final:
+            self._index.add(slot)
+        queue.slots.append(slot)
+        self._up(queue.slots, len(queue.slots) - 1, slot)
+        return slot
+
+    def _row(self, slot: int) -> _Row:
+        key = self._keys[slot]
+        return _Row(
+            key,
+            self._texts[slot],
+            self._hops[slot],
+            self._scores[slot],
+            self._arrivals[slot],
+            self._links[slot],
+            self._chains.get(slot, ()),
+            final=not self._index.find(key),
+        )
+
+    def _release(self, slot: int) -> None:
+        """Free a slot that is in no heap any more."""
+        if self._order.counts:
+            self._index.discard(self._keys[slot])
+        if self._chains:
+            self._chains.pop(slot, None)
+        self._texts[slot] = b""
+        self._queues[slot] = self._queues[0]
+        self._free.append(slot)
+
+    def _raise(self, slot: int, added: float) -> Heap | None:
+        """Change a score; the queue, if that concerns its head."""
+        queue = self._queues[slot]
+        place = self._places[slot]
+        self._scores[slot] += added
+        if added > 0:
+            self._up(queue.slots, place, slot)
+            return queue if queue.slots[0] == slot and not queue.back else None
+        self._down(queue.slots, place, slot)
+        if place:
+            return None
+        self._fill(queue)
+        return queue if not queue.back else None
+
+    # --- heaps --------------------------------------------------------------------------------
+
+    def _up(self, heap: "array[int]", place: int, slot: int) -> None:
+        """Bring a slot from a place that is free to where it belongs, at or above."""
+        scores, arrivals, places = self._scores, self._arrivals, self._places
+        score, arrival = scores[slot], arrivals[slot]
+        while place:
+            parent = (place - 1) >> 1
+            other = heap[parent]
+            its = scores[other]
+            if its > score or (its == score and arrivals[other] < arrival):
+                break
+            heap[place] = other
+            places[other] = place
+            place = parent
+        heap[place] = slot
+        places[slot] = place
+
+    def _down(self, heap: "array[int]", place: int, slot: int) -> None:
+        """The same, at or below: the free place goes down to a leaf, then the slot comes up."""
+        scores, arrivals, places = self._scores, self._arrivals, self._places
+        child, end = 2 * place + 1, len(heap)
+        while child < end:
+            best, right = heap[child], child + 1
+            if right < end:
+                other = heap[right]
+                ours, its = scores[best], scores[other]
+                if its > ours or (its == ours and arrivals[other] < arrivals[best]):
+                    best, child = other, right
+            heap[place] = best
+            places[best] = place
+            place, child = child, 2 * child + 1
+        self._up(heap, place, slot)
+
+    def _sorted(self, queue: Heap) -> list[int]:
+        """Its slots, the best first."""
+        if len(queue.slots) <= _SHORT:
+            scores, arrivals = self._scores, self._arrivals
+            return sorted(queue.slots, key=lambda slot: (-scores[slot], arrivals[slot]))
+        slots = np.frombuffer(queue.slots, np.uint32)
+        scores_, arrivals_ = np.frombuffer(self._scores), np.frombuffer(self._arrivals, np.uint64)
+        best_first: list[int] = slots[np.lexsort((arrivals_[slots], -scores_[slots]))].tolist()
+        return best_first
+
+    def _heapify(self, queue: Heap, best_first: list[int]) -> None:
+        """What is sorted is a heap."""
+        queue.slots = array("I", best_first)
+        places = self._places
+        for place, slot in enumerate(best_first):
+            places[slot] = place
+
+    # --- disk ---------------------------------------------------------------------------------
+
+    def spill(self, queues: Iterable[Heap], excess: int) -> None:
+        """Bring the worst of the longest queues to disk, `excess` URLs if there are so many."""
+        assert self._spill is not None
+        queues = list(queues)
+        keep = cut([len(queue.slots) for queue in queues], excess)
+        for queue in queues:
+            if len(queue.slots) < 2 * keep:
+                continue
+            best_first = self._sorted(queue)
+            try:
+                while len(best_first) > keep:
+                    start = keep + (len(best_first) - keep - 1) // CHUNK * CHUNK
+                    rows = [self._row(slot) for slot in best_first[start:]]
+                    number = self._spill.put(msgspec.msgpack.encode(rows))
+                    heappush(queue.disk, (-rows[0].score, rows[0].arrival, number))
+                    self.on_disk += len(rows)
+                    for slot in best_first[start:]:
+                        self._release(slot)
+                    del best_first[start:]
+            finally:  # after an error the rest is still here
+                self._heapify(queue, best_first)
+
+    def _fill(self, queue: Heap) -> None:
+        """Read back what may be better than the head."""
+        while queue.disk:
+            if queue.slots:
+                head = queue.slots[0]
+                if (-self._scores[head], self._arrivals[head]) < queue.disk[0][:2]:
+                    return
+            for row in self._take(heappop(queue.disk)):
+                self._insert(queue, *row)
+
+    def _take(self, chunk: tuple[float, int, int]) -> Iterator[_Row]:
+        """Read back a chunk; with what has been added to the scores."""
+        assert self._spill is not None
+        rows = _DECODER.decode(self._spill.take(chunk[2]))
+        self.on_disk -= len(rows)
+        for row in rows:
+            late = 0.0 if row.final else self._late.pop(row.key, 0.0)
+            yield row._replace(score=row.score + late) if late else row
+
+    def _keep_late(self, key: int, added: float) -> None:
+        if self.on_disk:
+            self._late[key] = self._late.get(key, 0.0) + added
+            if len(self._late) > _LATE:
+                del self._late[next(iter(self._late))]
+        elif self._late:
+            self._late.clear()

@@ -1,0 +1,904 @@
+"""The workbench: sites with URLs to fetch, and when each may be asked next.
+
+A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
+request. `acquire` takes a site whose time has come and issues a Visit, the licence to fetch one URL
+of it: the site whose time came first, or with an order by scores the one with the best URL. The
+holder says when the request starts (`begin`), and gives the visit back exactly once: `release` when
+the URL is dealt with, `put_back` when its request was for something else, `fail` when there was no
+answer worth having. Nobody else touches a visit state. Every operation costs
+O(log sites + log URLs).
+
+    EMPTY   --enqueue-->                   WAITING
+    WAITING --acquire-->                   DUE                        (by scores: its time has come)
+    DUE     --acquire, next_time-->        WAITING                    (it has been told to rest)
+    WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY     (BUSY: no connection free)
+    WAITING | DUE --acquire-->             PARKED                     (its address isn't free)
+    PARKED  --release, put_back, fail-->   WAITING                    (of another site: its turn)
+    BUSY | EMPTY --release, put_back, fail, begin--> WAITING | EMPTY | PARKED
+    EMPTY | WAITING | DUE --enqueue, acquire--> AWAY                  (its clock is at another rank)
+    AWAY    --clock_arrives-->             WAITING | BUSY
+    WAITING | DUE --acquire-->             HELD                       (it waits for another site)
+    BUSY    --hold-->                      HELD
+    HELD    --wake, enqueue_errand-->      WAITING | BUSY | AWAY
+
+With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
+address is known once a visit of it has been through DNS (`locate`). Sites that find their address
+taken are parked there, and as it gets free each has its turn.
+
+Clocks that ranks share have a Lease. Only the rank that holds the lease issues visits. A site stays
+in the heap when its clock leaves, and is AWAY once its time has come.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from enum import Enum
+from heapq import heappop, heappush
+from math import inf
+from typing import Final
+from weakref import WeakValueDictionary
+
+from mypy_extensions import mypyc_attr
+from xxhash import xxh3_64_intdigest
+
+from crawler import config, url
+from crawler.core.leases import Lease, Leases, Rest
+from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
+from crawler.ports import Found, NoRoomError, Spill
+
+_UNRANKED: Final[Rank] = (0.0, 0)
+_FIRST: Final[Rank] = (-inf, 0)
+_UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
+
+
+class Phase(Enum):
+    EMPTY = "empty"  # nothing queued; requests may be under way
+    WAITING = "waiting"  # in the heap, for its time or its turn
+    DUE = "due"  # among the sites whose time has come, by their best URLs
+    PARKED = "parked"  # in the queue of its address
+    BUSY = "busy"  # URLs queued, but every allowed connection in use, or one about to be
+    AWAY = "away"  # URLs queued, but the clock is at another rank
+    HELD = "held"  # URLs queued, but something must come from another site first
+
+
+EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of an Enum is slow
+
+
+@mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
+class Address:
+    """What the sites of one IP address share."""
+
+    __slots__ = (
+        "__weakref__",
+        "active",
+        "lease",
+        "next_time",
+        "parked",
+        "turn",
+        "unbegun",
+    )
+
+    def __init__(
+        self, parked: "deque[VisitState] | Heads[VisitState]", lease: Lease | None
+    ) -> None:
+        self.active = 0  # visits that hold a connection to it
+        self.next_time = 0.0 if lease is None else lease.next_time
+        self.parked = parked
+        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
+        self.turn: VisitState | None = None  # in the heap, and the only one that may come
+        self.lease = lease  # if ranks share the clock
+
+
+class VisitState:
+    """One site's queue, clock and phase."""
+
+    __slots__ = (
+        "active",
+        "address",
+        "begun",
+        "delay_s",
+        "errands",
+        "lease",
+        "next_time",
+        "on_hold",
+        "phase",
+        "queue",
+        "resting",
+        "site",
+        "ticket",
+        "unbegun",
+    )
+
+    def __init__(
+        self, site: str, queue: Queue, delay_s: float, now: float, lease: Lease | None
+    ) -> None:
+        self.site = site
+        self.queue = queue
+        self.ticket = 0  # of `Heads`
+        self.phase = EMPTY
+        self.active = 0  # visits issued and not given back
+        self.begun = -inf  # when the latest request started
+        self.next_time = now
+        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
+        self.delay_s = delay_s
+        self.lease = lease  # if ranks share the clock
+        self.address: Address | None = None  # as last resolved
+        self.resting = False  # in the workbench's queue of states to be forgotten
+        self.on_hold = False  # until `wake`: only errands are visited
+        self.errands: deque[Found] | None = None
+
+    def __repr__(self) -> str:
+        return (
+            f"<{self.site}: {self.phase.value}, {self.queue.size} queued, {self.active} active,"
+            f" next at {self.next_time:.3f}>"
+        )
+
+
+class Visit:
+    """The licence to fetch one URL."""
+
+    __slots__ = (
+        "_address",
+        "_state",
+        "begun",
+        "failures",
+        "found",
+        "has_begun",
+        "rank",
+        "retries",
+    )
+
+    def __init__(
+        self,
+        found: Found,
+        rank: Rank,
+        state: VisitState,
+        retries: int,
+        failures: int,
+        now: float,
+    ) -> None:
+        self.found = found
+        self.rank = rank  # by its score, when the visit began
+        self.retries = retries  # requests for this URL that have failed
+        self.failures = failures  # of its host in a row, when the visit began
+        self.begun = now  # when its request started, or could have started at the earliest
+        self.has_begun = True  # false while that is to be told by `begin` (several connections)
+        self._state: VisitState | None = state
+        self._address: Address | None = None  # that it holds a connection to
+
+    def close(self) -> VisitState:
+        """End the licence and give its site; a second time raises."""
+        if self._state is None:
+            raise RuntimeError(f"visit to {self.found.url} given back twice")
+        state, self._state = self._state, None
+        return state
+
+
+class Workbench:
+    """All visit states of a rank. `waiting` and `active` count URLs."""
+
+    def __init__(
+        self,
+        politeness: config.Politeness,
+        retry: config.Retry,
+        order: BreadthFirst | None = None,
+        spill: Spill | None = None,
+        memory: int = sys.maxsize,
+        leases: Leases | None = None,
+        shares: Callable[[str], bool] = lambda site: False,
+    ) -> None:
+        """`memory` is how many URLs may wait in memory. The rest goes to `spill`, if there is one.
+
+        `leases` are those of the clocks that ranks share, of sites or of addresses by
+        `politeness.per`. `shares` says whether other ranks may hold URLs of a site.
+        """
+        self.order = order or BreadthFirst()
+        self._politeness = politeness
+        self._retry = retry
+        self._connections = politeness.connections_per_site
+        # Of a site only one visit at a time is on its way to its request. The delay counts from
+        # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
+        self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
+        self._leases = leases
+        self._by_address = politeness.per == "address"
+        self._shares = shares
+        self._store: Queues = Fifos(spill)
+        self._due: Heads[VisitState] | None = None  # with an order by scores
+        if isinstance(self.order, Scored):
+            self._store = Heaps(self.order, spill)
+            self._due = Heads(self._rank)
+        self._memory = memory if spill else sys.maxsize
+        self._full = min(_UNPACKED, self._memory)  # URLs in memory that call for something
+        self._states: dict[str, VisitState] = {}
+        self._heap: list[tuple[float, int, VisitState]] = []
+        self._turn = 0  # sites of equal time take turns
+        self._now = 0.0  # as last heard
+        self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
+        # An address is kept by the states that have it, and so for as long as its clock matters.
+        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
+        self._leased_addresses: dict[str, Address] = {}  # kept, as their clocks may have to leave
+        self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
+        self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
+        self.failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
+        self.waiting = 0
+        self.active = 0
+        self.enqueued = 0  # URLs ever taken in: the rank's load
+
+    def __repr__(self) -> str:
+        return (
+            f"<Workbench: {len(self._states)} sites, {self.waiting} waiting, {self.active} active>"
+        )
+
+    def enqueue(
+        self, found: Found, links: int = 1, low: bool = False, score: float | None = None
+    ) -> None:
+        """Take in a URL that was never seen before, with the back-links known so far.
+
+        `low`: it comes only when nothing else of its site waits. `score`: that of an earlier run,
+        from `drain`; then the other two don't matter.
+        """
+        state = self._states.get(found.site)
+        if state is None:
+            state = self._new_state(found.site)
+        if score is None:
+            is_head = self._store.add(state.queue, found, links, low)
+        else:
+            is_head = self._store.restore(state.queue, found, score)
+        self.waiting += 1
+        self.enqueued += 1
+        if state.phase is EMPTY:
+            self._settle(state)
+        elif is_head:
+            self._head_changed(state)
+        if self.waiting - self._store.on_disk > self._full:
+            self._make_room()
+
+    def _new_state(self, site: str) -> VisitState:
+        # Behind the sites that are due already, so that new ones don't keep these waiting.
+        delay_s, time, lease = self._politeness.delay_s, self._now, None
+        if self._leases is not None and not self._by_address:
+            lease = self._leases.of(site)
+        if self._rests:
+            time = max(time, self._rests.pop(site, 0.0))
+        state = VisitState(site, self._store.queue(site), delay_s, time, lease)
+        self._states[site] = state
+        if lease is not None:
+            state.next_time, state.begun = max(time, lease.next_time), lease.begun
+            if lease.rests:
+                self._apply_rest(state, lease)
+        return state
+
+    def hold_back(self, until: Mapping[str, float]) -> None:
+        """Let sites and addresses rest until these times, because an earlier run asked them."""
+        self._rests |= until
+        for state in self._states.values():
+            state.next_time = max(state.next_time, until.get(state.site, 0.0))
+
+    def linked(self, key: int, links: int = 1) -> None:
+        """Count more back-links of a URL; to be called if `order.counts`.
+
+        Of a URL that doesn't wait they are of no interest.
+        """
+        assert isinstance(self._store, Heaps)
+        queue = self._store.linked(key, links)
+        if queue is not None:
+            self._head_changed(self._states[queue.site])
+
+    def fetched(self, source: Found, keys: Sequence[int]) -> None:
+        """Take note of a fetched page's links; to be called if `order.wants_links`.
+
+        Each of them has been counted before, by `enqueue` or `linked`.
+        """
+        store, order = self._store, self.order
+        assert isinstance(store, Heaps)
+        assert isinstance(order, Scored)
+        for queue in store.fetched(source.key, keys):
+            self._head_changed(self._states[queue.site])
+        if order.is_stale():
+            store.rescore(state.queue for state in self._states.values())
+            for state in self._states.values():
+                self._head_changed(state)
+
+    def drain(self) -> Iterable[tuple[Found, float]]:
+        """Take out all that waits, each with its score. Nothing else may be asked of it then."""
+        return self._store.drain(state.queue for state in self._states.values())
+
+    def acquire(self, now: float) -> Visit | None:
+        """A visit to the first of the sites that may be asked now, if there is any."""
+        self._now = now
+        if not (self._heap or self._due):
+            return None  # as often, and cheaper than to look
+        while (state := self._next(now)) is not None:
+            if state.on_hold and not state.errands:
+                self._settle(state)
+                self._pass_turn(state)
+            elif state.lease is not None and not state.lease.held:
+                self._settle(state)
+            elif state.address is None or self._is_free(state.address, state, now):
+                return self._issue(state, now)
+            else:
+                self._park(state)
+        return None
+
+    def _next(self, now: float) -> VisitState | None:
+        """Take out of its heap the site that comes first of those whose time has come."""
+        due = self._due
+        while True:
+            while (time := self._next_waiting()) is not None and time <= now:
+                state = heappop(self._heap)[2]
+                if due is None:
+                    return state
+                state.phase = DUE
+                due.append(state)
+            if not due:
+                return None
+            state = due.popleft()
+            if state.next_time <= now:
+                return state
+            self._rest_again(state)
+
+    def locate(self, visit: Visit, address: str, now: float) -> bool:
+        """Whether the visit may go on to this address, where its host lives.
+
+        If not, it has been given back, and its site is parked until the address is free.
+        """
+        if not self._by_address:
+            return True
+        state = visit._state
+        assert state is not None, visit.found
+        its = self._addresses.get(address) or self._new_address(address)
+        if its.lease is not None and its.lease.rests:
+            self._apply_rest(state, its.lease)
+        held = visit._address
+        if held is its:
+            return True
+        if state.address is not its:
+            self._move(state, its)
+        if held is not None:
+            self._leave(visit)
+            self._next_turn(held)
+            if held.lease is not None:
+                self._look_at(held.lease)
+        if self._is_free(its, state, now):
+            self._hold(visit, its, now)
+            return True
+        self._give_back(visit, None)
+        self._requeue(visit, state)
+        if state.phase in {EMPTY, BUSY, HELD}:
+            self._park(state)
+        return False
+
+    def _move(self, state: VisitState, address: Address) -> None:
+        """Let a site, and what waits of it, have another address."""
+        before, state.address = state.address, address
+        if before is None:
+            return
+        if state.phase is PARKED:
+            before.parked.remove(state)
+            self._park(state)
+        elif before.turn is state:
+            before.turn = None
+            self._next_turn(before)
+
+    def _new_address(self, address: str) -> Address:
+        parked = deque[VisitState]() if self._due is None else Heads(self._rank)
+        lease = None if self._leases is None else self._leases.of(address)
+        its = self._addresses[address] = Address(parked, lease)
+        its.next_time = max(its.next_time, self._rests.pop(address, 0.0))
+        if lease is not None:
+            self._leased_addresses[address] = its
+        return its
+
+    def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
+        """Whether the request of a visit may start now. If not, the visit has been given back.
+
+        Call this right before each request. Where a site has several connections, the delay counts
+        from the start of one request to the start of the next. Since the visit was issued,
+        robots.txt may have asked for a longer delay (`crawl_delay_s`, if it is known by now), an
+        answer may have asked for a rest, or the clock may have left for another rank.
+        """
+        if self._connections == 1:
+            return True  # nothing else has happened at this site
+        state, address = visit._state, visit._address
+        assert state is not None, visit.found
+        self._lengthen(state, crawl_delay_s)
+        if not self._may_begin(state, now) or not (
+            address is None or self._may_begin(address, now)
+        ):
+            self._give_back(visit, None)
+            self._requeue(visit, state)
+            self._rest(state, address, now, requested=False)
+            return False
+        if not visit.has_begun:
+            self._has_begun(visit, state, address)
+        visit.begun = state.begun = now
+        state.next_time = now + state.delay_s
+        lease = state.lease if address is None else address.lease
+        if address is not None:
+            address.next_time = max(address.next_time, now + state.delay_s)
+            self._next_turn(address)
+        if lease is not None:
+            lease.used = True
+            self._look_at(lease)
+        if state.phase is BUSY:
+            self._settle(state)
+        return True
+
+    def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
+        """Let the next visit of the site, or address, be issued."""
+        visit.has_begun = True
+        state.unbegun -= 1
+        if address is not None:
+            address.unbegun -= 1
+
+    def _may_begin(self, clock: VisitState | Address, now: float) -> bool:
+        return clock.next_time <= now and (clock.lease is None or clock.lease.held)
+
+    def _lengthen(self, state: VisitState, crawl_delay_s: float | None) -> None:
+        """Note the delay that a robots.txt asks for.
+
+        The longest counts, where hosts of a site ask for different ones.
+        """
+        if crawl_delay_s is None:
+            return
+        delay_s = min(crawl_delay_s, self._politeness.max_crawl_delay_s)
+        if delay_s > state.delay_s:
+            state.delay_s = delay_s
+            if self._connections > 1:
+                state.next_time = max(state.next_time, state.begun + delay_s)
+
+    def release(
+        self, visit: Visit, now: float, *, requested: bool, crawl_delay_s: float | None = None
+    ) -> None:
+        """Give back a visit whose URL is dealt with.
+
+        `requested`: the site was asked and has answered, so its delay begins. `crawl_delay_s` is
+        what its robots.txt asks for.
+        """
+        address = visit._address
+        state = self._give_back(visit, crawl_delay_s)
+        if requested and self.failures:
+            authority = url.authority(visit.found.url)
+            if self.failures.pop(authority, 0) and self._leases is not None:
+                self._tell(state, address, {authority: 0})
+        self._rest(state, address, now, requested=requested)
+
+    def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
+        """Give back a visit that asked the site for something else, its robots.txt; the URL comes
+        before the others of its site."""
+        address = visit._address
+        state = self._give_back(visit, crawl_delay_s)
+        self._requeue(visit, state)
+        self._rest(state, address, now, requested=True)
+
+    def hold(self, visit: Visit, now: float, *, requested: bool) -> None:
+        """Give back a visit whose site has to wait for something of another site, until `wake`.
+
+        `requested`: the site was asked for something else, so its delay begins.
+        """
+        address = visit._address
+        state = self._give_back(visit, None)
+        state.on_hold = True
+        self._requeue(visit, state)
+        self._rest(state, address, now, requested=requested)
+
+    def wake(self, site: str) -> None:
+        """Let a site go on that was held, if it still is."""
+        state = self._states.get(site)
+        if state is not None and state.on_hold:
+            state.on_hold = False
+            if state.phase is HELD:
+                self._settle(state)
+
+    def enqueue_errand(self, found: Found) -> None:
+        """Take in an errand. It comes before all URLs of its site, even while the site is held: two
+        sites may wait for each other."""
+        state = self._states.get(found.site)
+        if state is None:
+            state = self._new_state(found.site)
+        self._queue_errand(state, found)
+        if state.phase is EMPTY or state.phase is HELD:
+            self._settle(state)
+
+    def _queue_errand(self, state: VisitState, found: Found) -> None:
+        if state.errands is None:
+            state.errands = deque()
+        state.errands.append(found)
+        self.waiting += 1
+        if self._due is not None:
+            self._head_changed(state)
+
+    def fail(
+        self,
+        visit: Visit,
+        now: float,
+        *,
+        busy: bool,
+        retry_after_s: float | None = None,
+        crawl_delay_s: float | None = None,
+    ) -> bool:
+        """Give back a visit whose request has failed; whether its URL is to be tried again.
+
+        The site rests: for as long as it asks for, or twice as long after each failure in a row.
+        `busy`: it has answered, that it is too busy.
+        """
+        retry, authority = self._retry, url.authority(visit.found.url)
+        address = visit._address
+        state = self._give_back(visit, crawl_delay_s)
+        # Visits that were under way together have failed for one reason, and count as one failure.
+        failures = visit.failures + 1
+        self.failures[authority] = max(failures, self.failures.get(authority, 0))
+        given_up = self.has_given_up(self.failures[authority])
+        again = visit.retries + 1 < retry.tries and not given_up
+        if again:
+            visit.retries += 1
+            self._requeue(visit, state)
+        if not given_up:
+            if retry_after_s is None:
+                base_s = retry.busy_base_s if busy else retry.base_s
+                rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
+            else:
+                rest_s = min(retry_after_s, retry.max_s)
+            # Sites that failed together shan't all come back together: up to a quarter more.
+            spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
+            state.next_time = max(state.next_time, now + rest_s * (1 + spread))
+        if self._leases is not None:
+            self._tell(state, address, {authority: self.failures[authority]})
+        self._rest(state, address, now, requested=True)
+        return again
+
+    def give_up(self, authority: str) -> None:
+        """Leave a host alone, as an earlier run did."""
+        self.failures[authority] = self._retry.give_up_after
+
+    def has_given_up(self, failures: int) -> bool:
+        """Whether a host with so many failures in a row is left alone."""
+        return 0 < self._retry.give_up_after <= failures
+
+    def next_time(self) -> float | None:
+        """When `acquire` can succeed next, as far as is known; None: not before something comes."""
+        while self._due:
+            if self._due.first().next_time <= self._now:
+                return self._now
+            self._rest_again(self._due.popleft())
+        return self._next_waiting()
+
+    def _next_waiting(self) -> float | None:
+        """When the time of the next WAITING site comes."""
+        heap = self._heap
+        while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
+            _, turn, state = heappop(heap)
+            heappush(heap, (state.next_time, turn, state))
+            self._pass_turn(state)
+        return heap[0][0] if heap else None
+
+    def _issue(self, state: VisitState, now: float) -> Visit:
+        rank = _UNRANKED if self._due is None else self._rank(state)
+        found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
+        failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
+        retries = self._retries.pop(found.key, 0) if self._retries else 0
+        visit = Visit(found, rank, state, retries, failures, now)
+        state.active += 1
+        self.waiting -= 1
+        self.active += 1
+        if state.lease is not None:
+            state.lease.free -= 1
+        if self._connections > 1:  # then the delay counts from start to start
+            visit.has_begun = False
+            state.unbegun += 1
+        if state.address is not None:
+            self._hold(visit, state.address, now)
+        self._settle(state)
+        if self._resting:
+            self._forget(now)
+        return visit
+
+    def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
+        state, address = visit.close(), visit._address
+        assert state.active > 0, state
+        state.active -= 1
+        self.active -= 1
+        if not visit.has_begun:
+            self._has_begun(visit, state, address)
+        if state.lease is not None:
+            self._free_connection(state.lease)
+        if address is not None:
+            self._leave(visit)
+        if crawl_delay_s is not None and crawl_delay_s > state.delay_s:
+            state.begun = max(state.begun, visit.begun)
+            self._lengthen(state, crawl_delay_s)
+            if address is not None and self._connections > 1:
+                address.next_time = max(address.next_time, visit.begun + state.delay_s)
+            if self._leases is not None:
+                self._tell(state, address, {})
+        return state
+
+    def _requeue(self, visit: Visit, state: VisitState) -> None:
+        """Before the others of its site."""
+        if visit.found.is_errand:
+            self._queue_errand(state, visit.found)
+        else:
+            self._store.put_back(state.queue, visit.found, visit.rank)
+            self.waiting += 1
+            if self._due is not None:
+                self._head_changed(state)
+        if visit.retries:
+            self._retries[visit.found.key] = visit.retries
+
+    def _rest(
+        self, state: VisitState, address: Address | None, now: float, *, requested: bool
+    ) -> None:
+        """After a visit, to `address` if it got that far."""
+        if requested and self._connections == 1:
+            free = now + state.delay_s
+            state.next_time = max(state.next_time, free)
+            if address is not None:
+                address.next_time = max(address.next_time, free)
+        if address is not None:
+            self._next_turn(address)
+            if address.lease is not None:
+                self._look_at(address.lease)
+        if state.lease is not None:
+            self._look_at(state.lease)
+        if state.phase is EMPTY or state.phase is BUSY or state.phase is HELD:
+            self._settle(state)
+        if state.phase is EMPTY and not (state.active or state.resting):
+            state.resting = True
+            self._resting.append(state)
+
+    def _settle(self, state: VisitState) -> None:
+        """Bring a state that isn't in the heap into the phase that its queue calls for."""
+        if not self._has_work(state):
+            state.phase = HELD if state.queue.size else EMPTY
+            return
+        lease = state.lease
+        if lease is None:
+            has_room = state.active < self._connections
+        elif lease.held:
+            has_room = lease.free > 0
+        else:
+            state.phase = AWAY
+            assert self._leases is not None
+            self._leases.mark(lease)
+            return
+        if has_room and not (self._paced and state.unbegun):
+            state.phase = WAITING
+            self._turn += 1  # `_push`, for each page, in place
+            heappush(self._heap, (state.next_time, self._turn, state))
+        else:
+            state.phase = BUSY
+
+    def _has_work(self, state: VisitState) -> bool:
+        """Whether something of this site waits for a visit."""
+        return (state.queue.size > 0 and not state.on_hold) or bool(state.errands)
+
+    def _push(self, state: VisitState, time: float) -> None:
+        self._turn += 1
+        heappush(self._heap, (time, self._turn, state))
+
+    # --- the order ----------------------------------------------------------------------------
+
+    def _rank(self, state: VisitState) -> Rank:
+        assert isinstance(self._store, Heaps)
+        return _FIRST if state.errands else self._store.rank(state.queue)
+
+    def _head_changed(self, state: VisitState) -> None:
+        """Let a site stand where its best URL puts it, if it stands among others."""
+        if state.phase is DUE:
+            assert self._due is not None
+            self._due.append(state)
+        elif state.phase is PARKED:
+            assert state.address is not None
+            state.address.parked.append(state)
+
+    def _rest_again(self, state: VisitState) -> None:
+        """Let a DUE site wait that has been told to rest since."""
+        state.phase = WAITING
+        self._push(state, state.next_time)
+        self._pass_turn(state)
+
+    def _make_room(self) -> None:
+        """Pack what comes from now on; bring what is too much for the memory to disk."""
+        store = self._store
+        store.packs = True
+        excess = self.waiting - store.on_disk - self._memory
+        if excess > 0:
+            # A full or broken disk is no reason to lose a URL: it waits in memory. The next try
+            # comes when there are an eighth more. Whoever writes the files tells the user.
+            with suppress(NoRoomError, OSError):
+                store.spill(
+                    (state.queue for state in self._states.values()), excess + self._memory // 4
+                )
+        # Queues that are too short to be cut shan't be looked at again for each URL.
+        self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
+
+    # --- addresses ----------------------------------------------------------------------------
+
+    def _is_free(self, address: Address, state: VisitState, now: float) -> bool:
+        """Whether a visit of this site may go there now."""
+        return (
+            self._has_room(address)
+            and address.next_time <= now
+            and (address.turn is None or address.turn is state)
+        )
+
+    def _has_room(self, address: Address) -> bool:
+        """Whether a further visit may be on its way to this address."""
+        if address.unbegun and self._paced:
+            return False
+        if address.lease is not None:
+            return address.lease.held and address.lease.free > 0
+        return address.active < self._connections
+
+    def _hold(self, visit: Visit, address: Address, now: float) -> None:
+        """Take a connection that is free."""
+        visit._address = address
+        address.active += 1
+        address.turn = None
+        if address.lease is not None:
+            address.lease.free -= 1
+        if self._connections > 1:
+            address.unbegun += not visit.has_begun
+            self._next_turn(address)
+
+    def _leave(self, visit: Visit) -> None:
+        """Give up the connection; whoever comes next is called once the clock has been set."""
+        address = visit._address
+        assert address is not None
+        address.active -= 1
+        address.unbegun -= not visit.has_begun
+        if address.lease is not None:
+            self._free_connection(address.lease)
+        visit._address = None
+
+    def _park(self, state: VisitState) -> None:
+        address = state.address
+        assert address is not None, state
+        state.phase = PARKED
+        if address.turn is state:
+            address.turn = None
+            address.parked.appendleft(state)
+        else:
+            address.parked.append(state)
+        if address.lease is not None and not address.lease.held:
+            assert self._leases is not None
+            self._leases.mark(address.lease)
+        self._next_turn(address)
+
+    def _next_turn(self, address: Address) -> None:
+        """Call the next of those that are parked there, if a connection is free."""
+        while address.parked and address.turn is None and self._has_room(address):
+            state = address.parked.popleft()
+            state.phase = WAITING
+            if state.next_time <= max(address.next_time, self._now):
+                address.turn = state
+            # Else it has to rest by itself, and the others needn't wait for that.
+            self._push(state, max(state.next_time, address.next_time))
+
+    def _pass_turn(self, state: VisitState) -> None:
+        """Let another site have the turn of a site that has to rest by itself."""
+        if state.address is not None and state.address.turn is state:
+            state.address.turn = None
+            self._next_turn(state.address)
+
+    # --- clocks that ranks share --------------------------------------------------------------
+
+    def wants_clock(self, lease: Lease) -> bool:
+        """Whether URLs wait here that need this clock."""
+        if self._by_address:
+            its = self._leased_addresses.get(lease.key)
+            return its is not None and bool(its.parked or its.turn)
+        state = self._states.get(lease.key)
+        return state is not None and self._has_work(state)
+
+    def share(self, lease: Lease) -> None:
+        """Let the clock of a site, which was this rank's alone, be one that ranks share."""
+        state = self._states.get(lease.key)
+        if state is None:
+            state = self._new_state(lease.key)
+        state.lease = lease
+        lease.held, lease.free = True, self._connections - state.active
+        self._tell(state, None, {})
+        if state.phase is EMPTY and not (state.active or state.resting):
+            state.resting = True
+            self._resting.append(state)
+
+    def is_in_use(self, lease: Lease) -> bool:
+        """Whether visits hold connections of this clock here."""
+        clock = self._clock(lease)
+        return clock is not None and clock.active > 0
+
+    def is_about_to_begin(self, lease: Lease) -> bool:
+        """Whether visits have been issued whose requests have not started."""
+        clock = self._clock(lease)
+        return clock is not None and clock.unbegun > 0
+
+    def next_request(self, lease: Lease) -> float:
+        """The time before which this clock allows no request."""
+        clock = self._clock(lease)
+        return lease.next_time if clock is None else clock.next_time
+
+    def clock_leaves(self, lease: Lease) -> None:
+        """Bring up to date what the next holder of the clock must know."""
+        clock = self._clock(lease)
+        if clock is not None:
+            lease.next_time = max(clock.next_time, lease.next_time)
+        if isinstance(clock, VisitState):
+            lease.begun = max(clock.begun, lease.begun)
+
+    def clock_arrives(self, lease: Lease) -> None:
+        """Let the sites go on whose clock is here now; `lease` has been brought up to date."""
+        for site in lease.rests:
+            if site in self._states:
+                self._apply_rest(self._states[site], lease)
+        clock = self._clock(lease)
+        if clock is None:
+            return
+        clock.next_time = max(clock.next_time, lease.next_time)
+        if isinstance(clock, Address):
+            self._next_turn(clock)
+            return
+        clock.begun = max(clock.begun, lease.begun)
+        if self._connections > 1:
+            clock.next_time = max(clock.next_time, clock.begun + clock.delay_s)
+        if clock.phase is AWAY or clock.phase is BUSY:
+            self._settle(clock)
+
+    def _clock(self, lease: Lease) -> VisitState | Address | None:
+        if self._by_address:
+            return self._leased_addresses.get(lease.key)
+        return self._states.get(lease.key)
+
+    def _free_connection(self, lease: Lease) -> None:
+        """A request has ended. Its connection stays with the clock."""
+        if lease.held:
+            lease.free += 1
+        else:
+            lease.ended += 1
+
+    def _look_at(self, lease: Lease) -> None:
+        """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
+        if lease.contested or lease.ended:
+            assert self._leases is not None
+            self._leases.mark(lease)
+
+    def _tell(self, state: VisitState, address: Address | None, failures: dict[str, int]) -> None:
+        """Note for the next holder of the clock what was learned of a site. `failures`: changes."""
+        lease = state.lease
+        if self._by_address:
+            lease = address.lease if address is not None and self._shares(state.site) else None
+        if lease is not None:
+            before = lease.rests.get(state.site)
+            if before is not None:
+                failures = before.failures | failures
+            lease.rests[state.site] = Rest(state.next_time, state.delay_s, failures)
+
+    def _apply_rest(self, state: VisitState, lease: Lease) -> None:
+        """Take over what another rank has learned of a site."""
+        rest = lease.rests.get(state.site)
+        if rest is None:
+            return
+        state.next_time = max(state.next_time, rest.next_time)
+        state.delay_s = max(state.delay_s, rest.delay_s)
+        for authority, count in rest.failures.items():
+            if count:
+                self.failures[authority] = count
+            else:
+                self.failures.pop(authority, None)
+
+    # --- what stands for nothing any more ------------------------------------------------------
+
+    def _forget(self, now: float) -> None:
+        """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""
+        for _ in range(min(2, len(self._resting))):
+            state = self._resting.popleft()
+            state.resting = False
+            if state.phase is EMPTY and not state.active:
+                if state.next_time > now:
+                    state.resting = True
+                    self._resting.append(state)
+                else:
+                    if state.lease is not None:
+                        self.clock_leaves(state.lease)
+                    del self._states[state.site]

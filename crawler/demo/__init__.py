@@ -1,0 +1,1 @@
+"""The demonstration, and the web that it crawls."""

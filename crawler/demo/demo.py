@@ -1,0 +1,97 @@
+"""The demonstration: crawl a small web, partition its link graph, crawl again, compare.
+
+It is offline: the web is served on loopback by a child process, and the partitioning job is
+another, so that neither counts in the figures. All ranks enter `run`.
+"""
+
+import asyncio
+import json
+import sys
+import time
+from contextlib import nullcontext
+from pathlib import Path
+from typing import Any
+
+from crawler import config, mpi, url
+from crawler.agent import agent, planning
+from crawler.demo.web import DemoWeb, outside_mpi, serve
+from crawler.report.report import comparison
+
+_SEED = 1
+
+
+async def run() -> int:
+    """Both sessions; the exit code."""
+    folder = Path(time.strftime("demo-%Y%m%d-%H%M%S"))
+    serving = serve(_SEED) if mpi.RANK == 0 else nullcontext()
+    with serving as served:
+        _say(
+            "A web of about 2,000 pages on 48 sites, served on loopback."
+            f" {mpi.SIZE} ranks crawl it by site-hash ..."
+        )
+        first = await _crawl(served, folder / "first", {"scheme": "site-hash"})
+        vector = folder / "part-vector"
+        _say("The partitioning job makes a part vector of the link graph ...")
+        predicted = await mpi.bcast(
+            await _partition(folder / "first", vector) if mpi.RANK == 0 else {}
+        )
+        _say("... and the ranks crawl again with it.")
+        second = await _crawl(
+            served, folder / "second", {"scheme": "part-vector", "part_vector": str(vector)}
+        )
+    if mpi.RANK == 0 and first and second:
+        columns = {"site-hash": first, "part vector": second, "as predicted": predicted}
+        _say("\n" + comparison(columns), sys.stdout)
+        _say(f"\nsessions  {folder / 'first'}\n          {folder / 'second'}", sys.stdout)
+    return 0
+
+
+async def _crawl(
+    served: tuple[DemoWeb, int] | None, directory: Path, assignment: dict[str, str]
+) -> dict[str, Any] | None:
+    """One session; its metrics at rank 0."""
+    plan, reachable = None, None
+    if served is not None:
+        web, port = served
+        settings = config.load(
+            values={
+                "session": {"directory": str(directory), "seeds": web.seeds},
+                "scope": {"hosts": web.hosts},
+                "assignment": assignment,
+                "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
+                "fetch": {"allow_private_addresses": True},
+                "politeness": {"delay_s": 0},  # our own server doesn't mind
+            }
+        )
+        plan = planning.prepare(settings, mpi.SIZE)
+        reachable = [url.key(address) for address in web.reachable]
+    plan = await mpi.bcast(plan)
+    assert plan is not None
+    await agent.crawl(plan, reachable)
+    if mpi.RANK != 0:
+        return None
+    metrics: dict[str, Any] = json.loads((directory / "report" / "metrics.json").read_text())
+    return metrics
+
+
+async def _partition(directory: Path, out: Path) -> dict[str, Any]:
+    """What the partitioning job predicts of its part vector."""
+    words = ["build", str(directory), "-k", str(mpi.SIZE)]
+    job = await asyncio.create_subprocess_exec(
+        sys.executable,
+        *("-m", "partition", *words, "--out", str(out), "--json"),
+        env=outside_mpi(),
+        stdout=asyncio.subprocess.PIPE,
+    )
+    output, _ = await job.communicate()
+    if job.returncode:
+        raise RuntimeError(f"the partitioning job ended with {job.returncode}")
+    plans: list[dict[str, Any]] = json.loads(output)
+    return plans[0]
+
+
+def _say(text: str, stream: Any = None) -> None:
+    if mpi.RANK == 0:
+        stream = stream or sys.stderr
+        stream.write(text + "\n")
+        stream.flush()

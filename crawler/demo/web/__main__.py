@@ -1,0 +1,3 @@
+from crawler.demo.web.server import main
+
+main()

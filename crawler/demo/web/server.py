@@ -1,0 +1,133 @@
+"""Serving a web on 127.0.0.1, here or in a child process."""
+
+import argparse
+import asyncio
+import json
+import os
+import signal
+import subprocess
+import sys
+import threading
+from collections.abc import Iterator
+from contextlib import contextmanager
+from http import HTTPStatus
+from typing import cast
+
+import uvloop
+
+from crawler.demo.web.web import DemoWeb
+
+
+class _Answers(dict[tuple[str, str], tuple[bytes, bytes]]):
+    """Head and body by host and path, each made once."""
+
+    def __init__(self, web: DemoWeb) -> None:
+        super().__init__()
+        self._web = web
+
+    def __missing__(self, asked: tuple[str, str]) -> tuple[bytes, bytes]:
+        status, headers, body = self._web.respond(*asked)
+        lines = [f"HTTP/1.1 {status} {HTTPStatus(status).phrase}"]
+        lines += [f"{name}: {value}" for name, value in headers]
+        lines += [f"Content-Length: {len(body)}", "", ""]
+        self[asked] = "\r\n".join(lines).encode(), body
+        return self[asked]
+
+
+class _Connection(asyncio.Protocol):
+    """HTTP/1.1 for GET and HEAD, kept alive, pipelined requests in order."""
+
+    def __init__(self, answers: _Answers) -> None:
+        self._answers = answers
+        self._rest = b""
+
+    def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+
+    def data_received(self, data: bytes) -> None:
+        *requests, self._rest = (self._rest + data).split(b"\r\n\r\n")
+        for request in requests:
+            line, *rest = request.decode("latin-1").split("\r\n")
+            method, path, version = line.split(" ")
+            split = (field.partition(":") for field in rest)
+            fields = {name.lower(): value.strip().lower() for name, _, value in split}
+            host = fields.get("host", "").partition(":")[0]
+            head, body = self._answers[host, path]
+            self._transport.write(head if method == "HEAD" else head + body)
+            if version == "HTTP/1.0" or fields.get("connection") == "close":
+                self._transport.close()
+                return
+
+
+async def _serve(web: DemoWeb, port: int) -> None:
+    loop = asyncio.get_running_loop()
+    stop = asyncio.Event()
+    for number in (signal.SIGTERM, signal.SIGINT):
+        loop.add_signal_handler(number, stop.set)
+    answers = _Answers(web)
+    # Written before the first request, so that every crawl meets an equally fast server.
+    for url in (*web.pages, *web.redirects):
+        _, _, host, path = url.split("/", 3)
+        answers[host, f"/{path}"]
+    server = await loop.create_server(lambda: _Connection(answers), "127.0.0.1", port)
+
+    def wait_for_parent() -> None:
+        while os.read(0, 4096):
+            pass
+        loop.call_soon_threadsafe(stop.set)
+
+    threading.Thread(target=wait_for_parent, daemon=True).start()
+    print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)  # noqa: T201
+    await stop.wait()
+    server.close()
+
+
+def outside_mpi() -> dict[str, str]:
+    """The environment for a child that is no rank: without what MPI launchers put there."""
+    launchers = ("PMI", "OMPI", "MPI", "HYDRA", "SLURM", "PRTE")
+    return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+
+
+@contextmanager
+def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoWeb, int]]:
+    """The web and the port on 127.0.0.1 where a child process serves it, for as long as the block.
+
+    The child ends with its standard input, so it can't outlive its parent.
+    """
+    arguments = ["--seed", str(seed), "--pages", str(pages), "--sites", str(sites)]
+    child = subprocess.Popen(  # noqa: S603
+        [sys.executable, "-m", "crawler.demo.web", *arguments],
+        stdin=subprocess.PIPE,
+        stdout=subprocess.PIPE,
+        env=outside_mpi(),
+    )
+    assert child.stdin
+    assert child.stdout
+    try:
+        web = DemoWeb.generate(seed, pages, sites)
+        line = child.stdout.readline()
+        if not line:
+            raise RuntimeError(f"the server of the demonstration ended with {child.wait()}")
+        yield web, json.loads(line)["port"]
+    finally:
+        child.stdin.close()
+        child.stdout.close()
+        try:
+            child.wait(10)
+        except subprocess.TimeoutExpired:
+            child.kill()
+            child.wait()
+
+
+def main() -> None:
+    parser = argparse.ArgumentParser(
+        prog="python -m crawler.demo.web",
+        description="Serve the web of the demonstration on 127.0.0.1 until standard input ends.",
+    )
+    parser.add_argument("--seed", type=int, default=1, help="which web (default 1)")
+    parser.add_argument("--pages", type=int, default=2000, help="about (default 2000)")
+    parser.add_argument("--sites", type=int, default=48, help="default 48")
+    parser.add_argument("--port", type=int, default=0, help="default: a free one, printed as JSON")
+    arguments = parser.parse_args()
+    web = DemoWeb.generate(arguments.seed, arguments.pages, arguments.sites)
+    uvloop.run(_serve(web, arguments.port))

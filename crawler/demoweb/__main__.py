@@ -1,3 +1,0 @@
-from crawler.demoweb.server import main
-
-main()

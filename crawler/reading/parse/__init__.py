@@ -1,0 +1,156 @@
+"""From the bytes of a page to its links. No I/O: bytes and a URL in, values out.
+
+    kinds     which documents a configuration chooses
+    encoding  bytes to text, as browsers decide it; and queries back to bytes
+    elements  text to the tags that matter: by lexbor, or by `tokens` if the page could slow it down
+    tokens    text to tags by the tokeniser of the standard, in linear time whatever the text
+    xhtml     XHTML to tags, by the rules of XML
+    links     tags to links
+    headers   Link, X-Robots-Tag, meta robots
+
+`read` goes the whole way for a response. It works in steps, so that a page of many megabytes, or a
+page made to be slow, doesn't block the loop: see `steps`.
+"""
+
+from collections import Counter
+from collections.abc import Callable, Generator, Iterator
+from itertools import chain
+from typing import Final, NamedTuple
+
+from crawler.ports import NOFOLLOW, Response
+from crawler.reading.media import charset_source, is_html, media_type
+from crawler.reading.parse.elements import Form
+from crawler.reading.parse.encoding import declared_encoding, decode, decoding
+from crawler.reading.parse.headers import page_directives, reading_links
+from crawler.reading.parse.kinds import Kinds
+from crawler.reading.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading, refresh_target
+from crawler.reading.parse.steps import finish
+
+__all__ = [
+    "Form",
+    "Kinds",
+    "Page",
+    "declared_encoding",
+    "decode",
+    "extract",
+    "finish",
+    "is_html",
+    "media_type",
+    "page_directives",
+    "read",
+    "read_headers",
+]
+
+
+class Page(NamedTuple):
+    """What an HTML page says to a crawler."""
+
+    encoding: str  # WHATWG name, lower case
+    links: list[tuple[str, int]]  # distinct targets, normalised, in document order; flags of ports
+    noindex: bool
+    nofollow: bool  # then all its links are flagged NOFOLLOW
+
+
+_MOST_REFRESHES: Final = 1 << 15  # bytes of Refresh headers that are read
+_MOST_ROBOTS_TAGS: Final = 1 << 15  # bytes of X-Robots-Tag headers that are read
+
+
+def read(
+    response: Response,
+    elements: frozenset[str],
+    agent: str = "",
+    fold: Callable[[str], str] | None = None,
+    max_links: int = MAX_LINKS,
+    max_link_bytes: int = MAX_LINK_BYTES,
+    left_out: Counter[str] | None = None,
+    form: Form = Form.HTML,
+) -> Generator[None, None, Page]:
+    """Read a response that is a page step by step. `form`: whether as HTML, XHTML or other XML.
+
+    A step takes milliseconds. `elements`, `max_links` and `max_link_bytes` are those of `[extract]`
+    in the configuration, `agent` is our name in robots.txt, `fold` the folding of URLs if there is
+    any. `left_out` counts the references that are no links, by the bound that did it.
+    """
+    url = response.url
+    content_type = charset_source(response.content_type)
+    text, encoding = yield from decoding(response.body, content_type, form is not Form.HTML)
+    more: Iterator[tuple[str, int] | None] = iter(())
+    if "link" in elements:
+        more = reading_links(_values(response, b"link"))
+    if "refresh" in elements and (refreshes := refresh_links(response)):
+        more = chain(more, refreshes)
+    utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
+    links, metas = yield from reading(
+        text,
+        url,
+        encoding,
+        elements,
+        more,
+        agent,
+        fold,
+        max_links,
+        utf8,
+        max_link_bytes,
+        left_out,
+        form,
+    )
+    return _page(response, encoding, links, metas, agent)
+
+
+def read_headers(
+    response: Response,
+    elements: frozenset[str],
+    agent: str = "",
+    fold: Callable[[str], str] | None = None,
+) -> Page:
+    """The robots directives and refreshes of a document whose links aren't read.
+
+    Browsers follow a Refresh header of any document, as they follow a redirect.
+    """
+    refreshes = refresh_links(response) if "refresh" in elements else []
+    links, metas = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
+    return _page(response, "", links, metas, agent)
+
+
+def _page(
+    response: Response,
+    encoding: str,
+    links: list[tuple[str, int]],
+    metas: list[tuple[str, str]],
+    agent: str,
+) -> Page:
+    robots_tags = _values(response, b"x-robots-tag", _MOST_ROBOTS_TAGS)
+    noindex, nofollow = page_directives(metas, robots_tags, agent)
+    if nofollow:
+        links = [(target, flags | NOFOLLOW) for target, flags in links]
+    return Page(encoding, links, noindex, nofollow)
+
+
+def refresh_links(response: Response) -> list[tuple[str, int]]:
+    """The targets of Refresh headers, relative to the URL of the response."""
+    values = _values(response, b"refresh", _MOST_REFRESHES)
+    targets = [refresh_target(value) for value in values]
+    return [(target, 0) for target in targets if target]
+
+
+def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:
+    """The values of a header, up to `most` bytes of them."""
+    values = []
+    for value in response.raw_values(name):
+        values.append(value[:most].decode("latin-1"))
+        if most is not None:
+            most = max(0, most - len(value))
+    return values
+
+
+def extract(
+    text: str, url: str, elements: frozenset[str], encoding: str = "utf-8"
+) -> list[tuple[str, int]]:
+    """The distinct targets of a page's links, normalised, in document order, with their flags.
+
+    `url` is the page's own, normalised; `elements` are those of `[extract]` in the configuration.
+    References that don't make an http or https URL are left out, and so are links of the page to
+    itself. Where a target is found several times, the flags of its kinds (FRAME, CANONICAL ...) are
+    or-ed, and it is NOFOLLOW only if every occurrence is. Queries are in the page's `encoding`.
+    """
+    return finish(reading(text, url, encoding, elements)).targets

@@ -1,0 +1,202 @@
+"""Bytes to text, and a query back to bytes, as browsers do both.
+
+https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding and
+https://encoding.spec.whatwg.org. Names of encodings are the standard's, in lower case;
+`crawler.reading.encodings` knows their labels.
+"""
+
+import codecs
+import re
+from collections.abc import Generator
+from typing import Final
+
+import cchardet
+
+from crawler.reading import encodings
+from crawler.reading.encodings import UTF_16, find_encoding
+from crawler.reading.parse.steps import finish
+from crawler.reading.parse.tokens import ATTRIBUTES, SPACE
+
+_BOMS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF16_LE, "utf-16le"),
+    (codecs.BOM_UTF16_BE, "utf-16be"),
+)
+# Bytes. The standard looks at 1024, but starts anew when it meets a meta later.
+_META_WITHIN: Final = 64 << 10
+_GUESS_FROM: Final = 64 << 10  # bytes
+_AT_ONCE: Final = 1 << 20  # bytes of UTF-8; takes 10 ms where all of it is wrong
+
+# Python and the standard map six characters of JIS X 0208 differently.
+_JIS: Final = {"\u301c": "～", "\u2016": "∥", "\u2212": "－", "¢": "￠", "£": "￡", "¬": "￢"}  # noqa: RUF001
+_JIS_ENCODINGS: Final = frozenset({"euc-jp", "iso-2022-jp"})
+_TO_JIS: Final = {ord(theirs): ours for ours, theirs in _JIS.items()}
+
+
+# --- Which encoding? --------------------------------------------------------------------------
+
+
+_CHARSET: Final = re.compile(
+    rf"""charset{SPACE}*={SPACE}*(?:"([^"]*)"|'([^']*)'|([^\t\n\f\r ;"'][^\t\n\f\r ;]*))""",
+    re.IGNORECASE,
+)
+
+
+def _charset(text: str) -> str | None:
+    """The encoding that a Content-Type names, in a header or in a meta element."""
+    match = _CHARSET.search(text)
+    return find_encoding(match[1] or match[2] or match[3] or "") if match else None
+
+
+_MARKUP: Final = re.compile(
+    (
+        rf"<(?: !-- (?P<comment>) | meta(?=[\t\n\f\r />]) (?P<meta>{ATTRIBUTES}) (?P<whole>>)?"
+        rf" | /?[a-z][^\t\n\f\r >]*+ {ATTRIBUTES} | [!/?] [^>]*+ )"
+    ).encode(),
+    re.IGNORECASE | re.VERBOSE,
+)
+_ATTRIBUTE: Final = re.compile(
+    rb"""[\t\n\f\r /]*+([^\t\n\f\r />][^\t\n\f\r />=]*+)"""
+    rb"""(?:[\t\n\f\r ]*+=[\t\n\f\r ]*+(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >]*+)))?"""
+)
+_XML: Final = re.compile(rb"<\?xml[^>]*?[\t\n\r ]encoding[\t\n\r ]*=[\t\n\r ]*([\"'])([^\"'>]*)\1")
+
+
+def _prescan(head: bytes) -> str | None:
+    """The encoding that the first bytes of a page declare: `meta`, or the XML declaration."""
+    at = 0
+    while match := _MARKUP.search(head, at):
+        at = match.end()
+        if match["comment"] is not None:
+            at = head.find(b"-->", at - 2) + 3
+            if at < 3:
+                break
+        elif match["meta"] is not None:
+            if not match["whole"]:
+                break
+            if name := _declared(match["meta"]):
+                return name
+    return _xml_encoding(head)
+
+
+def _xml_encoding(head: bytes) -> str | None:
+    """The encoding in the XML declaration."""
+    xml = _XML.match(head)
+    name = find_encoding(xml[2].decode("latin-1")) if xml else None
+    # It was read as ASCII, so it can't be UTF-16.
+    return "utf-8" if name in UTF_16 else name
+
+
+def _declared(attributes: bytes) -> str | None:
+    """The encoding by the attributes of a meta element."""
+    values: dict[str, str] = {}
+    for match in _ATTRIBUTE.finditer(attributes):
+        value = match[2] or match[3] or match[4] or b""
+        values.setdefault(match[1].decode("latin-1").lower(), value.decode("latin-1"))
+    if "charset" in values:
+        name = find_encoding(values["charset"])
+    elif values.get("http-equiv", "").lower() == "content-type":
+        name = _charset(values.get("content", ""))
+    else:
+        return None
+    if name in UTF_16:
+        return "utf-8"
+    return "windows-1252" if name == "x-user-defined" else name
+
+
+def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = False) -> str | None:
+    """The encoding that a page and its header declare: byte-order mark, else header, else `meta`.
+
+    In XML the XML declaration counts before `meta`.
+    """
+    for bom, name in _BOMS:
+        if body.startswith(bom):
+            return name
+    declared = _charset(content_type or "")
+    if declared is None and is_xml:
+        declared = _xml_encoding(body[:_META_WITHIN])
+    return declared or _prescan(body[:_META_WITHIN])
+
+
+def _guessed_encoding(body: bytes) -> str:
+    if body[:2] in {b"<\0", b"\0<"}:  # nothing else is written like that
+        return "utf-16le" if body[0] else "utf-16be"
+    try:
+        body.decode()
+    except UnicodeDecodeError:
+        guess = cchardet.detect(body[:_GUESS_FROM])["encoding"]
+        return (guess and find_encoding(guess)) or "windows-1252"
+    return "utf-8"
+
+
+# --- There ------------------------------------------------------------------------------------
+
+
+def decode(body: bytes, content_type: str | None) -> tuple[str, str]:
+    """The text of a page, and the WHATWG name (lower case) of its encoding.
+
+    Believed in this order: byte-order mark, charset of the Content-Type header, `meta` (or the XML
+    declaration) in the first 64 kB, valid UTF-8, a guess, windows-1252. Bytes
+    that the encoding doesn't have become U+FFFD; nothing raises.
+    """
+    return finish(decoding(body, content_type))
+
+
+def decoding(
+    body: bytes, content_type: str | None, is_xml: bool = False
+) -> Generator[None, None, tuple[str, str]]:
+    """The same in steps; of XML its declaration is believed before a `meta`."""
+    name = declared_encoding(body, content_type, is_xml) or _guessed_encoding(body)
+    if name == "utf-8" and len(body) <= _AT_ONCE:
+        return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), name
+    text = yield from encodings.decoding(body, name)
+    for ours, theirs in _JIS.items() if name in _JIS_ENCODINGS else ():
+        text = text.replace(ours, theirs)
+    return text, name
+
+
+# --- And back ---------------------------------------------------------------------------------
+
+
+def _as_reference(character: int) -> str:
+    return f"%26%23{character}%3B"  # &#...;
+
+
+_ENCODERS: Final = {"gbk": "gbk", "iso-2022-jp": "iso2022_jp"}
+_BEFORE_ENCODING: Final[dict[str, dict[int, str]]] = {
+    "gb18030": {0xE5E5: _as_reference(0xE5E5)},
+    "shift_jis": {0xA5: "\\", 0x203E: "~"},
+    "euc-jp": _TO_JIS,
+    "iso-2022-jp": _TO_JIS | dict.fromkeys((0x0E, 0x0F, 0x1B), _as_reference(0xFFFD)),
+}
+_NEWLINES: Final = dict.fromkeys(map(ord, "\t\n\r"))
+_ESCAPED: Final = re.compile(rb"[^!$%&(-;=?-~]")
+
+
+def _unencodable(error: UnicodeError) -> tuple[str | bytes, int]:
+    assert isinstance(error, UnicodeEncodeError)
+    characters = error.object[error.start : error.end]
+    if characters == "€" and error.encoding == "gbk":
+        return b"\x80", error.end
+    return "".join(map(_as_reference, map(ord, characters))), error.end
+
+
+codecs.register_error("crawler.reading.parse.query", _unencodable)
+
+
+def encode_query(reference: str, encoding: str) -> str:
+    """A reference without fragment, its query (if any) percent-encoded in the encoding of the page.
+
+    https://url.spec.whatwg.org/#query-state. Only for encodings other than UTF-8 and UTF-16, whose
+    queries are UTF-8.
+    """
+    path, mark, query = reference.partition("?")
+    if query.isascii() and encoding != "iso-2022-jp":
+        return reference
+    query = query.translate(_NEWLINES).translate(_BEFORE_ENCODING.get(encoding, {}))
+    if encoding in _ENCODERS:
+        octets = query.encode(_ENCODERS[encoding], "crawler.reading.parse.query")
+    else:
+        octets = encodings.encode(query, encoding, "crawler.reading.parse.query")
+    escaped = _ESCAPED.sub(lambda match: b"%%%02X" % ord(match[0]), octets)
+    return path + mark + escaped.decode("ascii")

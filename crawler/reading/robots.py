@@ -1,0 +1,401 @@
+"""robots.txt: what a site allows us, and for how long an answer holds.
+
+No I/O happens here: the file comes in as bytes and the time as a number; `crawler.net` fetches.
+Reading and matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's
+tests. Reading comes in steps, because half a megabyte made to be slow takes 0.5 s.
+"""
+
+import codecs
+import math
+import re
+from collections import OrderedDict
+from collections.abc import Generator, Iterator
+from functools import lru_cache
+from typing import Final, Self, TypeVar
+
+from isal import isal_zlib
+
+from crawler.ports import Failure
+from crawler.reading.patterns import Patterns, Rule, rules_of
+
+T = TypeVar("T")
+
+MAX_BYTES: Final = 512 << 10  # of a robots.txt are looked at; RFC 9309 asks for 500 KiB
+
+_LINE: Final = re.compile(r"[^\r\n]+")
+_LONGEST_LINE: Final = 1 << 16  # characters; longer ones speak of no URL that anybody asks for
+_STEP: Final = 1 << 13  # characters read in one step
+# Keys, lower case, without blanks and hyphens; misspellings are Google's, which the RFC allows.
+_KINDS: Final = {
+    "useragent": "agent",
+    "allow": "allow",
+    **dict.fromkeys(
+        ("disallow", "dissallow", "dissalow", "disalow", "diasllow", "disallaw"), "disallow"
+    ),
+    "crawldelay": "delay",
+    "sitemap": "sitemap",
+}
+_MARK: Final = codecs.BOM_UTF8.decode("latin-1")
+_LONGEST_KEY: Final = 64  # characters, with the blanks around it
+_PRODUCT_TOKEN: Final = re.compile(r"[A-Za-z_-]*")
+_MOST_SITEMAPS: Final = 5_000  # lines of a file that are read
+
+
+class _Lines:
+    """The text of a robots.txt, to make rules again by their place."""
+
+    __slots__ = ("_packed", "size")
+
+    def __init__(self, text: str) -> None:
+        self._packed = isal_zlib.compress(text.encode("latin-1"), 1)
+        self.size = len(self._packed)
+
+    def rule(self, place: int) -> Rule:
+        """The rule whose place is twice that of its line, and one more if it is the second."""
+        at, second = divmod(place, 2)
+        match = _LINE.match(isal_zlib.decompress(self._packed).decode("latin-1"), at)
+        assert match
+        record = _record(match[0])
+        assert record
+        kind, value, line = record
+        return rules_of(value, line, allow=kind == "allow")[second]
+
+
+class Rules:
+    """What one site's robots.txt says to one agent. Immutable."""
+
+    __slots__ = (
+        "_patterns",
+        "crawl_delay",
+        "retry_after_s",
+        "sitemaps",
+        "size",
+        "unreachable",
+    )
+
+    crawl_delay: float | None  # seconds
+    sitemaps: tuple[str, ...]  # as written
+    unreachable: Failure | None  # why there was no answer; all is denied until there is one
+    size: int  # about how many bytes it takes in memory
+    retry_after_s: float | None  # if unreachable: how long the server wants to be left alone
+
+    def __init__(
+        self,
+        patterns: Patterns | None = None,
+        crawl_delay: float | None = None,
+        sitemaps: tuple[str, ...] = (),
+        unreachable: Failure | None = None,
+        retry_after_s: float | None = None,
+    ) -> None:
+        self._patterns = patterns
+        self.crawl_delay = crawl_delay
+        self.sitemaps = sitemaps
+        self.unreachable = unreachable
+        self.retry_after_s = retry_after_s
+        self.size = 200 + sum(map(len, sitemaps)) + 100 * len(sitemaps)
+        if patterns is not None:
+            self.size += patterns.size
+
+    @classmethod
+    def parse(cls, body: bytes, agent: str) -> Self:
+        """`reading`, all at once."""
+        return _result(cls.reading(body, agent))
+
+    @classmethod
+    def reading(cls, body: bytes, agent: str) -> Generator[None, None, Self]:
+        """The rules for the product token `agent` in a robots.txt, in steps of a few milliseconds;
+        any bytes will do.
+
+        The groups that name the agent, merged; without one those for `*`; else all is allowed.
+        Several Crawl-delay lines: the longest.
+        """
+        is_cut = len(body) > MAX_BYTES
+        body = _in_utf_8(body[:MAX_BYTES])
+        if is_cut:
+            # The cut line goes too: "Disallow: /" may be left of "Disallow: /private".
+            body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
+        ours = agent.lower()
+        rules: dict[str, Patterns] = {}  # of us and of *
+        delays: dict[str, float] = {}
+        sitemaps: list[str] = []
+        # Which of the two the current group is for. To the RFC, Crawl-delay is nothing: it parts no
+        # groups of Allow and Disallow. A delay itself is for the agents named since the last one.
+        group: set[str] = set()
+        delayed: set[str] = set()
+        group_is_complete = delayed_is_complete = True
+        text = body.replace(b"\0", b"").decode("latin-1")
+        for placed in _records(text):
+            if placed is None:
+                yield
+                continue
+            at, (kind, value, line) = placed
+            if kind == "sitemap":
+                if len(sitemaps) < _MOST_SITEMAPS:
+                    sitemaps.append(value.encode("latin-1").decode("utf-8", "replace"))
+            elif kind == "agent":
+                if group_is_complete:
+                    group = set()
+                if delayed_is_complete:
+                    delayed = set()
+                group_is_complete = delayed_is_complete = False
+                name = _agent_name(value)
+                if name in {ours, "*"}:
+                    group.add(name)
+                    delayed.add(name)
+                    rules.setdefault(name, Patterns())
+            elif kind == "delay":
+                delayed_is_complete = True
+                delay = _delay(value)
+                for name in delayed if delay else ():
+                    delays[name] = max(delay, delays.get(name, 0.0))
+            else:
+                group_is_complete = delayed_is_complete = True
+                if group and value:
+                    for second, rule in enumerate(rules_of(value, line, allow=kind == "allow")):
+                        for name in group:
+                            rules[name].add(rule, 2 * at + second)
+        name = ours if ours in rules else "*"
+        patterns = rules.get(name)
+        if patterns is not None:
+            yield from _closing(patterns, text)
+        return cls(patterns, delays.get(name), tuple(sitemaps))
+
+    @classmethod
+    def allow_all(cls) -> "Rules":
+        """There is no robots.txt."""
+        return _ALLOW_ALL
+
+    @classmethod
+    def deny_all(
+        cls, why: Failure = Failure.ROBOTS_UNREACHABLE, retry_after_s: float | None = None
+    ) -> "Rules":
+        """The rules of a robots.txt that can't be reached: nothing may be fetched for now.
+
+        `retry_after_s`: how long the server wants to be left alone, if it says so.
+        """
+        return cls(unreachable=why, retry_after_s=retry_after_s)
+
+    def are_large(self) -> bool:
+        """Whether a cache holds few of their kind."""
+        return self.size > _LARGE
+
+    def allows(self, url: str) -> bool:
+        """Whether a normalised URL may be fetched; /robots.txt always may."""
+        return _result(self.judging(url))
+
+    def judging(self, url: str) -> Generator[None, None, bool]:
+        """`allows`, in steps of a few milliseconds: many rules and a long path take 0.4 s."""
+        path = url[url.index("/", 8) :]
+        if self.unreachable:
+            return path == "/robots.txt"
+        rule = (yield from self._patterns.deciding(path)) if self._patterns else None
+        return rule is None or rule.allow or path == "/robots.txt"
+
+    def decide(self, url: str) -> tuple[bool, str | None]:
+        """`allows(url)`, and the line of robots.txt that decided, if any."""
+        path = url[url.index("/", 8) :]
+        if self.unreachable or path == "/robots.txt":
+            return self.allows(url), None
+        rule = _result(self._patterns.deciding(path)) if self._patterns else None
+        if rule is None:
+            return True, None
+        return rule.allow, rule.line.encode("latin-1").decode("utf-8", "replace")
+
+
+def _result(steps: Generator[None, None, T]) -> T:
+    """What steps come to, all at once."""
+    while True:
+        try:
+            next(steps)
+        except StopIteration as end:
+            result: T = end.value
+            return result
+
+
+def _closing(patterns: Patterns, text: str) -> Generator[None, None, None]:
+    """Put the rules of a file in order, in steps."""
+    if not patterns.are_packed:
+        yield from patterns.closing(_no_rule)
+        return
+    lines = _Lines(text)
+    yield from patterns.closing(lines.rule)
+    patterns.size += lines.size
+
+
+def _no_rule(place: int) -> Rule:
+    raise AssertionError(place)
+
+
+# In this order, as the mark of UTF-16 is the beginning of UTF-32's.
+_MARKS: Final = (
+    (codecs.BOM_UTF8, "utf-8"),
+    (codecs.BOM_UTF32_LE, "utf-32-le"),
+    (codecs.BOM_UTF32_BE, "utf-32-be"),
+    (codecs.BOM_UTF16_LE, "utf-16-le"),
+    (codecs.BOM_UTF16_BE, "utf-16-be"),
+)
+# A file of UTF-16 without a mark begins with two characters of ASCII.
+_UNMARKED: Final = (
+    (re.compile(rb"[\t-\x7e]\0[\t-\x7e]\0"), "utf-16-le"),
+    (re.compile(rb"\0[\t-\x7e]\0[\t-\x7e]"), "utf-16-be"),
+)
+
+
+def _in_utf_8(body: bytes) -> bytes:
+    """A robots.txt without its byte-order mark, in UTF-8 if it was in UTF-16 or UTF-32.
+
+    Bytes of any other encoding stay as they are: rules are matched octet by octet.
+    """
+    for mark, encoding in _MARKS:
+        if body.startswith(mark):
+            return _re_encoded(body.removeprefix(mark), encoding)
+    for start, encoding in _UNMARKED:
+        if start.match(body):
+            return _re_encoded(body, encoding)
+    return body
+
+
+def _re_encoded(body: bytes, encoding: str) -> bytes:
+    if encoding == "utf-8":
+        return body
+    return body.decode(encoding, "replace").encode("utf-8", "replace")
+
+
+_Record = tuple[str, str, str]  # kind, value and whole line. A character stands for a byte.
+
+
+def _records(text: str) -> Iterator[tuple[int, _Record] | None]:
+    """The lines that are records, with their places. Yields None between two steps."""
+    pause = _STEP
+    for match in _LINE.finditer(text):
+        if match.end() > pause:
+            pause = match.end() + _STEP
+            yield None
+        if match.end() - match.start() <= _LONGEST_LINE and (record := _record(match[0])):
+            yield match.start(), record
+
+
+def _record(line: str) -> _Record | None:
+    key, colon, value = line.partition("#")[0].partition(":")
+    if not colon:  # forgotten
+        key, _, value = key.strip().partition(" ")
+    kind = _kind(key) if len(key) <= _LONGEST_KEY else None
+    return (kind, value.strip(), line.strip()) if kind else None
+
+
+@lru_cache(256)
+def _kind(key: str) -> str | None:
+    # Files put together from several ones have byte-order marks inside.
+    name = key.strip().removeprefix(_MARK).strip()
+    return _KINDS.get(name.lower().replace(" ", "").replace("-", ""))
+
+
+def _agent_name(value: str) -> str:
+    """`*`, or the product token: `FooBot/2.1 (x)` is `foobot`."""
+    words = value.split(maxsplit=1)
+    if words and words[0] == "*":
+        return "*"
+    token = _PRODUCT_TOKEN.match(value)
+    return token[0].lower() if token else ""
+
+
+def _delay(value: str) -> float:
+    """Seconds; 0 if they make no sense."""
+    try:
+        delay = float(value)
+    except ValueError:
+        return 0.0
+    return delay if 0 < delay < math.inf else 0.0
+
+
+_ALLOW_ALL = Rules()
+
+
+_ENTRY_SIZE: Final = 300  # bytes of an entry besides the rules
+_LARGE: Final = 256 << 10  # bytes of rules that are large: more than 10,000 of them
+
+
+class RobotsCache:
+    """The rules of the sites met lately, by authority; the least recently used go first.
+
+    It is bounded in sites and in bytes. Large rules have a bound of their own, so that hosts which
+    send large files by the thousand take no room from the others.
+    """
+
+    def __init__(
+        self,
+        max_sites: int = 10_000,
+        ttl_s: float = 86_400,
+        unreachable_ttl_s: float = 600,
+        *,
+        max_bytes: int = 48 << 20,
+        max_large_bytes: int = 8 << 20,
+        keeps_expired: bool = False,
+    ) -> None:
+        """`max_bytes`: of rules that aren't large. `keeps_expired`: for `latest`."""
+        self._max_sites = max_sites
+        self._ttl_s = ttl_s
+        self._unreachable_ttl_s = unreachable_ttl_s
+        self._keeps_expired = keeps_expired
+        self._shelves = _Shelf(max_bytes), _Shelf(max_large_bytes)
+
+    def __len__(self) -> int:
+        return sum(len(shelf.sites) for shelf in self._shelves)
+
+    @property
+    def bytes(self) -> int:
+        """About how many bytes of memory the rules take."""
+        return sum(shelf.bytes for shelf in self._shelves)
+
+    def get(self, authority: str, now: float) -> Rules | None:
+        """The rules, or None if robots.txt has to be fetched (again)."""
+        for shelf in self._shelves:
+            entry = shelf.sites.get(authority)
+            if entry is None:
+                continue
+            expires, rules = entry
+            if now < expires:
+                shelf.sites.move_to_end(authority)
+                return rules
+            if not self._keeps_expired:
+                shelf.drop(authority)
+        return None
+
+    def latest(self, authority: str) -> Rules | None:
+        """The rules of a robots.txt that could be had, expired or not, if they are still there."""
+        for shelf in self._shelves:
+            if authority in shelf.sites:
+                rules = shelf.sites[authority][1]
+                return None if rules.unreachable else rules
+        return None
+
+    def put(self, authority: str, rules: Rules, now: float) -> None:
+        ttl_s = self._unreachable_ttl_s if rules.unreachable else self._ttl_s
+        for shelf in self._shelves:
+            shelf.drop(authority)
+        shelf = self._shelves[rules.are_large()]
+        shelf.sites[authority] = (now + ttl_s, rules)
+        shelf.bytes += _size(authority, rules)
+        while len(shelf.sites) > 1 and (
+            shelf.bytes > shelf.max_bytes or len(shelf.sites) > self._max_sites
+        ):
+            shelf.drop(next(iter(shelf.sites)))
+
+
+class _Shelf:
+    """A part of the cache, with the rule used least recently first."""
+
+    def __init__(self, max_bytes: int) -> None:
+        self.max_bytes = max_bytes
+        self.sites: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
+        self.bytes = 0
+
+    def drop(self, authority: str) -> None:
+        """Forget a site, if it is there."""
+        entry = self.sites.pop(authority, None)
+        if entry is not None:
+            self.bytes -= _size(authority, entry[1])
+
+
+def _size(authority: str, rules: Rules) -> int:
+    return _ENTRY_SIZE + len(authority) + rules.size

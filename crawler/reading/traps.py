@@ -1,0 +1,419 @@
+"""Traps: places without end, known by the shape of a URL or by how much of the same there is.
+
+Pure. Each rule is a key of the table [traps], and is counted under that name. `Shapes` judges a
+URL alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of it.
+What a rule refuses is never fetched; a page that was fetched is stored in any case. `Branches`
+refuses nothing: it says which URLs may well come last.
+"""
+
+import re
+from array import array
+from collections import Counter, OrderedDict
+from collections.abc import Iterable
+from operator import eq
+from typing import Final
+
+from rensa import RMinHash
+from xxhash import xxh3_64_intdigest
+
+from crawler import config, url
+from crawler.ports import REDIRECT, Fetched, Found, PageRow
+from crawler.reading.hosts import Hosts
+from crawler.url import MAX_FOLLOWED
+
+# What the URL of a calendar has; and a year with its month, or as a parameter.
+_CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
+             "/cal", "=cal", "/day", "day=", "date=")  # fmt: skip
+_DATE = re.compile(
+    r"(?<!\d)(\d{4})(?:[-/_.](?:0?[1-9]|1[0-2])|(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01]))(?!\d)"
+    r"|(?:year|yr|jahr|annee|yil|y)=(\d{1,6})(?!\d)"
+)
+_SESSION_ID = re.compile(
+    r"(?<=[?&;])(?:(?=\w*?sess)\w++=[^&;/]{6,}|(?:sid|oscsid|zenid)=[\w-]{16,}|cf(?:id|token)=[\w-]{6,})"
+    r"|(?<=/)\([a-z]\([0-9a-z]{16,}\)\)(?=/)",  # ASP.NET without cookies
+    re.IGNORECASE,
+)
+_ESCAPED_AGAIN = re.compile(r"%((?:25)+)")  # %2F, %252F, %25252F, ...
+_LONGEST_PATTERN = 8  # segments that are repeated as one
+_WATCHED_URLS = 100_000
+_WATCHED_BRANCHES = 1 << 16  # 40 MB
+_SAMPLED: Final = 16  # one page of so many is compared
+_COMPARED: Final = 1 << 16  # bytes of a page
+_PERMUTATIONS: Final = 64
+_RESEMBLING: Final = 58  # of the permutations: about 0.9
+_SKETCHES: Final = 2  # kept of a branch
+_FEW_REDIRECTS: Final = 5  # in a row
+_DIGITS: Final = re.compile(r"\d+")
+_VALUES: Final = re.compile(r"=[^&;]*")
+
+
+class Shapes:
+    """The rules on a URL alone."""
+
+    def __init__(self, traps: config.Traps, year: int) -> None:
+        """`year`: the present one."""
+        self._traps = traps
+        self._year = year
+        self._max_length = min(traps.max_url_length or MAX_FOLLOWED, MAX_FOLLOWED)
+
+    def rule(self, address: str) -> str | None:
+        """The rule that keeps a normalised URL out, if any."""
+        traps = self._traps
+        if len(address) > self._max_length:
+            return "max_url_length"
+        end = address.find("?")
+        start = address.index("/", 8) + 1
+        count = address.count("/", start, end if end >= 0 else None) + 1
+        if 0 < traps.max_path_segments < count:
+            return "max_path_segments"
+        if 0 < traps.max_repeated_segments < count:
+            segments = address[start : end if end >= 0 else None].split("/")
+            if _repeats(segments, traps.max_repeated_segments):
+                return "max_repeated_segments"
+        if traps.max_calendar_years and self._is_far(address):
+            return "max_calendar_years"
+        return None
+
+    def _is_far(self, address: str) -> bool:
+        text = address.lower()
+        for word in _CALENDAR:
+            if word in text:
+                return any(
+                    abs(int(dated or year) - self._year) > self._traps.max_calendar_years
+                    for dated, year in _DATE.findall(text)
+                )
+        return False
+
+
+def _repeats(segments: list[str], most: int) -> bool:
+    """Whether a pattern of segments stands there more than `most` times in a row."""
+    if len(segments) - len(set(segments)) < most:
+        return False
+    longest = min(len(segments) // (most + 1), _LONGEST_PATTERN)
+    for length in range(1, longest + 1):
+        same = 0  # segments in a row that are as the one a pattern before
+        for at in range(length, len(segments)):
+            same = same + 1 if segments[at] == segments[at - length] else 0
+            if same == length * most:
+                return True
+    return False
+
+
+class Watch:
+    """What a rank remembers of the sites that it owns. `fired` counts what each rule kept out.
+
+    With `assignment.scheme = "url-hash"` a site has several owners, and each sees its share only.
+    Remembered are numbers under 64-bit hashes: about 100 bytes a site, and as much for each path
+    with queries and each URL with a session id.
+    """
+
+    def __init__(self, traps: config.Traps) -> None:
+        self.fired: Counter[str] = Counter()
+        self._traps = traps
+        self.rules = any(traps.model_dump().values())  # whether there are any
+        self._urls: Counter[int] = Counter()  # by site
+        self._bytes: Counter[int] = Counter()  # by site
+        self._queries: Counter[int] = Counter()  # by path
+        self._session_ids: Counter[int] = Counter()  # by what is left of the URL
+        self._same: Counter[int] = Counter()  # by site and digest
+        self._long_redirects: Counter[int] = Counter()  # by site; a resume counts anew
+        self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
+        self._branches = Branches(traps.max_near_duplicates)
+        self.hosts = Hosts(traps)
+        self._has_host_rules = bool(self.hosts)
+        self.poor = self._branches.poor  # empty: no URL is, and needn't be asked about
+
+    def admit(self, found: Found, source: Found | None) -> bool:
+        """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
+        rule = self._rule(found, source)
+        if rule is not None:
+            self.fired[rule] += 1
+        return rule is None
+
+    def too_deep(self, hops: int) -> bool:
+        """Whether links of a page so far from a seed aren't followed."""
+        if 0 < self._traps.max_depth <= hops:
+            self.fired["max_depth"] += 1
+            return True
+        return False
+
+    def stored(self, row: PageRow) -> bool:
+        """Take note of a fetch; whether links found there are worth following."""
+        if self._has_host_rules:
+            self.hosts.note(row)
+        if self._traps.max_bytes_per_site and row.bytes:
+            self._bytes[_hash(row.site)] += row.bytes
+        if not (self._traps.max_same_content and row.duplicate and row.digest):
+            return True
+        same = _hash(f"{row.site} {row.digest}")
+        self._same[same] += 1  # the first of them was no duplicate
+        if self._same[same] < self._traps.max_same_content:
+            return True
+        self.fired["max_same_content"] += 1
+        return False
+
+    def compare(self, fetched: Fetched) -> None:
+        """Compare the text of a page with others of its branch, and with pages of other hosts.
+
+        The first happens only if the page has links, the second only if there are many hosts.
+        """
+        response = fetched.response
+        if response is None or not response.has_page:
+            return
+        if fetched.links:
+            self._branches.add(fetched.found.url, response.body)
+        url, address = fetched.found.url, response.address
+        if self._has_host_rules and self.hosts.wants_sketch(url, address):
+            sketch = _sketch(response.body)
+            others = self.hosts.resembled(url, address)
+            fetched.alike = any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in others)
+            if not fetched.alike:
+                self.hosts.keep_sketch(url, address, sketch)
+
+    def welcome(self, url: str) -> None:
+        """Take note of a seed: no rule keeps its host out."""
+        if self._has_host_rules:
+            self.hosts.welcome(url)
+
+    def is_crowded(self, found: Found, address: str | None = None) -> bool:
+        """Whether a URL must not be asked for, because its host is one of too many without content.
+
+        `address` is the address of the host, if that is to be judged.
+        """
+        if not (self._has_host_rules and self.hosts.refuses(found.url, address)):
+            return False
+        self.fired["max_barren_hosts"] += 1
+        return True
+
+    def gets_lost(self, fetched: Fetched) -> bool:
+        """Take note of where a chain of redirects has got; whether it isn't followed further, as
+        too many redirects of long chains at its site have led nowhere."""
+        most, excess = self._traps.max_long_redirects, len(fetched.found.chain) - _FEW_REDIRECTS
+        if not most or excess < 0:
+            return False
+        site = _hash(fetched.found.site)
+        if not (fetched.links and fetched.links[0].flags & REDIRECT):
+            if fetched.failure is None and self._long_redirects[site]:
+                self._long_redirects[site] = max(0, self._long_redirects[site] - excess)
+            return False
+        if self._long_redirects[site] < most:
+            self._long_redirects[site] += 1
+            return False
+        self.fired["max_long_redirects"] += 1
+        return True
+
+    def is_poor(self, found: Found) -> bool:
+        """Whether a URL that is let in should come only when nothing else of its site waits."""
+        if not self._branches.is_poor(found.url):
+            return False
+        self.fired["max_near_duplicates"] += 1
+        return True
+
+    def recall(self, row: PageRow) -> None:
+        """Take note of a page of an earlier run, admitted and stored there."""
+        self._rule(row, None)
+        self.stored(row)
+
+    def absorb(self, other: "Watch") -> None:
+        """Take over what another Watch has recalled."""
+        for mine, its in zip(self._counters(), other._counters(), strict=True):
+            mine.update(its)
+        if self._has_host_rules:
+            self.hosts.absorb(other.hosts)
+
+    def keeps_out(self, found: Found, source: Found | None) -> bool:
+        """Whether a rule may have kept a URL out, in a crawl all of whose pages are recalled.
+
+        How far URLs had grown isn't, so any growth will do.
+        """
+        if source is not None:
+            self._growths[source.key] = self._traps.max_growth
+        if self._has_host_rules and self.hosts.may_have_kept_out(found.url):
+            return True
+        return self._rule(found, source) is not None
+
+    def tables(self) -> list[tuple[bytes, bytes]]:
+        """What is counted, packed as in state.State."""
+        return [
+            (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
+            for counter in self._counters()
+        ] + self.hosts.tables()
+
+    def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
+        """Go on where another Watch has given its tables."""
+        packed, counters = list(tables), self._counters()
+        for counter, (hashes, counts) in zip(counters, packed, strict=False):
+            counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
+        if self._has_host_rules and len(packed) > len(counters):  # else of an earlier version
+            self.hosts.restore(packed[len(counters) :])
+
+    def _counters(self) -> tuple[Counter[int], ...]:
+        return self._urls, self._bytes, self._queries, self._session_ids, self._same
+
+    def is_full(self, site: str) -> bool:
+        """Whether the site has sent all that it may; counted, as it keeps a URL out."""
+        limit = self._traps.max_bytes_per_site
+        if not limit or self._bytes[_hash(site)] < limit:
+            return False
+        self.fired["max_bytes_per_site"] += 1
+        return True
+
+    def _rule(self, found: Found | PageRow, source: Found | None) -> str | None:
+        traps, address = self._traps, found.url
+        site = _hash(found.site) if traps.max_urls_per_site else 0
+        if 0 < traps.max_urls_per_site <= self._urls[site]:
+            return "max_urls_per_site"
+        if self._has_host_rules:
+            rule = self.hosts.rule(address)
+            if rule is not None:
+                return rule
+        path, mark, _ = address.partition("?")
+        # Without one of these characters there is no session id; the search takes far longer.
+        ids_possible = mark or ";" in path or "&" in path or "/(" in path
+        if ids_possible and traps.max_session_ids and _SESSION_ID.search(address):
+            bare = _hash(_SESSION_ID.sub("", address))
+            if self._session_ids[bare] >= traps.max_session_ids:
+                return "max_session_ids"
+            self._session_ids[bare] += 1
+        if traps.max_growth and self._grows(found, source):
+            return "max_growth"
+        if mark and traps.max_queries_per_path:
+            key = _hash(path)
+            if self._queries[key] >= traps.max_queries_per_path:
+                return "max_queries_per_path"
+            self._queries[key] += 1
+        if traps.max_urls_per_site:
+            self._urls[site] += 1
+        return None
+
+    def _grows(self, found: Found | PageRow, source: Found | None) -> bool:
+        """Whether this is the URL of the page before with something put in, once too often.
+
+        As /?at=/ on the page /?at=, and /?at=// on that. What is escaped again on every hop has
+        something put in at many places, and is known by the 25s.
+        """
+        limit = self._traps.max_growth
+        if "%2525" in found.url and max(map(len, _ESCAPED_AGAIN.findall(found.url))) > 2 * limit:
+            return True
+        if source is None or len(found.url) <= len(source.url):
+            return False
+        before, end = _split(source.url)
+        if not (end and found.url.startswith(before) and _split(found.url)[0] == before):
+            return False
+        put_in = _put_in(end, found.url[len(before) :])
+        if not put_in or put_in.isdigit():  # numbers get longer by themselves
+            return False
+        growths = self._growths.get(source.key, 0) + 1
+        if growths > limit:
+            return True
+        self._growths[found.key] = growths
+        if len(self._growths) > _WATCHED_URLS:
+            self._growths.popitem(last=False)
+        return False
+
+
+class _Branch:
+    """What is known of a branch."""
+
+    __slots__ = ("alike", "pages", "sketches")
+
+    def __init__(self) -> None:
+        self.pages = 0
+        self.alike = 0  # of those looked at, the latest in a row that were near-duplicates
+        self.sketches: tuple[array[int], ...] = ()  # of the latest that were none
+
+
+class Branches:
+    """The branches of sites, and which of them bring near-duplicates only.
+
+    A branch is the pages of a site that share the first two folders of the path, numbers in it and
+    the names in the query; the values there don't matter. The first pages of a site's branches make
+    a branch too, which stands for all those that aren't known yet: of a site that answers anything,
+    at paths that were never heard of. Two pages are near-duplicates if the sets of their words,
+    without digits, have a resemblance (Jaccard) of about 0.9, estimated by MinHash (Broder, On the
+    resemblance and containment of documents, 1997). Only one page in sixteen is looked at.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """`limit`: pages of a branch in a row, all near-duplicates, that make it a poor one; 0 for
+        none."""
+        self._limit = limit
+        self._step = max(1, min(_SAMPLED, limit // 10))
+        self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
+        self.poor: set[int] = set()  # keys of branches
+
+    def add(self, address: str, body: bytes) -> None:
+        """Take note of a page that was fetched."""
+        if not self._limit:
+            return
+        site, name = _branch(address)
+        key = _hash(name)
+        if key not in self._branches:
+            self._count(_hash(site), body)
+        self._count(key, body)
+
+    def is_poor(self, address: str) -> bool:
+        site, name = _branch(address)
+        key = _hash(name)
+        return (key if key in self._branches else _hash(site)) in self.poor
+
+    def _count(self, key: int, body: bytes) -> None:
+        branch = self._branches.get(key)
+        if branch is None:
+            branch = self._branches[key] = _Branch()
+            if len(self._branches) > _WATCHED_BRANCHES:
+                self.poor.discard(self._branches.popitem(last=False)[0])
+        else:
+            self._branches.move_to_end(key)
+        branch.pages += 1
+        if branch.pages % self._step:
+            return
+        sketch = _sketch(body)
+        if any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in branch.sketches):
+            branch.alike += 1
+            if branch.alike * self._step >= self._limit:
+                self.poor.add(key)
+        else:
+            branch.alike = 0
+            branch.sketches = (sketch, *branch.sketches[: _SKETCHES - 1])
+            self.poor.discard(key)
+
+
+def _branch(address: str) -> tuple[str, str]:
+    """The site of a URL, and what its branch has in common."""
+    path, _, query = address.partition("?")
+    site = url.site(path)
+    folder = "/".join(path.split("/", 5)[3:-1][:2])
+    return site, f"{site}/{_DIGITS.sub('0', folder)}?{_VALUES.sub('', query)}"
+
+
+def _sketch(body: bytes) -> "array[int]":
+    """The MinHash of the words of a page, outside its tags."""
+    pieces = body[:_COMPARED].translate(None, b"0123456789").split(b">")
+    text = b" ".join([piece.partition(b"<")[0] for piece in pieces]).decode("latin-1")
+    sketch = RMinHash(num_perm=_PERMUTATIONS, seed=1)
+    sketch.update(text.split())
+    return array("I", sketch.digest())
+
+
+def _split(address: str) -> tuple[str, str]:
+    """What may grow of a URL, and what is before: its query, or else the last of its path."""
+    at = address.find("?") + 1 or address.rindex("/") + 1
+    return address[:at], address[at:]
+
+
+def _put_in(old: str, new: str) -> str:
+    """What makes `new` of `old` if put in at one place; else nothing."""
+    head, differs = 0, len(old) + 1  # `old` and `new` share `head` characters, and not `differs`
+    while differs - head > 1:
+        middle = (head + differs) // 2
+        if new.startswith(old[head:middle], head):
+            head = middle
+        else:
+            differs = middle
+    rest = old[head:]
+    return new[head : len(new) - len(rest)] if new.endswith(rest) else ""
+
+
+def _hash(text: str) -> int:
+    return xxh3_64_intdigest(text.encode())

@@ -1,0 +1,26 @@
+"""The scope of a session with the sites that joined it, and corrected flags of its links."""
+
+from pathlib import Path
+
+from crawler import session
+from crawler.reading.reader import Reader, make_scope
+from crawler.reading.scope import Scope
+
+
+def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
+    """The scope of a session, with the sites that have joined it."""
+    scope = make_scope(
+        info.config,
+        session.seeds(directory),
+        info.last.started.year,
+        by_scheme=info.last.site_names is None,
+    )
+    scope.recall_joined(one.site for one in session.joined(directory))
+    return scope
+
+
+def correction_of(directory: Path) -> session.Correction:
+    """The correction for the flags of logged links, by the scope with all sites that joined."""
+    info = session.load(directory)
+    scope = scope_of(directory, info)
+    return session.Correction(scope.joined, Reader(info.config, scope).brings_in)

@@ -1,0 +1,154 @@
+"""Links against pages: what is followed leads to a row, and every row was led to."""
+
+from collections.abc import Iterable, Iterator, Sequence
+from itertools import groupby
+from math import inf
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler import session, url
+from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
+from crawler.reading.reader import Reader, unfollowed
+from crawler.reading.traps import Watch
+from crawler.report.correcting import scope_of
+from crawler.report.verify.findings import Findings
+from crawler.session import LoggedPage, SessionInfo
+
+
+class Closure:
+    """Checks the links of a session. `pending` and `kept_out` count URLs that have no row: of a
+    crawl that isn't over, and for a trap, a limit or the mode."""
+
+    def __init__(
+        self, directory: Path, info: SessionInfo, logs: Sequence[Path], findings: Findings
+    ) -> None:
+        """`logs`: all files, by rank. Raises UserError if a firewall's part vector is gone."""
+        settings = info.config
+        self.pending = 0
+        self.kept_out = 0
+        self._settings = settings
+        self._info = info
+        self._logs = list(logs)
+        self._findings = findings
+        self._max_hops = settings.scope.max_hops or inf
+        self._max_depth = settings.traps.max_depth or inf
+        # What an earlier run found out of scope may be in it now, and the other way round.
+        self._judges_again = len({run.scope for run in info.runs}) > 1
+        self._scope = scope_of(directory, info)
+        self._reader = Reader(settings, self._scope)
+        self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
+        self._watch: Watch | None = None
+        # In these modes nobody tells a rank what it hasn't found itself.
+        self._alone = settings.session.mode != "exchange"
+        self._starts = [self._scope.link(address) for address in session.seeds(directory)]
+        replicated = [self._scope.link(address) for address in session.replicated(directory)]
+        self._starts += replicated
+        self._replicated = {link.key for link in replicated}  # their owners have them
+        self._scheme = None
+        if settings.session.mode == "firewall":
+            self._scheme = make_scheme(settings.assignment, info.last.ranks)
+
+    def check(self) -> None:
+        """Go through the links of all pages, a rank at a time where each is on its own."""
+        groups = [self._logs]
+        if self._alone:
+            groups = [list(files) for _, files in groupby(self._logs, session.rank_of)]
+        pages = np.unique(np.concatenate([np.zeros(0, np.uint64), *map(self._check, groups)]))
+        fetched = np.isin(np.array([link.key for link in self._starts], np.uint64), pages)
+        for link, is_fetched in zip(self._starts, fetched, strict=True):
+            if not is_fetched:
+                self._missing(link, None, None)
+
+    def _check(self, paths: Sequence[Path]) -> session.Keys:
+        """Check the pages of ranks that found all they have by themselves; the pages' keys."""
+        skipped = unfollowed(self._settings, judges_again=self._judges_again)
+        share = session.Share(paths, self._follows, skipped=skipped, correct=self.correct)
+        for _ in share.read():
+            pass
+        pages = np.unique(share.page_keys)
+        missing = ~np.isin(share.link_keys, pages)
+        if self._info.last.complete or self._judges_again:
+            self._look_at(share, missing, pages, paths)
+        else:
+            self.pending += int(missing.sum())
+        starts = [link.key for link in self._starts] + list(map(url.key, share.sitemaps))
+        led = np.union1d(share.link_keys, np.array(starts, np.uint64))
+        share.close()
+        unled = pages[~np.isin(pages, led)]
+        if len(unled):
+            self._say_unled(unled, paths)
+        return pages
+
+    def _follows(self, row: PageRow) -> bool:
+        return row.hops < self._max_hops and row.hops < self._max_depth
+
+    def _look_at(
+        self,
+        share: session.Share,
+        missing: npt.NDArray[np.bool_],
+        pages: session.Keys,
+        paths: Sequence[Path],
+    ) -> None:
+        """The links that lead to no row: those that should, and nothing keeps them out."""
+        rank = session.rank_of(paths[0]) if self._alone else None
+        for source, links, _ in share.links(missing):
+            for key, address, flags in links:
+                link = Link(key, address, self._scope.sites.of(address), flags)
+                if self._judges_again:
+                    link = self._reader.link_again(source, address, flags)
+                self._missing(link, source, rank)
+        self._reader.recall(share.named_by)
+        for address in share.sitemaps:
+            link = self._reader.sitemap(address, share.named_by[url.key(address)])
+            if link.key not in pages:
+                self._missing(link, None, rank)
+
+    def _missing(self, link: Link, source: Found | None, rank: int | None) -> None:
+        """A URL has no row."""
+        if link.flags & OUT_OF_SCOPE:
+            return
+        if not self._info.last.complete:
+            self.pending += 1
+        elif self._is_kept_out(link, source, rank):
+            self.kept_out += 1
+        else:
+            came = f"{source.url} leads there" if source else "it is a seed or a sitemap"
+            self._findings.add("link", link.url, f"was never asked for, though {came}")
+
+    def _is_kept_out(self, link: Link, source: Found | None, rank: int | None) -> bool:
+        if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
+            return True  # another rank has it, or a firewall kept it out
+        if self._watch is None:
+            self._watch = Watch(self._settings.traps)
+            for row in _rows(self._logs):
+                self._watch.recall(row)
+        return self._watch.keeps_out(Found(link.key, link.url, link.site, 0), source)
+
+    def _owner(self, link: Link, rank: int) -> int | None:
+        if self._scheme is None:
+            return rank
+        place, unlisted = place_parts(self._scheme, self._info.last.ranks), "site-hash"
+        return Ownership(rank, self._scheme, place, unlisted, "firewall").owner(link)
+
+    def _say_unled(self, unled: session.Keys, paths: Sequence[Path]) -> None:
+        """Rows that nothing leads to; not even what an earlier run, with other limits, followed."""
+        if len(self._info.runs) > 1:
+            share = session.Share(paths, lambda row: True, skipped=0)
+            for _ in share.read():
+                pass
+            unled = unled[~np.isin(unled, share.link_keys)]
+            share.close()
+        wanted = set(unled.tolist())
+        for row in _rows(paths):
+            if row.key in wanted:
+                self._findings.add("link", row.url, "was asked for, but nothing leads there")
+
+
+def _rows(paths: Iterable[Path]) -> Iterator[PageRow]:
+    for path in paths:
+        for entry in session.read_log(path):
+            if isinstance(entry, LoggedPage):
+                yield entry.row

@@ -1,0 +1,86 @@
+"""Checks by the request logs whether a session kept its promised distance from sites."""
+
+from datetime import UTC, datetime
+from pathlib import Path
+
+from crawler import session
+from crawler.report.verify.findings import Findings
+from crawler.session import SessionInfo, Torn
+from crawler.session.gaps import Crowd, Event, Gap
+
+
+def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> None:
+    """Add a finding for each gap that is too short, and for requests too many at a time."""
+    _look_for_files(directory, info, findings)
+    requests = session.read_all_requests(directory, lambda torn: _look_at_tear(torn, findings))
+
+    def tell(what: Gap | Crowd) -> None:
+        line = _words_for_gap(what) if isinstance(what, Gap) else _words_for_crowd(what)
+        findings.add("politeness", what.clock, line)
+
+    for _ in requests.judge(tell):
+        pass
+
+
+def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> None:
+    """Beside each log with pages there must be a request log, unless an older version wrote it."""
+    there = set(session.request_files(directory))
+    missing = [
+        path
+        for path in session.log_files(directory)
+        if path.parent.parent / "requests" / path.name not in there and session.holds_rows(path)
+    ]
+    if not missing:
+        return
+    if any(run.site_names is None for run in info.runs):
+        what = (
+            f"{len(missing):,} page logs of an earlier version have no request log: whether their"
+            " requests kept their distance can't be checked"
+        )
+        findings.note(directory, what)
+        return
+    for path in missing:
+        findings.add("politeness", path, "its request log is missing")
+
+
+def _look_at_tear(torn: Torn, findings: Findings) -> None:
+    where = f"{torn.path} at {torn.offset:,}"
+    if session.is_cut(torn):
+        findings.note(where, "a torn tail, of a kill")
+    else:
+        findings.add(
+            "politeness", where, f"{torn.lost_bytes:,} bytes are damaged, or follow what is"
+        )
+
+
+def _words_for_gap(gap: Gap) -> str:
+    from_start = max(gap.before.promise.connections, gap.after.promise.connections) > 1
+    counted = "from start to start" if from_start else "from end to start"
+    clocks = "" if gap.one_host else ", by the wall clocks of two hosts"
+    return (
+        f"asked again after {gap.seconds:.3f} s, {counted}{clocks}; promised were"
+        f" {gap.promised_s:g} s ({gap.why}): {_words_for_event(gap.before)}, then"
+        f" {_words_for_event(gap.after)}"
+    )
+
+
+def _words_for_crowd(crowd: Crowd) -> str:
+    others = "; ".join(map(_words_for_event, crowd.under_way))
+    return (
+        f"asked by {len(crowd.under_way) + 1} requests at a time, allowed were {crowd.allowed}"
+        f" (politeness.connections_per_site): {_words_for_event(crowd.at)},"
+        f" while under way: {others}"
+    )
+
+
+def _words_for_event(event: Event) -> str:
+    asked = event.asked
+    came = asked.status or asked.error
+    return (
+        f"{asked.kind} {asked.key:016x} of {asked.authority} by rank {event.promise.rank} from"
+        f" {_time(event.start)} to {_time(event.end)} ({came})"
+    )
+
+
+def _time(seconds: float) -> str:
+    return datetime.fromtimestamp(seconds, UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -1,0 +1,266 @@
+"""The log of a rank beside its WARC files.
+
+A rank appends the records of a page, and only then its row. So rows and responses lie in the same
+order, and are met by going through both once. A response without a row is what a kill, or a stop
+while the disk was full, may leave, one in a run; a row without its response is damage.
+"""
+
+from array import array
+from collections import Counter
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+
+import numpy as np
+import numpy.typing as npt
+from xxhash import xxh3_64_intdigest
+
+from crawler import session, url
+from crawler.ports import PageRow, has_page
+from crawler.reading.scope import Sites
+from crawler.report.verify.findings import Findings
+from crawler.session import Damage, LoggedPage, Record, SessionInfo, Torn
+
+Keys = npt.NDArray[np.uint64]
+
+
+class RankWalk:
+    """The findings about the files of one rank.
+
+    `keys` are the keys of its rows, without rows of URLs that were asked again. `links` counts the
+    links of its rows.
+    """
+
+    def __init__(self, logs: Sequence[Path], info: SessionInfo, findings: Findings) -> None:
+        """`logs`: the files of the rank, oldest first."""
+        directory = logs[0].parent.parent
+        self.keys = array("Q")
+        self.rows = self.links = 0
+        self._rank = session.rank_of(logs[0])
+        self._logs = logs
+        self._findings = findings
+        self._sites = Sites(info.config.assignment.site)
+        self._parts = max(run.parts for run in info.runs)
+        self._stores_all = info.config.storage.types == ("*/*",)
+        self._killed = any(run.ended is None for run in info.runs)
+        self._unfinished = sum(run.complete is not True for run in info.runs)
+        self._responses = _Responses(directory, findings, ends_torn=info.last.ended is None)
+
+    @property
+    def records(self) -> int:
+        """WARC records that were read."""
+        return self._responses.records
+
+    def run(self) -> None:
+        """Go through its log files and through its WARC files."""
+        for path in self._logs:
+            for entry in session.read_log(path):
+                if isinstance(entry, LoggedPage):
+                    self._page(path, entry)
+                elif isinstance(entry, Torn):
+                    self._torn(entry)
+        self._responses.finish(self._unfinished)
+
+    def unknown_originals(self) -> int:
+        """Revisits of payloads that this rank hasn't stored."""
+        return self._responses.unknown_originals()
+
+    def _page(self, path: Path, page: LoggedPage) -> None:
+        row = page.row
+        self.rows += 1
+        if not page.is_again:
+            self.keys.append(row.key)
+        self.links += len(page.flags)
+        faults = [*self._row_faults(row), *_link_faults(page)]
+        if row.warc_file is not None:
+            record = self._responses.find(row)
+            if record is not None:
+                faults += _record_faults(row, record)
+        for fault in faults:
+            self._findings.add("log", f"{path}: {row.url}", fault)
+
+    def _row_faults(self, row: PageRow) -> Iterator[str]:
+        if url.key(row.url) != row.key:
+            yield "the key isn't that of the URL"
+        elif self._sites.of(row.url) != row.site:
+            yield f"the site of the URL isn't {row.site}"
+        if row.rank != self._rank:
+            yield f"the row is of rank {row.rank}"
+        if not 0 <= row.part < self._parts:
+            yield f"part {row.part}: there are {self._parts}"
+        if row.status is None and (row.error is None or row.warc_file is not None):
+            yield "neither a response nor an error" if row.error is None else "a record of nothing"
+        must_be_stored = self._stores_all or not has_page(row.status)
+        if row.status is not None and row.warc_file is None and must_be_stored:
+            yield "the response wasn't stored"
+
+    def _torn(self, torn: Torn) -> None:
+        if session.is_damage(torn):
+            what = f"damaged at {torn.offset:,}: whole entries follow, and can't be used"
+            self._findings.add("log", torn.path, what)
+        elif not self._killed:
+            what = f"ends in {torn.lost_bytes:,} bytes that are no entry; yet no run was killed"
+            self._findings.add("log", torn.path, what)
+        else:
+            self._findings.note(torn.path, f"a torn tail of {torn.lost_bytes:,} bytes, of a kill")
+
+
+def _link_faults(page: LoggedPage) -> Iterator[str]:
+    urls = page.urls
+    if not len(page.packed_keys) == 8 * len(page.flags) == 8 * len(urls):
+        yield f"{len(urls)} links with {len(page.flags)} flags, {len(page.packed_keys) / 8:g} keys"
+    elif list(map(url.key, urls)) != page.keys.tolist():
+        yield "the keys of its links aren't those of their URLs"
+
+
+def _record_faults(row: PageRow, record: Record) -> Iterator[str]:
+    fields = record.fields
+    if fields.get("warc-target-uri") != row.url:
+        yield f"its record is of {fields.get('warc-target-uri')}"
+    if fields.get("warc-payload-digest") != row.digest:
+        yield f"its record has {fields.get('warc-payload-digest')}, the row {row.digest}"
+    if (record.kind == "revisit") != row.duplicate:
+        yield f"its record is a {record.kind}"
+    if fields.get("warc-date") != session.warc_date(row.time):
+        yield f"its record is of {fields.get('warc-date')}"
+    as_sent = b"\r\nX-Crawler-Content-Encoding:" not in record.http_head
+    if record.kind == "response" and as_sent and len(record.payload) != row.bytes:
+        yield f"its record has {len(record.payload):,} bytes, the row {row.bytes:,}"
+    if record.block and record.http_head.split(b" ", 2)[1:2] != [str(row.status).encode()]:
+        yield f"the status in its record isn't {row.status}"
+
+
+class _Responses:
+    """A cursor over the responses and revisits in the WARC files of a rank."""
+
+    def __init__(self, directory: Path, findings: Findings, *, ends_torn: bool) -> None:
+        """`ends_torn`: the last file may, as nobody has mended it yet."""
+        self.records = 0
+        self._findings = findings
+        self._ends_torn = ends_torn
+        self._files = session.warc_files(directory)
+        self._directory = directory
+        self._numbers = {path.name: number for number, path in enumerate(self._files)}
+        self._missing: Counter[str] = Counter()  # rows, by file
+        self._number = -1
+        self._records: Iterator[Record | Damage] = iter(())
+        self._here: Record | Damage | None = None  # the next one
+        self._response_id = ""
+        self._orphans: list[str] = []
+        self._stored = array("Q")  # hashes of the ids of records with payloads
+        self._referred = array("Q")
+
+    def find(self, row: PageRow) -> Record | None:
+        """The record of a row, if it is whole where the row says. To be asked in the order of the
+        rows; a record passed over has no row."""
+        assert row.warc_file is not None
+        assert row.warc_offset is not None
+        number = self._numbers.get(row.warc_file)
+        if number is None:
+            self._missing[row.warc_file] += 1
+            return None
+        while self._number < number:
+            self._finish_file()
+            self._open(self._number + 1)
+        offset = row.warc_offset
+        while number == self._number and self._here is not None and self._here.offset < offset:
+            if isinstance(self._here, Damage):
+                if self._here.torn:
+                    self._report(self._here)
+                self._read_from(offset)
+            else:
+                self._pass_over(self._here)
+        here = self._here
+        if number == self._number and here is not None and here.offset == offset:
+            if isinstance(here, Damage):
+                return None
+            self._advance()
+            return here
+        where = f"{self._directory / row.warc_file} at {offset:,}"
+        self._findings.add(
+            "warc", where, f"no record begins there, or it is another row's: {row.url}"
+        )
+        return None
+
+    def finish(self, unfinished: int) -> None:
+        """After the last row. `unfinished`: runs that may have left a response without one."""
+        while self._number < len(self._files):
+            self._finish_file()
+            self._open(self._number + 1)
+        for name, rows in self._missing.items():
+            self._findings.add(
+                "warc", self._directory / name, f"is missing; {rows:,} rows point there"
+            )
+        if len(self._orphans) > unfinished:
+            what = f"{len(self._orphans):,} responses, this one first, have no row"
+            self._findings.add("warc", self._orphans[0], what)
+        elif self._orphans:
+            what = "a response without a row: the run ended between the two"
+            self._findings.note(self._orphans[0], what)
+
+    def unknown_originals(self) -> int:
+        """Revisits of what isn't stored here."""
+        stored, referred = (np.frombuffer(ids, np.uint64) for ids in (self._stored, self._referred))
+        return int((~np.isin(referred, stored)).sum())
+
+    def _open(self, number: int) -> None:
+        self._number = number
+        if number < len(self._files):
+            self._read_from(0)
+
+    def _read_from(self, offset: int) -> None:
+        self._records = session.read_records(self._files[self._number], offset)
+        self._response_id = ""
+        self._advance()
+
+    def _advance(self) -> None:
+        """On to the next response, or to damage, or to the end of the file."""
+        self._here = None
+        for record in self._records:
+            if isinstance(record, Damage):
+                if not record.torn:
+                    self._report(record)
+                self._here = record
+                return
+            self.records += 1
+            fields = record.fields
+            if record.kind in {"response", "revisit"}:
+                self._response_id = fields.get("warc-record-id", "")
+                if record.kind == "response":
+                    self._stored.append(_hash(self._response_id))
+                else:
+                    self._referred.append(_hash(fields.get("warc-refers-to", "")))
+                self._here = record
+                return
+            if record.kind == "request":
+                if self._response_id and fields.get("warc-concurrent-to") != self._response_id:
+                    what = "a request that isn't of the response before it"
+                    self._findings.add("warc", self._where(record), what)
+            elif record.kind != "warcinfo" or record.offset:
+                self._findings.add("warc", self._where(record), f"a {record.kind} record there")
+
+    def _finish_file(self) -> None:
+        while isinstance(self._here, Record):
+            self._pass_over(self._here)
+        if self._here is not None and self._here.torn:
+            last = self._number == len(self._files) - 1
+            if last and self._ends_torn:
+                self._findings.note(self._where(self._here), "a torn tail, of a kill")
+            else:
+                self._report(self._here)
+        self._here = None
+
+    def _pass_over(self, record: Record) -> None:
+        """Pass over a response without a row: a robots.txt that nobody could read has none."""
+        if not record.fields.get("warc-target-uri", "").endswith("/robots.txt"):
+            self._orphans.append(self._where(record))
+        self._advance()
+
+    def _report(self, damage: Damage) -> None:
+        self._findings.add("warc", self._where(damage), damage.what)
+
+    def _where(self, thing: Record | Damage) -> str:
+        return f"{self._files[self._number]} at {thing.offset:,}"
+
+
+def _hash(record_id: str) -> int:
+    return xxh3_64_intdigest(record_id.encode())
