@@ -269,14 +269,14 @@ def _base(href: str, url: str) -> _Base:
 # https://html.spec.whatwg.org/multipage/semantics.html#shared-declarative-refresh-steps
 _REFRESH: Final = re.compile(
     rf"""{SPACE}*+(?:\d++[\d.]*+|\.[\d.]*+)(?:{SPACE}*+[;,]|{SPACE}){SPACE}*+
-    (?:[uU][rR][lL]{SPACE}*+={SPACE}*+(?:"(?P<double>[^"]*+)|'(?P<single>[^']*+)|(?P<bare>.++))
+    (?:[uU][rR][lL]{SPACE}*+={SPACE}*+(?:"(?P<double>[^"]*+)|'(?P<single>[^']*+)|(?P<bare>.*+))
     |(?P<rest>.++))""",
     re.VERBOSE | re.DOTALL | re.ASCII,
 )
 
 
 def refresh_target(content: str) -> str | None:
-    """The reference in the content of a meta refresh; None if it only reloads, or is nonsense."""
+    """The reference in the content of a meta refresh, which may be empty; None if there is none."""
     match = _REFRESH.match(content)
     return match[match.lastgroup] if match and match.lastgroup else None
 
