@@ -64,6 +64,9 @@ NO, YES = False, True
         ([], ["otherbot: unavailable_after: Mon, 01 Jan 2030 15:00:00 GMT, noindex"], (NO, NO)),
         ([], ["otherbot: noindex abc-crawler/1.0: nofollow"], (NO, YES)),
         ([], ["*: noindex"], (YES, NO)),
+        ([], ["noindex: nofollow"], (YES, YES)),
+        ([], ["otherbot: noindex: nofollow"], (NO, NO)),
+        ([("robots", "noindex\uff0cnofollow")], [], (YES, YES)),
     ],
 )
 def test_directives(

@@ -64,7 +64,8 @@ def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
 _TAKES_A_VALUE: Final = frozenset({"max-snippet", "max-image-preview", "max-video-preview"})
 # A word of robots directives, with the colon behind it. The colons in 15:00:00 are its own.
 _WORD: Final = re.compile(r"((?>(?:[^\s,;:]|(?<=[0-9]):(?=[0-9]))+))\s*+(:?)")
-_JOINED: Final = re.compile(r"[|/+&]")  # some write noindex|nofollow
+_JOINED: Final = re.compile(r"[|/+&\uff0c\u3001\uff1b]")  # some write noindex|nofollow
+_FORBIDDING: Final = frozenset({"noindex", "nofollow", "none"})  # no agent has such a name
 
 
 def page_directives(
@@ -97,7 +98,7 @@ def _directives(value: str, ours: Container[str]) -> set[str]:
     for word, colon in _WORD.findall(value.lower()):
         if is_value:
             is_value = False
-        elif not colon:
+        elif not colon or word in _FORBIDDING:
             if is_ours:
                 said.update(_JOINED.split(word))
         elif word in _TAKES_A_VALUE:
