@@ -11,6 +11,7 @@ from typing import Any
 
 import brotli
 import pyarrow.parquet as pq
+import pytest
 import zstandard
 from crawls import assert_sound, check_warc_files, crawl_here, page_rows, sets
 from hypothesis import given
@@ -20,6 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 from warcio.recordloader import ArcWarcRecord
 from warcio.statusandheaders import StatusAndHeaders
 
+from crawler.ports import Failure
 from crawler.reading.codings import undo
 
 PAGE = b"<html><a href='/target'>x</a>" + b"".join(b"<p>%d bottles" % n for n in range(3000))
@@ -142,6 +144,24 @@ def test_what_is_called_readable_is_read_by_warcio(
     body, failure, readable = undo([coding.lower() for coding in said], payload, 10**7)
     if readable and failure is None:
         assert warcio_reads(label, payload) == body
+
+
+@pytest.mark.parametrize("label", ["gzip", "deflate"])
+@pytest.mark.parametrize("at", [0.5, -4, -2])
+def test_data_with_an_error_in_them_are_stored_as_far_as_they_can_be_decoded(
+    label: str, at: float
+) -> None:
+    """warcio ends with an error, or hands the payload out as it is."""
+    whole = PAGE * 40
+    payload = bytearray(PACK[label](whole))
+    place = int(len(payload) * at) if at > 0 else int(at)
+    payload[place : place + 2] = b"\xff\xff"
+    body, failure, readable = undo([label], bytes(payload), 10**7)
+    assert failure is Failure.BAD_ENCODING
+    assert not readable
+    start = len(whole) // 4
+    assert body[:start] == whole[:start]
+    assert undo([label], PACK[label](whole)[:-20], 10**7).readable  # it only ends early
 
 
 def test_our_importer_reads_revisits(tmp_path: Path) -> None:

@@ -46,8 +46,9 @@ def undo(codings: Sequence[str], payload: bytes, limit: int) -> Undone:
 
     `readable` says whether the payload can be kept as it is with its label. That takes one label
     gzip over one gzip member, one label deflate over zlib data or a raw stream, or labels that
-    nobody knows. All that reads HTTP understands these. warcio 1.8 takes only the first of several
-    members, no `x-gzip`, no list of codings, no brotli (with brotli 1.2) and no zstd.
+    nobody knows. All that reads HTTP understands these, also where the data end early. warcio 1.8
+    takes only the first of several members, no data with an error in them, no `x-gzip`, no list of
+    codings, no brotli (with brotli 1.2) and no zstd.
     """
     steps = undoing(codings, payload, limit)
     while True:
@@ -117,6 +118,8 @@ def _undo_one(
             break
         except _CODING_ERRORS:
             continue
+    else:
+        formats.append(_DAMAGED)
     return b"".join(pieces), Failure.BAD_ENCODING
 
 
@@ -146,6 +149,7 @@ def _inflate(data: bytes, step: int, formats: list[int], *, raw: bool) -> Iterat
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's numbers
+_DAMAGED: Final = 0  # behind them, where data can't be decoded to their end
 _READABLE: Final = {"gzip": ((_GZIP,),), "deflate": ((_ZLIB,), (_RAW,))}  # by label
 
 
