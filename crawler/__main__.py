@@ -276,6 +276,7 @@ def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
     with session.mistakes_told(str(directory)):
         session.lock_session(directory, session.REPORTED)
         try:
+            session.check_layout(directory)
             return report.write_metrics(directory, graph)
         finally:
             session.unlock_session(directory)

@@ -17,6 +17,7 @@ import pyarrow.parquet as pq
 from publicsuffixlist import PublicSuffixList
 
 from crawler import url
+from crawler.regular import regular
 from partition import UserError
 from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays, total
 
@@ -144,9 +145,9 @@ def _kind_of_site(folders: Sequence[Path]) -> str | None:
         path = folder.parent / "session.toml"
         if path.exists():
             try:
-                table = tomllib.loads(path.read_text()).get("assignment", {})
+                table = tomllib.loads(regular(path).read_text()).get("assignment", {})
                 said.setdefault(table.get("site", "authority"), path)
-            except (tomllib.TOMLDecodeError, UnicodeDecodeError, AttributeError) as error:
+            except (ValueError, AttributeError, OSError) as error:
                 raise UserError(f"{path}: not the file of a session: {error}") from None
     if len(said) > 1:
         paths = " and ".join(map(str, said.values()))
@@ -185,7 +186,7 @@ def addresses(session: Path) -> dict[str, str]:
     """The server's address of each site, as the session connected to it last. Raises UserError."""
     path = session / "tables" / "sites.parquet"
     try:
-        table = pq.read_table(path, columns=["site", "address"])
+        table = pq.read_table(regular(path), columns=["site", "address"])
     except (OSError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: addresses are needed, of a session: {error}") from None
     rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
@@ -366,7 +367,7 @@ def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator
     UserError where that isn't what the file holds.
     """
     try:
-        with pq.ParquetFile(path) as file:
+        with pq.ParquetFile(regular(path)) as file:
             present = {field.name: field.type for field in file.schema_arrow}
             for name in columns:
                 if name not in present:

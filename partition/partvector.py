@@ -41,6 +41,7 @@ import numpy as np
 import numpy.typing as npt
 from xxhash import xxh3_64, xxh3_64_intdigest
 
+from crawler.regular import regular
 from partition import oldvector
 
 FORMAT: Final = 2
@@ -306,7 +307,7 @@ class PartVector:
 
         Raises PartVectorError if it isn't an intact part vector of this format, OSError.
         """
-        with path.open("rb") as file:
+        with regular(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < _START:
                 raise PartVectorError(_refusal(path, f"only {size} bytes, shorter than any"))

@@ -19,6 +19,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crawler import url
+from crawler.regular import regular
 from partition import UserError
 from partition.webgraph import WebGraph
 
@@ -121,7 +122,7 @@ def _configured(path: Path) -> tuple[float, int]:
     if not path.exists():
         return usual.delay_s, usual.connections
     try:
-        table = tomllib.loads(path.read_text()).get("politeness", {})
+        table = tomllib.loads(regular(path).read_text()).get("politeness", {})
         delay_s = float(table.get("delay_s", usual.delay_s))
         connections = int(table.get("connections_per_site", usual.connections))
     except (ValueError, TypeError, AttributeError, OSError) as error:
@@ -134,7 +135,7 @@ def _configured(path: Path) -> tuple[float, int]:
 def _fetch_times(path: Path) -> list[tuple[str, float, int]]:
     """Site, seconds of its fetches that ended well, and their number, in pieces."""
     found: list[tuple[str, float, int]] = []
-    with pq.ParquetFile(path) as file:
+    with pq.ParquetFile(regular(path)) as file:
         if not {"site", "seconds"} <= set(file.schema_arrow.names):
             return found  # of another program
         columns = [name for name in ("site", "seconds", "error") if name in file.schema_arrow.names]

@@ -4,6 +4,7 @@ and no small file ends in a traceback."""
 import itertools
 import os
 import random
+import re
 import shutil
 import subprocess
 import sys
@@ -17,7 +18,13 @@ from test_resume import resumed_from_snapshot
 
 from crawler import session
 from crawler.demo.web import DemoWeb, serve
+from crawler.ports import UserError
+from crawler.report.measures import read_reference
 from crawler.report.verify import verify
+from crawler.simulate import load_web
+from partition import UserError as PartitionError
+from partition import graph, politeness
+from partition.partvector import PartVector
 
 Stopped = tuple[DemoWeb, Path]
 
@@ -233,6 +240,107 @@ def test_a_small_file_that_is_damaged_ends_in_a_line_or_in_a_whole_session(
             for stray in copy.rglob("abc-x.warc.gz"):
                 shutil.rmtree(stray) if stray.is_dir() else stray.unlink()
             assert_all_is_fetched_once(copy, stopped[0])
+
+
+# --- what isn't a file
+
+
+def fifo(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    os.mkfifo(path)
+
+
+def device(path: Path) -> None:
+    path.unlink(missing_ok=True)
+    path.symlink_to("/dev/zero")
+
+
+OPENED = [
+    "session.toml", "seeds.txt", "replicated.txt",
+    "report/counters.json", "report/site_part.npz", "report/metrics.json.new",
+    "tables/pages.parquet", "tables/links.new",
+    "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/log/00001.log",
+    "rank-00000/log/00000.joined", "rank-00000/requests/00000.log", "rank-00000/*.warc.gz",
+]  # fmt: skip
+
+
+@pytest.mark.parametrize("harm", [fifo, folder, device])
+@pytest.mark.parametrize("name", OPENED)
+def test_what_is_no_file_is_refused_before_it_is_opened(
+    copy: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    path = next(copy.glob(name), copy / name)
+    harm(path)
+    with pytest.raises(UserError, match=f"^{re.escape(str(path))}: is a") as refusal:
+        verify(copy)
+    assert "\n" not in str(refusal.value)
+
+
+@pytest.mark.parametrize("name", ["report", "tables", "rank-00000/log", "rank-00000/requests"])
+def test_a_file_in_place_of_a_directory_is_refused(copy: Path, name: str) -> None:
+    shutil.rmtree(copy / name)
+    empty(copy / name)
+    with pytest.raises(UserError, match=f"^{re.escape(str(copy / name))}: is no directory"):
+        verify(copy)
+
+
+@pytest.mark.parametrize(
+    ("name", "harm"), [("session.toml", fifo), ("tables/pages.parquet", folder)]
+)
+def test_commands_refuse_what_is_no_file_before_they_write(
+    copy: Path, name: str, harm: Callable[[Path], None]
+) -> None:
+    harm(copy / name)
+    before = sorted((path, path.lstat().st_mtime_ns) for path in copy.rglob("*"))
+    for words in (["report"], ["resume", "--max-pages", "0"], ["verify"]):
+        done = run_here_unverified(words[0], str(copy), *words[1:])
+        assert done.returncode == 2, done.stderr
+        assert done.stderr.startswith(f"error: {copy / name}: is a")
+        assert done.stderr.count("\n") == 1, done.stderr
+    assert sorted((path, path.lstat().st_mtime_ns) for path in copy.rglob("*")) == before
+
+
+def test_a_new_crawl_refuses_a_file_in_place_of_its_directories(
+    stopped: Stopped, tmp_path: Path
+) -> None:
+    directory = tmp_path / "new"
+    directory.mkdir()
+    empty(directory / "tables")
+    done = run_here_unverified(
+        "crawl", str(stopped[1].parent / "c.toml"), "--session", str(directory)
+    )
+    assert done.returncode == 2, done.stderr
+    assert (
+        done.stderr == f"error: {directory / 'tables'}: is no directory, where one belongs;"
+        " move it away\n"
+    )
+    assert [path.name for path in directory.iterdir()] == ["tables"]
+
+
+@pytest.mark.parametrize("harm", [fifo, folder, device])
+def test_other_readers_of_a_session_refuse_what_is_no_file(
+    copy: Path, harm: Callable[[Path], None]
+) -> None:
+    harm(copy / "tables" / "pages.parquet")
+    for read in (read_reference, load_web):
+        with pytest.raises(UserError, match=r"is a.*pages\.parquet"):
+            read(copy)
+    for read_paths in (graph.read, politeness.read):
+        with pytest.raises((PartitionError, OSError), match="is a"):
+            read_paths([copy])
+    harm(copy / "tables" / "sites.parquet")
+    with pytest.raises(PartitionError, match="is a"):
+        graph.addresses(copy)
+    harm(copy / "x.part")
+    with pytest.raises(OSError, match="is a"):
+        PartVector.open(copy / "x.part")
+
+
+def test_what_stands_in_place_of_the_frontier_is_removed(copy: Path, stopped: Stopped) -> None:
+    fifo(copy / "rank-00000" / "frontier")
+    assert run_here("resume", str(copy), "--max-pages", "0").returncode == 0
+    assert not (copy / "rank-00000" / "frontier").exists()
+    assert_all_is_fetched_once(copy, stopped[0])
 
 
 @pytest.mark.parametrize(

@@ -76,6 +76,7 @@ def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator
     """Take the lock of the session, for the crawl that follows; give it back after a mistake."""
     session.lock_session(directory, session.CRAWLED, patience_s)
     try:
+        session.check_layout(directory)
         yield
     except BaseException:
         session.unlock_session(directory)
@@ -182,5 +183,6 @@ def _replicated(settings: config.Config, ranks: int) -> list[str]:
 def _check_previous(directory: Path) -> None:
     try:
         session.load(directory)
+        session.check_layout(directory)
     except UserError as error:
         raise UserError(f"session.previous: {error}") from None

@@ -19,6 +19,7 @@ from numpy.typing import NDArray
 from crawler import url
 from crawler.core.order import pagerank
 from crawler.ports import OUT_OF_SCOPE, UserError
+from crawler.regular import regular
 
 POINTS: Final = 100  # of a series
 _NO_PAGE: Final = -1
@@ -59,8 +60,8 @@ def read_reference(path: Path) -> Reference:
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
-        pages = pq.read_table(tables / "pages.parquet")
-        links = pq.read_table(tables / "links.parquet")
+        pages = pq.read_table(regular(tables / "pages.parquet"))
+        links = pq.read_table(regular(tables / "links.parquet"))
         if "key" in pages.column_names:
             pages = pages.filter(pc.equal(pages["status"], 200))
             links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)

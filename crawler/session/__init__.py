@@ -12,7 +12,8 @@
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
-`replay` reads the logs again when a session is resumed; `previous` looks pages up in the directory
+`layout` checks that there are files where files belong, before a command opens any. `replay` reads
+the logs again when a session is resumed; `previous` looks pages up in the directory
 of an earlier session; `records` reads WARC files back, to verify them.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes these files of its directory.
@@ -38,6 +39,7 @@ from crawler.session.info import (
     write_replicated,
 )
 from crawler.session.joined import Correction, Joined, joined
+from crawler.session.layout import check_layout
 from crawler.session.lock import (
     CRAWLED,
     PATIENCE_S,
@@ -113,6 +115,7 @@ __all__ = [
     "among",
     "ask_to_stop",
     "basis",
+    "check_layout",
     "check_tables",
     "create",
     "deal",

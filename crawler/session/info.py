@@ -16,6 +16,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import __version__, config
 from crawler.ports import UserError
+from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
 from crawler.url import BadUrlError, normalise, without_login
 
@@ -117,7 +118,7 @@ def load(directory: Path) -> SessionInfo:
     """Read session.toml. Raises UserError if there is none or if it isn't one."""
     path = directory / _NAME
     try:
-        raw = tomllib.loads(path.read_text("utf-8"))
+        raw = tomllib.loads(regular(path).read_text("utf-8"))
         runs = msgspec.convert(raw.pop("run", None), _Runs)
         return SessionInfo(config.load(values=raw), runs)
     except OSError as error:

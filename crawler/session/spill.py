@@ -84,8 +84,8 @@ class SpillFiles:
         self._remove()
 
     def _remove(self) -> None:
-        if self._directory.is_symlink():
-            self._directory.unlink()
+        if self._directory.is_symlink() or not self._directory.is_dir():
+            self._directory.unlink(missing_ok=True)
         shutil.rmtree(self._directory, ignore_errors=True)
 
     def __enter__(self) -> Self:

@@ -57,7 +57,9 @@ class Verdict:
 
 def verify(directory: Path) -> Verdict:
     """Check a session that isn't being crawled. Raises UserError if it is, or is none."""
-    info, logs = session.load(directory), session.log_files(directory)
+    info = session.load(directory)
+    session.check_layout(directory)
+    logs = session.log_files(directory)
     _refuse_if_written(directory, logs)
     findings = Findings()
     walks = []

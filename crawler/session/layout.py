@@ -1,0 +1,50 @@
+"""The places of a session's files, checked before a command opens any of them."""
+
+from pathlib import Path
+from typing import Final
+
+from crawler.ports import UserError
+from crawler.regular import regular
+from crawler.session.log import rank_directories
+
+_FOLDERS: Final = ("report", "tables")
+_FILES: Final = (  # as patterns; those in .new replace others
+    "session.toml",
+    "seeds.txt",
+    "replicated.txt",
+    "report/*.json",
+    "report/*.np?",
+    "report/*.new",
+    "tables/*.parquet",
+    "tables/*.new",
+)
+_RANK_FOLDERS: Final = ("log", "requests")
+_RANK_FILES: Final = (
+    "agent.log",
+    "snapshot",
+    "abc-*.warc.gz",
+    "log/[0-9]*.log",
+    "log/[0-9]*.joined",
+    "requests/*.log",
+)
+
+
+def check_layout(session: Path) -> None:
+    """Check that there are files where files belong, and directories where directories belong.
+
+    Anything may be missing. Raises UserError, for example for a FIFO, which would hold up whoever
+    opens it, or for a directory in place of a table.
+    """
+    ranks = rank_directories(session)
+    folders = [session / name for name in _FOLDERS]
+    folders += [rank / name for rank in ranks for name in _RANK_FOLDERS]
+    for path in folders:
+        if not path.is_dir() and (path.exists() or path.is_symlink()):
+            raise UserError(f"{path}: is no directory, where one belongs; move it away")
+    files = [path for pattern in _FILES for path in session.glob(pattern)]
+    files += [path for rank in ranks for pattern in _RANK_FILES for path in rank.glob(pattern)]
+    for path in files:
+        try:
+            regular(path)
+        except OSError as error:
+            raise UserError(f"{path}: {error.strerror}; move it away") from None
