@@ -385,6 +385,26 @@ def test_a_stop_reaches_every_rank_and_ends_the_crawl() -> None:
     assert cluster.cores[0].bench.waiting == 2
 
 
+@pytest.mark.parametrize("connections", [1, 2])
+def test_a_visit_that_has_not_begun_at_a_stop_is_given_back(connections: int) -> None:
+    cluster = Cluster(SiteHash(1), 1, settings(f"politeness.connections_per_site={connections}"))
+    cluster.start(f"{A}/1", f"{B}/1")
+    core = cluster.cores[0]
+    visits = [core.acquire(0), core.acquire(0)]
+    assert not any(core.declines(visit, 0) for visit in visits if visit)  # nothing stops yet
+    cluster.stop(0)
+    first, second = visits
+    assert first
+    assert second
+    assert not core.begin(first, 0)
+    assert core.declines(second, 0)
+    cluster.tick(0)
+    assert cluster.ended
+    assert not cluster.complete
+    assert core.bench.waiting == 2
+    assert core.state() is not None  # for a snapshot
+
+
 def test_one_rank_without_a_seed_ends_at_once() -> None:
     cluster = Cluster(SiteHash(1), 1)
     cluster.start()

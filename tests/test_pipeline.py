@@ -4,6 +4,7 @@ import asyncio
 from asyncio import Queue
 from collections import Counter
 from collections.abc import Callable, Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -13,6 +14,7 @@ from fetches import found, response
 
 from crawler import config, url
 from crawler.agent.pipeline import (
+    MOVED_ON,
     Alarm,
     RobotsGate,
     SystemClock,
@@ -375,6 +377,83 @@ def test_large_robots_files_are_read_one_after_the_other() -> None:
             rounds += 1
         assert order == [0, 1, 2]
         assert reading[0] < rounds * 0.6  # side by side, all would be done at the end
+
+    asyncio.run(scenario())
+
+
+def test_a_stop_ends_the_reading_of_large_robots_files() -> None:
+    async def scenario() -> None:
+        text = b"User-agent: *\n" + b"Disallow: /x*y\n" * 5_000
+        server, tally = RobotsServer(robots_file(text)), Tally()
+        server.gate.set()
+        stops: list[bool] = []
+        stopping = partial(bool, stops)
+        gate = RobotsGate(config.Robots(), server, FakeClock(), tally, stopping=stopping)
+        first = await gate.rules("http://first.example")
+        hosts = [f"http://h{number}.example" for number in range(50)]
+        waiting = [asyncio.ensure_future(gate.rules(host)) for host in [*hosts, hosts[0]]]
+        for _ in range(3):
+            await asyncio.sleep(0)
+        assert not any(task.done() for task in waiting)
+        stops.append(True)
+        for _ in range(3 * len(hosts)):  # to read one file takes more rounds
+            await asyncio.sleep(0)
+        assert [task.result()[0] for task in waiting] == [MOVED_ON] * 51
+        assert sum(task.result()[1] for task in waiting) == 50
+        assert tally.requests == 51
+        assert gate.must_ask(hosts[0])
+        assert await gate.rules("http://first.example") == (first[0], False)
+        assert await gate.fetch_errand("http://other.example/robots.txt") is MOVED_ON
+
+    asyncio.run(scenario())
+
+
+def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
+    async def scenario() -> None:
+        seeds = [f"http://h{number}.example/" for number in range(8)]
+        cluster = Cluster(SiteHash(1), 1, settings())
+        core, world, alarm = cluster.cores[0], Scripted({}), Alarm()
+        cluster.start(*seeds)
+        to_resolve: Queue[Visit] = Queue()
+        to_fetch: Queue[Visit] = Queue()
+        to_parse: Queue[Fetched] = Queue()
+        for _ in seeds:
+            visit = core.acquire(0.0)
+            assert visit
+            to_resolve.put_nowait(visit)
+        for _ in seeds[:4]:
+            visit = to_resolve.get_nowait()
+            assert core.locate(visit, "10.0.0.1", 0.0)
+            to_fetch.put_nowait(visit)
+        robots = RobotsGate(cluster.settings.robots, world, world.clock, Tally())
+        pages = Reader(cluster.settings, make_scope(cluster.settings, seeds, year=2027))
+        core.stop(0.0)
+        stages = (
+            dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock),
+            fetch_stage(
+                to_fetch,
+                robots,
+                world,
+                lambda key: None,
+                pages,
+                NoRepository(),
+                core,
+                to_parse,
+                alarm,
+                world.clock,
+            ),
+        )
+        tasks = [asyncio.ensure_future(stage) for stage in stages]
+        for _ in range(50):
+            await asyncio.sleep(0)
+        for task in tasks:
+            task.cancel()
+        assert (to_resolve.qsize(), to_fetch.qsize(), to_parse.qsize()) == (0, 0, 0)
+        assert world.asked == []
+        assert core.bench.waiting == len(seeds)
+        cluster.tick(0)
+        assert core.ended
+        assert not core.complete
 
     asyncio.run(scenario())
 

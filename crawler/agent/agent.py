@@ -442,6 +442,7 @@ class _Agent:
                 self._scope.sites.of,
                 lambda address: core.run_errand(address, clock.now()),
                 core.wake,
+                lambda: core.stopping,
             )
             pages = noting(kind="page")
             reader = self._reader

@@ -25,7 +25,13 @@ from crawler.core.core import Core
 from crawler.core.workbench import Visit
 from crawler.faults import Faults
 from crawler.messages import Message, Note, decode, encode
-from crawler.net import MAX_ROBOTS_REDIRECTS, ask_for_robots, retry_after_s
+from crawler.net import (
+    MAX_ROBOTS_REDIRECTS,
+    Desk,
+    DeskClosedError,
+    ask_for_robots,
+    retry_after_s,
+)
 from crawler.ports import (
     OUT_OF_SCOPE,
     Clock,
@@ -172,12 +178,14 @@ class RobotsGate:
         site_of: Callable[[str], str] = url.site,
         run_errand: Callable[[str], None] = lambda _address: None,
         wake: Callable[[str], None] = lambda _site: None,
+        stopping: Callable[[], bool] = lambda: False,
     ) -> None:
         """`keep` stores a robots.txt that reading code failed on. `note` hears of each crawl-delay,
         for the request log.
 
         `run_errand` has the file of another site fetched, by `fetch_errand`. `wake` hears of each
-        site that has waited for one.
+        site that has waited for one. `stopping`: whether the crawl stops, and large files aren't
+        read any more.
         """
         self._note = note
         self._site_of = site_of
@@ -198,7 +206,7 @@ class RobotsGate:
         # Expired rules are kept, to go on with if they can't be had anew.
         self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
-        self._desk = asyncio.Lock()  # where large files are read
+        self._desk = Desk(stopping)
         # What large rules say of the URLs that they were asked for, by URL. The cache may have lost
         # them when a URL's turn comes again, and the site would be asked for ever.
         self._decided = RobotsCache(_DECIDED)
@@ -271,6 +279,8 @@ class RobotsGate:
             found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
         except MovedError:
             raise
+        except DeskClosedError:
+            found = MOVED_ON  # a resume asks again
         except BaseException as error:
             self._faults.note(error, "the file", address)
             found = Rules.deny_all(Failure.INTERNAL)
@@ -310,7 +320,8 @@ class RobotsGate:
     async def fetch_errand(self, address: str) -> Rules:
         """Ask for a file that sites wait for: the rules, unreachable if it is to be tried again.
 
-        If it is redirected, everything is allowed to this errand: others go on instead of it.
+        If it is redirected, everything is allowed to this errand: others go on instead of it. The
+        rules are MOVED_ON if the crawl stops before the file is read.
         """
         found = await self._fetch_file(address)
         if isinstance(found, Rules):
@@ -363,7 +374,8 @@ class RobotsGate:
 
 _ALL_ALLOWED = Rules.allow_all()
 _ALL_DENIED = Rules.parse(b"User-agent: *\nDisallow: /", "")
-# The site has redirected its robots.txt within itself, and is to be asked again in its time.
+# The site is to be asked again in its time: it has redirected its robots.txt within itself, or the
+# file hasn't been read.
 MOVED_ON = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
 # It has redirected its robots.txt to another site, and waits for what comes from there.
 ELSEWHERE = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
@@ -428,6 +440,9 @@ async def dns_stage(
     """Only visits to hosts that have an address go on, once they may go there."""
     while True:
         visit = await to_resolve.get()
+        if core.declines(visit, clock.now()):
+            alarm.ring()
+            continue
         try:
             server = await fetcher.locate(visit.found.url)
         except FetchError as error:
@@ -486,13 +501,13 @@ async def fetch_stage(
             try:
                 sitemaps = reader.sitemaps(authority, rules.sitemaps)
                 if rules.are_large():
-                    robots.decide(found.url, rules, allowed=await _judge(rules, found.url))
+                    robots.decide(found.url, rules, allowed=await _judge(rules, found.url, core))
             except BaseException as error:
                 core.faults.note(error, "the sitemaps in robots.txt", authority)
                 rules = robots.spoil(authority)
         elif not rules.unreachable:
             try:
-                allowed = await _judge(rules, found.url)
+                allowed = await _judge(rules, found.url, core)
             except BaseException as error:
                 core.faults.note(error, "the rules of robots.txt", found.url)
         earlier = recall(found.key) if allowed else None
@@ -528,18 +543,22 @@ async def fetch_stage(
         alarm.ring()
 
 
-async def _judge(rules: Rules, address: str) -> bool:
-    """Whether a URL may be fetched. Others have the loop meanwhile if the URL is long."""
+async def _judge(rules: Rules, address: str, core: Core) -> bool:
+    """Whether a URL may be fetched. Others have the loop meanwhile if the URL is long.
+
+    A stop ends the judging with True: `core.begin` refuses the URL anyway.
+    """
     if len(address) <= _LONG:
         return rules.allows(address)
     steps = rules.judging(address)
-    while True:
+    while not core.stopping:
         try:
             next(steps)
         except StopIteration as end:
             allowed: bool = end.value
             return allowed
         await asyncio.sleep(0)
+    return True
 
 
 async def _rules(
@@ -591,9 +610,10 @@ async def _run_errand(
     try:
         rules = await robots.fetch_errand(without_errand(visit.found.url))
     except MovedError:
+        rules = MOVED_ON
+    if rules is MOVED_ON:
         core.retry(visit, clock.now())
-        return
-    if not rules.unreachable:
+    elif not rules.unreachable:
         core.bench.release(visit, clock.now(), requested=True)
         await to_parse.put(Fetched(visit.found, clock.time()))
     elif _fail_by(rules, visit, core, clock):

@@ -592,10 +592,19 @@ class Core:
 
         To be called right before each request; see Workbench.begin.
         """
+        if self.declines(visit, now):
+            return False
         may_start = self.bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
         if not may_start:
             self._put_back(visit)
         return may_start
+
+    def declines(self, visit: Visit, now: float) -> bool:
+        """Whether the crawl stops early. Then a visit that hasn't begun has been given back."""
+        if self.stopping:
+            self.bench.decline(visit, now)
+            self._put_back(visit)
+        return self.stopping
 
     def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
         """Give back a visit that asked its site for something else: its URL is still to be had."""

@@ -406,9 +406,7 @@ class Workbench:
         if not self._may_begin(state, now) or not (
             address is None or self._may_begin(address, now)
         ):
-            self._give_back(visit, None)
-            self._requeue(visit, state)
-            self._rest(state, address, now, requested=False)
+            self.decline(visit, now)
             return False
         if not visit.has_begun:
             self._has_begun(visit, state, address)
@@ -424,6 +422,13 @@ class Workbench:
         if state.phase is BUSY:
             self._settle(state)
         return True
+
+    def decline(self, visit: Visit, now: float) -> None:
+        """Give back a visit that asks its site for nothing; the URL comes before the others."""
+        address = visit._address
+        state = self._give_back(visit, None)
+        self._requeue(visit, state)
+        self._rest(state, address, now, requested=False)
 
     def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
         """Let the next visit of the site, or address, be issued."""

@@ -5,11 +5,10 @@ Private addresses are refused twice: as answers of the resolver, and when a sock
 also covers URLs that hold an address, and names that have changed their mind since.
 """
 
-import asyncio
 import time
-from contextlib import nullcontext
 from typing import Final
 
+from crawler.net.desk import Desk, DeskClosedError
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
 from crawler.net.noting import NotingFetcher
@@ -22,6 +21,8 @@ from crawler.url import BadUrlError
 
 __all__ = [
     "MAX_ROBOTS_REDIRECTS",
+    "Desk",
+    "DeskClosedError",
     "DnsResolver",
     "HttpFetcher",
     "NotingFetcher",
@@ -53,12 +54,11 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
 
 
 async def ask_for_robots(
-    fetcher: Fetcher, url: str, agent: str, desk: asyncio.Lock | None = None
+    fetcher: Fetcher, url: str, agent: str, desk: Desk | None = None
 ) -> Rules | str:
     """Make one exchange of `fetch_robots`: the rules, or the URL to which it is redirected.
 
-    `desk`: what large files are read at, one after the other. Fifty of half a megabyte side by side
-    would all be read after half a minute, and take a gigabyte meanwhile.
+    `desk`: what large files are read at. Raises DeskClosedError.
     """
     try:
         response = await fetcher.fetch(url, None, MAX_BYTES + 1)
@@ -82,5 +82,7 @@ async def ask_for_robots(
     body = response.body
     if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
         body, _, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
-    async with desk if desk is not None and len(body) > _LARGE else nullcontext():
-        return await in_turns(Rules.reading(body, agent))
+    steps = Rules.reading(body, agent)
+    if desk is not None and len(body) > _LARGE:
+        return await desk.read(steps)
+    return await in_turns(steps)

@@ -1,0 +1,40 @@
+"""The desk, where large robots.txt files are read."""
+
+import asyncio
+from collections.abc import Callable, Generator
+from typing import TypeVar
+
+from crawler.net.http import in_turns
+
+_T = TypeVar("_T")
+
+
+class DeskClosedError(Exception):
+    """The crawl stops, and a file hasn't been read to its end."""
+
+
+class Desk:
+    """Reads files one after the other, until it is closed.
+
+    Fifty of half a megabyte side by side would all be read after half a minute, and take a gigabyte
+    meanwhile.
+    """
+
+    def __init__(self, is_closed: Callable[[], bool]) -> None:
+        self._is_closed = is_closed
+        self._lock = asyncio.Lock()
+
+    async def read(self, steps: Generator[None, None, _T]) -> _T:
+        """What the steps of reading come to. Raises DeskClosedError."""
+        async with self._lock:
+            return await in_turns(self._until_closed(steps))
+
+    def _until_closed(self, steps: Generator[None, None, _T]) -> Generator[None, None, _T]:
+        while not self._is_closed():
+            try:
+                next(steps)
+            except StopIteration as end:
+                result: _T = end.value
+                return result
+            yield
+        raise DeskClosedError
