@@ -1,7 +1,7 @@
 """CPU that ranks use while they wait: `mpirun -n 4 python benchmarks/idle.py`.
 
 Prints for each rank the share of one core over 5 s each of an idle crawl (a transport that waits
-for messages) and of waiting for rank 0 (in `mpi.bcast`).
+for messages) and of waiting for rank 0 (in `Group.bcast`).
 """
 
 import asyncio
@@ -9,6 +9,7 @@ import sys
 import time
 
 from crawler import mpi
+from crawler.ports import Group
 
 SECONDS = 5.0
 
@@ -17,8 +18,8 @@ def cpu_percent(since: float) -> float:
     return 100 * (time.process_time() - since) / SECONDS
 
 
-async def main() -> int:
-    transport = await mpi.start()
+async def main(group: Group) -> int:
+    transport = await group.connect()
     since, end = time.process_time(), time.monotonic() + SECONDS
     while (left := end - time.monotonic()) > 0:
         await transport.wait(min(left, 0.5))
@@ -26,10 +27,10 @@ async def main() -> int:
     await transport.close()
 
     since = time.process_time()
-    if mpi.RANK == 0:
+    if group.rank == 0:
         await asyncio.sleep(SECONDS)
-    await mpi.bcast(None)
-    rows = await mpi.gather((crawl, cpu_percent(since)))
+    await group.bcast(None)
+    rows = await group.gather((crawl, cpu_percent(since)))
     for rank, (idle, waiting) in enumerate(rows):
         print(f"rank {rank}: idle crawl {idle:.2f} %, waiting for rank 0 {waiting:.2f} %")
     return 0

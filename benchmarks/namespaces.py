@@ -44,8 +44,8 @@ PING = """
 import asyncio, statistics, sys, time
 from crawler import mpi
 
-async def main():
-    transport, times = await mpi.start(), []
+async def main(group):
+    transport, times = await group.connect(), []
     last = transport.size - 1
     for _ in range(20):
         if transport.rank == 0:

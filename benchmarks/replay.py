@@ -17,6 +17,7 @@ import random
 import resource
 import sys
 import time
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -29,7 +30,7 @@ from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.state import State
-from crawler.ports import Link, PageRow
+from crawler.ports import Group, Link, PageRow
 from crawler.reading.reader import Reader, make_scope
 from crawler.session.log import LogWriter
 
@@ -79,42 +80,42 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
 
 
 def measure(directory: Path) -> int:
-    return mpi.run(lambda: measure_together(directory))
+    return mpi.run(partial(measure_together, directory))
 
 
-async def measure_together(directory: Path) -> int:
+async def measure_together(directory: Path, group: Group) -> int:
     """As agent.crawl, up to where all that waits is in the workbench: from the logs, then from the
     snapshots that are made of it."""
     gc.set_threshold(50_000, 20, 100)  # as an agent does
-    transport = await mpi.start()
-    state = await take_up(directory, Wire(transport), None)
+    transport = await group.connect()
+    state = await take_up(directory, group, Wire(transport), None)
     gc.collect()
     began = time.perf_counter()
-    path = directory / f"rank-{mpi.RANK:05}" / "state"
+    path = directory / f"rank-{group.rank:05}" / "state"
     path.write_bytes(msgspec.msgpack.encode(state))
     size = path.stat().st_size
-    await report("written", {"seconds": time.perf_counter() - began, "bytes": size})
+    await report(group, "written", {"seconds": time.perf_counter() - began, "bytes": size})
     del state
     gc.collect()
     began = time.perf_counter()
     state = msgspec.msgpack.decode(path.read_bytes(), type=State)
-    await report("read", {"seconds": time.perf_counter() - began})
-    await take_up(directory, Wire(transport), state)
+    await report(group, "read", {"seconds": time.perf_counter() - began})
+    await take_up(directory, group, Wire(transport), state)
     await transport.close()
     return 0
 
 
-async def take_up(directory: Path, wire: Wire, state: State | None) -> State | None:
+async def take_up(directory: Path, group: Group, wire: Wire, state: State | None) -> State | None:
     settings = session.load(directory).config
-    logs = session.shares(session.log_sizes(directory), mpi.SIZE)
+    logs = session.shares(session.log_sizes(directory), group.size)
     clock, alarm = SystemClock(), Alarm()
     scope = make_scope(settings, session.seeds(directory), 2027)
-    scheme = make_scheme(settings.assignment, mpi.SIZE)
-    ownership = Ownership(mpi.RANK, scheme, place_parts(scheme, mpi.SIZE))
-    core = Core(settings, mpi.SIZE, ownership, scope.sites, MemorySeen())
+    scheme = make_scheme(settings.assignment, group.size)
+    ownership = Ownership(group.rank, scheme, place_parts(scheme, group.size))
+    core = Core(settings, group.size, ownership, scope.sites, MemorySeen())
     reader = Reader(settings, scope)
     times = [(time.perf_counter(), time.process_time())]
-    replay = Replay(logs[mpi.RANK], settings, core, lambda row: None, judges_again=False)
+    replay = Replay(logs[group.rank], settings, core, group, lambda row: None, judges_again=False)
     await replay.adopt(state)
     pages = await replay.recall(reader)
     times.append((time.perf_counter(), time.process_time()))
@@ -124,7 +125,7 @@ async def take_up(directory: Path, wire: Wire, state: State | None) -> State | N
     core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
     await replay.admit(reader, scope, wire, alarm, clock)
     times.append((time.perf_counter(), time.process_time()))
-    await mpi.gather(None)
+    await group.gather(None)
     await asyncio.sleep(3)  # what others have sent
     receiving.cancel()
     figures: dict[str, float] = {"pages": pages, "waiting": core.waiting}
@@ -132,12 +133,12 @@ async def take_up(directory: Path, wire: Wire, state: State | None) -> State | N
         figures[f"{name}_seconds"] = round(after[0] - before[0], 2)
         figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)
     figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
-    await report("logs" if state is None else "snapshot", figures)
+    await report(group, "logs" if state is None else "snapshot", figures)
     return core.state() if state is None else None
 
 
-async def report(what: str, figures: dict[str, Any]) -> None:
-    for rank, one in enumerate(await mpi.gather(figures)):
+async def report(group: Group, what: str, figures: dict[str, Any]) -> None:
+    for rank, one in enumerate(await group.gather(figures)):
         sys.stdout.write(json.dumps({"what": what, "rank": rank, **one}) + "\n")
         sys.stdout.flush()
 

@@ -4,7 +4,7 @@ import argparse
 import json
 import os
 import sys
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict
 from functools import partial
@@ -14,7 +14,7 @@ from typing import Any, NoReturn
 import uvloop
 
 from crawler import __version__, config, inspect, session, simulate
-from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, UserError
+from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
 from crawler.report import report
 from crawler.report.endings import causes
 from crawler.report.verify import verify
@@ -140,38 +140,42 @@ def _count(text: str) -> int:
 
 
 def _demo(_: argparse.Namespace) -> int:
-    from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
-    from crawler.demo import demo  # noqa: PLC0415  importing mpi starts MPI
+    from crawler.demo import demo  # noqa: PLC0415
 
-    return mpi.run(demo.run)
+    return _run(demo.run)
+
+
+def _run(main: Callable[[Group], Coroutine[Any, Any, int]]) -> int:
+    """Run `main` on all ranks that mpirun has started."""
+    from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
+
+    return mpi.run(main)
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
-    from crawler import mpi  # noqa: PLC0415
     from crawler.agent import planning  # noqa: PLC0415
 
-    def prepare() -> planning.Plan:
+    def prepare(ranks: int) -> planning.Plan:
         settings = _crawl_settings(arguments)
         directory = Path(settings.session.directory)
         if arguments.resume and settings.session.directory and session.exists(directory):
-            return planning.prepare_again(directory, settings, mpi.SIZE)
-        return planning.prepare(settings, mpi.SIZE)
+            return planning.prepare_again(directory, settings, ranks)
+        return planning.prepare(settings, ranks)
 
-    return mpi.run(partial(_crawl_together, prepare, arguments))
+    return _run(partial(_crawl_together, prepare, arguments))
 
 
 def _resume(arguments: argparse.Namespace) -> int:
-    from crawler import mpi  # noqa: PLC0415
     from crawler.agent import planning  # noqa: PLC0415
 
-    def prepare() -> planning.Plan:
+    def prepare(ranks: int) -> planning.Plan:
         values = {"directory": str(arguments.session), **_limits(arguments)}
         before = session.load(arguments.session).config
         settings = config.load(None, arguments.set, {"session": values}, before=before)
         _refuse_foreign_code(arguments, settings.frontier.order)
-        return planning.prepare_again(arguments.session, settings, mpi.SIZE)
+        return planning.prepare_again(arguments.session, settings, ranks)
 
-    return mpi.run(partial(_crawl_together, prepare, arguments))
+    return _run(partial(_crawl_together, prepare, arguments))
 
 
 def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
@@ -185,29 +189,31 @@ def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
         )
 
 
-async def _crawl_together(prepare: Callable[[], Any], arguments: argparse.Namespace) -> int:
-    from crawler import mpi  # noqa: PLC0415
+async def _crawl_together(
+    prepare: Callable[[int], Any], arguments: argparse.Namespace, group: Group
+) -> int:
+    """`prepare` makes the plan for so many ranks."""
     from crawler.agent import agent, planning  # noqa: PLC0415
 
     plan: planning.Plan | UserError | None = None
-    if mpi.RANK == 0:
+    if group.rank == 0:
         try:
             with session.mistakes_told():
-                plan = prepare()
+                plan = prepare(group.size)
         except UserError as error:
             plan = error
-    plan = await mpi.bcast(plan)
+    plan = await group.bcast(plan)
     if isinstance(plan, UserError):  # all ranks know, so they leave together and none is aborted
-        if mpi.RANK == 0:
+        if group.rank == 0:
             _complain(plan)
         return EXIT_USAGE
     assert plan is not None
-    ending = await agent.crawl(plan)
-    if mpi.RANK == 0 and ending.reported:
+    ending = await agent.crawl(plan, group)
+    if group.rank == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)
-    elif mpi.RANK == 0:
+    elif group.rank == 0:
         _complain(f"{plan.directory}: no room for the tables; make some, and resume the session")
-    if mpi.RANK == 0 and not ending.fetched and ending.reported:
+    if group.rank == 0 and not ending.fetched and ending.reported:
         metrics = json.loads((plan.directory / "report" / "metrics.json").read_text())
         for line in causes(metrics):
             _complain(f"nothing fetched: {line}")

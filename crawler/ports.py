@@ -8,9 +8,11 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final, NamedTuple, Protocol
+from typing import Any, Final, NamedTuple, NoReturn, Protocol, TypeVar
 
 import msgspec
+
+T = TypeVar("T")
 
 # Flags of a link, as stored in the column `flags` of the table `links`.
 NOFOLLOW: Final = 1
@@ -167,6 +169,10 @@ class MovedError(Exception):
 
 class UserError(Exception):
     """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
+
+
+class LostRankError(Exception):
+    """A rank has died, and the others are to go on."""
 
 
 class NoRoomError(UserError):
@@ -465,4 +471,55 @@ class Transport(Protocol):
 
     async def close(self) -> None:
         """Deliver what is queued, and leave together with all other ranks."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave after the loss of a rank, at once, and let all other ranks know."""
+        ...
+
+
+class Group(Protocol):
+    """The ranks of a crawl, and what they do together.
+
+    All ranks call these methods in the same order; each method but `abort` waits for the other
+    ranks. Any of them may raise LostRankError, on some of the ranks or on all; only `all_done` and
+    `survive` don't.
+    """
+
+    rank: int
+    size: int
+
+    async def connect(self) -> Transport:
+        """A transport between all ranks, for one crawl."""
+        ...
+
+    async def bcast(self, value: T) -> T:
+        """Rank 0's value, on every rank."""
+        ...
+
+    async def gather(self, value: T) -> list[T]:
+        """On rank 0 the values of all ranks, in their order; elsewhere an empty list."""
+        ...
+
+    async def alltoall(self, values: Sequence[T]) -> list[T]:
+        """Give each rank the value at its index. Returns what each rank has given to this one."""
+        ...
+
+    async def all_done(self, done: bool) -> bool:
+        """Whether all ranks that are left say that they are done.
+
+        The answer is the same on all of them, whichever dies meanwhile. A rank that has heard of a
+        loss isn't done; it comes here, and so breaks off what the others wait for.
+        """
+        ...
+
+    async def survive(self) -> None:
+        """Go on without the ranks that were lost.
+
+        `rank` and `size` change: the ranks that are left are counted through in the old order.
+        """
+        ...
+
+    def abort(self, code: int, message: str) -> NoReturn:
+        """End all ranks at once with this exit code, and say why on standard error."""
         ...

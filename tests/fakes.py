@@ -1,10 +1,15 @@
-"""The outside world for tests: a clock that is told the time, a network of ranks in one process."""
+"""The outside world for tests: a clock that is told the time, ranks that live in one process."""
 
 import asyncio
 import random
+from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
 
 from crawler import ports
+from crawler.ports import LostRankError
+
+T = TypeVar("T")
 
 
 class FakeClock:
@@ -40,6 +45,7 @@ class Network:
         self.transports = [FakeTransport(self, rank, n) for rank in range(n)]
         self.in_flight: list[tuple[int, int, bytes]] = []  # source, destination, message
         self.closing = 0  # ranks that have come to close
+        self.lost = False  # a rank has died, or has heard that one has
         self._random = random.Random(seed)
 
     def pump(self) -> int:
@@ -84,6 +90,8 @@ class FakeTransport:
     def send(self, rank: int, message: bytes) -> None:
         assert rank != self.rank, "a rank has no messages for itself"
         assert 0 <= rank < self.size
+        if self.network.lost:
+            return
         self.network.in_flight.append((self.rank, rank, message))
 
     def receive(self) -> list[tuple[int, bytes]]:
@@ -101,6 +109,8 @@ class FakeTransport:
         return self.far and rank != self.rank
 
     async def wait(self, timeout: float) -> None:
+        if self.network.lost:
+            raise LostRankError
         if self.network.pump() or self.inbox:
             await asyncio.sleep(0)
         else:
@@ -112,6 +122,120 @@ class FakeTransport:
             await self.wait(0.001)
             self.inbox.clear()
 
+    def abandon(self) -> None:
+        self.network.lost = True
 
-def _check(transport: FakeTransport) -> ports.Transport:
-    return transport  # mypy holds the fake against the protocol
+
+class World:
+    """Ranks that live in one process, on one event loop. A test may let some of them die."""
+
+    def __init__(self, ranks: int, seed: int = 0) -> None:
+        self.groups = [FakeGroup(self, rank, ranks) for rank in range(ranks)]
+        self.network: Network | None = None  # of the latest crawl
+        self.random = random.Random(seed)
+        self._alive = list(self.groups)  # by rank
+        self._broken = False  # a rank has died since all met in `survive`
+        self._survived = 0  # times that they met there
+        # What ranks have brought to each meeting, by rank; and what was agreed upon there.
+        self._meetings: defaultdict[tuple[int, str, int], dict[int, Any]] = defaultdict(dict)
+        self._agreed: dict[tuple[int, int], bool] = {}
+        self._stirred = asyncio.Event()
+
+    def lose(self, group: "FakeGroup") -> None:
+        """Let a rank die. The test itself ends what runs there."""
+        self._alive.remove(group)
+        self._break()
+
+    async def exchange(self, group: "FakeGroup", value: T) -> list[T]:
+        """The values of all ranks, in their order."""
+        brought, _ = self._bring(group, "value", value)
+        while len(brought) < group.size:
+            if self._broken:
+                raise LostRankError
+            await self._stirred.wait()
+        return [brought[rank] for rank in range(group.size)]
+
+    async def agree(self, group: "FakeGroup", done: bool) -> bool:
+        if not done:
+            self._break()
+        survived = self._survived
+        brought, number = self._bring(group, "done", done)
+        await self._await_all(brought)
+        verdict = all(brought[one.rank] for one in self._alive) and not self._broken
+        return self._agreed.setdefault((survived, number), verdict)
+
+    async def survive(self, group: "FakeGroup") -> None:
+        survived = self._survived
+        brought, _ = self._bring(group, "survive", True)
+        await self._await_all(brought)
+        if survived == self._survived:  # the first to go on counts the ranks through
+            self._broken = False
+            self._survived += 1
+            for rank, one in enumerate(self._alive):
+                one.rank, one.size = rank, len(self._alive)
+                one.meetings.clear()
+
+    def _bring(self, group: "FakeGroup", kind: str, value: object) -> tuple[dict[int, Any], int]:
+        """Come to a meeting: what ranks have brought so far, and the number of the meeting."""
+        number = group.meetings[kind]
+        group.meetings[kind] += 1
+        brought = self._meetings[self._survived, kind, number]
+        brought[group.rank] = value
+        self._stir()
+        return brought, number
+
+    async def _await_all(self, brought: dict[int, Any]) -> None:
+        """Wait until all ranks that are alive have come."""
+        while not all(one.rank in brought for one in self._alive):
+            await self._stirred.wait()
+
+    def _break(self) -> None:
+        self._broken = True
+        if self.network is not None:
+            self.network.lost = True
+        self._stir()
+
+    def _stir(self) -> None:
+        self._stirred.set()
+        self._stirred = asyncio.Event()
+
+
+class FakeGroup:
+    """`ports.Group` of one rank in a World."""
+
+    def __init__(self, world: World, rank: int, size: int) -> None:
+        self.world = world
+        self.rank = rank
+        self.size = size
+        self.meetings: Counter[str] = Counter()  # that this rank came to, by their kind
+
+    async def connect(self) -> ports.Transport:
+        network = Network(self.size, self.world.random.getrandbits(32)) if self.rank == 0 else None
+        network = await self.bcast(network)
+        assert network is not None
+        self.world.network = network
+        return network.transports[self.rank]
+
+    async def bcast(self, value: T) -> T:
+        return (await self.world.exchange(self, value))[0]
+
+    async def gather(self, value: T) -> list[T]:
+        values = await self.world.exchange(self, value)
+        return values if self.rank == 0 else []
+
+    async def alltoall(self, values: Sequence[T]) -> list[T]:
+        assert len(values) == self.size
+        return [given[self.rank] for given in await self.world.exchange(self, values)]
+
+    async def all_done(self, done: bool) -> bool:
+        return await self.world.agree(self, done)
+
+    async def survive(self) -> None:
+        await self.world.survive(self)
+
+    def abort(self, code: int, message: str) -> NoReturn:
+        raise AssertionError(f"the crawl is aborted with exit code {code}: {message}")
+
+
+def _check(transport: FakeTransport, group: FakeGroup) -> tuple[ports.Transport, ports.Group]:
+    return transport, group  # mypy holds the fakes against the protocols

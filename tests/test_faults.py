@@ -10,22 +10,19 @@ runs it again, event by event the same.
 """
 
 import asyncio
-import importlib.util
 import os
 import random
 import struct
-import sys
 import tempfile
-from collections.abc import Coroutine, Sequence
+from collections.abc import Sequence
 from pathlib import Path
-from types import ModuleType
-from typing import Any
-from unittest.mock import patch
 
 import pytest
 from cluster import Listed, settings
+from fakes import World
 from webs import random_web
 
+from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
@@ -40,52 +37,8 @@ ENDLESS = 50_000  # events; a whole crawl takes a few hundred
 HOSTS = [f"http://s{number}.example" for number in range(10)]
 
 
-class Meeting:
-    """Stands for crawler.mpi: ranks that are coroutines of one thread, each run a step in turn."""
-
-    RANK = 0
-    SIZE = 0
-
-    def __init__(self) -> None:
-        self._given: dict[int, list[Sequence[Any]]] = {}  # by round: what each rank gave
-
-    async def alltoall(self, values: Sequence[Any]) -> list[Any]:
-        rank = self.RANK
-        self._rounds[rank] += 1
-        given = self._given.setdefault(self._rounds[rank], [[] for _ in range(self.SIZE)])
-        given[rank] = values
-        while not all(given):
-            await asyncio.sleep(0)  # needs no event loop
-        return [its[rank] for its in given]
-
-    def together(self, coroutines: Sequence[Coroutine[Any, Any, Any]]) -> None:
-        """Run a coroutine on each rank to its end."""
-        self._given.clear()
-        self._rounds = [0] * self.SIZE
-        running = dict(enumerate(coroutines))
-        while running:
-            for self.RANK, coroutine in tuple(running.items()):
-                try:
-                    coroutine.send(None)
-                except StopIteration:
-                    del running[self.RANK]
-
-
-MEETING = Meeting()
-
-
-def replay_module() -> ModuleType:
-    """crawler.agent.resume, as it is, with ranks that meet here instead of in MPI."""
-    spec = importlib.util.find_spec("crawler.agent.resume")
-    assert spec is not None
-    assert spec.loader is not None
-    module = importlib.util.module_from_spec(spec)
-    with patch.dict(sys.modules, {"crawler.mpi": MEETING, "crawler.agent.resume": module}):
-        spec.loader.exec_module(module)
-    return module
-
-
-REPLAY = replay_module()
+async def recall_together(replays: Sequence[Replay], reader: Reader) -> None:
+    await asyncio.gather(*(replay.recall(reader) for replay in replays))
 
 
 class Still:
@@ -150,13 +103,14 @@ class Schedule:
         scope = make_scope(options, (), YEAR)
         again, still = None, Still()
         if self.runs:
-            MEETING.SIZE = ranks
             reader = Reader(options, scope)
             replays = [
-                REPLAY.Replay(paths, options, core, lambda row: None, judges_again=False)
-                for core, paths in zip(simulation.cores, shares(before, ranks), strict=True)
+                Replay(paths, options, core, group, lambda row: None, judges_again=False)
+                for core, paths, group in zip(
+                    simulation.cores, shares(before, ranks), World(ranks).groups, strict=True
+                )
             ]
-            MEETING.together([replay.recall(reader) for replay in replays])
+            asyncio.run(recall_together(replays, reader))
 
             def again(rank: int) -> None:
                 coroutine = replays[rank].admit(reader, scope, still, still, still)

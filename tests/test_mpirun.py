@@ -13,8 +13,8 @@ import asyncio, sys
 from crawler import mpi
 from crawler.ports import UserError
 
-async def main():
-    if mpi.RANK == 1:
+async def main(group):
+    if group.rank == 1:
         {rank_1}
     await asyncio.sleep({others_s})
     return 75
@@ -53,16 +53,16 @@ ABORTING = """
 import sys
 from types import SimpleNamespace
 from crawler import mpi
-from mpi4py import MPI
+from crawler.mpi import group, process
+from crawler.ports import LostRankError, UserError
 
 def abort(code):
     {does}
 
-world = SimpleNamespace(Abort=abort)
-mpi.MPI = SimpleNamespace(COMM_WORLD=world, Get_processor_name=lambda: "host")
-mpi.SIZE = 2
+world = SimpleNamespace(Abort=abort, rank=0, size=2)
+group.MPI = process.MPI = SimpleNamespace(COMM_WORLD=world, Get_processor_name=lambda: "host")
 
-async def main():
+async def main(group):
     {before}
     raise {error}
 
@@ -75,8 +75,8 @@ sys.exit(mpi.run(main))
     ("error", "code", "said"),
     [
         ("ValueError('the true error')", 1, "ValueError: the true error"),
-        ("mpi.UserError('disk: full')", 2, "error: disk: full"),
-        ("mpi.LostRankError", 137, "a rank is lost"),
+        ("UserError('disk: full')", 2, "error: disk: full"),
+        ("LostRankError", 137, "a rank is lost"),
     ],
 )
 def test_an_abort_that_returns_or_fails_hides_no_error(

@@ -11,6 +11,7 @@ import pytest
 from cluster import AUTHORITIES, Cluster, settings
 from conftest import MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
+from fakes import World
 
 from crawler.agent.pipeline import Alarm, SystemClock
 from crawler.agent.resume import Replay
@@ -102,7 +103,7 @@ class Backlog:
 
 
 def resuming(core: Core, steps: int) -> Replay:
-    replay = Replay([], settings(), core, lambda row: None, judges_again=False)
+    replay = Replay([], settings(), core, World(1).groups[0], lambda row: None, judges_again=False)
     replay._restoring = iter([None] * steps)
     return replay
 

@@ -23,7 +23,7 @@ from typing import NoReturn
 
 import msgspec
 
-from crawler import config, mpi, session
+from crawler import config, session
 from crawler.agent.pipeline import (
     Alarm,
     RobotsGate,
@@ -52,9 +52,12 @@ from crawler.ports import (
     EXIT_STOPPED,
     CrawlDelay,
     Fetched,
+    Group,
+    LostRankError,
     NoRoomError,
     PageRow,
     Response,
+    Transport,
     UserError,
 )
 from crawler.reading.media import types_of
@@ -93,43 +96,44 @@ class Ending:
         return "complete" if self.complete else self.stopped or "max_pages"
 
 
-async def crawl(plan: Plan, reachable: Collection[int] | None = None) -> Ending:
+async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = None) -> Ending:
     """Run one session on all ranks; how it ended, on all.
 
-    When ranks are lost, and the MPI can do without (`mpi.OUTLIVES`), the others go on in a further
-    run of the session: they replay the logs, also those of the lost, as a resume on fewer ranks
-    does. Only in the modes whose ranks may be fewer; else LostRankError goes further up.
+    When ranks are lost, and the MPI lets the others go on, these begin a further run of the
+    session: they replay the logs, also those of the lost ranks, as a resume on fewer ranks does.
+    In the modes whose number of ranks must stay the same, LostRankError is raised instead.
 
     `reachable`: see report.write_counters; rank 0's counts.
     """
     session.join_session(plan.directory)
     ending = None
     try:
-        ending = await _crawl(plan, reachable)
+        ending = await _crawl(plan, group, reachable)
     finally:
         session.leave_session(plan.directory)
         session.unlock_session(plan.directory, crawled=ending is not None)
     return ending
 
 
-async def _crawl(plan: Plan, reachable: Collection[int] | None) -> Ending:
+async def _crawl(plan: Plan, group: Group, reachable: Collection[int] | None) -> Ending:
     job = _Job(Board(plan.settings.session.max_pages))
     while True:
         transport = agent = ending = None
         try:
             if job.lost:
-                plan = await _plan_again(plan, job)
-            transport = await mpi.start()
+                plan = await _plan_again(plan, group, job)
+            transport = await group.connect()
             with session.mistakes_told():
-                agent = _Agent(plan, transport, await _earlier_scores(plan), job)
-            ending = await _crawl_once(agent, plan, reachable)
-        except mpi.LostRankError:
+                scores = await _earlier_scores(plan, group)
+                agent = _Agent(plan, group, transport, scores, job)
+            ending = await _crawl_once(agent, plan, group, reachable)
+        except LostRankError:
             if plan.settings.session.mode != "exchange":
                 raise
             if transport is not None:
                 transport.abandon()
         # All or none: who dies at the very end may have told only some that all is done.
-        if mpi.all_done(ending is not None):
+        if await group.all_done(ending is not None):
             assert ending is not None
             assert agent is not None
             agent.close()
@@ -137,9 +141,9 @@ async def _crawl(plan: Plan, reachable: Collection[int] | None) -> Ending:
         for left in (transport, agent):
             if left is not None:
                 left.abandon()
-        ranks = mpi.SIZE
-        mpi.survive()
-        job.lost += ranks - mpi.SIZE
+        ranks = group.size
+        await group.survive()
+        job.lost += ranks - group.size
 
 
 @dataclass(slots=True)
@@ -154,27 +158,29 @@ class _Job:
     stopped_at: float = 0.0
 
 
-async def _plan_again(plan: Plan, job: _Job) -> Plan:
+async def _plan_again(plan: Plan, group: Group, job: _Job) -> Plan:
     """What those who are left agree on. An order to stop that has just come holds for them, too."""
     again = None
-    if mpi.RANK == 0:
+    if group.rank == 0:
         # The lock may have been the lost rank's. An intruder who has it finds that ranks are alive.
         session.lock_session(plan.directory, session.CRAWLED, _LOST_BREATH_S)
         if session.is_asked_to_stop(plan.directory):  # `prepare_again` takes it away
             job.stopped = job.stopped or "stop"
-        lost = session.load(plan.directory).last.ranks - mpi.SIZE
+        lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
-        again = prepare_again(plan.directory, plan.settings, mpi.SIZE, _LOST_BREATH_S)
-    again = await mpi.bcast(again)
+        again = prepare_again(plan.directory, plan.settings, group.size, _LOST_BREATH_S)
+    again = await group.bcast(again)
     assert again is not None
     return again
 
 
-async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | None) -> Ending:
+async def _crawl_once(
+    agent: "_Agent", plan: Plan, group: Group, reachable: Collection[int] | None
+) -> Ending:
     """A run of the session."""
-    everybody = await mpi.gather(await agent.run())
+    everybody = await group.gather(await agent.run())
     endings = [one for _, one, _ in everybody]
-    ending = await mpi.bcast(  # only rank 0's counts
+    ending = await group.bcast(  # only rank 0's counts
         Ending(
             all(one.complete for one in endings),
             next((one.stopped for one in endings if one.stopped), ""),
@@ -182,7 +188,7 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
     )
     if not ending.complete:
         agent.leave_snapshot()
-    if mpi.RANK == 0:
+    if group.rank == 0:
         for _, _, warnings in everybody:
             agent.board.say_rest(warnings)
         try:
@@ -201,30 +207,30 @@ async def _crawl_once(agent: "_Agent", plan: Plan, reachable: Collection[int] | 
             if isinstance(error, OSError) and not session.is_no_room(error):
                 raise
             ending = replace(ending, reported=False)
-    return await mpi.bcast(ending)
+    return await group.bcast(ending)
 
 
-async def _earlier_scores(plan: Plan) -> session.EarlierScores | None:
+async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | None:
     """The PageRank of the previous session's pages, if the order asks for it; computed once."""
     settings, path = plan.settings, plan.directory / "previous-pagerank.npy"
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
-    if mpi.RANK == 0:
+    if group.rank == 0:
         previous = Path(settings.session.previous)
         links = session.read_links(previous, correction_of(previous))
         session.EarlierScores.write(path, *pagerank_by_key(*links))
-    await mpi.bcast(None)
+    await group.bcast(None)
     scores = session.EarlierScores(path)
-    await mpi.gather(None)
-    if mpi.RANK == 0:
+    await group.gather(None)
+    if group.rank == 0:
         path.unlink()  # the ranks go on to have it in memory
     return scores
 
 
-def _end_by_disk(words: str) -> NoReturn:
+def _end_by_disk(group: Group, words: str) -> NoReturn:
     """End all ranks with exit code 1 and one line; the traceback is in agent.log."""
-    if mpi.SIZE > 1:
-        mpi.abort(1, words)
+    if group.size > 1:
+        group.abort(1, words)
     sys.stderr.write(words)
     raise SystemExit(1)
 
@@ -262,13 +268,15 @@ class _Agent:
     def __init__(
         self,
         plan: Plan,
-        transport: mpi.MpiTransport,
+        group: Group,
+        transport: Transport,
         scores: session.EarlierScores | None,
         job: _Job,
     ) -> None:
         settings = plan.settings
         self._plan = plan
         self._job = job
+        self._group = group
         self.board = job.board
         self._directory = plan.directory
         self._settings = settings
@@ -329,6 +337,7 @@ class _Agent:
                 logs,
                 settings,
                 self._core,
+                group,
                 self._recall,
                 judges_again=plan.judges_again,
                 correct=session.Correction(self._scope.joined, self._reader.brings_in),
@@ -367,13 +376,14 @@ class _Agent:
             await self._crawl()
             self._store.close()
             await self._transport.close()
-        except mpi.LostRankError:
+        except LostRankError:
             raise
         except BaseException as error:
             _LOG.exception("failed")
             failed = session.failed_file(error, self._directory)
             if failed is not None:
-                _end_by_disk(f"error: {failed}; the crawl ends: mend it, and resume the session\n")
+                words = f"error: {failed}; the crawl ends: mend it, and resume the session\n"
+                _end_by_disk(self._group, words)
             raise
         finally:
             if timer is not None:
@@ -506,7 +516,7 @@ class _Agent:
                 task.cancel()
             self._state = None if self._lost else core.state()
         if self._lost:
-            raise mpi.LostRankError
+            raise LostRankError
 
     async def _ask_stage(
         self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
@@ -532,7 +542,7 @@ class _Agent:
                 self._settings.exchange.max_delay_s,
                 self._clock,
             )
-        except mpi.LostRankError:
+        except LostRankError:
             self._lost = True
             self._wire.over.set()
 
@@ -568,7 +578,7 @@ class _Agent:
         files = session.request_files(self._directory)[rank::ranks]
         killed = self._plan.killed or self._job.lost > 0
         mine = session.read_rests(files, self._clock, killed=killed)
-        for rests in await mpi.alltoall([mine] * ranks):
+        for rests in await self._group.alltoall([mine] * ranks):
             self._core.hold_back(rests, self._clock.now())
 
     def leave_snapshot(self) -> None:
@@ -576,13 +586,16 @@ class _Agent:
         state, self._state = self._state, None
         if state is None:
             return
-        logs = [self._store.log_path, *(self._plan.logs[mpi.RANK] if self._plan.logs else ())]
+        logs = [
+            self._store.log_path,
+            *(self._plan.logs[self._transport.rank] if self._plan.logs else ()),
+        ]
         state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
         state.named_by = self._reader.named_by
         state.contents = self._store.seen.state()
         content = msgspec.msgpack.encode(state)
         session.write_snapshot(
-            self._directory, mpi.RANK, self._plan.basis, logs, content, self._hashes
+            self._directory, self._transport.rank, self._plan.basis, logs, content, self._hashes
         )
 
     def _note_delay(self, authority: str, crawl_delay_s: float) -> None:
@@ -628,7 +641,7 @@ class _Agent:
         if self._job.stopped and late and number != signal.SIGUSR1:
             _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
             words = "stopped at once; nothing is lost: resume the session\n"
-            mpi.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
+            self._group.abort(EXIT_STOPPED, words if self._transport.rank == 0 else "")
         self._stop(number.name)
 
     async def _await_stop(self, *, looks: bool) -> None:

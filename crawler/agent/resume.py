@@ -27,12 +27,12 @@ from pathlib import Path
 import numpy as np
 import numpy.typing as npt
 
-from crawler import config, mpi, session, url
+from crawler import config, session, url
 from crawler.agent.pipeline import Alarm, Wire
 from crawler.core.core import Core
 from crawler.core.state import State
 from crawler.faults import Faults, is_fault
-from crawler.ports import Clock, Failure, Found, Link, PageRow
+from crawler.ports import Clock, Failure, Found, Group, Link, PageRow
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.scope import Scope
 from crawler.reading.traps import Watch
@@ -71,6 +71,7 @@ class Replay:
         paths: Sequence[Path],
         settings: config.Config,
         core: Core,
+        group: Group,
         remember: Callable[[PageRow], None],
         *,
         judges_again: bool,
@@ -83,6 +84,7 @@ class Replay:
         """
         self._settings = settings
         self._core = core
+        self._group = group
         self._remember = remember
         self._judges_again = judges_again
         # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
@@ -104,7 +106,7 @@ class Replay:
     async def adopt(self, state: State | None) -> bool:
         """Go on from what was known at the last stop, if all ranks have that, instead of the logs;
         whether it is so. To be asked first."""
-        agreed = all(await mpi.alltoall([state is not None] * mpi.SIZE))
+        agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
         return agreed
 
@@ -119,14 +121,14 @@ class Replay:
             reader.recall(self._state.named_by)
             self._restoring = core.restore(self._state)
             next(self._restoring)
-            pages = sum(await mpi.alltoall([self.pages] * mpi.SIZE))
+            pages = sum(await self._group.alltoall([self.pages] * self._group.size))
             core.quota.spend(pages)
             return pages
         for _ in share.read():
             await asyncio.sleep(0)
             if core.stopping:
                 break
-        if any(await mpi.alltoall([core.stopping] * mpi.SIZE)):
+        if any(await self._group.alltoall([core.stopping] * self._group.size)):
             return self._give_up()
         for torn in share.torn:
             _LOG.warning(
@@ -135,9 +137,11 @@ class Replay:
                 *(torn.path, torn.lost_bytes, torn.offset),
             )
         await self._settle_sites()
-        mine = [(self._pasts.get(rank), self.pages, share.named_by) for rank in range(mpi.SIZE)]
+        mine = [
+            (self._pasts.get(rank), self.pages, share.named_by) for rank in range(self._group.size)
+        ]
         pages = 0
-        for past, responses, named_by in await mpi.alltoall(mine):
+        for past, responses, named_by in await self._group.alltoall(mine):
             pages += responses
             reader.recall(named_by)
             if past is not None:
@@ -228,7 +232,7 @@ class Replay:
         except BaseException as error:
             self._core.faults.note(error, "the row", row.url)
         self.pages += row.status is not None
-        owner = self._core.ownership.owner(row) if self._shared else mpi.RANK
+        owner = self._core.ownership.owner(row) if self._shared else self._group.rank
         if owner is None:
             self._unlisted[row.site] = row.part
             self._unlisted_pages.append(self._read)
@@ -240,12 +244,12 @@ class Replay:
     async def _settle_sites(self) -> None:
         """Ask the registrars for the sites that no table knows, and note their pages."""
         core, ownership = self._core, self._core.ownership
-        claims: list[dict[str, int]] = [{} for _ in range(mpi.SIZE)]
+        claims: list[dict[str, int]] = [{} for _ in range(self._group.size)]
         for site, part in self._unlisted.items():
             claims[ownership.registrar(site)][site] = part
-        claimed = await mpi.alltoall(claims)
+        claimed = await self._group.alltoall(claims)
         answers = [core.settle(sites, claimant) for claimant, sites in enumerate(claimed)]
-        for settled in await mpi.alltoall(answers):
+        for settled in await self._group.alltoall(answers):
             for site, part in settled.items():
                 ownership.learn(site, part)
         for number, page in enumerate(self._unlisted_pages):
@@ -262,14 +266,14 @@ class Replay:
         pages, links = self._share.page_keys, self._share.link_keys
         if not self._shared:
             return session.among(links, np.sort(pages)), np.ones(len(links), np.bool_)
-        answerer = (links % np.uint64(mpi.SIZE)).astype(np.intp)
-        page_answerer = (pages % np.uint64(mpi.SIZE)).astype(np.intp)
-        asked = await mpi.alltoall(
-            [(pages[page_answerer == r], links[answerer == r]) for r in range(mpi.SIZE)]
+        answerer = (links % np.uint64(self._group.size)).astype(np.intp)
+        page_answerer = (pages % np.uint64(self._group.size)).astype(np.intp)
+        asked = await self._group.alltoall(
+            [(pages[page_answerer == r], links[answerer == r]) for r in range(self._group.size)]
         )
         fetched = np.sort(np.concatenate([keys for keys, _ in asked]))
         given = session.deal([keys for _, keys in asked])
-        answers = await mpi.alltoall(
+        answers = await self._group.alltoall(
             [
                 (session.among(keys, fetched), its)
                 for (_, keys), its in zip(asked, given, strict=True)

@@ -12,42 +12,50 @@ from contextlib import nullcontext
 from pathlib import Path
 from typing import Any
 
-from crawler import config, mpi, url
+from crawler import config, url
 from crawler.agent import agent, planning
 from crawler.demo.web import DemoWeb, outside_mpi, serve
+from crawler.ports import Group
 from crawler.report.report import comparison
 
 _SEED = 1
 
 
-async def run() -> int:
+async def run(group: Group) -> int:
     """Both sessions; the exit code."""
     folder = Path(time.strftime("demo-%Y%m%d-%H%M%S"))
-    serving = serve(_SEED) if mpi.RANK == 0 else nullcontext()
+    serving = serve(_SEED) if group.rank == 0 else nullcontext()
     with serving as served:
         _say(
+            group,
             "A web of about 2,000 pages on 48 sites, served on loopback."
-            f" {mpi.SIZE} ranks crawl it by site-hash ..."
+            f" {group.size} ranks crawl it by site-hash ...",
         )
-        first = await _crawl(served, folder / "first", {"scheme": "site-hash"})
+        first = await _crawl(group, served, folder / "first", {"scheme": "site-hash"})
         vector = folder / "part-vector"
-        _say("The partitioning job makes a part vector of the link graph ...")
-        predicted = await mpi.bcast(
-            await _partition(folder / "first", vector) if mpi.RANK == 0 else {}
+        _say(group, "The partitioning job makes a part vector of the link graph ...")
+        predicted = await group.bcast(
+            await _partition(folder / "first", vector, group.size) if group.rank == 0 else {}
         )
-        _say("... and the ranks crawl again with it.")
+        _say(group, "... and the ranks crawl again with it.")
         second = await _crawl(
-            served, folder / "second", {"scheme": "part-vector", "part_vector": str(vector)}
+            group,
+            served,
+            folder / "second",
+            {"scheme": "part-vector", "part_vector": str(vector)},
         )
-    if mpi.RANK == 0 and first and second:
+    if group.rank == 0 and first and second:
         columns = {"site-hash": first, "part vector": second, "as predicted": predicted}
-        _say("\n" + comparison(columns), sys.stdout)
-        _say(f"\nsessions  {folder / 'first'}\n          {folder / 'second'}", sys.stdout)
+        _say(group, "\n" + comparison(columns), sys.stdout)
+        _say(group, f"\nsessions  {folder / 'first'}\n          {folder / 'second'}", sys.stdout)
     return 0
 
 
 async def _crawl(
-    served: tuple[DemoWeb, int] | None, directory: Path, assignment: dict[str, str]
+    group: Group,
+    served: tuple[DemoWeb, int] | None,
+    directory: Path,
+    assignment: dict[str, str],
 ) -> dict[str, Any] | None:
     """One session; its metrics at rank 0."""
     plan, reachable = None, None
@@ -63,20 +71,20 @@ async def _crawl(
                 "politeness": {"delay_s": 0},  # our own server doesn't mind
             }
         )
-        plan = planning.prepare(settings, mpi.SIZE)
+        plan = planning.prepare(settings, group.size)
         reachable = [url.key(address) for address in web.reachable]
-    plan = await mpi.bcast(plan)
+    plan = await group.bcast(plan)
     assert plan is not None
-    await agent.crawl(plan, reachable)
-    if mpi.RANK != 0:
+    await agent.crawl(plan, group, reachable)
+    if group.rank != 0:
         return None
     metrics: dict[str, Any] = json.loads((directory / "report" / "metrics.json").read_text())
     return metrics
 
 
-async def _partition(directory: Path, out: Path) -> dict[str, Any]:
+async def _partition(directory: Path, out: Path, ranks: int) -> dict[str, Any]:
     """What the partitioning job predicts of its part vector."""
-    words = ["build", str(directory), "-k", str(mpi.SIZE)]
+    words = ["build", str(directory), "-k", str(ranks)]
     job = await asyncio.create_subprocess_exec(
         sys.executable,
         *("-m", "partition", *words, "--out", str(out), "--json"),
@@ -90,8 +98,8 @@ async def _partition(directory: Path, out: Path) -> dict[str, Any]:
     return plans[0]
 
 
-def _say(text: str, stream: Any = None) -> None:
-    if mpi.RANK == 0:
+def _say(group: Group, text: str, stream: Any = None) -> None:
+    if group.rank == 0:
         stream = stream or sys.stderr
         stream.write(text + "\n")
         stream.flush()

@@ -5,7 +5,9 @@ import inspect
 import pytest
 import uvloop
 
-from crawler import mpi
+from crawler.mpi import MpiGroup
+
+GROUP = MpiGroup()
 
 
 @pytest.hookimpl(tryfirst=True)
@@ -19,4 +21,4 @@ def pytest_pyfunc_call(pyfuncitem: pytest.Function) -> bool | None:
 
 def pytest_runtest_logreport(report: pytest.TestReport) -> None:
     if report.failed:  # the other ranks would wait for this one
-        mpi.abort(1, f"rank {mpi.RANK}: {report.nodeid} failed\n{report.longreprtext}\n")
+        GROUP.abort(1, f"rank {GROUP.rank}: {report.nodeid} failed\n{report.longreprtext}\n")

@@ -12,15 +12,17 @@ from ipaddress import IPv4Interface
 import pytest
 from mpi4py import MPI
 
-from crawler import mpi
-from crawler.mpi import MpiTransport
+from crawler.mpi import MpiGroup, MpiTransport
+from crawler.mpi.doorbell import meeting_address
+
+GROUP = MpiGroup()
 
 Messages = dict[int, list[bytes]]  # by sender, in the order of sending
 
 
 @asynccontextmanager
 async def started() -> AsyncIterator[MpiTransport]:
-    transport = await mpi.start()
+    transport = await GROUP.connect()
     yield transport
     await transport.close()
 
@@ -133,7 +135,7 @@ async def test_all_close_while_messages_fly(seed: int) -> None:
 
 async def test_no_one_leaves_before_all_close() -> None:
     world, left = MPI.COMM_WORLD, 99
-    transport = await mpi.start()
+    transport = await GROUP.connect()
     if transport.rank == 0:
         for _ in range(10):  # one probe may only start to fetch what it should see
             await asyncio.sleep(0.01)
@@ -175,7 +177,7 @@ async def test_stray_datagrams_only_wake() -> None:
         with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as stranger:
             for number in range(300):
                 datagram = random.Random(number).randbytes(number * 100)
-                stranger.sendto(datagram, transport._bell.getsockname())
+                stranger.sendto(datagram, ("127.0.0.1", transport._bell.port))
         for destination, message in plan(8, transport.rank, transport.size, count=30):
             transport.send(destination, message)
         assert await take(transport, total(due)) == due
@@ -194,7 +196,7 @@ async def test_a_cancelled_wait_loses_nothing() -> None:
 
 
 async def test_transports_don_t_hear_each_other() -> None:
-    half = MPI.COMM_WORLD.Split(mpi.RANK % 2)
+    half = MPI.COMM_WORLD.Split(GROUP.rank % 2)
     async with started() as one, started() as two:
         three = MpiTransport(half)
         for number, transport in enumerate((one, two, three)):
@@ -222,14 +224,12 @@ async def test_transports_don_t_hear_each_other() -> None:
 def test_hosts_meet_in_a_network_that_both_are_in(
     mine: list[str], theirs: list[str], address: str
 ) -> None:
-    assert (
-        mpi.meeting_address(*(list(map(IPv4Interface, side)) for side in (mine, theirs))) == address
-    )
+    assert meeting_address(*(list(map(IPv4Interface, side)) for side in (mine, theirs))) == address
 
 
 async def test_all_ranks_of_one_host_are_near() -> None:
     async with started() as transport:
-        assert (transport.rank, transport.size) == (mpi.RANK, mpi.SIZE)
+        assert (transport.rank, transport.size) == (GROUP.rank, GROUP.size)
         assert not any(map(transport.remote, range(transport.size)))
         assert "quiet" in repr(transport)
 
@@ -241,12 +241,12 @@ async def test_a_rank_has_no_messages_for_itself() -> None:
 
 
 async def test_bcast_and_gather_wait_for_who_is_late() -> None:
-    for late in range(mpi.SIZE):
-        if late == mpi.RANK:
+    for late in range(GROUP.size):
+        if late == GROUP.rank:
             await asyncio.sleep(0.03)
-        long = await mpi.bcast(bytes(1_000_000) if mpi.RANK == 0 else b"")
-        short = await mpi.bcast({"late": late} if mpi.RANK == 0 else {})
+        long = await GROUP.bcast(bytes(1_000_000) if GROUP.rank == 0 else b"")
+        short = await GROUP.bcast({"late": late} if GROUP.rank == 0 else {})
         assert (len(long), short) == (1_000_000, {"late": late})
-        gathered = await mpi.gather((mpi.RANK, late, "x" * 200_000))
-        everybody = [(rank, late, "x" * 200_000) for rank in range(mpi.SIZE)]
-        assert gathered == (everybody if mpi.RANK == 0 else [])
+        gathered = await GROUP.gather((GROUP.rank, late, "x" * 200_000))
+        everybody = [(rank, late, "x" * 200_000) for rank in range(GROUP.size)]
+        assert gathered == (everybody if GROUP.rank == 0 else [])

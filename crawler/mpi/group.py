@@ -1,0 +1,154 @@
+"""What all ranks do together: they meet, give each other values, and end.
+
+While one rank works for minutes before it comes, the others wait at a percent of a core or less.
+"""
+
+import asyncio
+import contextlib
+import os
+import sys
+import time
+from collections.abc import Callable, Sequence
+from typing import Any, NoReturn, TypeVar
+
+from crawler import ports
+from crawler.mpi.library import MPI, OUTLIVES, is_loss, loss_told, wreckage
+from crawler.mpi.transport import MpiTransport
+from crawler.ports import LostRankError
+
+T = TypeVar("T")
+
+_BCAST, _GATHER, _ALL, _NOTHING = range(4)  # tags
+_SHORTEST_S, _LONGEST_S = 0.001, 0.02  # between two looks for what other ranks have sent
+_LAST_WORDS_S = 0.3  # for the launcher to pass on what an aborting rank has said
+
+
+class MpiGroup:
+    """`ports.Group` of the ranks that mpirun has started, without those that were lost since.
+
+    Values are pickled.
+    """
+
+    def __init__(self) -> None:
+        self._world: MPI.Intracomm = MPI.COMM_WORLD
+        self.rank: int = self._world.rank
+        self.size: int = self._world.size
+
+    @property
+    def lost_ranks(self) -> bool:
+        """Whether ranks were lost, and the others have gone on."""
+        return bool(self._world != MPI.COMM_WORLD)
+
+    async def meet(self) -> None:
+        """Wait until all ranks have come here."""
+        with loss_told:
+            await self._until(self._world.Ibarrier().Test)
+
+    async def connect(self) -> MpiTransport:
+        await self.meet()  # so that the constructor blocks only shortly
+        with loss_told:
+            return MpiTransport(self._world)
+
+    async def bcast(self, value: T) -> T:
+        if self.rank != 0:
+            value = await self._take(0, _BCAST)
+            return value
+        await self._taken([self._give(value, rank, _BCAST) for rank in range(1, self.size)])
+        return value
+
+    async def gather(self, value: T) -> list[T]:
+        if self.rank == 0:
+            return [value] + [await self._take(rank, _GATHER) for rank in range(1, self.size)]
+        await self._taken([self._give(value, 0, _GATHER)])
+        return []
+
+    async def alltoall(self, values: Sequence[T]) -> list[T]:
+        others = [rank for rank in range(self.size) if rank != self.rank]
+        given = [self._give(values[rank], rank, _ALL) for rank in others]
+        try:
+            received = [
+                values[rank] if rank == self.rank else await self._take(rank, _ALL)
+                for rank in range(self.size)
+            ]
+        except LostRankError:
+            wreckage.append(given)
+            raise
+        await self._taken(given)
+        return received
+
+    async def all_done(self, done: bool) -> bool:
+        """See ports.Group. Blocks the event loop until all ranks have come, where ranks may be
+        lost; elsewhere there is nothing to agree on."""
+        if not OUTLIVES:
+            return done
+        if not done:
+            self._world.Revoke()
+        try:
+            return bool(self._world.Agree(done))
+        except MPI.Exception as error:  # about a loss, and raised on all ranks
+            if not is_loss(error):
+                raise
+            return False
+
+    async def survive(self) -> None:
+        """See ports.Group. Blocks the event loop until all ranks have come."""
+        wreckage.append(self._world)
+        self._world = MPI.Intracomm(self._world.Shrink())
+        self.rank, self.size = self._world.rank, self._world.size
+
+    def abort(self, code: int, message: str) -> NoReturn:
+        """See ports.Group. This process ends in any case: MPI_Abort may return or fail, and so may
+        the write to standard error."""
+        try:
+            for stream, text in ((sys.stdout, ""), (sys.stderr, message)):
+                with contextlib.suppress(
+                    AttributeError, OSError, ValueError
+                ):  # nobody listens, or it is closed
+                    stream.write(text)
+                    stream.flush()
+            time.sleep(_LAST_WORDS_S)
+            MPI.COMM_WORLD.Abort(code)
+        finally:
+            os._exit(code)
+
+    def _give(self, value: object, rank: int, tag: int) -> MPI.Request:
+        with loss_told:
+            return self._world.isend(value, rank, tag)
+
+    async def _taken(self, requests: Sequence[MPI.Request]) -> None:
+        """Wait until all of these have been taken.
+
+        Each is tested by itself, because Testall doesn't say what is wrong with one of them.
+        """
+        try:
+            await self._until(lambda: all(request.Test() for request in requests))
+        except LostRankError:
+            wreckage.append(requests)
+            raise
+
+    async def _take(self, source: int, tag: int) -> Any:
+        message = await self._until(lambda: self._world.improbe(source, tag))
+        assert message is not None
+        request = message.irecv()
+        try:
+            await self._until(request.get_status)
+            with loss_told:
+                return request.wait()  # has completed: returns at once
+        except LostRankError:
+            wreckage.append(request)
+            raise
+
+    async def _until(self, look: Callable[[], T]) -> T:
+        """The first true value that `look` returns. It is called at growing intervals."""
+        pause = _SHORTEST_S
+        with loss_told:
+            while not (found := look()):
+                if OUTLIVES:  # a request to a dead rank doesn't always say so; a probe for any does
+                    self._world.Iprobe(MPI.ANY_SOURCE, _NOTHING)
+                await asyncio.sleep(pause)
+                pause = min(2 * pause, _LONGEST_S)
+            return found
+
+
+def _check(group: MpiGroup) -> ports.Group:
+    return group  # mypy holds the class against the protocol
