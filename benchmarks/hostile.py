@@ -165,6 +165,9 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
     yield "a million divs", html, b"<div>" * 1_000_000 + link, 1
     yield "a million end tags", html, b"</p>" * 1_000_000 + link, 1
     yield "a tag with 100,000 attributes", html, b"<a " + names + b" href=/x>", 1
+    yield "a tag of 8 MB of spaces", html, b"<a href=/x" + b" " * 8_000_000 + b">", 1
+    yield "a tag of 8 MB of quotes", html, b"<a href=/x " + b"'" * 8_000_000 + b">", 1
+    yield "a tag of 290,000 attributes", html, b"<a href=/x" + b" a=1" * 290_000 + b">", 1
     yield "100,000 links", html, many, 100_000
     yield "100,000 links in UTF-16", html, b"\xff\xfe" + many.decode().encode("utf-16-le"), 100_000
     yield "nothing closed", html, b"<table><tr><td><b><i><a href=/x>" * 50_000, 1
@@ -208,6 +211,10 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
     )
     wide = b"".join(b"<a href='/?q=\xe9%d'>" % n for n in range(100_000))
     yield "100,000 links in windows-1252", "text/html; charset=windows-1252", wide, 100_000
+    chinese = b"".join(
+        b"<a href='/?q=%d" % n + "\u4e2d".encode("gb18030") * 3000 + b"'>" for n in range(1300)
+    )
+    yield "8 MB of queries in gb18030", "text/html; charset=gb18030", chinese, 1300
     yield (
         "meta elements for robots",
         html,
@@ -231,6 +238,8 @@ def _xhtml_pages() -> Iterator[tuple[str, str, bytes, int | None]]:
         ("a name of 8 MB", link + b"<" + b"a" * 8_000_000, 1),
         ("quotes", link + b"<a " + b"'" * 8_000_000, 1),
         ("CDATA that doesn't end", link + b"<![CDATA[" * 800_000, 1),
+        ("CDATA of brackets", link + b"<![CDATA[" + b"]" * 10_000_000, 1),
+        ("a tag of 8 MB of spaces", link + b"<a " + b" " * 8_000_000 + b"/>", 1),
         ("scripts", link + b"<script>" * 1_000_000, 1),
         ("instructions", link + b"<?" * 4_000_000, 1),
     ]

@@ -2,7 +2,7 @@
 
 import gzip
 from collections import Counter
-from collections.abc import Generator, Iterator
+from collections.abc import Callable, Generator, Iterator
 from typing import TypeVar
 
 import pytest
@@ -16,6 +16,7 @@ from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched
 from crawler.reading.parse.headers import header_links, reading_links
 from crawler.reading.parse.links import Links, most_characters, reading
 from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
+from crawler.reading.parse.xhtml import tags as xhtml_tags
 from crawler.reading.reader import Reader, make_scope
 from crawler.reading.sitemaps import entries
 from crawler.reading.traps import Shapes, Watch, _put_in
@@ -194,6 +195,50 @@ LONG = {
 def test_reading_comes_in_steps(name: str) -> None:
     text = LONG[name]
     assert read(text)[1] >= len(text) // CHARACTERS // 2
+
+
+def test_queries_are_encoded_in_steps() -> None:
+    """To encode a character takes longer than to read it."""
+    text = "".join(f"<a href='/?q={number}{chr(0x4E2D) * 3000}'>" for number in range(80))
+    steps = reading(text, "http://a.example/", "gb18030", frozenset({"a"}))
+    assert walk(steps)[1] >= 40
+    assert walk(reading(text, "http://a.example/", "utf-8", frozenset({"a"})))[1] < 40
+
+
+@pytest.mark.parametrize("read_tags", [tags, xhtml_tags])
+def test_the_attributes_of_a_long_tag_are_another_step_than_its_end(
+    read_tags: Callable[[str, frozenset[str]], Iterator[tuple[str, str] | None]],
+) -> None:
+    tag = "<a " + "x=' ' " * 200_000 + "/>"
+    without_end, whole = (list(read_tags(text, frozenset({"a"}))) for text in (tag[:-1], tag))
+    assert whole[-1] == ("a", tag[2:-1])
+    assert len(whole) == len(without_end) + 2  # a step ends behind the tag, before it is told
+
+
+def test_xhtml_that_holds_no_markup_is_read_in_steps() -> None:
+    for start, end in (
+        ("<![CDATA[", "]]>"),
+        ("<!--", "-->"),
+        ("<?", "?>"),
+        ("<script><!--", "-->"),
+    ):
+        text = start + end[0] * (8 << 20) + end
+        close = "</script>" if "script" in start else ""
+        steps = list(xhtml_tags(f"{text}{close}<a href='1'/>", frozenset({"a"})))
+        assert steps.count(None) >= 8
+        assert [step for step in steps if step] == [("a", " href='1'/")]
+
+
+def test_the_end_of_xhtml_without_markup_may_lie_across_steps() -> None:
+    for shift in range(5):
+        text = "<![CDATA[" + "]" * ((1 << 20) - shift) + "]]><a/>"
+        assert [step for step in xhtml_tags(text, frozenset({"a"})) if step] == [("a", "/")]
+
+
+def test_a_long_name_of_xhtml_is_no_link_and_ends_where_it_ends() -> None:
+    name = "a" * 1_000_000
+    text = f"<a{name}><{name}:a href='2'/></a{name}><a href='1'/>"
+    assert [step for step in xhtml_tags(text, frozenset({"a"})) if step] == [("a", " href='1'/")]
 
 
 SCRIPT = st.lists(

@@ -38,6 +38,7 @@ _LINK_BYTES_PER_CHARACTER: Final = 16  # and so many for each character of its t
 # Work is counted in characters read and written; a reference counts as so many more.
 _WORK_STEP: Final = 1 << 18
 _WORK_PER_REFERENCE: Final = 64
+_WORK_PER_ENCODED: Final = 8  # for each character of a query in the encoding of its page
 _VALUES_STEP: Final = 1 << 17  # characters of references taken in one step
 _TARGETS: Final = 1 << 13  # put together in one step
 _MOST_METAS: Final = 1 << 15  # characters of meta elements for robots
@@ -364,6 +365,8 @@ class _Resolution:
                     room -= share
                 work += len(reference)
                 as_sent = reference if utf8 else encode_query(reference, encoding)
+                if as_sent is not reference:
+                    work += _WORK_PER_ENCODED * len(as_sent)
                 try:
                     if as_sent.startswith(_ABSOLUTE) and len(as_sent) <= _SHORT:
                         target = _known(as_sent)

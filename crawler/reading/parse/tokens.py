@@ -109,6 +109,10 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
         token = read(text, at, end)
         assert token  # it matches nothing at least
         at = token.end()
+        count += 1
+        if at >= pause or count % _TOKENS == 0:
+            pause = at + _WINDOW
+            yield None  # also before the attributes of a tag of megabytes are looked at
         comment, closing, name, attributes = token.groups()
         if name:
             name = name.lower()
@@ -140,13 +144,9 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
             return  # what follows, if anything, is without its end
         else:
             end = at + (_WINDOW if end - at < _WINDOW else 2 * (end - at))
-            pause = at
+            yield None
         if at >= end:
             end = at + _WINDOW
-        count += 1
-        if at >= pause or count % _TOKENS == 0:
-            pause = at + _WINDOW
-            yield None
 
 
 SHADOW_ROOTS: Final = frozenset({"open", "closed"})

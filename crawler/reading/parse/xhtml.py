@@ -15,7 +15,8 @@ from crawler.reading.media import XHTML_NAMESPACE
 from crawler.reading.parse.tokens import ATTRIBUTES, unescape
 from crawler.url import MAX_LENGTH
 
-_NAME: Final = r"[^\t\n\f\r />:!?<]++"
+# The rest of a longer name counts as an attribute.
+_NAME: Final = r"[^\t\n\f\r />:!?<]{1,4096}+"
 _START: Final = re.compile(
     rf"<(?: (?P<skipped>!--|!\[CDATA\[|\?) | (?P<declaration>!)"
     rf"| (?P<closing>/?) (?P<name>(?>(?P<prefix>{_NAME}:)?)(?P<local>{_NAME})) )",
@@ -24,6 +25,7 @@ _START: Final = re.compile(
 _REST: Final = re.compile(rf"({ATTRIBUTES})>")
 _ENDS: Final = {"!--": "-->", "![CDATA[": "]]>", "?": "?>"}
 _WINDOW: Final = 1 << 17  # characters searched in one step
+_SEARCHED: Final = 1 << 20  # characters that hold no markup, in one step
 _TOKENS: Final = 1 << 11  # tags in one step
 _NO_MARKUP: Final = frozenset({"script", "style"})
 _IN_NO_MARKUP: Final = re.compile(r"<(?:(!--|!\[CDATA\[)|/)")
@@ -107,7 +109,7 @@ def tags(
             continue
         at = token.end()
         if token["skipped"]:
-            at = _after(text, _ENDS[token["skipped"]], at)
+            at = yield from _end_of_skipped(text, _ENDS[token["skipped"]], at)
             continue
         if token["declaration"]:
             if entities is None and text[at : at + 7] == "DOCTYPE":
@@ -119,6 +121,8 @@ def tags(
         if not rest:
             return  # a tag without its end, so what follows is nothing
         at = rest.end()
+        if at >= pause:
+            yield None  # a tag of megabytes: its attributes are another step
         name, prefix, local = token["name"], token["prefix"], token["local"]
         if token["closing"]:
             scopes.leave(name)
@@ -141,6 +145,19 @@ def _after(text: str, mark: str, at: int) -> int:
     return len(text) if found < 0 else found + len(mark)
 
 
+def _end_of_skipped(text: str, mark: str, at: int) -> Generator[None, None, int]:
+    """`_after` in steps: a mark of several characters may be looked for in vain a long time."""
+    while True:
+        end = at + _SEARCHED
+        found = text.find(mark, at, end + len(mark) - 1)
+        if found >= 0:
+            return found + len(mark)
+        if end >= len(text):
+            return len(text)
+        at = end
+        yield
+
+
 def _end_of_script(text: str, name: str, at: int) -> Generator[None, None, int]:
     """Where the end tag of an element starts that holds no markup."""
     length, count = len(text), 0
@@ -155,7 +172,7 @@ def _end_of_script(text: str, name: str, at: int) -> Generator[None, None, int]:
                 return length
             yield
         elif mark[1]:
-            at = _after(text, _ENDS[mark[1]], mark.end())
+            at = yield from _end_of_skipped(text, _ENDS[mark[1]], mark.end())
         elif text.startswith(name, mark.end()):
             return mark.start()
         else:
