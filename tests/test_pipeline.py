@@ -339,6 +339,63 @@ def asked_at(world: Scripted, address: str) -> list[float]:
     return [time for time, asked in world.asked if asked == address]
 
 
+def redirect(address: str, target: str) -> Response:
+    return response(address, b"", status=302, headers=[(b"Location", target.encode())])
+
+
+@pytest.mark.parametrize("file", ["http://f.example/rules", "http://f.example/robots.txt"])
+def test_sites_that_have_one_file_elsewhere_have_it_asked_for_once_a_day(file: str) -> None:
+    names = [f"http://{letter}.example" for letter in "abc"]
+
+    async def scenario() -> None:
+        rules = response(file, b"User-agent: *\nDisallow: /x\n", headers=[])
+        script: Script = {f"{name}/robots.txt": [redirect(name, file)] * 9 for name in names}
+        world = Scripted(script | {file: [rules] * 9})
+        gate = RobotsGate(config.Robots(), world, world.clock, Tally())
+        first, second, third = names
+
+        async def asks(name: str) -> bool:
+            """Whether the rules have to come by an errand."""
+            await gate.rules(name)
+            if not gate.awaits(name):
+                return False
+            await gate.fetch_errand(file)
+            known, _ = await gate.rules(name)
+            assert not known.allows(f"{name}/x")
+            return True
+
+        assert await asks(first)
+        world.clock.advance(86_399)
+        assert not await asks(second)
+        assert not gate.must_ask(second)
+        world.clock.advance(1)
+        assert gate.must_ask(second)  # what it has is a day old
+        assert await asks(third)
+        assert not await asks(second)
+        assert len(asked_at(world, file)) == 2
+
+    asyncio.run(scenario())
+
+
+def test_a_file_elsewhere_is_known_by_all_of_its_url() -> None:
+    names = [f"http://{letter}.example" for letter in "ab"]
+    files = ["http://f.example/a", "http://f.example/a/robots.txt"]
+
+    async def scenario() -> None:
+        script: Script = {
+            f"{name}/robots.txt": [redirect(name, file)]
+            for name, file in zip(names, files, strict=True)
+        }
+        world = Scripted(script)
+        gate = RobotsGate(config.Robots(), world, world.clock, Tally())
+        await gate.rules(names[0])
+        await gate.fetch_errand(files[0])
+        await gate.rules(names[1])
+        assert gate.awaits(names[1])
+
+    asyncio.run(scenario())
+
+
 def test_hosts_with_large_robots_files_are_asked_once_and_for_their_pages() -> None:
     """The rules of forty of them have no room together: each must bring its page all the same."""
     line = b"".join(b"Allow: *ba%d\n" % number for number in range(13_000))
@@ -582,6 +639,11 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
     row = PageRow(PAGE, 1, "a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
     assert core.watch.stored(row)
     assert core.refusal(visit) is Failure.SITE_FULL
+    cluster.end(0)
+    core.run_errand(ROBOTS, cluster.now)  # for another site
+    errand = core.acquire(cluster.now)
+    assert errand is not None
+    assert core.refusal(errand) is None
     assert core.watch.fired == {"max_bytes_per_site": 1}
 
 

@@ -196,14 +196,16 @@ class RobotsGate:
         # Authorities that wait for a file of another site, by its URL; and which redirect it was.
         self._waiting: dict[str, dict[str, int]] = {}
         self._far: set[str] = set()  # all of these authorities
-        self._answers: dict[str, Rules] = {}  # that have come from there, by authority
+        # Rules that have come from there, by authority; and when they were asked for.
+        self._answers: dict[str, tuple[Rules, float]] = {}
         self._robots = robots
         self._fetcher = fetcher
         self._clock = clock
         self._tally = tally
         self._faults = faults or Faults()
         self._keep = keep
-        # Expired rules are kept, to go on with if they can't be had anew.
+        # By authority, and by URL if it is a file for other sites. Expired rules are kept, to go on
+        # with if they can't be had anew.
         self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
         self._desk = Desk(stopping)
@@ -264,13 +266,22 @@ class RobotsGate:
         self._cache.put(authority, rules, self._clock.now())
         return rules
 
-    async def _fetch(self, authority: str) -> Rules:
-        """Make the next request for the rules of an authority, unless their answer is here."""
-        if authority in self._answers:
-            return self._answers.pop(authority)
-        address, redirects = self._moved.pop(authority, (f"{authority}/robots.txt", 0))
-        found = await self._fetch_file(address)
-        return found if isinstance(found, Rules) else self._follow(authority, found, redirects + 1)
+    async def _fetch(self, authority: str) -> tuple[Rules, float]:
+        """Make the next request for the rules of an authority, unless their answer is here.
+
+        Also returns when they were asked for.
+        """
+        if authority not in self._answers:
+            address, redirects = self._moved.pop(authority, (f"{authority}/robots.txt", 0))
+            found = await self._fetch_file(address)
+            if isinstance(found, Rules):
+                return found, self._clock.now()
+            self._follow(authority, found, redirects + 1)
+            if authority in self._moved:
+                return MOVED_ON, self._clock.now()
+            if authority in self._far:
+                return ELSEWHERE, self._clock.now()
+        return self._answers.pop(authority)
 
     async def _fetch_file(self, address: str) -> Rules | str:
         """Ask once for a robots.txt: the rules, or the URL to which it is redirected."""
@@ -290,32 +301,35 @@ class RobotsGate:
             await with_room(partial(self._keep, address, responses.latest))
         return found
 
-    def _follow(self, authority: str, address: str, redirects: int) -> Rules:
-        """Follow a redirect of a robots.txt: the rules, or how it is to be followed.
+    def _follow(self, authority: str, address: str, redirects: int) -> None:
+        """Follow a redirect of a robots.txt: note the rules, or how it is to be followed.
 
         It is another request. On the same site the next visit makes it, on another one an errand.
         """
+        now = self._clock.now()
         if redirects > MAX_ROBOTS_REDIRECTS:
-            return _ALL_ALLOWED
+            self._answers[authority] = _ALL_ALLOWED, now
+            return
         try:
             stays = self._site_of(address) == self._site_of(f"{authority}/")
         except BaseException as error:
             self._faults.note(error, "the site", address)
-            return Rules.deny_all(Failure.INTERNAL)
+            self._answers[authority] = Rules.deny_all(Failure.INTERNAL), now
+            return
         if stays:
             self._moved[authority] = address, redirects
-            return MOVED_ON
+            return
         other = url.authority(address)
-        if address == f"{other}/robots.txt":
-            known = self._cache.get(other, self._clock.now())
+        for name in (address, other) if address == f"{other}/robots.txt" else (address,):
+            known = self._cache.get(name, now)
             if known is not None and not known.unreachable:
-                return known
+                self._answers[authority] = known, self._cache.since(name)
+                return
         is_new = address not in self._waiting
         self._waiting.setdefault(address, {})[authority] = redirects
         self._far.add(authority)
         if is_new:
             self._run_errand(address)
-        return ELSEWHERE
 
     async def fetch_errand(self, address: str) -> Rules:
         """Ask for a file that sites wait for: the rules, unreachable if it is to be tried again.
@@ -326,42 +340,38 @@ class RobotsGate:
         found = await self._fetch_file(address)
         if isinstance(found, Rules):
             if not found.unreachable:
+                self._cache.put(address, found, self._clock.now())
                 self.end_errand(address, found)
             return found
         for authority, redirects in self._take_waiting(address):
-            rules = self._follow(authority, found, redirects + 1)
-            if rules is not ELSEWHERE:
-                self._answer(authority, rules)
+            self._follow(authority, found, redirects + 1)
+            if authority not in self._far:
+                self._wake(self._site_of(f"{authority}/"))
         return _ALL_ALLOWED
 
     def end_errand(self, address: str, rules: Rules) -> None:
         """Let the sites that wait for a file go on with these rules."""
         for authority, _ in self._take_waiting(address):
-            self._answer(authority, rules)
+            self._answers[authority] = rules, self._clock.now()
+            self._wake(self._site_of(f"{authority}/"))
 
     def _take_waiting(self, address: str) -> Iterable[tuple[str, int]]:
         waiting = self._waiting.pop(address, {})
         self._far.difference_update(waiting)
         return waiting.items()
 
-    def _answer(self, authority: str, rules: Rules) -> None:
-        if rules is not MOVED_ON:
-            self._answers[authority] = rules
-        self._wake(self._site_of(f"{authority}/"))
-
     async def _ask(self, authority: str) -> Rules:
         try:
-            rules = await self._fetch(authority)
+            rules, since = await self._fetch(authority)
             if rules is MOVED_ON or rules is ELSEWHERE:
                 return rules
-            now = self._clock.now()
             if rules.unreachable and rules.retry_after_s is None:
                 rules = self._cache.latest(authority) or rules
             if rules.unreachable is Failure.INTERNAL:  # it would be the same again
                 return self.spoil(authority)
             if not rules.unreachable:  # else nothing is known, and the next visit asks again
                 self._note_delay(authority, rules)
-                self._cache.put(authority, rules, now)
+                self._cache.put(authority, rules, since)
             return rules
         finally:
             del self._asking[authority]

@@ -562,8 +562,8 @@ class Core:
         if visit.failures and self.bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
-            full = self.watch.rules and self.watch.is_full(visit.found.site)
-            if full and not visit.found.is_errand:
+            counts = self.watch.rules and not visit.found.is_errand
+            if counts and self.watch.is_full(visit.found.site):
                 return Failure.SITE_FULL
             if self.watch.is_crowded(visit.found):
                 return Failure.TOO_MANY_HOSTS

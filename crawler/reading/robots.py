@@ -361,6 +361,14 @@ class RobotsCache:
                 shelf.drop(authority)
         return None
 
+    def since(self, authority: str) -> float:
+        """When the rules were put here that `get` gives."""
+        return next(
+            shelf.sites[authority][0] - self._ttl_s
+            for shelf in self._shelves
+            if authority in shelf.sites
+        )
+
     def latest(self, authority: str) -> Rules | None:
         """The rules of a robots.txt that could be had, expired or not, if they are still there."""
         for shelf in self._shelves:
