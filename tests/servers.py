@@ -10,11 +10,14 @@ import ssl
 import struct
 import threading
 import time
+from collections import Counter
 from collections.abc import Callable, Iterator, Mapping
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
 from pathlib import Path
 from types import TracebackType
 from typing import NamedTuple, Self
+
+from crawler.demo.web import DemoWeb
 
 # A certificate that nobody knows, for a.example and 127.0.0.1, and its key.
 CERTIFICATE = Path(__file__).parent / "instances" / "a.example.pem"
@@ -169,6 +172,41 @@ class PageServer:
     def __exit__(self, *_: object) -> None:
         self._server.shutdown()
         self._server.server_close()
+
+
+@contextlib.contextmanager
+def served(web: DemoWeb) -> Iterator[tuple[int, Counter[str]]]:
+    """The web on a port of 127.0.0.1, by threads of this process; and how often each URL has been
+    asked for."""
+    asked: Counter[str] = Counter()
+
+    class Handler(BaseHTTPRequestHandler):
+        protocol_version = "HTTP/1.1"
+
+        def do_GET(self) -> None:
+            host = self.headers["Host"].partition(":")[0]
+            asked[f"http://{host}{self.path}"] += 1
+            status, headers, body = web.respond(host, self.path)
+            self.send_response(status)
+            for name, value in (*headers, ("Content-Length", str(len(body)))):
+                self.send_header(name, value)
+            self.end_headers()
+            self.wfile.write(body)
+
+        def log_message(self, *_: object) -> None:
+            """Counted above."""
+
+        def handle(self) -> None:
+            with contextlib.suppress(ConnectionError):  # clients are killed here
+                super().handle()
+
+    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
+    threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
+    try:
+        yield server.server_address[1], asked
+    finally:
+        server.shutdown()
+        server.server_close()
 
 
 SERVFAIL, NXDOMAIN = 2, 3

@@ -6,16 +6,14 @@ import os
 import random
 import signal
 import subprocess
-import threading
 import time
-from collections import Counter
-from collections.abc import Callable, Iterator
-from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
 from conftest import MpiRun
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows
+from servers import served
 
 from crawler import session
 from crawler.demo.web import DemoWeb
@@ -26,40 +24,6 @@ RANKS = 3
 CONCURRENCY = 3
 # Of a rank: in the fetch stage, between it and the parse stage, and in there. One more is cut off.
 IN_FLIGHT = 2 * CONCURRENCY + 2
-
-
-@contextlib.contextmanager
-def served(web: DemoWeb) -> Iterator[tuple[int, Counter[str]]]:
-    """The web on a port of 127.0.0.1, and how often each URL has been asked for."""
-    asked: Counter[str] = Counter()
-
-    class Handler(BaseHTTPRequestHandler):
-        protocol_version = "HTTP/1.1"
-
-        def do_GET(self) -> None:
-            host = self.headers["Host"].partition(":")[0]
-            asked[f"http://{host}{self.path}"] += 1
-            status, headers, body = web.respond(host, self.path)
-            self.send_response(status)
-            for name, value in (*headers, ("Content-Length", str(len(body)))):
-                self.send_header(name, value)
-            self.end_headers()
-            self.wfile.write(body)
-
-        def log_message(self, *_: object) -> None:
-            """Counted above."""
-
-        def handle(self) -> None:
-            with contextlib.suppress(ConnectionError):  # clients are killed here
-                super().handle()
-
-    server = ThreadingHTTPServer(("127.0.0.1", 0), Handler)
-    threading.Thread(target=server.serve_forever, args=[0.02], daemon=True).start()
-    try:
-        yield server.server_address[1], asked
-    finally:
-        server.shutdown()
-        server.server_close()
 
 
 def pids(directory: Path) -> list[int]:

@@ -16,7 +16,8 @@ from pathlib import Path
 import pytest
 from conftest import MpiRun, launching
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows, sets
-from test_kill import CONCURRENCY, IN_FLIGHT, pids, served, wait_for_death
+from servers import served
+from test_kill import CONCURRENCY, IN_FLIGHT, pids, wait_for_death
 
 from crawler import session
 from crawler.demo.web import DemoWeb

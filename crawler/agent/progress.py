@@ -18,7 +18,7 @@ from pathlib import Path
 from crawler.messages import Note
 
 _LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
-_LOGGERS = ("crawler", "asyncio")
+LOGGERS = ("crawler", "asyncio")
 _KEPT = 1000  # warnings of a rank
 
 
@@ -32,7 +32,7 @@ class RankLog(logging.Handler):
         self._rank = rank
         self._warnings: list[str] = []
         self.latest: deque[str] = deque(maxlen=_KEPT)  # warnings, also those that were taken
-        for name in _LOGGERS:
+        for name in LOGGERS:
             logger = logging.getLogger(name)
             logger.addHandler(self)
             logger.setLevel(logging.INFO)
@@ -61,7 +61,7 @@ class RankLog(logging.Handler):
         return warnings
 
     def close(self) -> None:
-        for name in _LOGGERS:
+        for name in LOGGERS:
             logging.getLogger(name).removeHandler(self)
         with contextlib.suppress(OSError):
             self._file.close()
