@@ -126,6 +126,10 @@ def test_the_cache_is_bounded_in_bytes() -> None:
     assert cache.bytes <= 20 * small.size + 3 * large.size
     assert cache.get("http://good.example", now=1) is None
     assert cache.get("http://small199.example", now=1) is small
+    cache = RobotsCache()  # by default large ones may have 2 MiB
+    for number in range(20):
+        cache.put(f"http://large{number}.example", large, now=0)
+    assert cache.bytes <= 2 << 20
 
 
 def test_a_site_counts_once_however_often_its_rules_change() -> None:

@@ -329,7 +329,7 @@ class RobotsCache:
         unreachable_ttl_s: float = 600,
         *,
         max_bytes: int = 48 << 20,
-        max_large_bytes: int = 8 << 20,
+        max_large_bytes: int = 2 << 20,
         keeps_expired: bool = False,
     ) -> None:
         """`max_bytes`: of rules that aren't large. `keeps_expired`: for `latest`."""
