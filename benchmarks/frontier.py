@@ -20,6 +20,7 @@ from pathlib import Path
 
 from crawler import config, url
 from crawler.core.order import Scored, make_order
+from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.ports import Found
 from crawler.session import SpillFiles
@@ -82,7 +83,7 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
         for _ in range(ops):
             visit = bench.acquire(0)
             assert visit is not None
-            bench.release(visit, 0, requested=True)
+            bench.end(visit, DONE, 0)
             visits.append(visit.found)
         words.append(f"acquire + release {(time.process_time() - since) / ops * 1e6:.2f} us")
         if order.wants_links:

@@ -24,8 +24,10 @@ from typing import Any
 import msgspec
 
 from crawler import config, mpi, session, url
-from crawler.agent.pipeline import Alarm, SystemClock, Wire, exchange_stage
+from crawler.agent.pipeline import exchange_stage
 from crawler.agent.resume import Replay
+from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen

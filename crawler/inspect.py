@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 from crawler import config, url
-from crawler.agent.pipeline import SystemClock
+from crawler.agent.timing import SystemClock
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots

@@ -18,7 +18,7 @@ PLACES = (  # by the module that looks the function up
     "crawler.net.http:HttpFetcher.locate",
     "crawler.net.http:undoing",
     "crawler.net.response:ResponseReader.feed",
-    "crawler.agent.pipeline:retry_after_s",
+    "crawler.agent.fetching:retry_after_s",
     "crawler.reading.reader:Reader.cookie",
     "crawler.reading.reader:Reader.read",
     "crawler.reading.reader:Reader.redirect_target",

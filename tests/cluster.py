@@ -6,11 +6,12 @@ from dataclasses import dataclass, field
 
 from crawler import config, url
 from crawler.core.core import Core
+from crawler.core.outcomes import DONE, RETRY, Outcome
 from crawler.core.ownership import Ownership, Scheme
 from crawler.core.seen import MemorySeen
 from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message, decode, encode
-from crawler.ports import Failure, Link
+from crawler.ports import Failure, Found, Link
 from crawler.reading.scope import Sites
 
 AUTHORITIES = Sites("authority")
@@ -30,6 +31,12 @@ class Listed:
 
 def link(address: str, flags: int = 0) -> Link:
     return Link(url.key(address), address, AUTHORITIES.of(address), flags)
+
+
+def store(core: Core, found: Found, links: Sequence[Link], now: float, *, response: bool) -> None:
+    """Let a core admit the links of a URL whose visit has ended, all at once."""
+    for _ in core.stored(found, links, now, response=response):
+        pass
 
 
 def settings(*overrides: str) -> config.Config:
@@ -115,7 +122,7 @@ class Cluster:
             return True
         turns = [one._clocks.next_time() for one in self.cores if one._clocks is not None]
         ends = [end for end in turns if end is not None]
-        if not (ends and core.bench.waiting):
+        if not (ends and core.waiting):
             return False
         self.now = max(self.now, min(ends))
         for rank in range(self.ranks):
@@ -144,23 +151,22 @@ class Cluster:
     ) -> Visit:
         """End one of the visits of a rank, with the links that were found."""
         core, visit = self.cores[rank], self.visits[rank].pop(index)
-        core.bench.release(visit, self.now, requested=True)
-        core.discovered(visit.found, links, self.now)
-        core.finish(visit.found, response=response)
+        core.end(visit, DONE, self.now)
+        store(core, visit.found, links, self.now, response=response)
         self.tick(rank)
         return visit
 
     def fail(self, rank: int, failure: Failure, index: int = 0) -> bool:
         """End one of the visits of a rank with a failure; whether that was final."""
         core, visit = self.cores[rank], self.visits[rank].pop(index)
-        final = core.fail(visit, failure, self.now)
+        final = core.end(visit, Outcome.of(failure), self.now)
         if final:
-            core.finish(visit.found, response=False)
+            store(core, visit.found, (), self.now, response=False)
         self.tick(rank)
         return final
 
     def retry(self, rank: int, index: int = 0) -> None:
-        self.cores[rank].retry(self.visits[rank].pop(index), self.now)
+        self.cores[rank].end(self.visits[rank].pop(index), RETRY, self.now)
         self.tick(rank)
 
     def fetch(self, rank: int, address: str, *links: Link) -> None:
@@ -256,4 +262,4 @@ def run(
         elif kind == "time":
             cluster.now += dice.choice([0, 0.25, 1, 100 * failures])
             cluster.tick(rank)
-    raise AssertionError(f"no end: {[core.bench for core in cluster.cores]}")
+    raise AssertionError(f"no end: {cluster.cores}")

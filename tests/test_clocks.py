@@ -9,16 +9,17 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster import Cluster, Flight, Listed, link, run, settings
+from cluster import Cluster, Flight, Listed, link, run, settings, store
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import config
+from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.core.workbench import Visit
 from crawler.messages import Batch, Message
-from crawler.ports import Failure, Link
+from crawler.ports import PASSING, Failure, Link
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 from partition import partvector
@@ -130,13 +131,13 @@ class Watched(Cluster):
         self.known[visit.found.site].add(rank)
         core = self.cores[rank]
         delay_s = self.crawl_delays.get(visit.found.site)
-        core.retry(self.visits[rank].pop(index), self.now, crawl_delay_s=delay_s)
+        core.end(self.visits[rank].pop(index), RETRY, self.now, crawl_delay_s=delay_s)
         self.tick(rank)
 
     def _wait_for_another(self, rank: int, index: int) -> None:
         """The site waits for a file of any site, perhaps its own."""
         visit, core = self.visits[rank].pop(index), self.cores[rank]
-        core.hold(visit, self.now, requested=True)
+        core.end(visit, HELD, self.now)
         core.run_errand(self.dice.choice(self.files), self.now)
         self.held[rank].append(visit.found.site)
         self.tick(rank)
@@ -144,8 +145,8 @@ class Watched(Cluster):
     def _end_errand(self, rank: int, index: int) -> Visit:
         """Wake one of the sites that wait at a rank; there is an errand for each."""
         visit, core = self.visits[rank].pop(index), self.cores[rank]
-        core.bench.release(visit, self.now, requested=True)
-        core.finish(visit.found, response=False)
+        core.end(visit, DONE, self.now)
+        store(core, visit.found, (), self.now, response=False)
         core.wake(self.held[rank].pop(self.dice.randrange(len(self.held[rank]))))
         self.tick(rank)
         return visit
@@ -156,11 +157,10 @@ class Watched(Cluster):
         core, server = self.cores[rank], self.server(visit)
         asks = failure is not Failure.SITE_GIVEN_UP
         rest_s = self.dice.choice([None, 3.0, 20.0]) if asks else None
-        final = core.fail(
-            self.visits[rank].pop(index), failure, self.now, busy=True, retry_after_s=rest_s
-        )
+        outcome = BUSY if failure in PASSING else Outcome.of(failure)
+        final = core.end(self.visits[rank].pop(index), outcome, self.now, retry_after_s=rest_s)
         if final:
-            core.finish(visit.found, response=False)
+            store(core, visit.found, (), self.now, response=False)
             if visit.found.is_errand:
                 core.wake(self.held[rank].pop())
         polite = self.settings.politeness
@@ -202,10 +202,10 @@ class Watched(Cluster):
                 keys.add(key)
                 places[key] += home.holder is None
                 connections[key] += home.free
-            for key, lease in core.bench._leases._leases.items():
+            for key, lease in core._bench._leases._leases.items():
                 places[key] += lease.held
                 connections[key] += lease.free + lease.ended + sum(lease.early_free.values())
-                clock = core.bench._clock(lease)
+                clock = core._bench._clock(lease)
                 connections[key] += 0 if clock is None else clock.active
         for _, _, batch in self.batches():
             for terms in batch.clocks:
@@ -356,7 +356,7 @@ def test_turns_without_a_delay_are_long_beside_a_handover(latency_s: float, turn
     cluster.end(first)
     cluster.now += 100
     wants(second)
-    lease = cluster.cores[second].bench._leases.of(urls[0].site)
+    lease = cluster.cores[second]._bench._leases.of(urls[0].site)
     assert lease.held
     assert lease.ends - cluster.now == pytest.approx(turn_s)
 

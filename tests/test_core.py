@@ -34,7 +34,7 @@ def site_of_registrar(cluster: Cluster, rank: int) -> str:
 def test_a_seed_starts_at_its_owner_only_and_is_sent_by_nobody() -> None:
     cluster = Cluster(THREE, 3)
     cluster.start(f"{A}/", f"{B}/", f"{B}/x", f"{A}/")
-    assert [core.bench.waiting for core in cluster.cores] == [1, 2, 0]
+    assert [core.waiting for core in cluster.cores] == [1, 2, 0]
     assert cluster.batches() == []
     assert cluster.cores[0].traffic.inter_part_links == 0
     assert cluster.acquire(0) == f"{A}/"
@@ -45,7 +45,7 @@ def test_a_seed_out_of_scope_starts_nowhere() -> None:
     cluster = Cluster(THREE, 3)
     for core in cluster.cores:
         core.start([link(f"{A}/", OUT_OF_SCOPE)], 0)
-        assert core.bench.waiting == 0
+        assert core.waiting == 0
 
 
 def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
@@ -56,7 +56,7 @@ def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
     traffic = cluster.cores[0].traffic
     assert (traffic.inter_part_links, traffic.inter_part_urls) == (3, 3)
     assert traffic.messages_page_part == 2  # this page to ranks 1 and 2
-    assert cluster.cores[0].bench.waiting == 1
+    assert cluster.cores[0].waiting == 1
     cluster.fetch(0, f"{A}/x", link(f"{B}/x"), link(f"{A}/"))
     assert (traffic.inter_part_links, traffic.inter_part_urls) == (4, 3)  # sent before
     assert traffic.messages_page_part == 3
@@ -64,7 +64,7 @@ def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
     sent = [(receiver, batch.urls) for _, receiver, batch in cluster.batches()]
     assert sent == [(1, [f"{B}/x", f"{B}/y"]), (2, [f"{C}/"])]
     cluster.settle()
-    assert [core.bench.waiting for core in cluster.cores] == [0, 2, 1]
+    assert [core.waiting for core in cluster.cores] == [0, 2, 1]
 
 
 def test_links_out_of_scope_are_not_followed() -> None:
@@ -180,7 +180,7 @@ def test_what_is_remembered_is_not_sent_again(remember: str, sent: list[list[str
     assert batches == sent
     assert cluster.cores[0].traffic.inter_part_urls == sum(map(len, sent))
     assert cluster.cores[0].traffic.inter_part_links == 5
-    assert cluster.cores[1].bench.waiting == 2  # x and y, however often they came
+    assert cluster.cores[1].waiting == 2  # x and y, however often they came
 
 
 def test_a_batch_holds_a_url_once_whatever_is_remembered() -> None:
@@ -202,13 +202,13 @@ def test_the_urls_of_an_unlisted_site_are_held_until_its_registrar_answers() -> 
     cluster.start(f"{A}/")
     cluster.fetch(0, f"{A}/", link(f"{site}/1"), link(f"{site}/2"), link(f"{site}/1"))
     core = cluster.cores[0]
-    assert core.bench.waiting == 0
+    assert core.waiting == 0
     assert not core.complete
     assert cluster.batches() == [(0, 2, Batch(claims=[url.site(site)], load=1))]
     cluster.deliver(cluster.flights[-1])
     assert cluster.batches() == [(2, 0, Batch(grants={url.site(site): 0}))]
     cluster.settle()
-    assert core.bench.waiting == 2
+    assert core.waiting == 2
     assert core.traffic.inter_part_links == 0
     assert cluster.cores[1].ownership.owner(link(f"{site}/")) is None  # nobody asked
 
@@ -229,7 +229,7 @@ def test_the_second_to_claim_sends_its_urls_to_the_first() -> None:
     cluster.fetch(0, f"{A}/", link(f"{site}/0"))
     cluster.fetch(1, f"{B}/", link(f"{site}/1"), link(f"{site}/2"))
     cluster.settle()
-    assert [core.bench.waiting for core in cluster.cores] == [3, 0, 0]
+    assert [core.waiting for core in cluster.cores] == [3, 0, 0]
     traffic = cluster.cores[1].traffic
     assert (traffic.inter_part_urls, traffic.messages_page_part) == (2, 1)  # counted for the page
     assert traffic.site_part == {(SITE_B, 0)}
@@ -253,9 +253,9 @@ def test_a_url_may_come_before_the_grant() -> None:
     urls = next(f for f in cluster.flights if f.sender == 1 and isinstance(f.message, Batch))
     assert urls.receiver == 0
     cluster.deliver(urls)
-    assert cluster.cores[0].bench.waiting == 2  # the one received, and the one held
+    assert cluster.cores[0].waiting == 2  # the one received, and the one held
     cluster.deliver(to_0)  # says nothing new
-    assert cluster.cores[0].bench.waiting == 2
+    assert cluster.cores[0].waiting == 2
     assert cluster.cores[0].complete is False
     assert cluster.cores[0].ownership.owner(link(f"{site}/")) == 0
 
@@ -275,7 +275,7 @@ def test_a_site_may_be_granted_to_a_rank_that_did_not_claim_it() -> None:
     # Rank 0 had 1,000 URLs to fetch when it claimed, the others none.
     owners = [core.ownership.owner(link(f"{site}/")) for core in cluster.cores]
     assert owners == [1, 1, 1]
-    assert cluster.cores[1].bench.waiting == 1
+    assert cluster.cores[1].waiting == 1
 
 
 def test_a_registrar_over_its_share_does_not_load_one_rank_with_all_it_gives_away() -> None:
@@ -289,7 +289,7 @@ def test_a_registrar_over_its_share_does_not_load_one_rank_with_all_it_gives_awa
     cluster.now += 1
     cluster.tick(0)
     cluster.settle()
-    loads = [core.bench.enqueued for core in cluster.cores]
+    loads = [core._bench.enqueued for core in cluster.cores]
     assert sum(loads) == 600
     assert max(loads) <= 1.1 * 600 / ranks + 100
 
@@ -382,7 +382,7 @@ def test_a_stop_reaches_every_rank_and_ends_the_crawl() -> None:
     cluster.settle()
     assert cluster.ended
     assert not cluster.complete
-    assert cluster.cores[0].bench.waiting == 2
+    assert cluster.cores[0].waiting == 2
 
 
 @pytest.mark.parametrize("connections", [1, 2])
@@ -401,7 +401,7 @@ def test_a_visit_that_has_not_begun_at_a_stop_is_given_back(connections: int) ->
     cluster.tick(0)
     assert cluster.ended
     assert not cluster.complete
-    assert core.bench.waiting == 2
+    assert core.waiting == 2
     assert core.state() is not None  # for a snapshot
 
 
@@ -594,7 +594,7 @@ def test_what_passes_is_tried_again_and_what_does_not_is_final(
     cluster.start(f"{A}/")
     cluster.acquire(0)
     assert cluster.fail(0, failure) == final
-    assert cluster.cores[0].bench.waiting == (not final)
+    assert cluster.cores[0].waiting == (not final)
 
 
 def test_a_retry_needs_no_second_page_of_quota() -> None:
@@ -614,7 +614,7 @@ def test_a_host_that_keeps_failing_is_given_up_with_what_is_found_later() -> Non
     cluster.start(f"{A}/0", f"{A}/1", f"{A}/2", f"{B}/")
     core = cluster.cores[0]
     for number in (0, 1):
-        cluster.now = core.bench.next_time() or 0
+        cluster.now = core.next_visit_time() or 0
         assert cluster.acquire(0) == f"{A}/{number}"
         assert core.refusal(cluster.visits[0][0]) is None
         cluster.fail(0, Failure.REFUSED)
@@ -633,7 +633,7 @@ def test_one_answer_makes_a_host_as_good_as_new() -> None:
     cluster.start(*(f"{A}/{number}" for number in range(4)))
     core = cluster.cores[0]
     for works in (False, True, False, True):
-        cluster.now = core.bench.next_time() or 0
+        cluster.now = core.next_visit_time() or 0
         assert cluster.acquire(0)
         assert core.refusal(cluster.visits[0][0]) is None
         if works:
@@ -682,8 +682,8 @@ def test_a_trap_is_held_at_its_cap_and_other_sites_are_not() -> None:
     cluster.now = 1
     cluster.tick(0)
     cluster.settle()
-    assert cluster.cores[0].bench.waiting == 2  # with the seed three
-    assert cluster.cores[1].bench.waiting == 3
+    assert cluster.cores[0].waiting == 2  # with the seed three
+    assert cluster.cores[1].waiting == 3
     assert [core.watch.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
     assert cluster.cores[0].traffic.inter_part_urls == 5
 

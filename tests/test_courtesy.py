@@ -26,7 +26,7 @@ from hypothesis import strategies as st
 from servers import Page, PageServer
 
 from crawler import config, session
-from crawler.agent.pipeline import SystemClock
+from crawler.agent.timing import SystemClock
 from crawler.net import NotingFetcher
 from crawler.ports import (
     Asked,

@@ -16,8 +16,8 @@ from crawls import assert_sound, check_warc_files, demo_config, page_rows
 from fetches import failed, fetched, found, link, response
 
 from crawler import session
-from crawler.agent.pipeline import with_room
 from crawler.agent.progress import RankLog
+from crawler.agent.room import with_room
 from crawler.config import Storage
 from crawler.demo.web import DemoWeb, serve
 from crawler.ports import OUT_OF_SCOPE, Failure, NoRoomError
@@ -95,7 +95,7 @@ def test_a_disk_that_is_full_at_the_start(tmp_path: Path, disk: Disk) -> None:
 def test_a_stage_waits_for_room_and_says_so_once(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    monkeypatch.setattr("crawler.agent.pipeline._ROOM_POLL_S", 0.0)
+    monkeypatch.setattr("crawler.agent.room._ROOM_POLL_S", 0.0)
     answers: list[str | Exception] = [NoRoomError("/x: full")] * 5
     answers.append("stored")
 

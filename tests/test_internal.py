@@ -166,7 +166,7 @@ def check(session: Path, logged: list[dict[str, Any]] | None) -> None:
     assert verdict.sound, verdict.lines
 
 
-@pytest.mark.parametrize("place", ["crawler.core.core:Core.stored", "crawler.core.core:Core.fail"])
+@pytest.mark.parametrize("place", ["crawler.core.core:Core.stored", "crawler.core.core:Core.end"])
 def test_a_broken_invariant_of_the_core_ends_the_rank(
     tmp_path: Path, mpirun: MpiRun, place: str
 ) -> None:

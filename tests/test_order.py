@@ -48,6 +48,7 @@ from crawler.core.order import (
     pagerank_by_key,
 )
 from crawler.core.order.keyindex import KeyIndex
+from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
 from crawler.ports import OUT_OF_SCOPE, Found, NoRoomError, UserError
@@ -495,7 +496,7 @@ def test_a_rank_keeps_in_memory_what_it_may(order: str, tmp_path: Path) -> None:
         come: dict[str, list[Found]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
             come[visit.found.site].append(visit.found)
-            bench.release(visit, 0, requested=True)
+            bench.end(visit, DONE, 0)
     if isinstance(ordered, Scored):
         urls.sort(key=lambda url: -ordered.first(url, 1)[0])
     assert come == {site: [url for url in urls if url.site == site] for site in SITES}
@@ -641,7 +642,7 @@ def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
         come: dict[str, list[Found]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
             come[visit.found.site].append(visit.found)
-            bench.release(visit, 0, requested=True)
+            bench.end(visit, DONE, 0)
     assert come == {site: [url for url in urls if url.site == site] for site in SITES}
     said = [record.getMessage() for record in caplog.records]
     assert said.count("there is room again for waiting URLs") in {1, 2}

@@ -13,17 +13,12 @@ from fakes import FakeClock, NoRepository, network
 from fetches import found, response
 
 from crawler import config, url
-from crawler.agent.pipeline import (
-    MOVED_ON,
-    Alarm,
-    RobotsGate,
-    SystemClock,
-    Tally,
-    Wire,
-    busy_host_stage,
-    dns_stage,
-    fetch_stage,
-)
+from crawler.agent.fetching import FetchStage
+from crawler.agent.pipeline import busy_host_stage, dns_stage
+from crawler.agent.progress import Tally
+from crawler.agent.robots_gate import MOVED_ON, RobotsGate
+from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.wire import Wire
 from crawler.core.ownership import SiteHash
 from crawler.core.workbench import Visit
 from crawler.messages import Note
@@ -303,7 +298,7 @@ def walk(
             for stage in (
                 busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock),
                 dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, clock),
-                fetch_stage(
+                FetchStage(
                     to_fetch,
                     robots,
                     world,
@@ -314,7 +309,7 @@ def walk(
                     to_parse,
                     alarm,
                     clock,
-                ),
+                ).run(),
             )
         ]
         cluster.start(*seeds)
@@ -324,7 +319,7 @@ def walk(
                 await asyncio.sleep(0)
             while not to_parse.empty():
                 done.append(to_parse.get_nowait())
-            due = core.bench.next_time()
+            due = core.next_visit_time()
             if due is not None:
                 clock.advance(max(0.0, due - clock.now()))
                 alarm.ring()
@@ -487,7 +482,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
         core.stop(0.0)
         stages = (
             dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock),
-            fetch_stage(
+            FetchStage(
                 to_fetch,
                 robots,
                 world,
@@ -498,7 +493,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
                 to_parse,
                 alarm,
                 world.clock,
-            ),
+            ).run(),
         )
         tasks = [asyncio.ensure_future(stage) for stage in stages]
         for _ in range(50):
@@ -507,7 +502,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
             task.cancel()
         assert (to_resolve.qsize(), to_fetch.qsize(), to_parse.qsize()) == (0, 0, 0)
         assert world.asked == []
-        assert core.bench.waiting == len(seeds)
+        assert core.waiting == len(seeds)
         cluster.tick(0)
         assert core.ended
         assert not core.complete

@@ -1,7 +1,7 @@
 """Whole crawls of known webs: each reachable page once, and the traffic that the models predict."""
 
 import random
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -285,18 +285,20 @@ def test_progress_is_what_had_arrived_when_each_page_was_fetched(setting: Settin
     arrived, progress = 0, []
 
     def watch(core: Core) -> None:
-        receive, discover = core.received, core.discovered
+        receive, store = core.received, core.stored
 
         def received(sender: int, message: Message, now: float) -> None:
             nonlocal arrived
             arrived += len(message.urls) if isinstance(message, Batch) else 0
             receive(sender, message, now)
 
-        def discovered(source: Found, links: Sequence[Link], now: float) -> None:
+        def stored(
+            found: Found, links: Sequence[Link], now: float, *, response: bool
+        ) -> Iterator[None]:
             progress.append(arrived)
-            discover(source, links, now)
+            return store(found, links, now, response=response)
 
-        core.received, core.discovered = received, discovered  # type: ignore[method-assign]
+        core.received, core.stored = received, stored  # type: ignore[method-assign]
 
     for core in simulation.cores:
         watch(core)

@@ -13,8 +13,8 @@ from conftest import MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
 from fakes import World
 
-from crawler.agent.pipeline import Alarm, SystemClock
 from crawler.agent.resume import Replay
+from crawler.agent.timing import Alarm, SystemClock
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash
 from crawler.core.seen import MemorySeen

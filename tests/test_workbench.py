@@ -19,6 +19,7 @@ from hypothesis.stateful import (
 
 from crawler import config
 from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
+from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY
 from crawler.core.workbench import Visit, Workbench
 from crawler.ports import Found
 
@@ -185,7 +186,8 @@ class Model(RuleBasedStateMachine):
     def release(self, visit: Visit, requested: bool, crawl_delay_s: float | None) -> Visit:
         if requested and not self.starts(visit):
             return visit
-        self.bench.release(visit, self.now, requested=requested, crawl_delay_s=crawl_delay_s)
+        outcome = DONE if requested else DENIED
+        assert self.bench.end(visit, outcome, self.now, crawl_delay_s=crawl_delay_s)
         self.gave_back(visit, requested, crawl_delay_s)
         if requested:
             self.failures[visit.found.site] = 0
@@ -204,8 +206,12 @@ class Model(RuleBasedStateMachine):
         if not self.starts(visit):
             return visit
         site, key = visit.found.site, visit.found.key
-        again = self.bench.fail(
-            visit, self.now, busy=busy, retry_after_s=retry_after_s, crawl_delay_s=crawl_delay_s
+        again = not self.bench.end(
+            visit,
+            BUSY if busy else FAILED,
+            self.now,
+            retry_after_s=retry_after_s,
+            crawl_delay_s=crawl_delay_s,
         )
         failures = visit.failures + 1
         self.failures[site] = max(self.failures[site], failures)
@@ -236,7 +242,7 @@ class Model(RuleBasedStateMachine):
     def put_back(self, visit: Visit, crawl_delay_s: float | None) -> Visit:
         if not self.starts(visit):
             return visit
-        self.bench.put_back(visit, self.now, crawl_delay_s=crawl_delay_s)
+        assert not self.bench.end(visit, RETRY, self.now, crawl_delay_s=crawl_delay_s)
         self.wait_again(visit.found)
         self.handed.remove(visit.found.key)
         self.gave_back(visit, True, crawl_delay_s)
@@ -258,12 +264,12 @@ class Model(RuleBasedStateMachine):
     @rule(visit=ended)
     def give_back_twice(self, visit: Visit) -> None:
         with pytest.raises(RuntimeError, match="twice"):
-            self.bench.release(visit, self.now, requested=True)
+            self.bench.end(visit, DONE, self.now)
         with pytest.raises(RuntimeError, match="twice"):
-            self.bench.put_back(visit, self.now)
+            self.bench.end(visit, RETRY, self.now)
         before = dict(self.bench.failures)
         with pytest.raises(RuntimeError, match="twice"):
-            self.bench.fail(visit, self.now, busy=False)
+            self.bench.end(visit, FAILED, self.now)
         assert self.bench.failures == before
 
     @invariant()
@@ -297,7 +303,7 @@ class Model(RuleBasedStateMachine):
             assert visit is not None
             self.handed.append(visit.found.key)
             self.take(visit.found, due)
-            self.bench.release(visit, self.now, requested=False)
+            self.bench.end(visit, DENIED, self.now)
         assert self.candidates() == []
         left = [url.key for queue in self.queue.values() for url in queue]
         assert sorted(self.handed + left) == list(range(self.urls))
@@ -370,7 +376,7 @@ def test_a_delay_runs_from_the_end_of_a_request() -> None:
     assert first is not None
     assert one.next_time() is None  # nobody can know when the fetch ends
     assert one.acquire(100) is None
-    one.release(first, 5, requested=True)
+    one.end(first, DONE, 5)
     assert one.next_time() == 7
     assert one.acquire(6.99) is None
     assert one.acquire(7) is not None
@@ -382,7 +388,7 @@ def test_a_site_that_was_not_bothered_needs_no_rest() -> None:
     one.enqueue(found(1))
     first = one.acquire(0)
     assert first is not None
-    one.release(first, 0, requested=False)
+    one.end(first, DENIED, 0)
     assert one.acquire(0) is not None
 
 
@@ -399,7 +405,7 @@ def test_several_connections_start_a_delay_apart() -> None:
     assert second is not None
     assert one.begin(second, 3)
     assert one.acquire(10) is None  # both connections are in use
-    one.release(first, 10, requested=True)
+    one.end(first, DONE, 10)
     assert one.acquire(10) is not None
 
 
@@ -412,7 +418,7 @@ def test_a_crawl_delay_counts_between_our_own_and_the_longest(
     one.enqueue(found(1))
     visit = one.acquire(0)
     assert visit is not None
-    one.release(visit, 0, requested=True, crawl_delay_s=asked)
+    one.end(visit, DONE, 0, crawl_delay_s=asked)
     assert one.next_time() == delay
 
 
@@ -423,7 +429,7 @@ def test_due_sites_take_turns() -> None:
     order = []
     while visit := one.acquire(0):
         order.append(visit.found.key)
-        one.release(visit, 0, requested=True)
+        one.end(visit, DONE, 0)
     assert order == [0, 3, 1, 4, 2, 5]
 
 
@@ -435,7 +441,7 @@ def test_the_site_that_has_been_due_for_longest_is_first() -> None:
     visits = [one.acquire(0) for _ in range(3)]
     for visit, end in zip(visits, (3, 1, 2), strict=True):
         assert visit is not None
-        one.release(visit, end, requested=True)
+        one.end(visit, DONE, end)
     again = [one.acquire(20) for _ in range(3)]
     assert [visit and visit.found.site for visit in again] == [SITES[1], SITES[2], SITES[0]]
 
@@ -446,7 +452,7 @@ def test_sites_that_are_done_are_forgotten() -> None:
         one.enqueue(found(number, f"{number}.example"))
         visit = one.acquire(number)
         assert visit is not None
-        one.release(visit, number, requested=True)
+        one.end(visit, DONE, number)
     assert len(one._states) < 10
 
 
@@ -458,7 +464,7 @@ def test_what_is_kept_to_be_forgotten_does_not_grow_with_the_fetches() -> None:
             one.enqueue(found(round_, SITES[0] + str(number)))
             visit = one.acquire(now)
             assert visit is not None
-            one.release(visit, now, requested=True)
+            one.end(visit, DONE, now)
     assert len(one._resting) <= 20
 
 
@@ -468,7 +474,7 @@ def test_a_new_site_queues_behind_those_that_are_due() -> None:
         one.enqueue(found(number, SITES[number % 2]))
     for visit in (one.acquire(5), one.acquire(5)):
         assert visit is not None
-        one.release(visit, 5, requested=True)
+        one.end(visit, DONE, 5)
     one.acquire(7)  # one of the two sites that are due at 6
     one.enqueue(found(4, SITES[2]))
     order = [one.acquire(7), one.acquire(7)]
@@ -484,7 +490,7 @@ def rests(one: Workbench, times: int, **how: object) -> list[float]:
     for _ in range(times):
         visit = one.acquire(now)
         assert visit is not None
-        one.fail(visit, now, busy=True, **how)  # type: ignore[arg-type]
+        one.end(visit, BUSY, now, **how)  # type: ignore[arg-type]
         next_time = one.next_time()
         assert next_time is not None
         seconds.append(next_time - now)
@@ -522,7 +528,7 @@ def test_a_url_is_tried_so_often_before_the_others_of_its_site_then_it_is_over()
         assert now is not None
         visit = one.acquire(now)
         assert visit is not None
-        finals.append((visit.found.key, visit.retries, one.fail(visit, now, busy=False)))
+        finals.append((visit.found.key, visit.retries, not one.end(visit, FAILED, now)))
     assert finals == [(0, 0, True), (0, 1, True), (0, 2, False), (1, 0, True)]
     assert one.waiting == 1
 
@@ -534,13 +540,13 @@ def test_visits_that_fail_together_count_as_one_failure() -> None:
     together = [one.acquire(0) for _ in range(3)]
     for visit in together:
         assert visit is not None
-        assert one.fail(visit, 0, busy=False)
+        assert not one.end(visit, FAILED, 0)
     now = one.next_time()
     assert now is not None
     last = one.acquire(now)
     assert last is not None
     assert last.failures == 1
-    assert not one.fail(last, now, busy=False)
+    assert one.end(last, FAILED, now)
     given_up = one.acquire(now)
     assert given_up is not None
     assert one.has_given_up(given_up.failures)
@@ -551,12 +557,12 @@ def test_a_host_that_is_given_up_stays_so_after_its_site_is_forgotten() -> None:
     one.enqueue(found(0))
     visit = one.acquire(0)
     assert visit is not None
-    assert not one.fail(visit, 0, busy=False)
+    assert one.end(visit, FAILED, 0)
     for number in range(3):
         one.enqueue(found(number + 1, SITES[1]))
         visit = one.acquire(1)
         assert visit is not None
-        one.release(visit, 1, requested=True)
+        one.end(visit, DONE, 1)
     assert SITES[0] not in one._states
     one.enqueue(found(9))
     visit = one.acquire(2)
@@ -581,7 +587,7 @@ def test_sites_of_one_address_take_turns_and_leave_the_delay_between() -> None:
         assert not one.locate(visit, "10.0.0.1", 0)
     assert one.acquire(100) is None
     assert one.waiting == 5
-    one.release(first, 100, requested=True)
+    one.end(first, DONE, 100)
     order, in_vain = [], 0
     while (now := one.next_time()) is not None:
         visit = one.acquire(now)
@@ -590,7 +596,7 @@ def test_sites_of_one_address_take_turns_and_leave_the_delay_between() -> None:
             continue
         assert one.locate(visit, "10.0.0.1", now)
         order.append((now, visit.found.site))
-        one.release(visit, now, requested=True)
+        one.end(visit, DONE, now)
     assert in_vain <= 5  # once a URL, when the site learns that it has to wait for another
     a, b, c = SITES[:3]
     assert order == [(102, b), (104, c), (106, a), (108, b), (110, c)]
@@ -616,12 +622,12 @@ def test_a_site_that_has_to_rest_does_not_keep_its_address() -> None:
     second = one.acquire(0)
     assert second is not None
     assert not one.locate(second, "10.0.0.1", 0)
-    assert one.fail(first, 0, busy=True)  # a minute
+    assert not one.end(first, BUSY, 0)  # a minute
     assert one.next_time() == 1
     second = one.acquire(1)
     assert second is not None
     assert second.found.site == SITES[1]
-    one.release(second, 1, requested=True)
+    one.end(second, DONE, 1)
     assert one.next_time() == pytest.approx(67.5, abs=7.5)
 
 
@@ -636,7 +642,7 @@ def test_a_site_may_move_to_another_address() -> None:
     other = one.acquire(0)
     assert other is not None
     assert not one.locate(other, "10.0.0.1", 0)
-    one.release(held, 0, requested=True)
+    one.end(held, DONE, 0)
     moved = one.acquire(0)
     assert moved is not None
     assert moved.found.site == SITES[1]
@@ -663,11 +669,11 @@ def test_what_waits_of_a_site_moves_with_it_to_an_address_that_is_taken(
         visits[visit.found.site].append(visit)
     assert all(one.locate(visit, "10.0.0.1", 0) for visit in visits[SITES[0]])
     assert all(one.locate(visit, "10.0.0.2", 0) for visit in visits[SITES[1]])
-    one.release(visits[SITES[0]].pop(), 0, requested=True)  # the site may be asked again
+    one.end(visits[SITES[0]].pop(), DONE, 0)  # the site may be asked again
     assert not one.locate(visits[SITES[0]].pop(), "10.0.0.2", 0)
     while (visit := one.acquire(0)) is not None:
         assert not one.locate(visit, "10.0.0.2", 0)
-    one.release(visits[SITES[1]].pop(), 0, requested=True)
+    one.end(visits[SITES[1]].pop(), DONE, 0)
     visit = one.acquire(0)
     assert visit is not None
     assert one.locate(visit, "10.0.0.2", 0)
@@ -680,7 +686,7 @@ def test_an_address_is_forgotten_with_its_sites() -> None:
         visit = one.acquire(number * 2)
         assert visit is not None
         assert one.locate(visit, f"10.0.0.{number}", number * 2)
-        one.release(visit, number * 2, requested=True)
+        one.end(visit, DONE, number * 2)
     assert len(one._addresses) < 5
 
 
@@ -739,12 +745,12 @@ class Shared(RuleBasedStateMachine):
     def give_back(self, visit: Visit, how: str) -> None:
         self.gave_back(visit)
         if how == "release":
-            self.bench.release(visit, self.now, requested=True)
+            self.bench.end(visit, DONE, self.now)
             self.done += 1
         elif how == "put_back":
-            self.bench.put_back(visit, self.now)
+            self.bench.end(visit, RETRY, self.now)
         else:
-            self.done += not self.bench.fail(visit, self.now, busy=False)
+            self.done += self.bench.end(visit, FAILED, self.now)
 
     @invariant()
     def connections_are_counted(self) -> None:
@@ -766,7 +772,7 @@ class Shared(RuleBasedStateMachine):
             self.now = max(self.now, time)
             visit = self.bench.acquire(self.now)
             if visit and self.bench.locate(visit, visit.found.site, self.now):
-                self.bench.release(visit, self.now, requested=True)
+                self.bench.end(visit, DONE, self.now)
         assert self.bench.waiting == 0
 
 
@@ -795,12 +801,12 @@ def test_of_the_sites_parked_at_an_address_the_one_with_the_best_url_is_next() -
             held = visit
     assert held is not None
     assert held.found.key == 0
-    one.release(held, 0, requested=True)
+    one.end(held, DONE, 0)
     order = []
     for now in (1, 2, 3):
         visit = one.acquire(now)
         assert visit is not None
         assert one.locate(visit, "10.0.0.1", now)
         order.append(visit.found.key)
-        one.release(visit, now, requested=True)
+        one.end(visit, DONE, now)
     assert order == [3, 2, 1]

@@ -24,22 +24,15 @@ from typing import NoReturn
 import msgspec
 
 from crawler import config, session
-from crawler.agent.pipeline import (
-    Alarm,
-    RobotsGate,
-    SystemClock,
-    Tally,
-    Wire,
-    busy_host_stage,
-    dns_stage,
-    exchange_stage,
-    fetch_stage,
-    parse_stage,
-)
+from crawler.agent.fetching import FetchStage
+from crawler.agent.pipeline import busy_host_stage, dns_stage, exchange_stage, parse_stage
 from crawler.agent.planning import Plan, prepare_again
-from crawler.agent.progress import Board, RankLog
+from crawler.agent.progress import Board, RankLog, Tally
 from crawler.agent.resume import Replay
+from crawler.agent.robots_gate import RobotsGate
+from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.widening import Widening
+from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.order import make_order, pagerank_by_key
 from crawler.core.ownership import Ownership, make_scheme, place_parts
@@ -459,27 +452,25 @@ class _Agent:
             if self._replay is not None:
                 await self._resume(self._replay, reader)
             group = await stack.enter_async_context(asyncio.TaskGroup())
+            fetching = FetchStage(
+                to_fetch,
+                robots,
+                pages,
+                recall,
+                reader,
+                self._store,
+                core,
+                to_parse,
+                self._alarm,
+                clock,
+            )
             asking = [
                 self._ask_stage(to_resolve, to_parse),
                 *(
                     dns_stage(to_resolve, fetcher, core, to_fetch, to_parse, self._alarm, clock)
                     for _ in range(_AWAITING_NAMES)
                 ),
-                *(
-                    fetch_stage(
-                        to_fetch,
-                        robots,
-                        pages,
-                        recall,
-                        reader,
-                        self._store,
-                        core,
-                        to_parse,
-                        self._alarm,
-                        clock,
-                    )
-                    for _ in range(width)
-                ),
+                *(fetching.run() for _ in range(width)),
             ]
             parsing = parse_stage(
                 to_parse,

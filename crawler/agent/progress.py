@@ -1,4 +1,4 @@
-"""What is said while a crawl runs: each rank's log, and rank 0's words to the user.
+"""What is said while a crawl runs: each rank's log and counts, and rank 0's words to the user.
 
 The log is one JSON object a line, so nothing that the web sends can forge a line of it. Warnings of
 all ranks also reach the user, through notes to rank 0.
@@ -12,10 +12,12 @@ import sys
 import time
 from collections import Counter, deque
 from collections.abc import Iterable
+from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler.messages import Note
+from crawler.ports import PageRow
 
 _LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
 LOGGERS = ("crawler", "asyncio")
@@ -152,3 +154,23 @@ def _clock(seconds: float) -> str:
     minutes, second = divmod(int(seconds), 60)
     hours, minute = divmod(minutes, 60)
     return f"{hours}:{minute:02}:{second:02}"
+
+
+@dataclass(slots=True)
+class Tally:
+    """What this rank has fetched, counted as it goes."""
+
+    pages: int = 0  # responses
+    bytes: int = 0
+    requests: int = 0  # pages, and robots.txt files asked for
+    errors: int = 0
+    by_error: Counter[str] = field(default_factory=Counter)
+
+    def add(self, row: PageRow) -> None:
+        if row.status is not None:
+            self.pages += 1
+            self.requests += 1
+            self.bytes += row.bytes
+        if row.error is not None:
+            self.errors += 1
+            self.by_error[row.error] += 1

@@ -28,7 +28,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import config, session, url
-from crawler.agent.pipeline import Alarm, Wire
+from crawler.agent.timing import Alarm
+from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.state import State
 from crawler.faults import Faults, is_fault
@@ -148,7 +149,7 @@ class Replay:
                 core.recall(past.keys, past.watch, past.given_up)
         self._pasts.clear()
         fetched, given = await self._divide()
-        if core.bench.order.counts:
+        if core.counts_links:
             given = ~fetched  # an owner wants to know of every link
         core.foreign.remember_sent(share.link_keys[fetched].tolist())
         core.foreign.leave_to_others(share.link_keys[~(fetched | given)].tolist())
@@ -192,7 +193,7 @@ class Replay:
         )
         core.found_again(None, found, clock.now())
         links = 0
-        every = core.bench.order.counts
+        every = core.counts_links
 
         for source, wanted, targets in self._share.links(self._pending, every=every):
 

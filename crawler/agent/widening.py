@@ -13,7 +13,9 @@ from pathlib import Path
 from typing import Final
 
 from crawler import session
-from crawler.agent.pipeline import Alarm, Wire, with_room
+from crawler.agent.room import with_room
+from crawler.agent.timing import Alarm
+from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.ports import OUT_OF_SCOPE, Clock, Found, Link
 from crawler.reading.reader import Reader

@@ -3,15 +3,15 @@
 Two shells drive it, the agent (`crawler.agent.pipeline`) and the simulator (`crawler.simulate`).
 Neither of them decides anything about URLs by itself:
 
-* `start`, `discovered`, `received` bring URLs to the one door, `_admit`: there each is taken in to
-  be fetched, given to `foreign` if another rank owns it, held until its owner is known, or dropped
-  as seen;
-* `acquire` hands out a visit; `finish` ends it, and so does whatever puts its URL back: `retry`,
-  `fail` and `locate`;
+* `start`, `stored`, `received` bring URLs to the one door, `_admit`: there each is taken in to be
+  fetched, given to `foreign` if another rank owns it, held until its owner is known, or dropped as
+  seen;
+* `acquire` hands out a visit; `begin` is asked before its request; `end` ends it with an Outcome.
+  If its URL is dealt with, `stored` follows;
 * `tick` gives the messages that must leave now, and notices when this rank is passive.
 
-Four things of their own lie below: the workbench (`bench`), what other ranks own (`foreign`), the
-page quota (`quota`), and the detection of the end.
+Four things of their own lie below: the workbench, what other ranks own (`foreign`), the page quota
+(`quota`), and the detection of the end.
 """
 
 from array import array
@@ -29,6 +29,7 @@ from crawler.core.foreign import Foreign, Origin
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, make_order
 from crawler.core.outboxes import Arrivals, Outboxes
+from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership, Registrar
 from crawler.core.quota import Quota
 from crawler.core.seen import CacheSeen, UrlSeen
@@ -39,15 +40,12 @@ from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
 from crawler.ports import (
     OUT_OF_SCOPE,
-    PASSING,
     REDIRECT,
-    UNASKED,
     Failure,
     Fields,
     Found,
     Link,
     Names,
-    PageRow,
     Spill,
     errand,
     joined_names,
@@ -76,7 +74,7 @@ class Core:
         self.rank = ownership.rank
         self.ownership = ownership
         leases = self._make_leases(settings.politeness, ranks)
-        self.bench = Workbench(
+        self._bench = Workbench(
             settings.politeness,
             settings.retry,
             order or make_order(settings.frontier),
@@ -90,13 +88,13 @@ class Core:
         self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt names it
         self._outboxes = Outboxes(ranks, settings.exchange)
         self.foreign = Foreign(
-            settings, seen, self._takes_in, self.bench, self._outboxes, self.named_by
+            settings, seen, self._takes_in, self._bench, self._outboxes, self.named_by
         )
         self.traffic = self.foreign.traffic
         self._clocks = None
         if leases is not None:
             self._clocks = SharedClocks(
-                self.rank, settings.politeness, leases, self.bench, self._outboxes
+                self.rank, settings.politeness, leases, self._bench, self._outboxes
             )
         self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
         self.pages = 0  # responses
@@ -133,6 +131,9 @@ class Core:
             return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
         return Leases(self.ownership.clock_home)
 
+    def __repr__(self) -> str:
+        return f"<Core of rank {self.rank}: {self._bench}>"
+
     # --- URLs come in -------------------------------------------------------------------------
 
     def start(self, seeds: Iterable[Link], now: float, replicated: Iterable[Link] = ()) -> None:
@@ -165,11 +166,11 @@ class Core:
         self._seen.update(keys)
         self.watch.absorb(watch)
         for authority in given_up:
-            self.bench.give_up(authority)
+            self._bench.give_up(authority)
 
     def hold_back(self, rests: Mapping[str, float], now: float) -> None:
         """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
-        self.bench.hold_back({name: now + seconds for name, seconds in rests.items()})
+        self._bench.hold_back({name: now + seconds for name, seconds in rests.items()})
 
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
@@ -183,7 +184,7 @@ class Core:
         with URLs held for a claim, with an order that remembers more, and with a cache of what was
         sent.
         """
-        seen, order = self._seen, self.bench.order.state()
+        seen, order = self._seen, self._bench.order.state()
         if order is None or self._broken_off or self._held or self.joining:
             return None
         if not isinstance(seen, set) or isinstance(self.foreign.sent, CacheSeen):
@@ -195,7 +196,7 @@ class Core:
             for visit in self._visiting.values()
             if not visit.found.is_errand
         ]
-        left += self.bench.drain()
+        left += self._bench.drain()
         taken_up = self.foreign.taken_up
         aside = [one for one in left if one[0].key in taken_up]
         if aside:
@@ -213,7 +214,7 @@ class Core:
             watch=self.watch.tables(),
             given=self._registrar.given,
             learned=self.ownership.learned,
-            failures=self.bench.failures,
+            failures=self._bench.failures,
         )
 
     def restore(self, state: State) -> Iterator[None]:
@@ -223,8 +224,8 @@ class Core:
         for site, rank in state.given.items():
             self._registrar.recall(site, rank)
         self.ownership.learned.update(state.learned)
-        self.bench.failures.update(state.failures)
-        self.bench.order.restore(state.order)
+        self._bench.failures.update(state.failures)
+        self._bench.order.restore(state.order)
         scores = array("d", state.scores)
         inside = len(state.urls) - state.aside
         for index, address in enumerate(state.urls):
@@ -238,7 +239,7 @@ class Core:
             chain = state.chains.get(index, ())
             found = Found(url.key(address), address, site, state.hops[index], chain)
             if index < inside:
-                self.bench.enqueue(found, score=scores[index])
+                self._bench.enqueue(found, score=scores[index])
             else:
                 self.foreign.aside.append(found)
         yield
@@ -259,8 +260,8 @@ class Core:
         else:
             return
         self._admit(links, origin, now)
-        if source is not None and self.bench.order.wants_links:
-            self.bench.fetched(source, [key for key in targets if key not in self._replicated])
+        if source is not None and self._bench.order.wants_links:
+            self._bench.fetched(source, [key for key in targets if key not in self._replicated])
 
     def resumed(self, *, wholly: bool) -> None:
         """Note that all links of earlier runs are admitted; not `wholly` if a stop broke that off.
@@ -347,17 +348,6 @@ class Core:
                 self.foreign.tell_names(owner, link.key, now)
         self._admit(links, Origin(None, 0), now)
 
-    def discovered(self, source: Found, links: Sequence[Link], now: float) -> None:
-        """Admit the out-links of a fetched page, or the target of a redirect (then the only link).
-
-        A redirect is no hop. Its chain is that of its source with the source added.
-        """
-        origin = self._origin(source, links)
-        if origin is not None:
-            self._admit(links, origin, now)
-            if self.bench.order.wants_links:
-                self._show_order(source, links)
-
     def _origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
         """Where these links were found, unless that is too far from a seed to follow them."""
         if links and links[0].flags & REDIRECT:
@@ -371,7 +361,7 @@ class Core:
     def _show_order(self, source: Found, links: Sequence[Link]) -> None:
         """Let the order of the frontier see the links of a page."""
         followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
-        self.bench.fetched(source, [key for key in followed if key not in self._replicated])
+        self._bench.fetched(source, [key for key in followed if key not in self._replicated])
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Take a message of another rank. Notes aren't the core's."""
@@ -386,7 +376,7 @@ class Core:
     def _admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
         """The door. A link that has been seen costs a few look-ups and no call."""
         rank, seen, replicated = self.rank, self._seen, self._replicated
-        owners, counts = self.ownership.rank_of_site, self.bench.order.counts
+        owners, counts = self.ownership.rank_of_site, self._bench.order.counts
         elsewhere, new_tuple = self.foreign.meet, tuple.__new__
         site = known = None
         for link in links:
@@ -413,7 +403,7 @@ class Core:
                 found = new_tuple(Found, (key, link[1], site, origin.hops, origin.chain))
                 self._take(found, origin.source)
             elif counts:
-                self.bench.linked(key)
+                self._bench.linked(key)
 
     def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
         watch, poor = self.watch, False
@@ -425,7 +415,7 @@ class Core:
                     poor = watch.is_poor(found)
                 except BaseException as error:
                     self.faults.note(error, "the rules on traps", found.url)
-        self.bench.enqueue(found, links, poor)
+        self._bench.enqueue(found, links, poor)
 
     def _takes_in(self, found: Found, source: Found | None) -> bool:
         """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
@@ -451,7 +441,7 @@ class Core:
         return None
 
     def _grant(self, site: str, claimant: int) -> int:
-        self._registrar.loads[self.rank] = self.bench.enqueued
+        self._registrar.loads[self.rank] = self._bench.enqueued
         owner = self._registrar.grant(site, claimant)
         part = self.ownership.rank_of_part.index(owner)
         self.ownership.learn(site, part)
@@ -483,8 +473,8 @@ class Core:
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
             if key in self._seen:
-                if self.bench.order.counts:
-                    self.bench.linked(key, links)
+                if self._bench.order.counts:
+                    self._bench.linked(key, links)
                 continue
             self._seen.add(key)
             site, chain = self._sites.of(address), batch.chains.get(index, ())
@@ -511,7 +501,7 @@ class Core:
         if not (due or dry or termination.messages):
             return []  # as after most events
         messages: list[tuple[int, Message]] = [
-            (rank, outbox.batch(self.bench.enqueued)) for rank, outbox in due
+            (rank, outbox.batch(self._bench.enqueued)) for rank, outbox in due
         ]
         self.traffic.batches_sent += len(due)
         if dry and (not self._held or self.stopping):
@@ -519,6 +509,15 @@ class Core:
         messages += termination.messages
         termination.messages.clear()
         return messages
+
+    @property
+    def counts_links(self) -> bool:
+        """Whether the order of the frontier counts the links to a URL."""
+        return self._bench.order.counts
+
+    def next_visit_time(self) -> float | None:
+        """When `acquire` can succeed next, as far as is known; None: not before something comes."""
+        return self._bench.next_time()
 
     def next_time(self) -> float | None:
         """When `tick` will have something to do, unless something happens before."""
@@ -538,15 +537,15 @@ class Core:
             self.foreign.take_up(self._open, now)
         quota = self.quota
         if quota.left < 1:
-            if self.bench.waiting:
+            if self._bench.waiting:
                 quota.ask(now)
             if quota.left < 1:
                 return None
-        visit = self.bench.acquire(now)
+        visit = self._bench.acquire(now)
         if self._clocks is not None:
             # A clock whose home is this rank arrives at once.
             while visit is None and self._clocks.settle(now, able=True):
-                visit = self.bench.acquire(now)
+                visit = self._bench.acquire(now)
         if visit is not None:
             fields: Fields = visit.found
             self._visiting[fields[0]] = visit
@@ -559,7 +558,7 @@ class Core:
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the site isn't to be asked for this URL after all, if so."""
-        if visit.failures and self.bench.has_given_up(visit.failures):
+        if visit.failures and self._bench.has_given_up(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
             counts = self.watch.rules and not visit.found.is_errand
@@ -582,7 +581,7 @@ class Core:
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
         """Whether a visit may go to the address of its host; else it has been given back."""
-        free = self.bench.locate(visit, address, now)
+        free = self._bench.locate(visit, address, now)
         if not free:
             self._put_back(visit)
         return free
@@ -594,48 +593,37 @@ class Core:
         """
         if self.declines(visit, now):
             return False
-        may_start = self.bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
+        may_start = self._bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
         if not may_start:
             self._put_back(visit)
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
-        """Whether the crawl stops early. Then a visit that hasn't begun has been given back."""
+        """Whether the crawl stops early. Then a visit that hasn't begun has ended."""
         if self.stopping:
-            self.bench.decline(visit, now)
-            self._put_back(visit)
+            self.end(visit, POSTPONED, now)
         return self.stopping
 
-    def retry(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
-        """Give back a visit that asked its site for something else: its URL is still to be had."""
-        self.bench.put_back(visit, now, crawl_delay_s=crawl_delay_s)
-        self._put_back(visit)
-
-    def fail(
+    def end(
         self,
         visit: Visit,
-        failure: Failure,
+        outcome: Outcome,
         now: float,
         *,
-        busy: bool = False,
-        retry_after_s: float | None = None,
         crawl_delay_s: float | None = None,
+        retry_after_s: float | None = None,
     ) -> bool:
-        """Give back a visit whose request has failed; whether that is final.
+        """End a visit; whether its URL is dealt with. If so, `stored` must follow.
 
-        If it isn't, the URL waits to be tried again. See Workbench.fail for the arguments.
+        Else the URL waits again. See Workbench.end for the arguments.
         """
-        if failure not in PASSING:
-            asked = failure not in UNASKED
-            self.bench.release(visit, now, requested=asked, crawl_delay_s=crawl_delay_s)
-            return True
-        again = self.bench.fail(
-            visit, now, busy=busy, retry_after_s=retry_after_s, crawl_delay_s=crawl_delay_s
+        over = self._bench.end(
+            visit, outcome, now, crawl_delay_s=crawl_delay_s, retry_after_s=retry_after_s
         )
-        if again:
-            self.retries += 1
+        if not over:
+            self.retries += outcome is FAILED or outcome is BUSY
             self._put_back(visit)
-        return not again
+        return over
 
     def _put_back(self, visit: Visit) -> None:
         del self._visiting[visit.found.key]
@@ -643,11 +631,13 @@ class Core:
         self.quota.left += 1
 
     def stored(
-        self, row: PageRow, links: Sequence[Link], found: Found, now: float
+        self, found: Found, links: Sequence[Link], now: float, *, response: bool
     ) -> Iterator[None]:
-        """A visit has been released and its row stored: admit its links.
+        """Admit the links of a URL whose visit has ended, now that its row is stored.
 
-        In steps, for pages with very many links; to be gone through to the end.
+        `links`: of a page all of its links, of a redirect only its target; a redirect is no hop,
+        and its chain is that of its source with the source added. `response`: there was one. In
+        steps, for pages with very many links; to be gone through to the end.
         """
         origin = self._origin(found, links)
         if origin is not None:
@@ -655,9 +645,9 @@ class Core:
                 if at:
                     yield
                 self._admit(links[at : at + _STEP], origin, now)
-            if self.bench.order.wants_links:
+            if response and self._bench.order.wants_links:
                 self._show_order(found, links)
-        self.finish(found, response=row.status is not None)
+        self._finish(found, response=response)
 
     def run_errand(self, address: str, now: float) -> None:
         """Fetch a robots.txt to which another site's redirects, when its own site allows that.
@@ -677,25 +667,19 @@ class Core:
             self._clocks.borrow(link.site, owner)
         self._errands += 1
         name = errand(link.url, self._errands)
-        self.bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
-
-    def hold(self, visit: Visit, now: float, *, requested: bool) -> None:
-        """Give back a visit whose site waits for an errand, until `wake`. See Workbench.hold."""
-        self.bench.hold(visit, now, requested=requested)
-        self._put_back(visit)
+        self._bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
 
     def wake(self, site: str) -> None:
         """Let a site go on whose errand is done, whatever came of it."""
-        self.bench.wake(site)
+        self._bench.wake(site)
 
     def ask_again(self, link: Link, source: Found) -> None:
         """Take in once more a URL that was fetched: a redirect of `source` leads back there, with a
         cookie. The URL must be this rank's, and the visit of `source` over."""
         chain = (*source.chain, source.key)
-        self.bench.enqueue(Found(link.key, link.url, link.site, source.hops, chain))
+        self._bench.enqueue(Found(link.key, link.url, link.site, source.hops, chain))
 
-    def finish(self, found: Found, *, response: bool) -> None:
-        """A visit has been released, its row stored, its links admitted."""
+    def _finish(self, found: Found, *, response: bool) -> None:
         fields: Fields = found
         del self._visiting[fields[0]]
         self._open -= 1
@@ -731,7 +715,7 @@ class Core:
     @property
     def waiting(self) -> int:
         """URLs that this rank has still to fetch."""
-        return self.bench.waiting + len(self.foreign.aside)
+        return self._bench.waiting + len(self.foreign.aside)
 
     @property
     def ended(self) -> bool:

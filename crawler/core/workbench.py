@@ -3,9 +3,8 @@
 A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
 request. `acquire` takes a site whose time has come and issues a Visit, the licence to fetch one URL
 of it: the site whose time came first, or with an order by scores the one with the best URL. The
-holder says when the request starts (`begin`), and gives the visit back exactly once: `release` when
-the URL is dealt with, `put_back` when its request was for something else, `fail` when there was no
-answer worth having. Nobody else touches a visit state. Every operation costs
+holder says when the request starts (`begin`), and gives the visit back exactly once (`end`), with
+what became of it (`Outcome`). Nobody else touches a visit state. Every operation costs
 O(log sites + log URLs).
 
     EMPTY   --enqueue-->                   WAITING
@@ -13,12 +12,12 @@ O(log sites + log URLs).
     DUE     --acquire, next_time-->        WAITING                    (it has been told to rest)
     WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY     (BUSY: no connection free)
     WAITING | DUE --acquire-->             PARKED                     (its address isn't free)
-    PARKED  --release, put_back, fail-->   WAITING                    (of another site: its turn)
-    BUSY | EMPTY --release, put_back, fail, begin--> WAITING | EMPTY | PARKED
+    PARKED  --end-->                       WAITING                    (of another site: its turn)
+    BUSY | EMPTY --end, begin-->           WAITING | EMPTY | PARKED
     EMPTY | WAITING | DUE --enqueue, acquire--> AWAY                  (its clock is at another rank)
     AWAY    --clock_arrives-->             WAITING | BUSY
     WAITING | DUE --acquire-->             HELD                       (it waits for another site)
-    BUSY    --hold-->                      HELD
+    BUSY    --end with HELD-->             HELD
     HELD    --wake, enqueue_errand-->      WAITING | BUSY | AWAY
 
 With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
@@ -45,6 +44,8 @@ from xxhash import xxh3_64_intdigest
 from crawler import config, url
 from crawler.core.leases import Lease, Leases, Rest
 from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
+from crawler.core.outcomes import BUSY as TOO_BUSY
+from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
 from crawler.ports import Found, NoRoomError, Spill
 
 _UNRANKED: Final[Rank] = (0.0, 0)
@@ -406,7 +407,7 @@ class Workbench:
         if not self._may_begin(state, now) or not (
             address is None or self._may_begin(address, now)
         ):
-            self.decline(visit, now)
+            self.end(visit, POSTPONED, now)
             return False
         if not visit.has_begun:
             self._has_begun(visit, state, address)
@@ -422,13 +423,6 @@ class Workbench:
         if state.phase is BUSY:
             self._settle(state)
         return True
-
-    def decline(self, visit: Visit, now: float) -> None:
-        """Give back a visit that asks its site for nothing; the URL comes before the others."""
-        address = visit._address
-        state = self._give_back(visit, None)
-        self._requeue(visit, state)
-        self._rest(state, address, now, requested=False)
 
     def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
         """Let the next visit of the site, or address, be issued."""
@@ -453,40 +447,79 @@ class Workbench:
             if self._connections > 1:
                 state.next_time = max(state.next_time, state.begun + delay_s)
 
-    def release(
-        self, visit: Visit, now: float, *, requested: bool, crawl_delay_s: float | None = None
-    ) -> None:
-        """Give back a visit whose URL is dealt with.
+    def end(
+        self,
+        visit: Visit,
+        outcome: Outcome,
+        now: float,
+        *,
+        crawl_delay_s: float | None = None,
+        retry_after_s: float | None = None,
+    ) -> bool:
+        """Give back a visit; whether its URL is dealt with. See Outcome.
 
-        `requested`: the site was asked and has answered, so its delay begins. `crawl_delay_s` is
-        what its robots.txt asks for.
+        `crawl_delay_s`: what the robots.txt of the site asks for, if it is known. `retry_after_s`:
+        what a busy server asks for.
         """
         address = visit._address
         state = self._give_back(visit, crawl_delay_s)
-        if requested and self.failures:
-            authority = url.authority(visit.found.url)
-            if self.failures.pop(authority, 0) and self._leases is not None:
-                self._tell(state, address, {authority: 0})
-        self._rest(state, address, now, requested=requested)
+        over = True
+        if outcome is DONE:
+            if self.failures:
+                self._forgive(visit, state, address)
+        elif outcome is FAILED or outcome is TOO_BUSY:
+            over = self._blame(visit, state, address, outcome, now, retry_after_s)
+        elif outcome is not DENIED:
+            over = False
+            if outcome is Outcome.HELD or outcome is STILL_HELD:
+                state.on_hold = True
+            self._requeue(visit, state)
+        asked = outcome is DONE or not (
+            outcome is DENIED or outcome is POSTPONED or outcome is STILL_HELD
+        )
+        self._rest(state, address, now, requested=asked)
+        return over
 
-    def put_back(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> None:
-        """Give back a visit that asked the site for something else, its robots.txt; the URL comes
-        before the others of its site."""
-        address = visit._address
-        state = self._give_back(visit, crawl_delay_s)
-        self._requeue(visit, state)
-        self._rest(state, address, now, requested=True)
+    def _forgive(self, visit: Visit, state: VisitState, address: Address | None) -> None:
+        """Forget the failures of a host that has answered."""
+        authority = url.authority(visit.found.url)
+        if self.failures.pop(authority, 0) and self._leases is not None:
+            self._tell(state, address, {authority: 0})
 
-    def hold(self, visit: Visit, now: float, *, requested: bool) -> None:
-        """Give back a visit whose site has to wait for something of another site, until `wake`.
+    def _blame(
+        self,
+        visit: Visit,
+        state: VisitState,
+        address: Address | None,
+        outcome: Outcome,
+        now: float,
+        retry_after_s: float | None,
+    ) -> bool:
+        """Count a failed request; whether it was the last one for the URL.
 
-        `requested`: the site was asked for something else, so its delay begins.
+        The site rests: for as long as it asks for, or twice as long after each failure in a row.
         """
-        address = visit._address
-        state = self._give_back(visit, None)
-        state.on_hold = True
-        self._requeue(visit, state)
-        self._rest(state, address, now, requested=requested)
+        retry, authority = self._retry, url.authority(visit.found.url)
+        # Visits that were under way together have failed for one reason, and count as one failure.
+        failures = visit.failures + 1
+        self.failures[authority] = max(failures, self.failures.get(authority, 0))
+        given_up = self.has_given_up(self.failures[authority])
+        over = visit.retries + 1 >= retry.tries or given_up
+        if not over:
+            visit.retries += 1
+            self._requeue(visit, state)
+        if not given_up:
+            if retry_after_s is None:
+                base_s = retry.busy_base_s if outcome is TOO_BUSY else retry.base_s
+                rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
+            else:
+                rest_s = min(retry_after_s, retry.max_s)
+            # Sites that failed together shan't all come back together: up to a quarter more.
+            spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
+            state.next_time = max(state.next_time, now + rest_s * (1 + spread))
+        if self._leases is not None:
+            self._tell(state, address, {authority: self.failures[authority]})
+        return over
 
     def wake(self, site: str) -> None:
         """Let a site go on that was held, if it still is."""
@@ -513,45 +546,6 @@ class Workbench:
         self.waiting += 1
         if self._due is not None:
             self._head_changed(state)
-
-    def fail(
-        self,
-        visit: Visit,
-        now: float,
-        *,
-        busy: bool,
-        retry_after_s: float | None = None,
-        crawl_delay_s: float | None = None,
-    ) -> bool:
-        """Give back a visit whose request has failed; whether its URL is to be tried again.
-
-        The site rests: for as long as it asks for, or twice as long after each failure in a row.
-        `busy`: it has answered, that it is too busy.
-        """
-        retry, authority = self._retry, url.authority(visit.found.url)
-        address = visit._address
-        state = self._give_back(visit, crawl_delay_s)
-        # Visits that were under way together have failed for one reason, and count as one failure.
-        failures = visit.failures + 1
-        self.failures[authority] = max(failures, self.failures.get(authority, 0))
-        given_up = self.has_given_up(self.failures[authority])
-        again = visit.retries + 1 < retry.tries and not given_up
-        if again:
-            visit.retries += 1
-            self._requeue(visit, state)
-        if not given_up:
-            if retry_after_s is None:
-                base_s = retry.busy_base_s if busy else retry.base_s
-                rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
-            else:
-                rest_s = min(retry_after_s, retry.max_s)
-            # Sites that failed together shan't all come back together: up to a quarter more.
-            spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
-            state.next_time = max(state.next_time, now + rest_s * (1 + spread))
-        if self._leases is not None:
-            self._tell(state, address, {authority: self.failures[authority]})
-        self._rest(state, address, now, requested=True)
-        return again
 
     def give_up(self, authority: str) -> None:
         """Leave a host alone, as an earlier run did."""

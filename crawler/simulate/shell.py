@@ -13,6 +13,7 @@ import numpy as np
 
 from crawler import config
 from crawler.core.core import Core
+from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.ownership import Ownership, Scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.workbench import Visit
@@ -168,7 +169,7 @@ class Simulation:
                 return True
         ended = all(core.ended for core in self.cores)
         if not (ended or events):
-            raise RuntimeError(f"stuck at {self.now}: {[core.bench for core in self.cores]}")
+            raise RuntimeError(f"stuck at {self.now}: {self.cores}")
         return ended
 
     def _advance(self, rank: int) -> None:
@@ -177,13 +178,13 @@ class Simulation:
         while under_way[rank] < self._concurrency:
             visit = core.acquire(now)
             if visit is None:
-                time = core.bench.next_time()
+                time = core.next_visit_time()
                 if time is not None:
                     self._awake_at(time, rank)
                 break
             if core.refusal(visit) is not None:
-                core.bench.release(visit, now, requested=False)
-                core.finish(visit.found, response=False)
+                core.end(visit, DENIED, now)
+                self._store(core, visit.found, (), response=False)
             elif (
                 not self._addresses or core.locate(visit, self._addresses[visit.found.site], now)
             ) and (self._one_connection or core.begin(visit, now)):
@@ -219,8 +220,8 @@ class Simulation:
         core, found, now = self.cores[rank], visit.found, self.now
         self._under_way[rank] -= 1
         if self._trouble and (failure := self._trouble(found.url, now)) is not None:
-            if core.fail(visit, failure, now):
-                core.finish(found, response=False)
+            if core.end(visit, Outcome.of(failure), now):
+                self._store(core, found, (), response=False)
             return
         fields: Fields = found
         page = self._page_of[fields[0]]
@@ -231,12 +232,15 @@ class Simulation:
         if not self._had[page]:
             self._had[page] = 1
             self.different += 1
-        core.bench.release(visit, now, requested=True)
+        core.end(visit, DONE, now)
         links = self._out_links[page]
         if self._stored:
             self._stored(rank, found, links)
-        core.discovered(found, links, now)
-        core.finish(found, response=True)
+        self._store(core, found, links, response=True)
+
+    def _store(self, core: Core, found: Found, links: Sequence[Link], *, response: bool) -> None:
+        for _ in core.stored(found, links, self.now, response=response):
+            pass
 
     def _arrives(self, rank: int, about: tuple[int, bytes | Message]) -> None:
         sender, message = about
