@@ -286,7 +286,7 @@ class _Agent:
         _allow_files(settings, len(logs))
         self._scope = make_scope(settings, plan.seeds, time.gmtime().tm_year)
         self._scope.recall_joined(one.site for one in plan.joined)
-        scheme = make_scheme(settings.assignment, transport.size)
+        scheme = make_scheme(settings.assignment, transport.size, plan.kept_sites)
         rank_of_part = place_parts(scheme, transport.size)
         self._ownership = Ownership(
             transport.rank,

@@ -4,9 +4,9 @@ The user's mistakes are found here, before anything starts.
 """
 
 import time
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawler import config, session
@@ -33,6 +33,7 @@ class Plan:
     killed: bool = False  # the run before: its last requests may not be in its logs
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
+    kept_sites: Mapping[str, int] = field(default_factory=dict)  # sites that stay in these parts
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -86,11 +87,14 @@ def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator
 def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s: float) -> Plan:
     info = session.load(directory)
     before, now = info.config, settings
-    for name, old, new in (
+    fixed: list[tuple[str, object, object]] = [
         ("[normalise]", before.normalise, now.normalise),
         ("assignment.site", before.assignment.site, now.assignment.site),
         ("session.mode", before.session.mode, now.session.mode),
-    ):
+    ]
+    if now.session.mode == "firewall":  # a new owner would never hear of the links found before
+        fixed.append(("[assignment]", before.assignment, now.assignment))
+    for name, old, new in fixed:
         if old != new:
             raise UserError(f"{directory}: {name} can't change within a session; start a new one")
     if now.session.mode != "exchange" and info.last.ranks != ranks:
@@ -106,7 +110,8 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
     replicated = [*session.replicated(directory), *_replicated(settings, ranks)]
     replicated = list(dict.fromkeys(replicated))
     session.write_replicated(directory, replicated)
-    runs = session.resume(directory, settings, ranks, parts, seeds).runs
+    resumed = session.resume(directory, settings, ranks, parts, seeds)
+    runs = resumed.runs
     basis = _basis(settings, ranks, directory)
     return Plan(
         settings,
@@ -120,6 +125,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
         killed=info.last.ended is None,
         has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
         joined=session.joined(directory),
+        kept_sites=session.kept_sites(resumed, [log.path for log in logs]),
     )
 
 

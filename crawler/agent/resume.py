@@ -90,6 +90,8 @@ class Replay:
         self._judges_again = judges_again
         # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
         self._shared = settings.session.mode == "exchange"
+        # A firewall keeps links from the ranks, but no page may be fetched twice.
+        self._tells_owners = self._shared or settings.session.mode == "firewall"
         self._pasts: defaultdict[int, _Past] = defaultdict(
             lambda: _Past(Watch(settings.traps), core.faults)
         )
@@ -233,7 +235,7 @@ class Replay:
         except BaseException as error:
             self._core.faults.note(error, "the row", row.url)
         self.pages += row.status is not None
-        owner = self._core.ownership.owner(row) if self._shared else self._group.rank
+        owner = self._core.ownership.owner(row) if self._tells_owners else self._group.rank
         if owner is None:
             self._unlisted[row.site] = row.part
             self._unlisted_pages.append(self._read)

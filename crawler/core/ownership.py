@@ -90,12 +90,31 @@ class Hierarchical:
         return self._others.part(key, site)
 
 
-def make_scheme(assignment: config.Assignment, ranks: int) -> Scheme:
+class KeptSites:
+    """Some sites stay in given parts. All other sites go by another scheme."""
+
+    def __init__(self, kept: Mapping[str, int], others: Scheme) -> None:
+        self.parts = others.parts
+        self._kept = kept
+        self._others = others
+
+    def part(self, key: int, site: str) -> int | None:
+        part = self._kept.get(site)
+        return self._others.part(key, site) if part is None else part
+
+
+def make_scheme(
+    assignment: config.Assignment, ranks: int, kept: Mapping[str, int] | None = None
+) -> Scheme:
     """The configured scheme. The hash schemes have as many parts as there are ranks.
+
+    `kept`: sites that stay in these parts, whatever a hash of their names says.
 
     Raises UserError for a file that can't be read, a table with parts that there aren't, and a part
     vector with fewer parts than there are ranks.
     """
+    if kept:
+        return KeptSites(kept, make_scheme(assignment, ranks))
     if assignment.scheme == "url-hash":
         return UrlHash(ranks)
     if assignment.scheme == "site-hash":

@@ -39,6 +39,7 @@ from crawler.session.info import (
     write_replicated,
 )
 from crawler.session.joined import Correction, Joined, joined
+from crawler.session.kept import kept_sites
 from crawler.session.layout import check_layout
 from crawler.session.lock import (
     CRAWLED,
@@ -132,6 +133,7 @@ __all__ = [
     "is_open",
     "join_session",
     "joined",
+    "kept_sites",
     "leave_session",
     "load",
     "lock_session",

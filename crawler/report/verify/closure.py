@@ -49,7 +49,8 @@ class Closure:
         self._replicated = {link.key for link in replicated}  # their owners have them
         self._scheme = None
         if settings.session.mode == "firewall":
-            self._scheme = make_scheme(settings.assignment, info.last.ranks)
+            kept = session.kept_sites(info, self._logs)
+            self._scheme = make_scheme(settings.assignment, info.last.ranks, kept)
 
     def check(self) -> None:
         """Go through the links of all pages, a rank at a time where each is on its own."""
