@@ -5,7 +5,6 @@ says. Graphs whose pages have no URL have one site, `web`, which only page model
 model can divide.
 """
 
-import codecs
 import gzip
 import re
 import shutil
@@ -19,13 +18,15 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.csv
 import pyarrow.parquet as pq
-from selectolax.lexbor import LexborHTMLParser
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 from warcio.bufferedreaders import ChunkedDataReader  # type: ignore[import-untyped]
 from warcio.exceptions import ArchiveLoadFailed  # type: ignore[import-untyped]
 
 from crawler import url
+from crawler.ports import Response
 from crawler.reading.codings import undo
+from crawler.reading.media import HTML, HTML_TYPES, types_of
+from crawler.reading.parse import finish, form_of, read, read_headers
 from partition import UserError, graph
 from partition.webgraph import Ints, distinct, find
 
@@ -34,6 +35,8 @@ KINDS: Final = ("snap", "webgraph", "edges", "warc", "parquet")
 _BLOCK: Final = 1 << 24  # bytes of text
 _SITE: Final = "web"  # of pages without URLs
 _MAX_BODY: Final = 100 << 20  # bytes, decoded; of a larger body the rest is left out
+# Where links are taken from: as in a crawl by default.
+ELEMENTS: Final = frozenset({"a", "area", "frame", "iframe", "link", "refresh"})
 _COMMENT: Final = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 _PAIR: Final = re.compile(rb"^[ \t]*\d{1,18}[ \t]+\d{1,18}[ \t\r]*$", re.MULTILINE)
 
@@ -243,7 +246,7 @@ class _Captures:
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
         self.links: dict[str, list[str]] = {}
-        self.cut = 0  # pages whose content coding ends early or isn't known
+        self.cut: set[str] = set()  # pages whose content coding ends early or isn't known
         self.revisits: dict[str, str] = {}  # by page: the id of the record that has its payload
 
     def take(self, record: Any) -> None:
@@ -273,8 +276,8 @@ class _Captures:
 
     def _read(self, record: Any, pages: Sequence[str]) -> None:
         body, whole = _body(record)
-        self.cut += not whole
         for page in pages:
+            (self.cut.discard if whole else self.cut.add)(page)
             self.sizes[page], self.links[page] = _read(record.http_headers, body, page)
 
 
@@ -282,10 +285,27 @@ def _walk(files: Sequence[Path], take: Callable[[Any], None]) -> None:
     for path in files:
         try:
             with path.open("rb") as file:
-                for record in ArchiveIterator(file):
-                    take(record)
-        except (ArchiveLoadFailed, EOFError, zlib.error) as error:
-            raise UserError(f"{path}: not an intact WARC file: {error}") from None
+                try:
+                    _take_all(file, take)
+                except ArchiveLoadFailed as error:
+                    if _ONE_MEMBER not in str(error):
+                        raise
+                    file.seek(0)
+                    with gzip.open(file) as unpacked:
+                        _take_all(unpacked, take)
+        except (ArchiveLoadFailed, EOFError, zlib.error, gzip.BadGzipFile) as error:
+            reason = "".join(c if c.isprintable() else " " for c in str(error))
+            reason = " ".join(reason.split())[:_MOST_SAID]
+            raise UserError(f"{path}: not an intact WARC file: {reason}") from None
+
+
+def _take_all(file: Any, take: Callable[[Any], None]) -> None:
+    for record in ArchiveIterator(file):
+        take(record)
+
+
+_ONE_MEMBER: Final = "non-chunked gzip"  # what warcio says of a WARC file that was gzipped whole
+_MOST_SAID: Final = 200  # characters of an error
 
 
 def _pages_of(record: Any) -> list[str]:
@@ -319,28 +339,40 @@ def _warc(files: Sequence[Path], say: Say) -> Imported:
         say(f"left out: {missing:,} links to URLs that aren't in the files")
     if captures.revisits:
         say(f"left out: {len(captures.revisits):,} revisits of records that aren't in the files")
-    if captures.cut:
-        say(f"read in part: {captures.cut:,} pages whose content coding ends early or isn't known")
+    if cut := len(captures.cut):
+        say(f"read in part: {cut:,} pages whose content coding ends early or isn't known")
     table = _with_urls(pages, [captures.sizes[address] for address in pages])
     return table, np.array(src, np.int64), np.array(dst, np.int64)
 
 
 def _read(headers: Any, body: bytes, address: str) -> tuple[int, list[str]]:
-    """Size of the body, and the distinct URLs that a response links to."""
+    """Size of the body, and the distinct URLs that a response links to, read as in a crawl."""
     status = headers.get_statuscode()
     location = headers.get_header("Location")
     if status[:1] == "3" and location:
         return 0, _normal([location], address)
-    essence = (headers.get_header("Content-Type") or "").partition(";")[0].strip().lower()
-    if essence not in ("text/html", "application/xhtml+xml"):
+    fields = [(name.encode(), (value or "").encode()) for name, value in headers.headers]
+    response = Response(
+        url=address,
+        started=0.0,
+        seconds=0.0,
+        address=None,
+        request_head=b"",
+        version="",
+        status=int(status) if status.isdecimal() else 0,
+        reason="",
+        headers=fields,
+        payload=body,
+        body=body,
+    )
+    if not response.has_page:
         return len(body), []
-    tree = LexborHTMLParser(body.decode(_charset(headers), errors="replace"))
-    base = tree.css_first("base[href]")
-    if base is not None:
-        address = next(iter(_normal([base.attributes["href"] or ""], address)), address)
-    found = [node.attributes["href"] for node in tree.css("a[href], area[href]")]
-    found += [node.attributes["src"] for node in tree.css("frame[src], iframe[src]")]
-    return len(body), _normal([reference for reference in found if reference], address)
+    media, label = types_of(response)
+    if media in HTML_TYPES or label == HTML:
+        page = finish(read(response, ELEMENTS, form=form_of(media, label)))
+    else:
+        page = read_headers(response, ELEMENTS)
+    return len(body), [target for target, _ in page.links]
 
 
 def _body(record: Any) -> tuple[bytes, bool]:
@@ -362,14 +394,6 @@ def _codings(record: Any, header: str) -> list[str]:
     """The codings that all lines of a header name, in lower case."""
     lines = [value for name, value in record.http_headers.headers if name.lower() == header]
     return [coding.strip().lower() for coding in ",".join(lines).split(",") if coding.strip()]
-
-
-def _charset(headers: Any) -> str:
-    given = re.search(r"charset=[\"']?([\w.:-]+)", headers.get_header("Content-Type") or "", re.I)
-    try:
-        return codecs.lookup(given[1]).name if given else "utf-8"
-    except LookupError:
-        return "utf-8"
 
 
 def _normal(references: Sequence[str], base: str) -> list[str]:

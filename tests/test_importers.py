@@ -11,8 +11,10 @@ from test_graph import by_url, directory, links_of
 from warcio.statusandheaders import StatusAndHeaders
 from warcio.warcwriter import WARCWriter
 
+from crawler import config
 from partition import graph
 from partition.__main__ import main
+from partition.importers import ELEMENTS
 from partition.webgraph import WebGraph
 
 LINKS = {(0, 1), (0, 2), (2, 0), (3, 2)}
@@ -138,6 +140,69 @@ def test_warc(tmp_path: Path, out: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert links_of(web) == {(a, b), (b, c), (c, d)}
     assert web.bytes[[a, b, c, d]].tolist() == [len(home), 0, 38, 11]
     assert "left out: 1 links to URLs that aren't in the files" in capsys.readouterr().err
+
+
+XHTML = b"<html xmlns='http://www.w3.org/1999/xhtml'><head><title/></head><a href='/x'/></html>"
+LINK = b"<p><a href=/x>"
+PAGES: list[tuple[str, list[tuple[str, str]], bytes, bool]] = [
+    ("200 OK", [], b"<html>" + LINK, True),
+    ("200 OK", [("Content-Type", "text/html,text/html")], LINK, True),
+    ("200 OK", [("Content-Type", "*/*"), ("Content-Type", "text/html")], LINK, True),
+    ("200 OK", [("Content-Type", "application/xhtml+xml")], XHTML, True),
+    ("200 OK", [("Content-Type", "text/xml")], XHTML, True),
+    ("200 OK", [("Content-Type", "text/html; charset=hex")], LINK, True),
+    ("200 OK", [("Content-Type", "text/html")], LINK.decode().encode("utf-16"), True),
+    ("200 OK", [("Content-Type", "text/html")], b"<div>" * 300_000 + LINK, True),
+    ("200 OK", [("Content-Type", "text/html")], b"<frameset><noframes>" + LINK, True),
+    ("200 OK", [("Content-Type", "application/pdf"), ("Refresh", "0; url=/x")], b"%PDF-", True),
+    ("203 Changed", HTML, LINK, True),
+    ("404 Not Found", HTML, LINK, False),
+    ("200 OK", [("Content-Type", "text/plain")], LINK, False),
+]
+
+
+@pytest.mark.parametrize(("status", "headers", "body", "linked"), PAGES)
+def test_pages_are_read_as_in_a_crawl(
+    tmp_path: Path,
+    out: Path,
+    status: str,
+    headers: list[tuple[str, str]],
+    body: bytes,
+    linked: bool,
+) -> None:
+    file = warc(
+        tmp_path / "1.warc.gz",
+        ("http://a.example/", status, headers, body),
+        ("http://a.example/x", "200 OK", HTML, b""),
+    )
+    assert len(links_of(imported(out, "warc", file))) == linked
+
+
+def test_links_are_taken_from_what_a_crawl_takes_them_from_by_default() -> None:
+    assert set(config.load().extract.elements) == ELEMENTS
+
+
+def test_a_warc_file_that_was_gzipped_whole(tmp_path: Path, out: Path) -> None:
+    pages = [(f"http://a.example/{name}", "200 OK", HTML, LINK) for name in ("x", "y", "z")]
+    data = gzip.decompress(warc(tmp_path / "1.warc.gz", *pages).read_bytes())
+    file = tmp_path / "2.warc.gz"
+    file.write_bytes(gzip.compress(data))
+    web = imported(out, "warc", file)
+    x, y, z = by_url(web, *(page[0] for page in pages))
+    assert links_of(web) == {(y, x), (z, x)}
+
+
+@pytest.mark.parametrize("record", [b"", b"WARC/1.0\r\nContent-Length: 0\r\n\r\n\r\n\r\n"])
+def test_a_broken_warc_file_is_named_in_one_line(
+    tmp_path: Path, out: Path, record: bytes, capsys: pytest.CaptureFixture[str]
+) -> None:
+    file = tmp_path / "1.warc"
+    file.write_bytes(record + b"(\xb5/\xfd\x85\x1b[31m" + b"y" * 999 + b"\n")
+    assert main(["import", "warc", str(file), "--out", str(out)]) == 2
+    (line,) = capsys.readouterr().err.splitlines()
+    assert line.isprintable()
+    assert "not an intact WARC file" in line
+    assert len(line) < 300 + len(str(file))
 
 
 @pytest.mark.parametrize("column", ["owner", "site"])

@@ -22,8 +22,8 @@ from crawler.ports import (
     names_of,
 )
 from crawler.reading.cookies import Jar, Jars
-from crawler.reading.media import HTML, HTML_TYPES, XHTML, types_of
-from crawler.reading.parse import Form, Kinds, Page, read_headers
+from crawler.reading.media import HTML, HTML_TYPES, types_of
+from crawler.reading.parse import Kinds, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.sitemaps import Entry, belongs, entries
@@ -205,7 +205,7 @@ class Reader:
                     self._max_links,
                     self._max_link_bytes,
                     self._scope.trapped,
-                    _form(media, label),
+                    form_of(media, label),
                 )
             )
         said = read_headers(response, self._elements, self._agent, self._fold)
@@ -360,13 +360,6 @@ class Reader:
         if self._obeys_nofollow and flags & NOFOLLOW:
             flags |= OUT_OF_SCOPE  # recorded, never followed
         return self._scope.link(address, flags)
-
-
-def _form(media: str, label: str | None) -> Form:
-    """The form in which a page is read. Without a namespace only the header makes it XHTML."""
-    if media != XHTML:
-        return Form.HTML
-    return Form.XHTML if label == XHTML else Form.XML
 
 
 def redirect_failure(

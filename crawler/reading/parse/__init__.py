@@ -18,7 +18,7 @@ from itertools import chain
 from typing import Final, NamedTuple
 
 from crawler.ports import NOFOLLOW, Response
-from crawler.reading.media import charset_source, is_html, media_type
+from crawler.reading.media import XHTML, charset_source, is_html, media_type
 from crawler.reading.parse.elements import Form
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding
 from crawler.reading.parse.headers import page_directives, reading_links
@@ -34,6 +34,7 @@ __all__ = [
     "decode",
     "extract",
     "finish",
+    "form_of",
     "is_html",
     "media_type",
     "page_directives",
@@ -49,6 +50,16 @@ class Page(NamedTuple):
     links: list[tuple[str, int]]  # distinct targets, normalised, in document order; flags of ports
     noindex: bool
     nofollow: bool  # then all its links are flagged NOFOLLOW
+
+
+def form_of(media: str, label: str | None) -> Form:
+    """The form in which a page is read, by its media type and by the one in its header.
+
+    Without a namespace only the header makes it XHTML.
+    """
+    if media != XHTML:
+        return Form.HTML
+    return Form.XHTML if label == XHTML else Form.XML
 
 
 _MOST_REFRESHES: Final = 1 << 15  # bytes of Refresh headers that are read
