@@ -86,7 +86,7 @@ def measure(directory: Path) -> int:
 
 
 async def measure_together(directory: Path, group: Group) -> int:
-    """As agent.crawl, up to where all that waits is in the workbench: from the logs, then from the
+    """As an agent, up to where all that waits is in the workbench: from the logs, then from the
     snapshots that are made of it."""
     gc.set_threshold(50_000, 20, 100)  # as an agent does
     transport = await group.connect()

@@ -193,7 +193,8 @@ async def _crawl_together(
     prepare: Callable[[int], Any], arguments: argparse.Namespace, group: Group
 ) -> int:
     """`prepare` makes the plan for so many ranks."""
-    from crawler.agent import agent, planning  # noqa: PLC0415
+    from crawler.agent import planning  # noqa: PLC0415
+    from crawler.agent.crawl import crawl  # noqa: PLC0415
 
     plan: planning.Plan | UserError | None = None
     if group.rank == 0:
@@ -208,7 +209,7 @@ async def _crawl_together(
             _complain(plan)
         return EXIT_USAGE
     assert plan is not None
-    ending = await agent.crawl(plan, group)
+    ending = await crawl(plan, group)
     if group.rank == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)
     elif group.rank == 0:

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any
 
 PLACES = (  # by the module that looks the function up
-    "crawler.agent.agent:_Agent._keeps",
+    "crawler.agent.agent:Agent._keeps",
     "crawler.reading.cookies:Jar.after",
     "crawler.net.credentials:Credentials.headers",
     "crawler.net.dns:DnsResolver.resolve",

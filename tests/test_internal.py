@@ -185,7 +185,7 @@ def test_a_broken_invariant_of_the_core_ends_the_rank(
     ("place", "links"),
     [
         ("crawler.reading.traps:Watch.recall", True),
-        ("crawler.agent.agent:_Agent._recall", True),
+        ("crawler.agent.agent:Agent._recall", True),
         ("crawler.reading.scope:Sites.of", False),
     ],
 )

@@ -13,9 +13,14 @@ from fakes import World
 from servers import served
 
 from crawler import config, session
-from crawler.agent import agent, planning
+from crawler.agent import planning
+from crawler.agent.crawl import crawl
+from crawler.agent.job import Ending
 from crawler.agent.progress import LOGGERS
 from crawler.demo.web import DemoWeb
+
+CONCURRENCY = 4
+IN_FLIGHT = 2 * CONCURRENCY + 2  # of a rank: in the fetch stage, behind it, and in the parse stage
 
 
 @pytest.fixture(autouse=True)
@@ -38,30 +43,33 @@ def settings_for(web: DemoWeb, port: int, directory: Path, **limits: object) -> 
             "scope": {"hosts": web.hosts},
             "politeness": {"delay_s": 0},
             "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
-            "fetch": {"allow_private_addresses": True, "concurrency": 8},
+            "fetch": {"allow_private_addresses": True, "concurrency": CONCURRENCY},
         }
     )
 
 
-def crawl_here(plan: planning.Plan, ranks: int) -> agent.Ending:
+def crawl_here(plan: planning.Plan, ranks: int) -> Ending:
     """Crawl on so many ranks; how it ended, the same for all of them."""
 
-    async def together() -> list[agent.Ending]:
+    async def together() -> list[Ending]:
         groups = World(ranks, seed=ranks).groups
-        return await asyncio.gather(*(agent.crawl(plan, group) for group in groups))
+        return await asyncio.gather(*(crawl(plan, group) for group in groups))
 
     first, *others = asyncio.run(together())
     assert all(one == first for one in others)
     return first
 
 
-def assert_whole(directory: Path, web: DemoWeb, asked: Counter[str]) -> None:
-    """All pages were fetched, each of them once."""
+def asked_pages(asked: Counter[str]) -> Counter[str]:
+    """How often each URL was asked for, without the robots.txt files."""
+    return Counter({url: n for url, n in asked.items() if not url.endswith("/robots.txt")})
+
+
+def assert_whole(directory: Path, web: DemoWeb) -> None:
+    """The session has all pages, each of them once."""
     rows = page_rows(directory)
     assert sorted(row["url"] for row in rows if row["status"] is not None) == sorted(web.requests)
     assert {row["url"] for row in rows if row["status"] == 200} == web.reachable
-    pages = {url: times for url, times in asked.items() if not url.endswith("/robots.txt")}
-    assert pages == dict.fromkeys(web.requests, 1)
     assert metrics_of(directory)["complete"]
     assert_sound(directory)
 
@@ -73,7 +81,8 @@ def test_a_whole_crawl(tmp_path: Path, ranks: int) -> None:
     with served(web) as (port, asked):
         plan = planning.prepare(settings_for(web, port, directory), ranks)
         assert crawl_here(plan, ranks).reason == "complete"
-    assert_whole(directory, web, asked)
+    assert_whole(directory, web)
+    assert asked_pages(asked) == dict.fromkeys(web.requests, 1)
     metrics = metrics_of(directory)
     assert len(metrics["ranks"]) == ranks
     assert (metrics["inter_part_urls"] > 0) == (ranks > 1)
@@ -92,5 +101,6 @@ def test_a_resume_on_another_number_of_ranks(tmp_path: Path, before: int, after:
         plan = planning.prepare_again(directory, settings_for(web, port, directory), after)
         assert plan.has_snapshots == (before == after)
         assert crawl_here(plan, after).reason == "complete"
-    assert_whole(directory, web, asked)
+    assert_whole(directory, web)
+    assert asked_pages(asked) == dict.fromkeys(web.requests, 1)
     assert [run.ranks for run in session.load(directory).runs] == [before, after]

@@ -62,6 +62,19 @@ class _Past:
             self.faults.note(error, "the row", row.url)
 
 
+async def hold_back(
+    directory: Path, core: Core, group: Group, clock: Clock, *, killed: bool
+) -> None:
+    """Let sites rest as earlier runs promised. Each rank reads some of the request logs.
+
+    `killed`: the last requests of a rank may be missing there.
+    """
+    files = session.request_files(directory)[group.rank :: group.size]
+    mine = session.read_rests(files, clock, killed=killed)
+    for rests in await group.alltoall([mine] * group.size):
+        core.hold_back(rests, clock.now())
+
+
 class Replay:
     """One rank's part in it: `recall` before the crawl, `admit` beside it."""
 

@@ -13,7 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from crawler import config, url
-from crawler.agent import agent, planning
+from crawler.agent import planning
+from crawler.agent.crawl import crawl
 from crawler.demo.web import DemoWeb, outside_mpi, serve
 from crawler.ports import Group
 from crawler.report.report import comparison
@@ -75,7 +76,7 @@ async def _crawl(
         reachable = [url.key(address) for address in web.reachable]
     plan = await group.bcast(plan)
     assert plan is not None
-    await agent.crawl(plan, group, reachable)
+    await crawl(plan, group, reachable)
     if group.rank != 0:
         return None
     metrics: dict[str, Any] = json.loads((directory / "report" / "metrics.json").read_text())

@@ -1,0 +1,115 @@
+"""Makes the parts of an agent as the plan wants them."""
+
+import resource
+import time
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from pathlib import Path
+
+from crawler import config, session
+from crawler.agent.planning import Plan
+from crawler.core.core import Core
+from crawler.core.order import make_order
+from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.seen import MemorySeen
+from crawler.faults import Faults
+from crawler.net import DnsResolver, HttpFetcher
+from crawler.ports import Clock, Response, Spill, Transport, UserError
+from crawler.reading.reader import make_scope
+from crawler.reading.scope import Scope, Sites
+
+_FILES = 64  # further open files of a rank: of Python, of the MPI, and its own
+
+
+def allow_files(settings: config.Config, logs: int) -> None:
+    """Raise this process's limit of open files as far as the system allows.
+
+    Each connection is a file, and aiohttp also keeps connections of sites that it has just left.
+    `logs` is the number of log files of earlier runs; all are open during a replay. Raises
+    UserError if the limit is too low for the crawl.
+    """
+    _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
+    needed = _FILES + logs + 2 * settings.fetch.concurrency
+    if hard != resource.RLIM_INFINITY and hard < needed:
+        raise UserError(
+            f"a process may have {hard} files open (ulimit -Hn); this crawl needs {needed} a rank:"
+            f" raise the limit, or lower fetch.concurrency = {settings.fetch.concurrency}"
+        )
+
+
+def scope_of(plan: Plan) -> Scope:
+    """The scope of the crawl, with the sites that joined it in earlier runs."""
+    scope = make_scope(plan.settings, plan.seeds, time.gmtime().tm_year)
+    scope.recall_joined(one.site for one in plan.joined)
+    return scope
+
+
+def make_core(
+    plan: Plan,
+    transport: Transport,
+    sites: Sites,
+    scores: session.EarlierScores | None,
+    spill: Spill,
+) -> Core:
+    """The core of a rank. `scores` are those of the previous session's pages, for the order."""
+    settings = plan.settings
+    scheme = make_scheme(settings.assignment, transport.size, plan.kept_sites)
+    ownership = Ownership(
+        transport.rank,
+        scheme,
+        place_parts(scheme, transport.size),
+        settings.assignment.unlisted,
+        settings.session.mode,
+    )
+    order = make_order(settings.frontier, scores.find) if scores else None
+    return Core(settings, transport.size, ownership, sites, MemorySeen(), order, spill)
+
+
+def open_store(
+    plan: Plan,
+    rank: int,
+    keeps: Callable[[Response], bool],
+    faults: Faults,
+    manners: session.Manners,
+) -> session.RankStore:
+    """The repository of a rank. `keeps` says whether a page is of a kind that is stored."""
+    settings = plan.settings
+    return session.RankStore(
+        plan.directory,
+        rank,
+        settings.storage,
+        user_agent=settings.fetch.user_agent_header,
+        obeys_robots=settings.robots.obey,
+        keeps=keeps,
+        faults=faults,
+        manners=manners,
+    )
+
+
+async def open_fetcher(
+    stack: AsyncExitStack, settings: config.Config, faults: Faults, clock: Clock
+) -> HttpFetcher:
+    """The HTTP client of a rank, which `stack` closes."""
+    resolver = await stack.enter_async_context(
+        DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
+    )
+    return await stack.enter_async_context(
+        HttpFetcher(
+            settings.fetch,
+            resolver,
+            one_address=settings.politeness.per == "address",
+            resends=False,
+            faults=faults,
+        )
+    )
+
+
+def open_previous(settings: config.Config, ownership: Ownership) -> session.Previous:
+    """The pages of the previous session that this rank may have to fetch."""
+    directory = settings.session.previous
+    crosses = settings.session.mode == "cross-over"
+    return session.Previous(
+        Path(directory) if directory else None,
+        lambda row: crosses or ownership.owner(row) in {None, ownership.rank},
+    )

@@ -1,0 +1,90 @@
+"""How far a rank is: notes to rank 0 while the crawl runs, and the rank's counters at its end."""
+
+import asyncio
+import resource
+
+from crawler.agent.progress import Board, RankLog, Tally
+from crawler.agent.wire import Wire
+from crawler.core.core import Core
+from crawler.messages import Note
+from crawler.ports import Clock, Transport
+from crawler.reading.scope import Scope
+from crawler.report.report import Counters
+
+_NOTE_INTERVAL_S = 1.0
+_SAMPLES = 500  # of the progress that a rank keeps
+
+
+class Figures:
+    """What one rank counts, put together."""
+
+    def __init__(
+        self,
+        core: Core,
+        scope: Scope,
+        tally: Tally,
+        wire: Wire,
+        transport: Transport,
+        clock: Clock,
+    ) -> None:
+        self._core = core
+        self._scope = scope
+        self._tally = tally
+        self._wire = wire
+        self._transport = transport
+        self._clock = clock
+        self._progress: list[tuple[float, int]] = []
+
+    async def note_stage(self, board: Board, log: RankLog) -> None:
+        """Tell rank 0, and rank 0 the user, how far this rank is and what it warns of."""
+        while True:
+            await asyncio.sleep(_NOTE_INTERVAL_S)
+            note = Note(
+                self._tally.pages,
+                self._tally.bytes,
+                self._core.waiting,
+                self._tally.errors,
+                log.take_warnings(),
+            )
+            self._progress.append(self._sample())
+            if len(self._progress) > _SAMPLES:
+                del self._progress[::2]
+            if self._transport.rank == 0:
+                board.update(0, note)
+                board.show()
+            elif not self._transport.backlog(0):  # rank 0 is not so far behind as to be flooded
+                self._wire.send(0, note)
+
+    def counters(self, seconds: float, *, remembers: bool) -> Counters:
+        """The counters of a run that took so long.
+
+        `remembers`: the rank remembers all that it has sent. Otherwise it can't count different
+        URLs.
+        """
+        traffic = self._core.traffic
+        usage = resource.getrusage(resource.RUSAGE_SELF)
+        return Counters(
+            rank=self._transport.rank,
+            seconds=seconds,
+            cpu_seconds=usage.ru_utime + usage.ru_stime,
+            peak_bytes=usage.ru_maxrss * 1024,
+            progress=[*self._progress, self._sample()],
+            waiting=self._core.waiting,
+            requests=self._tally.requests,
+            retries=self._core.retries,
+            internal_errors=self._core.faults.count,
+            by_trap=dict(self._scope.trapped + self._core.watch.fired),
+            inter_part_links=traffic.inter_part_links,
+            dropped_links=traffic.dropped_links,
+            inter_part_pages=traffic.inter_part_pages,
+            inter_part_urls=traffic.inter_part_urls,
+            messages_page_part=traffic.messages_page_part,
+            site_part=traffic.site_part,
+            transmissions_target_part=traffic.transmissions_target_part if remembers else None,
+            claims=traffic.claims,
+            mpi_messages=self._wire.messages,
+            mpi_bytes=self._wire.bytes,
+        )
+
+    def _sample(self) -> tuple[float, int]:
+        return self._clock.time(), self._core.traffic.inter_part_urls

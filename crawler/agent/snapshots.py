@@ -1,0 +1,52 @@
+"""What a rank knows at a stop, kept for a faster resume."""
+
+import asyncio
+import logging
+from pathlib import Path
+
+import msgspec
+
+from crawler import session
+from crawler.agent.planning import Plan
+from crawler.core.core import Core
+from crawler.core.state import State
+
+_LOG = logging.getLogger("crawler")
+
+
+class Snapshots:
+    """One rank's snapshots: reads that of the run before, and leaves another one."""
+
+    def __init__(self, plan: Plan, rank: int, core: Core) -> None:
+        self._plan = plan
+        self._rank = rank
+        self._core = core
+        self._logs = plan.logs[rank] if plan.logs else ()
+        self._hashes: session.LogHashes | None = None  # of these logs
+
+    async def read(self) -> State | None:
+        """What this rank knew at the last stop; None if that isn't to be had, or if a stop comes
+        meanwhile."""
+        self._hashes = session.LogHashes(self._logs)
+        for _ in self._hashes.read():
+            await asyncio.sleep(0)
+            if self._core.stopping:
+                break
+        if not self._plan.has_snapshots or self._core.stopping:
+            return None
+        packed = session.read_snapshot(self._plan.directory, self._rank, self._hashes)
+        if packed is None:
+            _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
+            return None
+        return msgspec.msgpack.decode(packed, type=State)
+
+    def write(self, state: State, log_path: Path) -> None:
+        """Leave a snapshot. `log_path` is the log of this run."""
+        session.write_snapshot(
+            self._plan.directory,
+            self._rank,
+            self._plan.basis,
+            [log_path, *self._logs],
+            msgspec.msgpack.encode(state),
+            self._hashes,
+        )

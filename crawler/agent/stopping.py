@@ -1,0 +1,133 @@
+"""How a crawl ends before its frontier is empty: by a signal, by `session.max_time`, by the command
+`stop`, or because a rank is lost."""
+
+import asyncio
+import logging
+import signal
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+
+from crawler import config, session
+from crawler.agent.job import Job
+from crawler.agent.timing import Alarm
+from crawler.agent.wire import Wire
+from crawler.core.core import Core
+from crawler.ports import EXIT_STOPPED, Clock, Fetched, Group
+
+_STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
+_PATIENCE_S = 1.0  # launchers and terminals may deliver one signal twice
+_LOOK_S = 1.0  # between two looks for an order to stop
+_PARSE_GRACE_S = 5.0  # after stop_grace, for what was fetched to be stored
+_LOG = logging.getLogger("crawler")
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The stages from the workbench to the log, as running tasks."""
+
+    asking: Sequence[asyncio.Task[None]]  # all up to the fetch
+    to_parse: asyncio.Queue[Fetched]
+    parsing: asyncio.Task[None]
+
+    async def break_off(self) -> bool:
+        """Drop what isn't fetched yet, and store what is. Returns whether the latter was done
+        within `_PARSE_GRACE_S`."""
+        for task in self.asking:
+            task.cancel()
+        await asyncio.wait(self.asking)
+        stored = asyncio.ensure_future(self.to_parse.join())
+        await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
+        in_order = stored.done()
+        for task in (stored, self.parsing):
+            task.cancel()
+        await asyncio.wait([self.parsing])
+        return in_order
+
+
+class Stopper:
+    """Stops the crawl on all ranks when this rank is told to."""
+
+    def __init__(
+        self,
+        job: Job,
+        limits: config.Session,
+        directory: Path,
+        core: Core,
+        wire: Wire,
+        alarm: Alarm,
+        group: Group,
+        clock: Clock,
+    ) -> None:
+        self._job = job
+        self._limits = limits
+        self._directory = directory
+        self._core = core
+        self._wire = wire
+        self._alarm = alarm
+        self._group = group
+        self._clock = clock
+        self._timer: asyncio.TimerHandle | None = None
+
+    def listen(self) -> None:
+        """Heed signals from now on, until `close`, and the time limit, until `disarm`."""
+        loop = asyncio.get_running_loop()
+        for number in _STOP_SIGNALS:
+            loop.add_signal_handler(number, self._signalled, number)
+        if self._limits.max_time:
+            left = self._job.began + self._limits.max_time - self._clock.now()
+            self._timer = loop.call_later(max(0.0, left), self.stop, "max_time")
+
+    def disarm(self) -> None:
+        """Forget the time limit."""
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def close(self) -> None:
+        """Leave signals to what comes next in this process."""
+        for number in _STOP_SIGNALS:
+            asyncio.get_running_loop().remove_signal_handler(number)
+
+    def stop(self, reason: str) -> None:
+        """End the crawl early, on all ranks; what is under way is finished."""
+        if not self._job.stopped:
+            self._job.stopped, self._job.stopped_at = reason, self._clock.now()
+        _LOG.info("stopping", extra={"about": {"reason": reason}})
+        now = self._clock.now()
+        self._core.stop(now)
+        self._wire.deliver(self._core, now)
+        self._alarm.ring()
+
+    def stop_again(self) -> None:
+        """Obey an order to stop that came before this agent had begun."""
+        if self._job.stopped:
+            self.stop(self._job.stopped)
+
+    async def wait(self, *, looks: bool) -> None:
+        """Return once the crawl is to stop. A rank that `looks` also obeys `crawler stop`."""
+        while not self._core.stopping:
+            if looks and session.is_asked_to_stop(self._directory):
+                self.stop("stop")
+            await asyncio.sleep(_LOOK_S)
+
+    async def stage(self, work: Work) -> None:
+        """See to it that a stop ends: drop what is still under way after `session.stop_grace`."""
+        await self.wait(looks=self._group.rank == 0)
+        await asyncio.sleep(self._limits.stop_grace)
+        in_order = await work.break_off()
+        self._core.abandon(in_order=in_order)
+        self._wire.deliver(self._core, self._clock.now())
+
+    def _signalled(self, number: signal.Signals) -> None:
+        """Stop the crawl in good order at the first signal, at once at a further one.
+
+        SIGUSR1 never hurries: a scheduler sends it, perhaps twice.
+        """
+        if self._core.ended:
+            return
+        late = self._clock.now() - self._job.stopped_at > _PATIENCE_S
+        if self._job.stopped and late and number != signal.SIGUSR1:
+            _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
+            words = "stopped at once; nothing is lost: resume the session\n"
+            self._group.abort(EXIT_STOPPED, words if self._group.rank == 0 else "")
+        self.stop(number.name)
