@@ -10,7 +10,7 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -39,6 +39,11 @@ class Politeness:
     connections: int = 1
     fetch_s: float = 0.0  # the mean of all fetches
     fetch_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> the mean of its fetches
+    crawl_delay_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> by robots.txt
+
+    def delay_s_of(self, site: str) -> float:
+        """The seconds between two requests to a site."""
+        return max(self.delay_s, self.crawl_delay_s_of.get(site, 0.0))
 
     def rates(self, sites: Sequence[str]) -> Rates:
         """The pages a second that each site allows; math.inf where nothing bounds them.
@@ -48,10 +53,11 @@ class Politeness:
         time.
         """
         fetch_s = np.array([self.fetch_s_of.get(site, self.fetch_s) for site in sites])
+        delay_s = np.array([self.delay_s_of(site) for site in sites])
         if self.connections == 1:
-            page_s = self.delay_s + fetch_s
+            page_s = delay_s + fetch_s
         else:
-            page_s = np.maximum(self.delay_s, fetch_s / self.connections)
+            page_s = np.maximum(delay_s, fetch_s / self.connections)
         with np.errstate(divide="ignore"):
             rates: Rates = 1 / page_s
         return rates
@@ -68,7 +74,7 @@ class Bound:
 
     def __str__(self) -> str:
         pages = f"{self.pages:,} pages" if self.pages > 1 else "1 page"
-        how = f"a delay of {self.politeness.delay_s:g} s"
+        how = f"a delay of {self.politeness.delay_s_of(self.site):g} s"
         if self.politeness.connections > 1:
             how += f" and {self.politeness.connections} connections"
         return f"site {self.site} bounds the crawl: {pages} at {how} take {duration(self.seconds)}"
@@ -100,36 +106,67 @@ def duration(seconds: float) -> str:
 def read(paths: Sequence[Path]) -> Politeness | None:
     """The politeness of the last session, with the fetch times of all; None for a bare graph.
 
+    Of the crawl-delays of a site, that of the last session which knows one counts.
     A session without session.toml counts as one with the crawler's defaults. Raises UserError.
     """
     if len(paths) == 1 and (paths[0] / "pages.parquet").is_file():  # as in `graph.read`
         return None
-    delay_s, connections = _configured(paths[-1] / "session.toml")
+    settings = _configured(paths[-1] / "session.toml")
     seconds: dict[str, float] = defaultdict(float)
     fetches: dict[str, int] = defaultdict(int)
+    crawl_delays: dict[str, float] = {}
     for path in paths:
+        if settings.obeys_robots:
+            crawl_delays |= _crawl_delays(path / "tables" / "sites.parquet")
         for site, taken, number in _fetch_times(path / "tables" / "pages.parquet"):
             seconds[site] += taken
             fetches[site] += number
     mean = sum(seconds.values()) / max(sum(fetches.values()), 1)
     of_site = {site: seconds[site] / number for site, number in fetches.items() if number}
-    return Politeness(delay_s, connections, mean, of_site)
+    bounded = {site: min(delay, settings.most_s) for site, delay in crawl_delays.items()}
+    return Politeness(settings.delay_s, settings.connections, mean, of_site, bounded)
 
 
-def _configured(path: Path) -> tuple[float, int]:
-    """`politeness.delay_s` and `politeness.connections_per_site` of a session."""
-    usual = Politeness()
+class _Settings(NamedTuple):
+    """What a session's configuration says; the defaults are those of the crawler."""
+
+    delay_s: float = 1.0
+    connections: int = 1
+    most_s: float = 60.0  # a longer crawl-delay counts as this
+    obeys_robots: bool = True
+
+
+def _configured(path: Path) -> _Settings:
+    """The politeness in the configuration of a session."""
+    usual = _Settings()
     if not path.exists():
-        return usual.delay_s, usual.connections
+        return usual
     try:
-        table = tomllib.loads(regular(path).read_text()).get("politeness", {})
+        tables = tomllib.loads(regular(path).read_text())
+        table = tables.get("politeness", {})
         delay_s = float(table.get("delay_s", usual.delay_s))
         connections = int(table.get("connections_per_site", usual.connections))
+        most_s = float(table.get("max_crawl_delay_s", usual.most_s))
+        obeys_robots = tables.get("robots", {}).get("obey", usual.obeys_robots) is True
     except (ValueError, TypeError, AttributeError, OSError) as error:
         raise UserError(f"{path}: not the file of a session: {error}") from None
     if not 0 <= delay_s < float("inf") or connections < 1:
         raise UserError(f"{path}: politeness: delay_s must be 0 or more, connections 1 or more")
-    return delay_s, connections
+    return _Settings(delay_s, connections, most_s, obeys_robots)
+
+
+def _crawl_delays(path: Path) -> dict[str, float]:
+    """The crawl-delay of each site that a session knows one of; earlier versions noted none."""
+    if not path.exists():
+        return {}
+    try:
+        with pq.ParquetFile(regular(path)) as file:
+            if not {"site", "crawl_delay"} <= set(file.schema_arrow.names):
+                return {}
+            rows = file.read(columns=["site", "crawl_delay"]).to_pylist()
+        return {str(row["site"]): float(row["crawl_delay"]) for row in rows if row["crawl_delay"]}
+    except (OSError, ValueError, TypeError) as error:
+        raise UserError(f"{path}: not the sites of a session: {error}") from None
 
 
 def _fetch_times(path: Path) -> list[tuple[str, float, int]]:

@@ -284,6 +284,17 @@ def slow(row: Asked) -> Asked:
     return msgspec.structs.replace(row, started=row.started + 10, seconds=1.0)
 
 
+def test_tables_without_crawl_delays_are_sound(crawled: Path, tmp_path: Path) -> None:
+    """Earlier versions wrote such tables."""
+    copy = shutil.copytree(crawled, tmp_path / "copy")
+    path = copy / "tables" / "sites.parquet"
+    table = pq.read_table(path)
+    pq.write_table(table.drop_columns("crawl_delay"), path)
+    assert verify(copy).sound
+    session.write_tables(copy)
+    assert pq.read_table(path).equals(table)
+
+
 def test_sessions_that_broke_their_promise_fail(crawled: Path, tmp_path: Path) -> None:
     metrics = metrics_of(crawled)["politeness"]
     assert metrics["kept"]
@@ -291,6 +302,7 @@ def test_sessions_that_broke_their_promise_fail(crawled: Path, tmp_path: Path) -
     assert 0 <= metrics["smallest_gap"] - metrics["promised_gap"] < 0.2
     (site,) = pq.read_table(crawled / "tables" / "sites.parquet").to_pylist()
     assert site["requests"] == metrics["requests"] == 11
+    assert site["crawl_delay"] == 0.2
     assert (site["smallest_gap"], site["promised_gap"]) == (
         metrics["smallest_gap"],
         metrics["promised_gap"],

@@ -257,3 +257,16 @@ def test_a_polite_crawl_is_never_blamed(
         requests.append((asked(now, took), rank))
         now += took + delay_s + late
     assert judge(requests)[0] == []
+
+
+def test_of_each_robots_txt_the_last_delay_counts_and_of_a_site_the_longest() -> None:
+    all_requests = Requests()
+    authorities = {"http://x": [(1, 5.0), (3, 2.0), (2, 9.0)], "https://x": [(1, 90.0)]}
+    authorities["http://y"] = [(1, 5.0), (2, 0.0)]
+    for number, authority in enumerate(authorities):
+        site = authority[-1]
+        asked = Asked(T, 0.1, site, authority, "robots", number, 200, None, None, None)
+        all_requests.add(asked, PROMISE)
+        for time, delay_s in authorities[authority]:
+            all_requests.add_delay(CrawlDelay(T + time, authority, delay_s), PROMISE)
+    assert all_requests.crawl_delays() == {"x": 90.0}

@@ -382,7 +382,9 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             "address": "127.0.0.1",
             "first_time": 1_700_000_000.0,
             "last_time": 1_800_000_009.0,
-            **dict.fromkeys(("requests", "smallest_gap", "promised_gap", "impolite")),
+            **dict.fromkeys(
+                ("requests", "smallest_gap", "promised_gap", "impolite", "crawl_delay")
+            ),
         },
         {
             "site": "b.example",
@@ -393,7 +395,9 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             "address": None,
             "first_time": 1_800_000_000.0,
             "last_time": 1_800_000_000.0,
-            **dict.fromkeys(("requests", "smallest_gap", "promised_gap", "impolite")),
+            **dict.fromkeys(
+                ("requests", "smallest_gap", "promised_gap", "impolite", "crawl_delay")
+            ),
         },
     ]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [

@@ -90,6 +90,33 @@ def test_a_site_is_split_only_where_that_is_useful(
     assert row["bounding_seconds"] == pytest.approx(24 * page_s)
 
 
+def test_the_bound_keeps_crawl_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
+    first, second = (crawl(tmp_path / name, 1.0, 1, 0.0) for name in ("first", "second"))
+    for folder, delays in ((first, [30.0, 5.0, None]), (second, [None, 90.0, 0.5])):
+        sites = pa.table({"site": ["big.example", "s0.example", "s1.example"]})
+        delay = pa.array(delays, pa.float64())
+        pq.write_table(sites.append_column("crawl_delay", delay), folder / "tables/sites.parquet")
+    known = polite.read([first, second])
+    assert known is not None
+    assert known.crawl_delay_s_of == {"big.example": 30, "s0.example": 60, "s1.example": 0.5}
+    assert known.rates(["big.example", "s0.example", "s1.example", "s2.example"]).tolist() == [
+        1 / 30, 1 / 60, 1, 1,
+    ]  # fmt: skip
+    assert main(["build", str(first), "-k", "2", "--out", str(tmp_path / "pv")]) == 0
+    last = capsys.readouterr().out.splitlines()[-1]
+    assert last == "site big.example bounds the crawl: 24 pages at a delay of 30 s take 12 min"
+    with (second / "session.toml").open("a") as file:
+        file.write("max_crawl_delay_s = 7\n")
+    known = polite.read([first, second])
+    assert known is not None
+    assert known.crawl_delay_s_of == {"big.example": 7, "s0.example": 7, "s1.example": 0.5}
+    with (second / "session.toml").open("a") as file:
+        file.write("[robots]\nobey = false\n")
+    known = polite.read([first, second])
+    assert known is not None
+    assert known.crawl_delay_s_of == {}
+
+
 def test_only_fast_sites_are_split() -> None:
     """Of two sites heavier than a part one is slow, and stays whole."""
     web = webgraph.from_arrays([], [], site=[0] * 40 + [1] * 40, sites=["fast", "slow"])

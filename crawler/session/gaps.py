@@ -131,6 +131,7 @@ class Requests:
         self._address, self._kind, self._error = array("i"), array("i"), array("i")
         self._status, self._key = array("i"), array("Q")
         self._delays: dict[tuple[int, str], list[tuple[float, float]]] = {}  # by run and authority
+        self._last_delays: dict[str, tuple[float, float]] = {}  # time and seconds, by authority
 
     def __len__(self) -> int:
         return len(self._start)
@@ -156,6 +157,25 @@ class Requests:
         known = self._delays.setdefault((promise.run, delay.authority), [])
         time = delay.time + self._shift(promise)
         insort(known, (time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
+        last = self._last_delays.get(delay.authority, (time, 0.0))
+        if time >= last[0]:
+            self._last_delays[delay.authority] = time, delay.crawl_delay_s
+
+    def crawl_delays(self) -> dict[str, float]:
+        """Seconds between requests that the robots.txt files of sites ask for, by site.
+
+        Of each file what was known last counts; of the files of a site, the longest delay.
+        """
+        asking = {name: delay for name, (_, delay) in self._last_delays.items() if delay}
+        if not asking:
+            return {}
+        names = list(self._names)
+        found: dict[str, float] = {}
+        for authority, site in dict(zip(self._authority, self._site, strict=True)).items():
+            delay, name = asking.get(names[authority] or ""), names[site]
+            if delay is not None and name is not None:
+                found[name] = max(delay, found.get(name, 0.0))
+        return found
 
     def judge(
         self, tell: Callable[["Gap | Crowd"], None] = lambda _: None

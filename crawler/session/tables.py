@@ -78,14 +78,16 @@ SITES: Final = pa.schema(
         ("smallest_gap", pa.float64()),
         ("promised_gap", pa.float64()),
         ("impolite", pa.int64()),
+        ("crawl_delay", pa.float64()),
     ]
 )
 # In the metadata of each file. Files of earlier versions have no such entry; their sites are named
 # with the scheme, `http://host`, and have fewer columns.
 _FORMAT: Final = {b"abc_tables": b"2"}
 _NEW_COLUMNS: Final = frozenset(
-    ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
+    ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type", "crawl_delay")
 )
+_LATEST_COLUMNS: Final = frozenset(("crawl_delay",))  # that tables of this format may lack
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur; in the others a dictionary is made only to be thrown away.
 _RECURRING: Final = [
@@ -187,6 +189,8 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) 
         return str(error).splitlines()[0]
     if old:
         rows = rows.select([name for name in rows.schema.names if name not in _NEW_COLUMNS])
+    missing = _LATEST_COLUMNS.difference(there.schema.names)
+    rows = rows.select([name for name in rows.schema.names if name not in missing])
     if there.equals(rows):
         return None
     if there.schema.names != rows.schema.names:
@@ -340,6 +344,7 @@ class _Site:
     smallest_gap: float | None = None  # against what was promised
     promised_gap: float | None = None
     impolite: int | None = None
+    crawl_delay: float | None = None  # seconds
 
 
 def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
@@ -359,7 +364,9 @@ def _count_site(sites: dict[str, _Site], row: PageRow) -> None:
 
 def _count_requests(sites: dict[str, _Site], session: Path) -> None:
     """Add the findings of the request log, also for sites that have no page with a row yet."""
-    for name, clock in read_all_requests(session).judge():
+    requests = read_all_requests(session)
+    crawl_delays = requests.crawl_delays()
+    for name, clock in requests.judge():
         site = sites.get(name)
         if site is None:
             site = sites[name] = _Site(None, clock.first_time, clock.last_time)
@@ -367,6 +374,7 @@ def _count_requests(sites: dict[str, _Site], session: Path) -> None:
         if clock.smallest is not None:
             site.smallest_gap = clock.smallest.seconds
             site.promised_gap = clock.smallest.promised_s
+        site.crawl_delay = crawl_delays.get(name)
 
 
 def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
@@ -385,6 +393,7 @@ def _site_table(by_name: Mapping[str, _Site]) -> pa.Table:
             pa.array([site.smallest_gap for site in sites], pa.float64()),
             pa.array([site.promised_gap for site in sites], pa.float64()),
             pa.array([site.impolite for site in sites], pa.int64()),
+            pa.array([site.crawl_delay for site in sites], pa.float64()),
         ],
         schema=SITES,
     )
