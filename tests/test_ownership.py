@@ -170,10 +170,10 @@ def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> Non
 
     suffixes = tmp_path / "suffixes"
     for content, mistake in (
-        ("de 0\nuk", "line 2: needed is a suffix and a part: uk 1"),
-        ("de -1", "line 1: needed is a suffix and a part: uk 1"),
-        ("# none\n\nde 0\nde 1", "line 4: de has a part already"),
-        ("uk 0", "line 1: uk has a part already"),
+        ("de 0\nuk", 'line 2: expected "SUFFIX PART", for example "uk 1"'),
+        ("de -1", 'line 1: expected "SUFFIX PART", for example "uk 1"'),
+        ("# none\n\nde 0\nde 1", "line 4: de has a part already; remove one of the two"),
+        ("uk 0", "line 1: uk has a part already; remove one of the two"),
         ("fr 2", "assignment.suffixes.fr = 2: there are parts 0 to 1"),
     ):
         suffixes.write_text(content)

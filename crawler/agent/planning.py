@@ -160,15 +160,16 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
             raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")
     if not (settings.fetch.contact or settings.fetch.allow_private_addresses):
         raise UserError(
-            "fetch.contact = '': who runs a site must be able to reach you; say how:"
-            " --set fetch.contact=you@example.org, or the address of a page about the crawl"
+            "fetch.contact = '': operators of sites must be able to reach you; give an e-mail"
+            " address, or the address of a page about the crawl:"
+            " --set fetch.contact=you@example.org"
         )
     if settings.session.previous:
         _check_previous(Path(settings.session.previous))
     elif settings.exchange.replicated:
         raise UserError(
-            f"exchange.replicated = {settings.exchange.replicated}: of which session? Name it in"
-            " session.previous"
+            f"exchange.replicated = {settings.exchange.replicated} needs session.previous: the"
+            " popular URLs are taken from that session"
         )
     return scheme.parts
 

@@ -142,14 +142,18 @@ def _suffixes(assignment: config.Assignment) -> dict[str, int]:
     try:
         text = textfile.decode(Path(name).read_bytes())
     except (OSError, UnicodeDecodeError) as error:
-        raise UserError(f"{where}: {error}; a text file is needed") from None
+        raise UserError(f"{where}: {error}; name a text file that can be read") from None
     for number, line in textfile.lines(text):
         words = line.partition("#")[0].split()
         if words:
             if len(words) != 2 or not words[1].isdecimal():
-                raise UserError(f"{where}: line {number}: needed is a suffix and a part: uk 1")
+                raise UserError(
+                    f'{where}: line {number}: expected "SUFFIX PART", for example "uk 1"'
+                )
             if words[0] in table:
-                raise UserError(f"{where}: line {number}: {words[0]} has a part already")
+                raise UserError(
+                    f"{where}: line {number}: {words[0]} has a part already; remove one of the two"
+                )
             table[words[0]] = int(words[1])
     return table
 

@@ -27,7 +27,7 @@ _LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # decide what a URL is, and
 
 def basis(directory: Path, settings: config.Config, ranks: int) -> str:
     """The hash for a session in its present state, crawled by so many ranks with these settings."""
-    values, files = config.derived(settings)
+    values, files, *_ = config.dependence(settings)
     code = [*_program(), *_suffix_list(), *_order(settings.frontier.order)]
     facts = [
         ranks,

@@ -1,0 +1,57 @@
+"""The configuration: every key, its default, what it means, and what it refuses.
+
+Frozen once loaded. Each room gets only its own table: `Workbench(config.politeness)`. A mistake
+ends in one UserError that names the key, the value and what is allowed.
+
+The keys stand in `crawl` (what is crawled) and `network` (requests), their types in `values`.
+`loading` reads a configuration, `mistakes` explains what is wrong with it, and `toml` writes it.
+`dependence` says what the state of a crawl depends on.
+"""
+
+from crawler.config.crawl import (
+    Assignment,
+    Exchange,
+    Extract,
+    Frontier,
+    Normalise,
+    Scope,
+    Seen,
+    Session,
+    Sitemaps,
+    Storage,
+    Traps,
+)
+from crawler.config.dependence import Dependence, dependence, what_is_named
+from crawler.config.loading import load
+from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.table import ASIDE, Table
+from crawler.config.toml import as_toml, toml_value
+from crawler.config.whole import Config
+
+__all__ = [
+    "ASIDE",
+    "Assignment",
+    "Config",
+    "Dependence",
+    "Dns",
+    "Exchange",
+    "Extract",
+    "Fetch",
+    "Frontier",
+    "Normalise",
+    "Politeness",
+    "Retry",
+    "Robots",
+    "Scope",
+    "Seen",
+    "Session",
+    "Sitemaps",
+    "Storage",
+    "Table",
+    "Traps",
+    "as_toml",
+    "dependence",
+    "load",
+    "toml_value",
+    "what_is_named",
+]

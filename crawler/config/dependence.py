@@ -1,0 +1,57 @@
+"""What the state of a crawl depends on besides its logs, as the configuration itself says.
+
+Every key counts unless it is marked as ASIDE, so a new key counts by itself. The type of a key says
+whether the value names a file, a session or a module whose content counts as well.
+"""
+
+from collections.abc import Iterator
+from pathlib import Path
+from typing import NamedTuple, get_args
+
+from pydantic.fields import FieldInfo
+
+from crawler.config.table import ASIDE, Table
+from crawler.config.values import Names
+from crawler.config.whole import Config
+
+
+class Dependence(NamedTuple):
+    """The settings that count, by table.key, and what these settings name."""
+
+    values: dict[str, object]
+    files: list[Path]
+    sessions: list[Path]  # directories
+    modules: list[str]
+
+
+def dependence(config: Config) -> Dependence:
+    """What the state of a crawl with this configuration depends on."""
+    found = Dependence({}, [], [], [])
+    for table_name in type(config).model_fields:
+        table: Table = getattr(config, table_name)
+        for key, info in type(table).model_fields.items():
+            if info.json_schema_extra is ASIDE:
+                continue
+            value = getattr(table, key)
+            found.values[f"{table_name}.{key}"] = value
+            what = what_is_named(info)
+            names = [] if what is None else [value] if isinstance(value, str) else value
+            for name in filter(None, names):
+                if what == "file":
+                    found.files.append(Path(name))
+                elif what == "session":
+                    found.sessions.append(Path(name))
+                elif ":" in name:  # module:function; other orders are our own
+                    found.modules.append(name.partition(":")[0])
+    return found
+
+
+def what_is_named(info: FieldInfo) -> str | None:
+    """What the values of a key name, if they name something: see `values.Names`."""
+    return next((mark.what for mark in _marks(info) if isinstance(mark, Names)), None)
+
+
+def _marks(info: FieldInfo) -> Iterator[object]:
+    yield from info.metadata
+    for inner in get_args(info.annotation):  # of a tuple
+        yield from getattr(inner, "__metadata__", ())

@@ -1,0 +1,72 @@
+"""Reading a configuration: from a file, from another configuration, and from `--set`."""
+
+import tomllib
+from collections.abc import Iterable, Mapping
+from pathlib import Path
+from typing import Any
+
+from pydantic import ValidationError as PydanticValidationError
+
+from crawler.config.mistakes import explain, is_plain, show
+from crawler.config.whole import Config
+from crawler.ports import UserError
+
+
+def load(
+    path: Path | None = None,
+    overrides: Iterable[str] = (),
+    values: Mapping[str, Mapping[str, object]] | None = None,
+    *,
+    before: Config | None = None,
+) -> Config:
+    """The configuration of a file or, without one, that of `before`, or else the defaults.
+
+    `overrides` have the form `table.key=value` and go before the file. `values` go before both.
+    Raises UserError with the first mistake and the number of further ones.
+    """
+    where = str(path) if path else "configuration"
+    raw: dict[str, Any] = before.model_dump() if before else {}
+    try:
+        raw |= tomllib.loads(path.read_text("utf-8-sig")) if path else {}
+    except OSError as error:
+        raise UserError(f"{where}: {error.strerror}; name a TOML file that can be read") from None
+    except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
+        raise UserError(f"{where}: not TOML: {error}; mend the file") from None
+    for override in overrides:
+        table, key, value = _parse_override(override)
+        _table(raw, table, where)[key] = value
+    for table, entries in (values or {}).items():
+        _table(raw, table, where).update(entries)
+    try:
+        config = Config.model_validate(raw)
+    except PydanticValidationError as error:
+        raise UserError(f"{where}: {explain(error)}") from None
+    if config.assignment.scheme == "part-vector" and not config.assignment.part_vector:
+        raise UserError(
+            f"{where}: assignment.part_vector = '': assignment.scheme = 'part-vector' needs the"
+            " path of a file; python -m partition build writes one"
+        )
+    return config
+
+
+def _parse_override(text: str) -> tuple[str, str, object]:
+    """Table, key and value of an override. Raises UserError if it has another form."""
+    name, equals, value = text.partition("=")
+    table, dot, key = name.strip().partition(".")
+    if not (equals and dot and key):
+        shown = text if is_plain(value) else f"{name}=..."  # a secret may be in the wrong place
+        raise UserError(
+            f"--set {shown}: must have the form table.key=value, for example fetch.concurrency=8"
+        )
+    try:
+        return table, key, tomllib.loads(f"value = {value}")["value"]
+    except tomllib.TOMLDecodeError:
+        return table, key, value.strip()  # a bare word is a string
+
+
+def _table(raw: dict[str, Any], name: str, where: str) -> dict[str, Any]:
+    """The table of that name, made if there is none. Raises UserError if it isn't a table."""
+    table: object = raw.setdefault(name, {})
+    if not isinstance(table, dict):
+        raise UserError(f"{where}: {name} = {show(table)}: must be a table, [{name}]")
+    return table

@@ -1,0 +1,72 @@
+"""Mistakes in a configuration, each in one line: what is wrong, where, and what to do."""
+
+import re
+from difflib import get_close_matches
+
+from pydantic import ValidationError as PydanticValidationError
+
+from crawler.config.table import Table
+from crawler.config.whole import Config
+
+_PLAIN = re.compile(r"[\w.+-]{0,12}")
+_SECRETS = ("fetch.headers", "fetch.proxy")  # messages don't show their values
+_WANTED = {  # by type of a mistake, where pydantic's words are harder to understand
+    "bool_parsing": "must be a boolean: true or false",
+    "bool_type": "must be a boolean: true or false",
+    "byte_size": "must be a size, like 64KiB or 1GB",
+    "byte_size_unit": "must be a size, like 64KiB or 1GB",
+    "dict_type": "must be a table, like { a = 1 }",
+    "float_parsing": "must be a number",
+    "float_type": "must be a number",
+    "int_from_float": "must be an integer",
+    "int_parsing": "must be an integer",
+    "int_type": "must be an integer",
+    "string_type": "must be a string, in quotes",
+    "tuple_type": 'must be a list, like ["a", "b"]',
+}
+
+
+def explain(error: PydanticValidationError) -> str:
+    """The first mistake, and the number of further ones."""
+    mistakes = error.errors()
+    first = mistakes[0]
+    location = [str(part) for part in first["loc"]]
+    name = ".".join(location)
+    if first["type"] == "extra_forbidden":
+        message = _explain_unknown(location)
+    else:
+        wanted = _WANTED.get(first["type"]) or _reword(first["msg"])
+        value = "" if name.startswith(_SECRETS) else f" = {first['input']!r}"
+        message = f"{name}{value}: {wanted}"
+    return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
+
+
+def show(value: object) -> str:
+    """A value for a message. A secret may stand in the wrong place, so only short words show."""
+    return repr(value) if is_plain(str(value)) else "..."
+
+
+def is_plain(text: str) -> bool:
+    """Whether a text may be shown as it is, because it can't be a secret."""
+    return bool(_PLAIN.fullmatch(text))
+
+
+def _explain_unknown(location: list[str]) -> str:
+    """An unknown table, or an unknown key of a table, with the name that was probably meant."""
+    *tables, name = location
+    known, where = list(Config.model_fields), "the tables are"
+    if tables:
+        table = Config.model_fields[tables[0]].annotation
+        assert isinstance(table, type)
+        assert issubclass(table, Table)
+        known, where = list(table.model_fields), f"the keys of [{tables[0]}] are"
+    likely = get_close_matches(name, known, 1)
+    guess = f"did you mean {likely[0]}? " if likely else ""
+    return f"{'.'.join(location)}: unknown; {guess}{where}: {', '.join(known)}"
+
+
+def _reword(message: str) -> str:
+    """Pydantic's words as the end of our sentence: "must be less than or equal to 3"."""
+    message = message.removeprefix("Value error, ")
+    message = re.sub(r"^(Input|String|Value) should ", "must ", message)
+    return message[0].lower() + message[1:]

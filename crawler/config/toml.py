@@ -1,0 +1,49 @@
+"""A configuration as TOML."""
+
+import re
+from collections.abc import Mapping, Sequence
+from typing import Literal
+
+from crawler.config.table import Table
+from crawler.config.whole import Config
+
+
+def as_toml(config: Config, *, commented: bool = False) -> str:
+    """The configuration as TOML; with `commented`, each key under its description."""
+    lines: list[str] = []
+    for table_name in type(config).model_fields:
+        table: Table = getattr(config, table_name)
+        lines += ["", f"[{table_name}]"]
+        for key, info in type(table).model_fields.items():
+            if commented:
+                allowed = _choices(info.annotation)
+                lines.append(f"# {info.description}" + (f" ({allowed})" if allowed else ""))
+            lines.append(f"{key} = {toml_value(getattr(table, key))}")
+    return "\n".join(lines[1:]) + "\n"
+
+
+def _choices(annotation: object) -> str:
+    choices = getattr(annotation, "__args__", ())
+    if getattr(annotation, "__origin__", None) is Literal and len(choices) > 1:
+        return " | ".join(map(str, choices))
+    return ""
+
+
+def toml_value(value: object) -> str:
+    """A string, number, truth value, list or flat mapping as a TOML value."""
+    if isinstance(value, bool):
+        return "true" if value else "false"
+    if isinstance(value, str):
+        return _toml_string(value)
+    if isinstance(value, int | float):
+        return str(int(value)) if isinstance(value, int) else repr(value)  # ByteSize is an int
+    if isinstance(value, Mapping):
+        inner = ", ".join(f"{_toml_string(k)} = {toml_value(v)}" for k, v in value.items())
+        return f"{{{inner}}}"
+    assert isinstance(value, Sequence)
+    return "[" + ", ".join(map(toml_value, value)) + "]"
+
+
+def _toml_string(text: str) -> str:
+    escaped = text.replace("\\", "\\\\").replace('"', '\\"')
+    return '"' + re.sub(r"[\x00-\x1f\x7f]", lambda c: f"\\u{ord(c[0]):04x}", escaped) + '"'

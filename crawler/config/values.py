@@ -1,0 +1,85 @@
+"""Types of values: what a value is made of, and what a wrong one should be instead."""
+
+import re
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Annotated, Literal
+
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+
+_DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
+
+
+def seconds(text: object) -> object:
+    """`"3h55m"`, `"90s"`, `"1d"` or a bare number, in seconds."""
+    if not isinstance(text, str):
+        return text
+    match = _DURATION.fullmatch(text.strip())
+    if not match or not any(match.groups()):
+        raise ValueError("must be a duration: a number of seconds, or text like 90s or 3h55m")
+    days, hours, minutes, rest = (float(group or 0) for group in match.groups())
+    return ((days * 24 + hours) * 60 + minutes) * 60 + rest
+
+
+def _regex(text: str) -> str:
+    try:
+        re.compile(text)
+    except re.error as error:
+        raise ValueError(f"must be a regular expression ({error})") from None
+    return text
+
+
+def _formed(pattern: str, words: str) -> Callable[[str], str]:
+    """A check that a text has the form of a regular expression; `words` is the error if not."""
+
+    def check(text: str) -> str:
+        if not re.fullmatch(pattern, text):
+            raise ValueError(words)
+        return text
+
+    return check
+
+
+@dataclass(frozen=True)
+class Names:
+    """Says of a type that its values name something outside of the configuration.
+
+    What a crawl does depends on the content of that file, session or Python module, too.
+    """
+
+    what: Literal["file", "session", "module"]
+
+
+InputFile = Annotated[str, Names("file")]
+EarlierSession = Annotated[str, Names("session")]  # its directory
+Duration = Annotated[float, BeforeValidator(seconds), Field(gt=0)]
+Size = Annotated[ByteSize, Field(gt=0)]
+Regex = Annotated[str, AfterValidator(_regex)]
+Count = Annotated[int, Field(ge=1)]
+ParameterName = Annotated[
+    str,
+    AfterValidator(
+        _formed(r"[^&;=?#/\s]+", "must be the name of a parameter, with * for any letters")
+    ),
+]
+DocumentKind = Annotated[
+    str,
+    AfterValidator(
+        _formed(
+            r"!?(\.[^\s/]+|[^\s/.]+/\S+)",
+            "must be a media type, like image/*, or an extension, like .zip",
+        )
+    ),
+]
+Natural = Annotated[int, Field(ge=0)]
+OrderName = Annotated[
+    str,
+    AfterValidator(
+        _formed(
+            r"breadth-first|backlinks|pagerank|opic|depth-first|random|\w+(\.\w+)*:\w+",
+            "must be breadth-first, backlinks, pagerank, opic, depth-first, random, or"
+            " module:function",
+        )
+    ),
+    Names("module"),
+]

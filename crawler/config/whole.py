@@ -1,0 +1,38 @@
+"""The whole configuration."""
+
+from crawler.config.crawl import (
+    Assignment,
+    Exchange,
+    Extract,
+    Frontier,
+    Normalise,
+    Scope,
+    Seen,
+    Session,
+    Sitemaps,
+    Storage,
+    Traps,
+)
+from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.table import Table
+
+
+class Config(Table):
+    """The whole configuration, one field a table."""
+
+    session: Session = Session()
+    scope: Scope = Scope()
+    normalise: Normalise = Normalise()
+    assignment: Assignment = Assignment()
+    exchange: Exchange = Exchange()
+    frontier: Frontier = Frontier()
+    politeness: Politeness = Politeness()
+    retry: Retry = Retry()
+    robots: Robots = Robots()
+    sitemaps: Sitemaps = Sitemaps()
+    dns: Dns = Dns()
+    fetch: Fetch = Fetch()
+    extract: Extract = Extract()
+    traps: Traps = Traps()
+    seen: Seen = Seen()
+    storage: Storage = Storage()
