@@ -12,6 +12,7 @@ from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ports import Failure, Fetched, FetchError, Found, Response, UserError
+from crawler.reading.cookies import Jars
 from crawler.reading.parse import finish
 from crawler.reading.reader import REDIRECTS, Reader, make_scope
 from crawler.reading.robots import Rules
@@ -46,9 +47,10 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         target = _normalised(settings, address)
     except url.BadUrlError:
         return {**result, "error": Failure.BAD_URL.value}
-    reader = Reader(settings, _scope(settings, target))
+    jars = Jars()
+    reader = Reader(settings, _scope(settings, target), jars=jars)
     try:
-        response, failure = await _follow(fetcher, reader, target, result["redirects"])
+        response, failure = await _follow(fetcher, reader, jars, target, result["redirects"])
     except BaseException as error:
         faults.note(error, "the exchange", target)
         return {**result, "error": Failure.INTERNAL.value}
@@ -78,7 +80,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
 
 
 async def _follow(
-    fetcher: HttpFetcher, reader: Reader, target: str, redirects: list[dict[str, Any]]
+    fetcher: HttpFetcher, reader: Reader, jars: Jars, target: str, redirects: list[dict[str, Any]]
 ) -> tuple[Response | None, Failure | None]:
     """The response at the end of the redirects, if any, and the failure, if any."""
     found = Found(url.key(target), target, url.site(target), 0)
@@ -94,8 +96,9 @@ async def _follow(
             redirects.append({"url": response.url, "status": response.status, "location": target})
             if step.failure is not None:
                 return None, step.failure
-            chain = (*found.chain, found.key)
+            chain, jar = (*found.chain, found.key), jars.take(found.key)
             found = Found(url.key(target), target, url.site(target), 0, chain)
+            jars.put(found.key, jar)
             response = await fetcher.fetch(target, cookie=reader.cookie(found))
     except url.BadUrlError:
         return None, Failure.BAD_REDIRECT

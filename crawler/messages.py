@@ -1,8 +1,8 @@
 """The messages between ranks, and their bytes.
 
-A *batch* carries URLs to their owner, and small messages beside them: claims of sites, answers to
-claims, page quota, clocks of sites. Batches are counted, because the end of the crawl depends on
-their arrival. The other messages aren't counted.
+A *batch* carries URLs to their owner, and small messages beside them: cookies of chains, claims of
+sites, answers to claims, page quota, clocks of sites. Batches are counted, because the end of the
+crawl depends on their arrival. The other messages aren't counted.
 """
 
 import msgspec
@@ -39,6 +39,17 @@ class FreedConnections(msgspec.Struct, array_like=True, frozen=True):
     rests: dict[str, RestTerms]
 
 
+class CookieTerms(msgspec.Struct, array_like=True, frozen=True):
+    """A `cookies.Cookie`. What the server has sent is bytes, as it may be no text."""
+
+    name: bytes
+    value: bytes
+    domain: str
+    below: bool
+    path: bytes
+    secure: bool
+
+
 class Batch(msgspec.Struct, tag="b", array_like=True):
     """URLs, each once and with the number of links to it (Cho: [URL, back-link count])."""
 
@@ -61,6 +72,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     clocks: list[ClockTerms] = []
     recalls: list[tuple[str, int]] = []  # with the serials of their grants
     freed: list[FreedConnections] = []
+    cookies: dict[int, tuple[CookieTerms, ...]] = {}  # by key of a URL: of its chain
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):

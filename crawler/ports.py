@@ -24,6 +24,8 @@ ALTERNATE: Final = 32
 FRAME: Final = 64
 OUT_OF_SCOPE: Final = 128  # recorded, never followed
 
+COOKIES_LOST: Final = 256  # never stored: the target was to get cookies, and a resume has none
+
 NEVER_FOLLOWED: Final = -1  # as `Fetched.judged_with`: the page is the same as too many others
 
 
@@ -57,6 +59,22 @@ class Link(NamedTuple):
     flags: int
 
 
+# In a chain of redirects: a resume has lost the cookies, and the chain is walked anew from here on.
+ANEW: Final = -1  # no key is negative
+
+
+def walked(chain: tuple[int, ...]) -> tuple[int, ...]:
+    """The redirects of a chain since it was last begun."""
+    if ANEW not in chain:
+        return chain
+    return chain[len(chain) - chain[::-1].index(ANEW) :]
+
+
+def begun_anew(chain: tuple[int, ...]) -> tuple[int, ...]:
+    """A chain whose redirects may all be walked once more."""
+    return chain if chain[-1] == ANEW else (*chain, ANEW)
+
+
 class Found(NamedTuple):
     """A URL on its way into a frontier: own, or in a batch to its owner."""
 
@@ -64,7 +82,7 @@ class Found(NamedTuple):
     url: str
     site: str
     hops: int  # links followed from a seed; a redirect isn't one
-    chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first
+    chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first; and ANEW
 
     @property
     def is_errand(self) -> bool:
@@ -352,7 +370,7 @@ class Fetched:
     )  # by place in `links`: what a sitemap says
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
-    again: bool = False  # the link is a redirect back to a URL of the chain, now with a cookie
+    gives_cookies: bool = False  # it is a redirect, whose target is to be asked with cookies
     alike: bool = False  # as in the row
     notice: str = ""  # what the user is to be told about this page
 

@@ -12,6 +12,8 @@ import pytest
 from crawls import crawl_here, sets
 from isal import isal_zlib
 from servers import Page, PageServer
+from test_redirects import Site, moved
+from test_redirects import page as answer_with
 
 from crawler import session
 from crawler.__main__ import main
@@ -132,6 +134,29 @@ def test_a_warc_file_that_is_gone_or_cut_is_found(damaged: Path) -> None:
     assert "the file ends in it" in found(verdict)
     path.unlink()
     assert f"is missing; {ROWS} rows point there" in found(verify(damaged))
+
+
+def test_a_request_again_that_is_missing_or_came_from_nowhere_is_found(tmp_path: Path) -> None:
+    """Of a page that is asked again with the cookie of its login page."""
+
+    def answer(path: str, cookie: str) -> bytes:
+        if path == "/login":
+            return moved("/", "ok=1")
+        return answer_with("inside") if cookie else moved("/login")
+
+    with Site(answer).server as server:
+        done = crawl_here(
+            tmp_path / "s", server.url, *sets("politeness.delay_s=0", "robots.obey=false")
+        )
+    assert done.returncode == 0, done.stderr
+    seed = server.url
+    for number, said in (
+        (2, f"{seed}: was never asked again, though {seed}login leads there"),
+        (1, f"{seed}: was asked for, but nothing leads there"),
+    ):
+        damaged = Path(shutil.copytree(tmp_path / "s", tmp_path / f"without-{number}"))
+        rewrite(damaged, lambda pages, number=number: pages[:number] + pages[number + 1 :])
+        assert said in found(verify(damaged))
 
 
 def test_a_dropped_row_is_found_from_both_sides(damaged: Path) -> None:

@@ -107,7 +107,7 @@ class Agent:
         self._store = open_store(plan, rank, self._keeps, self._core.faults, self._manners)
         self._core.recall_joined(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
-        self._reader = Reader(settings, self._scope, self._core.named_by)
+        self._reader = Reader(settings, self._scope, self._core.named_by, self._core.jars)
         self._log = RankLog(self._store.directory / "agent.log", rank)
         self._figures = Figures(
             self._core, self._scope, self._tally, self._wire, transport, self._clock

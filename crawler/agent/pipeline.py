@@ -26,7 +26,6 @@ from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.workbench import Visit
 from crawler.messages import Note
 from crawler.ports import (
-    OUT_OF_SCOPE,
     Clock,
     Failure,
     Fetched,
@@ -145,11 +144,8 @@ async def parse_stage(
             _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
-        if fetched.again and core.ownership.owner(fetched.links[0]) != core.rank:
-            # Cookies don't travel between ranks.
-            fetched.failure, fetched.links, fetched.again = Failure.REDIRECT_LOOP, [], False
         if found.chain and core.watch.gets_lost(fetched):
-            fetched.failure, fetched.links, fetched.again = Failure.TOO_MANY_REDIRECTS, [], False
+            fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
         try:
             core.watch.compare(fetched)
         except BaseException as error:
@@ -164,8 +160,6 @@ async def parse_stage(
         response = row.status is not None
         for _ in core.stored(found, fetched.links, clock.now(), response=response):
             await turn.rest()
-        if fetched.again and not fetched.links[0].flags & OUT_OF_SCOPE:
-            core.ask_again(fetched.links[0], found)
         wire.deliver(core, clock.now())
         alarm.ring()
         while wire.backlog() > max_backlog_bytes:
@@ -196,7 +190,6 @@ def _spoil(fetched: Fetched) -> None:
     fetched.lastmods = {}
     fetched.noindex = False
     fetched.sitemaps_of = None
-    fetched.again = False
 
 
 async def exchange_stage(

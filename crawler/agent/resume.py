@@ -118,6 +118,7 @@ class Replay:
         skipped = unfollowed(settings, judges_again=judges_again)
         self._share = session.Share(paths, self._take, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
+        self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
 
     async def adopt(self, state: State | None) -> bool:
         """Go on from what was known at the last stop, if all ranks have that, instead of the logs;
@@ -169,6 +170,7 @@ class Replay:
         core.foreign.remember_sent(share.link_keys[fetched].tolist())
         core.foreign.leave_to_others(share.link_keys[~(fetched | given)].tolist())
         self._pending = given & ~fetched
+        self._fetched = share.link_keys[fetched]
         core.quota.spend(pages)
         return pages
 
@@ -210,7 +212,9 @@ class Replay:
         links = 0
         every = core.counts_links
 
-        for source, wanted, targets in self._share.links(self._pending, every=every):
+        for page, wanted, targets in self._share.links(self._pending, every=every):
+            is_lost = wanted and self._is_lost(page, wanted[0][0])
+            source = page._replace(chain=()) if is_lost else page
 
             def make(key: int, text: str, flags: int, source: Found = source) -> Link:
                 if self._judges_again:
@@ -223,6 +227,12 @@ class Replay:
             if links >= _STEP:
                 links = 0
                 yield
+
+    def _is_lost(self, source: Found, target: int) -> bool:
+        """Whether a redirect leads back to a URL of its chain whose own row is lost, by damage."""
+        if target not in source.chain:
+            return False
+        return not session.among(np.array([target], np.uint64), self._fetched)[0]
 
     def _make_links(
         self, make: Callable[[int, str, int], Link], wanted: Sequence[tuple[int, str, int]]

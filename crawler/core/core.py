@@ -39,6 +39,7 @@ from crawler.core.workbench import Visit, Workbench
 from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
 from crawler.ports import (
+    COOKIES_LOST,
     OUT_OF_SCOPE,
     REDIRECT,
     Failure,
@@ -47,9 +48,11 @@ from crawler.ports import (
     Link,
     Names,
     Spill,
+    begun_anew,
     errand,
     joined_names,
 )
+from crawler.reading.cookies import Jar, Jars
 from crawler.reading.scope import Sites
 from crawler.reading.traps import Watch
 
@@ -86,9 +89,16 @@ class Core:
         self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)
         self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt names it
+        self.jars = Jars()  # the cookies of chains of redirects; they are never stored
         self._outboxes = Outboxes(ranks, settings.exchange)
         self.foreign = Foreign(
-            settings, seen, self._takes_in, self._bench, self._outboxes, self.named_by
+            settings,
+            seen,
+            self._takes_in,
+            self._bench,
+            self._outboxes,
+            self.named_by,
+            self.jars,
         )
         self.traffic = self.foreign.traffic
         self._clocks = None
@@ -210,12 +220,21 @@ class Core:
             scores=array("d", [score for _, score in left]).tobytes(),
             order=order,
             aside=len(aside),
-            chains={index: found.chain for index, (found, _) in enumerate(left) if found.chain},
+            chains={
+                index: self._without_cookies(found)
+                for index, (found, _) in enumerate(left)
+                if found.chain
+            },
             watch=self.watch.tables(),
             given=self._registrar.given,
             learned=self.ownership.learned,
             failures=self._bench.failures,
         )
+
+    def _without_cookies(self, found: Found) -> tuple[int, ...]:
+        """The chain that a URL has after a resume. If it had cookies, they are lost then."""
+        had_some = found.key in found.chain or self.jars.get(found.key).cookies
+        return begun_anew(found.chain) if had_some else found.chain
 
     def restore(self, state: State) -> Iterator[None]:
         """Be as the core that gave the state, in steps; after the first one, visits may begin."""
@@ -254,7 +273,10 @@ class Core:
         if source is None:
             origin = Origin(None, 0, again=True)
         elif links and links[0].flags & REDIRECT:
-            origin = Origin(source, source.hops, (*source.chain, source.key), again=True)
+            chain = (*source.chain, source.key)
+            if links[0].flags & COOKIES_LOST:
+                chain = begun_anew(chain)
+            origin = Origin(source, source.hops, chain, again=True)
         elif self.follows(source.hops):
             origin = Origin(source, source.hops + 1, again=True)
         else:
@@ -350,8 +372,9 @@ class Core:
 
     def _origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
         """Where these links were found, unless that is too far from a seed to follow them."""
+        jar = self.jars.take(source.key)
         if links and links[0].flags & REDIRECT:
-            return Origin(source, source.hops, (*source.chain, source.key))
+            return Origin(source, source.hops, (*source.chain, source.key), jar)
         if source.hops >= self._max_hops:
             return None
         if source.hops >= self._max_depth and links and self.watch.too_deep(source.hops):
@@ -377,13 +400,15 @@ class Core:
         """The door. A link that has been seen costs a few look-ups and no call."""
         rank, seen, replicated = self.rank, self._seen, self._replicated
         owners, counts = self.ownership.rank_of_site, self._bench.order.counts
-        elsewhere, new_tuple = self.foreign.meet, tuple.__new__
+        elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
         for link in links:
             # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
             fields: Fields = link
             key = fields[0]
-            if link[3] & OUT_OF_SCOPE or (replicated and key in replicated):
+            if link[3] & OUT_OF_SCOPE:
+                continue
+            if replicated and key in replicated and key not in chain:
                 continue
             if link[2] != site:  # most links of a page lead to its own site
                 site = link[2]
@@ -400,10 +425,19 @@ class Core:
             elif key not in seen:
                 seen.add(key)
                 # As Found(...), in half of the time.
-                found = new_tuple(Found, (key, link[1], site, origin.hops, origin.chain))
+                found = new_tuple(Found, (key, link[1], site, origin.hops, chain))
+                if chain:
+                    self.jars.put(key, origin.jar)
                 self._take(found, origin.source)
+            elif chain and key in chain:
+                self._ask_again(Found(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
                 self._bench.linked(key)
+
+    def _ask_again(self, found: Found, jar: Jar) -> None:
+        """Take in a URL of this rank that was fetched before: a redirect leads back there."""
+        self.jars.put(found.key, jar)
+        self._bench.enqueue(found)
 
     def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
         watch, poor = self.watch, False
@@ -472,13 +506,19 @@ class Core:
         owners = self.ownership.rank_of_site
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
-            if key in self._seen:
+            chain = batch.chains.get(index, ())
+            if key in self._seen and key not in chain:
                 if self._bench.order.counts:
                     self._bench.linked(key, links)
                 continue
-            self._seen.add(key)
-            site, chain = self._sites.of(address), batch.chains.get(index, ())
+            site = self._sites.of(address)
             found = Found(key, address, site, batch.hops[index], chain)
+            jar = Jar.of(batch.cookies.get(key, ()))
+            if key in self._seen:
+                self._ask_again(found, jar)
+                continue
+            self._seen.add(key)
+            self.jars.put(key, jar)
             if site not in owners and self.ownership.part(found) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self.ownership.home, now)
@@ -672,12 +712,6 @@ class Core:
     def wake(self, site: str) -> None:
         """Let a site go on whose errand is done, whatever came of it."""
         self._bench.wake(site)
-
-    def ask_again(self, link: Link, source: Found) -> None:
-        """Take in once more a URL that was fetched: a redirect of `source` leads back there, with a
-        cookie. The URL must be this rank's, and the visit of `source` over."""
-        chain = (*source.chain, source.key)
-        self._bench.enqueue(Found(link.key, link.url, link.site, source.hops, chain))
 
     def _finish(self, found: Found, *, response: bool) -> None:
         fields: Fields = found

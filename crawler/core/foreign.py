@@ -15,6 +15,7 @@ from crawler.core.outboxes import Outboxes
 from crawler.core.seen import UrlSeen, sent_memory
 from crawler.core.workbench import Workbench
 from crawler.ports import Found, Link, Names, names_of
+from crawler.reading.cookies import NO_COOKIES, Jar, Jars
 
 
 @dataclass(slots=True)
@@ -36,7 +37,7 @@ class Traffic:
 class Origin:
     """Where links were found."""
 
-    __slots__ = ("again", "chain", "hops", "others", "source")
+    __slots__ = ("again", "chain", "hops", "jar", "others", "source")
 
     # By hand, as mypyc compiles no method that `dataclass` makes, and there is one for each page.
     def __init__(
@@ -44,12 +45,14 @@ class Origin:
         source: Found | None,
         hops: int,
         chain: tuple[int, ...] = (),
+        jar: Jar = NO_COOKIES,
         *,
         again: bool = False,
     ) -> None:
         self.source = source  # None: they are seeds
         self.hops = hops  # of the links
-        self.chain = chain  # of the links
+        self.chain = chain  # of the links; a link to a URL of the chain is to be asked for again
+        self.jar = jar  # of the chain
         self.others: tuple[int, ...] = ()  # the ranks that own some of them
         self.again = again  # found in an earlier run, which has counted them
 
@@ -69,11 +72,12 @@ class Foreign:
         bench: Workbench,
         outboxes: Outboxes,
         named_by: Mapping[int, Names],
+        jars: Jars,
     ) -> None:
         """`takes_in` says whether the rules on traps let a URL in, given the page with the link.
 
         `named_by` gives for the key of a sitemap the authorities whose robots.txt names it. The
-        owner of the sitemap is told.
+        owner of the sitemap is told. `jars` get the cookies of URLs that are set aside.
         """
         self.traffic = Traffic()
         # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
@@ -89,6 +93,7 @@ class Foreign:
         self._bench = bench
         self._outboxes = outboxes
         self._named_by = named_by
+        self._jars = jars
         self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who names them
         ways: dict[str, Callable[[int, Link, Origin, float], None]]
         ways = {"firewall": self._drop, "cross-over": self._set_aside}
@@ -140,10 +145,12 @@ class Foreign:
     def _set_aside(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
-        if link.key not in self._seen:
+        again = link.key in origin.chain  # the rules on traps have let it in
+        if again or link.key not in self._seen:
             self._seen.add(link.key)
             found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
-            if self._takes_in(found, origin.source):
+            if again or self._takes_in(found, origin.source):
+                self._jars.put(link.key, origin.jar)
                 self.aside.append(found)
 
     def _send(self, owner: int, link: Link, origin: Origin, now: float) -> None:
@@ -156,13 +163,26 @@ class Foreign:
         key = link.key
         if self._named_by:
             self.tell_names(owner, key, now)
+        # To be asked again: the owner is told even if it has been told of the URL before. That
+        # counts as nothing sent, because the owner has the URL.
+        returns = key in origin.chain
         if self._outboxes.count_again(owner, key):
+            if returns:
+                self._put(owner, link, origin, now)
             return
         new = key not in self.sent and key not in self.left
         self.sent.add(key)
         if new:
             traffic.transmissions_target_part += 1
         if new or self._bench.order.counts:  # its owner wants to know of every back-link
-            found = Found(key, link.url, link.site, origin.hops, origin.chain)
-            self._outboxes.add(owner, found, now)
+            self._put(owner, link, origin, now)
             traffic.inter_part_urls += 1
+        elif returns:
+            self._put(owner, link, origin, now)
+
+    def _put(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
+        box = self._outboxes.add(owner, found, now)
+        box.cookies.pop(link.key, None)
+        if origin.jar.cookies:
+            box.cookies[link.key] = origin.jar.terms()

@@ -3,7 +3,7 @@
 from math import inf
 
 from crawler import config
-from crawler.messages import Batch, ClockTerms, FreedConnections
+from crawler.messages import Batch, ClockTerms, CookieTerms, FreedConnections
 from crawler.ports import Found
 
 
@@ -17,6 +17,7 @@ class Outbox:
         "born_page",
         "claims",
         "clocks",
+        "cookies",
         "found",
         "freed",
         "grants",
@@ -48,6 +49,7 @@ class Outbox:
         self.clocks: list[ClockTerms] = []
         self.recalls: list[tuple[str, int]] = []
         self.freed: list[FreedConnections] = []
+        self.cookies: dict[int, tuple[CookieTerms, ...]] = {}  # of the chains of URLs, by key
         self.number = number
         self.born: float | None = None  # when the first thing was put
         self.born_page = 0  # pages fetched by then
@@ -73,6 +75,7 @@ class Outbox:
             clocks=self.clocks,
             recalls=self.recalls,
             freed=self.freed,
+            cookies=self.cookies,
         )
 
 
@@ -106,7 +109,7 @@ class Outboxes:
         return box
 
     def add(self, rank: int, found: Found, now: float) -> Outbox:
-        """Put in a URL that isn't in the outbox of the rank, which is given back."""
+        """Put in a URL, and return the outbox. A URL that waits there already is replaced."""
         box = self.open(rank, now)
         box.found[found.key] = found
         box.size += len(found.url) + 1

@@ -7,7 +7,7 @@ other memory of cookies: those of pages are never taken, and nothing outlives a 
 
 import re
 from collections import OrderedDict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
 from functools import lru_cache
@@ -15,6 +15,7 @@ from typing import Final, NamedTuple
 
 from publicsuffixlist import PublicSuffixList
 
+from crawler.messages import CookieTerms
 from crawler.ports import Response
 from crawler.url import host as host_of
 
@@ -38,6 +39,17 @@ class Cookie(NamedTuple):
     def pair(self) -> str:
         return f"{self.name}={self.value}" if self.name else self.value
 
+    @classmethod
+    def of(cls, terms: CookieTerms) -> "Cookie":
+        """The cookie of a message."""
+        name, value, path = map(_text, (terms.name, terms.value, terms.path))
+        return cls(name, value, terms.domain, terms.below, path, terms.secure)
+
+    def terms(self) -> CookieTerms:
+        """The cookie for a message."""
+        name, value, path = map(_bytes, (self.name, self.value, self.path))
+        return CookieTerms(name, value, self.domain, self.below, path, self.secure)
+
     def belongs(self, url: str, host: str) -> bool:
         """Whether the cookie goes with a request for a normalised URL of a host."""
         if self.secure and not url.startswith("https:"):
@@ -52,6 +64,15 @@ class Jar(NamedTuple):
     """The cookies of one chain of redirects."""
 
     cookies: tuple[Cookie, ...] = ()
+
+    @classmethod
+    def of(cls, terms: Iterable[CookieTerms]) -> "Jar":
+        """The jar of a message."""
+        return cls(tuple(map(Cookie.of, terms)))
+
+    def terms(self) -> tuple[CookieTerms, ...]:
+        """The jar for a message."""
+        return tuple(cookie.terms() for cookie in self.cookies)
 
     def header(self, url: str) -> str:
         """The value of Cookie in a request for a normalised URL; empty if there is none."""
@@ -77,8 +98,14 @@ class Jar(NamedTuple):
         return Jar(_within_bounds(list(cookies.values())))
 
 
+NO_COOKIES: Final = Jar()
+
+
 class Jars:
-    """The jars of the URLs to which redirects lead, by key, until they are visited."""
+    """The jars of URLs that redirects lead to, by key, until the links of the URLs are admitted.
+
+    Meanwhile the response of the URL may change the jar, which then goes on to the next URL.
+    """
 
     def __init__(self) -> None:
         self._jars: OrderedDict[int, Jar] = OrderedDict()
@@ -91,13 +118,10 @@ class Jars:
                 self._jars.popitem(last=False)
 
     def get(self, key: int) -> Jar:
-        return self._jars.get(key, _EMPTY)
+        return self._jars.get(key, NO_COOKIES)
 
     def take(self, key: int) -> Jar:
-        return self._jars.pop(key, _EMPTY) if self._jars else _EMPTY
-
-
-_EMPTY: Final = Jar()
+        return self._jars.pop(key, NO_COOKIES) if self._jars else NO_COOKIES
 
 
 def join_cookies(configured: str, header: str) -> str:
@@ -109,7 +133,7 @@ def join_cookies(configured: str, header: str) -> str:
 
 def _parse(line: bytes, url: str) -> Cookie | None:
     """A Set-Cookie of the response for a normalised URL; None if no request may send it."""
-    text = line.decode("utf-8", "surrogateescape")
+    text = _text(line)
     pair, *attributes = text.split(";")
     before, equals, behind = pair.partition("=")
     name, value = (before.strip(), behind.strip()) if equals else ("", before.strip())
@@ -160,6 +184,14 @@ def _within_bounds(cookies: Sequence[Cookie]) -> tuple[Cookie, ...]:
             break
         kept.append(cookie)
     return tuple(reversed(kept))
+
+
+def _text(line: bytes) -> str:
+    return line.decode("utf-8", "surrogateescape")
+
+
+def _bytes(text: str) -> bytes:
+    return text.encode("utf-8", "surrogateescape")
 
 
 def _path(url: str) -> str:

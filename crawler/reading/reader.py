@@ -20,8 +20,9 @@ from crawler.ports import (
     Response,
     joined_names,
     names_of,
+    walked,
 )
-from crawler.reading.cookies import Jar, Jars
+from crawler.reading.cookies import Jars
 from crawler.reading.media import HTML, HTML_TYPES, types_of
 from crawler.reading.parse import Kinds, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
@@ -74,12 +75,19 @@ class Reader:
     """What the responses of a crawl lead to."""
 
     def __init__(
-        self, settings: config.Config, scope: Scope, named_by: dict[int, Names] | None = None
+        self,
+        settings: config.Config,
+        scope: Scope,
+        named_by: dict[int, Names] | None = None,
+        jars: Jars | None = None,
     ) -> None:
         """`named_by` gives by key of a sitemap the authorities whose robots.txt names it.
 
         The sitemap may be named itself or in an index. The reader adds names, and the core adds
         those that other ranks tell.
+
+        `jars` are the cookies of URLs to which redirects lead. The reader changes the jar of a URL
+        that redirects, and the core hands the jar on to the target.
         """
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
@@ -94,7 +102,7 @@ class Reader:
         self._notices = 0
         self.named_by = {} if named_by is None else named_by
         self._max_redirects = settings.fetch.max_redirects
-        self._jars = Jars()
+        self._jars = Jars() if jars is None else jars
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Fill in the out-links of a fetch, in steps.
@@ -269,14 +277,11 @@ class Reader:
         except url.BadUrlError:
             fetched.failure = Failure.BAD_REDIRECT
             return
-        jar = self._meet_cookies(fetched, response, target)
+        again = self._meet_cookies(fetched, response, target)
         fetched.failure = redirect_failure(
-            fetched.found, target.key, self._max_redirects, again=fetched.again
+            fetched.found, target.key, self._max_redirects, again=again
         )
-        if fetched.failure is not None:
-            fetched.again = False
-        else:
-            self._jars.put(target.key, jar)
+        if fetched.failure is None:
             fetched.links = [target]
             named_by = self.named_by.get(fetched.found.key)
             if named_by is not None:
@@ -292,19 +297,20 @@ class Reader:
         """The value of Cookie for a URL to which redirects have led; mostly empty."""
         return self._jars.get(found.key).header(found.url) if found.chain else ""
 
-    def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> Jar:
-        """The cookies for the target of a redirect.
+    def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> bool:
+        """Take the cookies of a redirect into the jar of its chain.
 
-        Notes whether the redirect leads back to a URL of its chain that wasn't asked with these
+        Returns whether the redirect leads back to a URL of its chain that wasn't asked with these
         cookies yet. Such a URL is worth asking again.
         """
         found, before = fetched.found, self._jars.take(fetched.found.key)
         jar = before.after(response)
+        self._jars.put(found.key, jar)
+        fetched.gives_cookies = bool(jar.cookies)
         cookie = jar.header(target.url)
         seen = before.header(found.url) if target.key == found.key else ""
-        once = (*found.chain, found.key).count(target.key) == 1
-        fetched.again = once and cookie not in {"", seen}
-        return jar
+        once = (*walked(found.chain), found.key).count(target.key) == 1
+        return once and cookie not in {"", seen}
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
         """The link of a redirect to a normalised URL.
@@ -370,8 +376,9 @@ def redirect_failure(
     Returns None if it is followed. `limit`: redirects in a row. `again`: the target may be asked
     again, because there is a cookie for it.
     """
-    if not again and (target == source.key or target in source.chain):
+    chain = walked(source.chain)
+    if not again and (target == source.key or target in chain):
         return Failure.REDIRECT_LOOP
-    if len(source.chain) >= limit:
+    if len(chain) >= limit:
         return Failure.TOO_MANY_REDIRECTS
     return None

@@ -17,7 +17,7 @@ from rensa import RMinHash
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
-from crawler.ports import REDIRECT, Fetched, Found, PageRow
+from crawler.ports import REDIRECT, Fetched, Found, PageRow, walked
 from crawler.reading.hosts import Hosts
 from crawler.url import MAX_FOLLOWED
 
@@ -188,7 +188,8 @@ class Watch:
     def gets_lost(self, fetched: Fetched) -> bool:
         """Take note of where a chain of redirects has got; whether it isn't followed further, as
         too many redirects of long chains at its site have led nowhere."""
-        most, excess = self._traps.max_long_redirects, len(fetched.found.chain) - _FEW_REDIRECTS
+        most = self._traps.max_long_redirects
+        excess = len(walked(fetched.found.chain)) - _FEW_REDIRECTS
         if not most or excess < 0:
             return False
         site = _hash(fetched.found.site)

@@ -28,9 +28,10 @@ import numpy as np
 import numpy.typing as npt
 import zstandard
 from isal import isal_zlib
+from xxhash import xxh3_64_intdigest
 
 from crawler import url
-from crawler.ports import Link, Names, PageRow, UserError
+from crawler.ports import ANEW, REDIRECT, Link, Names, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # others in the directory aren't ours
@@ -55,10 +56,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     flags: bytes  # n bytes, bits as in crawler.ports
     packed_urls: bytes  # of the targets, each followed by a newline (none holds one)
     compressed: bool  # whether packed_urls is a zstd frame
-    chain: tuple[int, ...] = ()  # keys of the redirects that led to the page, oldest first
+    chain: tuple[int, ...] = ()  # of the redirects that led to the page, as in Found
     sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = {}  # by number of the link: when a sitemap says it was changed
     judged_with: int = 0  # lines of the file `.joined` by which the links were judged, or -1
+    gives_cookies: bool = False  # as in Fetched; the cookies aren't stored
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -78,6 +80,27 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     def is_again(self) -> bool:
         """Whether the URL had a row before: it was asked again with a cookie."""
         return self.row.key in self.chain
+
+    @property
+    def request_key(self) -> int:
+        """The key of the row: that of the URL, or if it was asked again, one for that request."""
+        row = self.row
+        return _again_key(row.key, self.chain) if row.key in self.chain else row.key
+
+    @property
+    def return_key(self) -> int | None:
+        """The `request_key` of the next row, if this is a redirect back to a URL of its chain."""
+        if not (self.flags and self.flags[0] & REDIRECT):
+            return None
+        target, chain = int.from_bytes(self.packed_keys[:8], "little"), (*self.chain, self.row.key)
+        return _again_key(target, chain) if target in chain else None
+
+
+def _again_key(key: int, chain: tuple[int, ...]) -> int:
+    """The key of a request for a URL to which its chain leads back; with ANEW at its end or not."""
+    if chain[-1] == ANEW:
+        chain = chain[:-1]
+    return xxh3_64_intdigest(msgspec.msgpack.encode((key, *chain)))
 
 
 class LoggedSitemaps(msgspec.Struct, array_like=True, frozen=True):
@@ -144,6 +167,8 @@ class LogWriter:
         sitemaps_of: Names | None = None,
         lastmods: Mapping[int, str] = MappingProxyType({}),
         judged_with: int = 0,
+        *,
+        gives_cookies: bool = False,
     ) -> None:
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
         flags = bytes([link.flags for link in links])
@@ -152,7 +177,16 @@ class LogWriter:
         if compressed:
             urls = self._compress(urls)
         page = LoggedPage(
-            row, keys, flags, urls, compressed, chain, sitemaps_of, dict(lastmods), judged_with
+            row,
+            keys,
+            flags,
+            urls,
+            compressed,
+            chain,
+            sitemaps_of,
+            dict(lastmods),
+            judged_with,
+            gives_cookies,
         )
         self._append(_PAGE + self._encode(page))
 

@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import url
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Names, PageRow, joined_names
+from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, Found, Names, PageRow, joined_names
 from crawler.session.log import (
     LoggedPage,
     LoggedSitemaps,
@@ -91,12 +91,12 @@ class Share:
 
     @property
     def page_keys(self) -> Keys:
-        """The pages, in the order of the logs."""
+        """The `LoggedPage.request_key` of the pages, in the order of the logs."""
         return np.frombuffer(self._keys, np.uint64)
 
     @property
     def link_keys(self) -> Keys:
-        """The different links that are followed, sorted."""
+        """The different links that are followed, sorted; and each `LoggedPage.return_key`."""
         return self._links.keys
 
     def read(self) -> Iterator[None]:
@@ -105,7 +105,7 @@ class Share:
         for number, path in enumerate(self._paths):
             for offset, entry in read_placed(path):
                 if isinstance(entry, LoggedPage):
-                    self._keys.append(entry.row.key)
+                    self._keys.append(entry.request_key)
                     self._places.append(number * _OFFSETS + offset)
                     follows = self._take(entry.row) or bool(
                         entry.flags and entry.flags[0] & REDIRECT
@@ -158,7 +158,11 @@ class Share:
         targets: list[int] = []
         if every:
             targets = page.keys[np.frombuffer(page.flags, np.uint8) & OUT_OF_SCOPE == 0].tolist()
-        return source, [link for link in links if link[0] in wanted], targets
+        returns = page.return_key in wanted
+        found = [link for link in links if returns or link[0] in wanted]
+        if returns or page.gives_cookies:
+            found = [(key, text, flags | COOKIES_LOST) for key, text, flags in found]
+        return source, found, targets
 
     def close(self) -> None:
         for file in self._files:
@@ -179,10 +183,15 @@ class _Chunk:
         self.counts = array("I")  # by page
 
     def add(self, page: LoggedPage, *, follows: bool) -> None:
+        before = len(self.flags)
         if follows:
             self.keys += page.packed_keys
             self.flags += page.flags
-        self.counts.append(len(page.flags) if follows else 0)
+            return_key = page.return_key
+            if return_key is not None:
+                self.keys += return_key.to_bytes(8, "little")
+                self.flags += page.flags
+        self.counts.append(len(self.flags) - before)
 
     def unique(self, skipped: int) -> tuple[Keys, npt.NDArray[np.uint32]]:
         """The keys of links without any of the flags `skipped`; for each its first page."""

@@ -298,13 +298,13 @@ class RankStore:
                 fetched.sitemaps_of,
                 fetched.lastmods,
                 fetched.judged_with,
+                gives_cookies=fetched.gives_cookies,
             )
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
-            fetched.again = False
             row = msgspec.structs.replace(
                 row, error=Failure.INTERNAL.value, content_type=None, etag=None, last_modified=None
             )

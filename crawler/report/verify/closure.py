@@ -117,15 +117,17 @@ class Closure:
             self.kept_out += 1
         else:
             came = f"{source.url} leads there" if source else "it is a seed or a sitemap"
-            self._findings.add("link", link.url, f"was never asked for, though {came}")
+            returns = source is not None and link.key in {*source.chain, source.key}
+            asked = "asked again" if returns else "asked for"
+            self._findings.add("link", link.url, f"was never {asked}, though {came}")
 
     def _is_kept_out(self, link: Link, source: Found | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
             return True  # another rank has it, or a firewall kept it out
         if self._watch is None:
             self._watch = Watch(self._settings.traps)
-            for row in _rows(self._logs):
-                self._watch.recall(row)
+            for page in _pages(self._logs):
+                self._watch.recall(page.row)
         return self._watch.keeps_out(Found(link.key, link.url, link.site, 0), source)
 
     def _owner(self, link: Link, rank: int) -> int | None:
@@ -143,13 +145,13 @@ class Closure:
             unled = unled[~np.isin(unled, share.link_keys)]
             share.close()
         wanted = set(unled.tolist())
-        for row in _rows(paths):
-            if row.key in wanted:
-                self._findings.add("link", row.url, "was asked for, but nothing leads there")
+        for page in _pages(paths):
+            if page.request_key in wanted:
+                self._findings.add("link", page.row.url, "was asked for, but nothing leads there")
 
 
-def _rows(paths: Iterable[Path]) -> Iterator[PageRow]:
+def _pages(paths: Iterable[Path]) -> Iterator[LoggedPage]:
     for path in paths:
         for entry in session.read_log(path):
             if isinstance(entry, LoggedPage):
-                yield entry.row
+                yield entry
