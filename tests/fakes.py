@@ -4,7 +4,7 @@ import asyncio
 import random
 from collections import Counter, defaultdict
 from collections.abc import Callable, Sequence
-from typing import Any, NoReturn, TypeVar
+from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from crawler import ports
 from crawler.ports import LostRankError
@@ -126,6 +126,9 @@ class FakeTransport:
         self.network.lost = True
 
 
+_Brought: TypeAlias = "dict[FakeGroup, Any]"
+
+
 class World:
     """Ranks that live in one process, on one event loop. A test may let some of them die."""
 
@@ -136,8 +139,8 @@ class World:
         self._alive = list(self.groups)  # by rank
         self._broken = False  # a rank has died since all met in `survive`
         self._survived = 0  # times that they met there
-        # What ranks have brought to each meeting, by rank; and what was agreed upon there.
-        self._meetings: defaultdict[tuple[int, str, int], dict[int, Any]] = defaultdict(dict)
+        # What ranks have brought to each meeting, and what was agreed upon there.
+        self._meetings: defaultdict[tuple[int, str, int], _Brought] = defaultdict(dict)
         self._agreed: dict[tuple[int, int], bool] = {}
         self._stirred = asyncio.Event()
 
@@ -153,7 +156,7 @@ class World:
             if self._broken:
                 raise LostRankError
             await self._stirred.wait()
-        return [brought[rank] for rank in range(group.size)]
+        return [brought[one] for one in sorted(brought, key=lambda one: one.rank)]
 
     async def agree(self, group: "FakeGroup", done: bool) -> bool:
         if not done:
@@ -161,7 +164,7 @@ class World:
         survived = self._survived
         brought, number = self._bring(group, "done", done)
         await self._await_all(brought)
-        verdict = all(brought[one.rank] for one in self._alive) and not self._broken
+        verdict = all(brought[one] for one in self._alive) and not self._broken
         return self._agreed.setdefault((survived, number), verdict)
 
     async def survive(self, group: "FakeGroup") -> None:
@@ -175,18 +178,18 @@ class World:
                 one.rank, one.size = rank, len(self._alive)
                 one.meetings.clear()
 
-    def _bring(self, group: "FakeGroup", kind: str, value: object) -> tuple[dict[int, Any], int]:
+    def _bring(self, group: "FakeGroup", kind: str, value: object) -> tuple["_Brought", int]:
         """Come to a meeting: what ranks have brought so far, and the number of the meeting."""
         number = group.meetings[kind]
         group.meetings[kind] += 1
         brought = self._meetings[self._survived, kind, number]
-        brought[group.rank] = value
+        brought[group] = value
         self._stir()
         return brought, number
 
-    async def _await_all(self, brought: dict[int, Any]) -> None:
+    async def _await_all(self, brought: "_Brought") -> None:
         """Wait until all ranks that are alive have come."""
-        while not all(one.rank in brought for one in self._alive):
+        while not all(one in brought for one in self._alive):
             await self._stirred.wait()
 
     def _break(self) -> None:

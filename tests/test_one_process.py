@@ -4,16 +4,18 @@ import asyncio
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 from crawls import assert_sound, metrics_of, page_rows
-from fakes import World
+from fakes import FakeGroup, World
 from servers import served
 
 from crawler import config, session
 from crawler.agent import planning
+from crawler.agent.agent import Agent
 from crawler.agent.crawl import crawl
 from crawler.agent.job import Ending
 from crawler.agent.progress import LOGGERS
@@ -104,3 +106,60 @@ def test_a_resume_on_another_number_of_ranks(tmp_path: Path, before: int, after:
     assert_whole(directory, web)
     assert asked_pages(asked) == dict.fromkeys(web.requests, 1)
     assert [run.ranks for run in session.load(directory).runs] == [before, after]
+
+
+class Ranks:
+    """Ranks that crawl a session together, some of which die."""
+
+    def __init__(self, ranks: int, monkeypatch: pytest.MonkeyPatch) -> None:
+        self.world = World(ranks, seed=ranks)
+        self._agents: dict[FakeGroup, Agent] = {}  # the latest of each rank
+        self._tasks: dict[FakeGroup, asyncio.Task[Ending]] = {}
+        monkeypatch.setattr("crawler.agent.crawl.Agent", self._make_agent)
+
+    def _make_agent(self, plan: planning.Plan, group: FakeGroup, *others: Any) -> Agent:
+        agent = self._agents[group] = Agent(plan, group, *others)
+        return agent
+
+    async def crawl(
+        self, plan: planning.Plan, deaths: Sequence[tuple[int, int]], asked: Counter[str]
+    ) -> list[Ending]:
+        """Crawl. `deaths`: the rank that dies once so many URLs have been asked for, and their
+        number. Returns the endings at the ranks that are left."""
+        groups = self.world.groups
+        self._tasks = {group: asyncio.create_task(crawl(plan, group)) for group in groups}
+        for rank, urls in deaths:
+            while len(asked) < urls:
+                await asyncio.sleep(0.01)
+            await self._kill(groups[rank])
+        return await asyncio.gather(*self._tasks.values())
+
+    async def _kill(self, group: FakeGroup) -> None:
+        task = self._tasks.pop(group)
+        assert not task.done(), "the crawl has ended already"
+        task.cancel()
+        await asyncio.wait([task])
+        self._agents[group].abandon()  # as the system closes the files of a dead process
+        self.world.lose(group)
+
+
+@pytest.mark.parametrize(
+    ("ranks", "deaths"), [(2, [(1, 40)]), (3, [(0, 30)]), (4, [(2, 30), (0, 70)])]
+)
+def test_the_others_go_on_when_ranks_are_lost(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, ranks: int, deaths: list[tuple[int, int]]
+) -> None:
+    """What tests/test_lost_rank.py tries under Open MPI, here without it."""
+    web = DemoWeb.generate(ranks, 200, 12)
+    directory = tmp_path / "s"
+    with served(web) as (port, asked):
+        plan = planning.prepare(settings_for(web, port, directory), ranks)
+        endings = asyncio.run(Ranks(ranks, monkeypatch).crawl(plan, deaths, asked))
+    assert [ending.reason for ending in endings] == ["complete"] * (ranks - len(deaths))
+    assert_whole(directory, web)
+    assert metrics_of(directory)["lost_ranks"] == len(deaths)
+    runs = session.load(directory).runs
+    assert [run.reason for run in runs] == ["lost rank"] * (len(runs) - 1) + ["complete"]
+    assert runs[-1].ranks == ranks - len(deaths)
+    again = asked_pages(asked).total() - len(web.requests)
+    assert 0 <= again <= ranks * len(deaths) * IN_FLIGHT
