@@ -9,7 +9,7 @@ from crawler.core.core import Core
 from crawler.core.outcomes import DONE, RETRY, Outcome
 from crawler.core.ownership import Ownership, Scheme
 from crawler.core.seen import MemorySeen
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.ports import Failure, Found, Link
 from crawler.reading.scope import Sites

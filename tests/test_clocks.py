@@ -17,7 +17,7 @@ from hypothesis import strategies as st
 from crawler import config
 from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import PASSING, Failure, Link
 from crawler.simulate import Simulation, Web

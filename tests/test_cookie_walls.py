@@ -20,7 +20,7 @@ from test_replay import restored
 
 from crawler import url
 from crawler.core.ownership import UrlHash
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import Failure, Fetched, Found, Link, Response
 from crawler.reading.cookies import Jar

@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 
 from crawler import url
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Report, Sums
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, joined_names
 from crawler.reading.reader import MAX_REDIRECTS, redirect_failure

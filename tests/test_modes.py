@@ -13,7 +13,7 @@ from webs import Setting, crawls, exact, reachable
 
 from crawler import url
 from crawler.core.ownership import Ownership, SiteHash, UrlHash, place_parts
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.ports import REDIRECT, Failure, Link
 from crawler.reading.reader import redirect_failure
 from crawler.simulate import Simulation, Web

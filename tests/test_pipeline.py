@@ -20,7 +20,7 @@ from crawler.agent.robots_gate import MOVED_ON, RobotsGate
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.wire import Wire
 from crawler.core.ownership import SiteHash
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Note
 from crawler.ports import (
     NOFOLLOW,

@@ -17,7 +17,8 @@ from test_session import page_row, write_log
 from crawler import config, session, url
 from crawler.core.order import make_order
 from crawler.core.ownership import SiteHash
-from crawler.core.workbench import Visit, Workbench
+from crawler.core.visits import Visit
+from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Link, PageRow
 from crawler.reading.traps import Watch

@@ -20,7 +20,7 @@ from crawler import url
 from crawler.__main__ import main
 from crawler.core.core import Core
 from crawler.core.ownership import SiteHash
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, Found, Link, UserError
 from crawler.session.tables import LINKS, PAGES

@@ -20,7 +20,8 @@ from hypothesis.stateful import (
 from crawler import config
 from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
 from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY
-from crawler.core.workbench import Visit, Workbench
+from crawler.core.visits import Visit
+from crawler.core.workbench import Workbench
 from crawler.ports import Found
 
 SITES = [f"{letter}.example" for letter in "abcd"]
@@ -267,10 +268,10 @@ class Model(RuleBasedStateMachine):
             self.bench.end(visit, DONE, self.now)
         with pytest.raises(RuntimeError, match="twice"):
             self.bench.end(visit, RETRY, self.now)
-        before = dict(self.bench.failures)
+        before = dict(self.bench.failures.in_a_row)
         with pytest.raises(RuntimeError, match="twice"):
             self.bench.end(visit, FAILED, self.now)
-        assert self.bench.failures == before
+        assert self.bench.failures.in_a_row == before
 
     @invariant()
     def counts_are_true(self) -> None:
@@ -549,7 +550,7 @@ def test_visits_that_fail_together_count_as_one_failure() -> None:
     assert one.end(last, FAILED, now)
     given_up = one.acquire(now)
     assert given_up is not None
-    assert one.has_given_up(given_up.failures)
+    assert one.failures.are_too_many(given_up.failures)
 
 
 def test_a_host_that_is_given_up_stays_so_after_its_site_is_forgotten() -> None:
@@ -567,7 +568,7 @@ def test_a_host_that_is_given_up_stays_so_after_its_site_is_forgotten() -> None:
     one.enqueue(found(9))
     visit = one.acquire(2)
     assert visit is not None
-    assert one.has_given_up(visit.failures)
+    assert one.failures.are_too_many(visit.failures)
 
 
 # --- addresses --------------------------------------------------------------------------------
@@ -687,7 +688,7 @@ def test_an_address_is_forgotten_with_its_sites() -> None:
         assert visit is not None
         assert one.locate(visit, f"10.0.0.{number}", number * 2)
         one.end(visit, DONE, number * 2)
-    assert len(one._addresses) < 5
+    assert len(one._addresses._known) < 5
 
 
 class Shared(RuleBasedStateMachine):
@@ -755,7 +756,7 @@ class Shared(RuleBasedStateMachine):
     @invariant()
     def connections_are_counted(self) -> None:
         if hasattr(self, "bench"):
-            for address in self.bench._addresses.values():
+            for address in self.bench._addresses._known.values():
                 assert 0 <= address.active <= self.connections
 
     def teardown(self) -> None:

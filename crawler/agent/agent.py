@@ -40,7 +40,7 @@ from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
 from crawler.core.state import State
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.net import NotingFetcher
 from crawler.ports import (
     CrawlDelay,

@@ -12,7 +12,7 @@ from crawler.agent.room import with_room
 from crawler.agent.timing import Alarm
 from crawler.core.core import Core
 from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, HELD, RETRY, STILL_HELD, Outcome
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.net import retry_after_s
 from crawler.ports import (
     Clock,

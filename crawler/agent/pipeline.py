@@ -23,7 +23,7 @@ from crawler.agent.timing import Alarm, Turn
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.outcomes import DENIED, DONE, Outcome
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Note
 from crawler.ports import (
     Clock,

@@ -35,7 +35,8 @@ from crawler.core.quota import Quota
 from crawler.core.seen import CacheSeen, UrlSeen
 from crawler.core.state import State
 from crawler.core.termination import Termination
-from crawler.core.workbench import Visit, Workbench
+from crawler.core.visits import Visit
+from crawler.core.workbench import Workbench
 from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
 from crawler.ports import (
@@ -176,7 +177,7 @@ class Core:
         self._seen.update(keys)
         self.watch.absorb(watch)
         for authority in given_up:
-            self._bench.give_up(authority)
+            self._bench.failures.give_up(authority)
 
     def hold_back(self, rests: Mapping[str, float], now: float) -> None:
         """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
@@ -228,7 +229,7 @@ class Core:
             watch=self.watch.tables(),
             given=self._registrar.given,
             learned=self.ownership.learned,
-            failures=self._bench.failures,
+            failures=self._bench.failures.in_a_row,
         )
 
     def _without_cookies(self, found: Found) -> tuple[int, ...]:
@@ -243,7 +244,7 @@ class Core:
         for site, rank in state.given.items():
             self._registrar.recall(site, rank)
         self.ownership.learned.update(state.learned)
-        self._bench.failures.update(state.failures)
+        self._bench.failures.in_a_row.update(state.failures)
         self._bench.order.restore(state.order)
         scores = array("d", state.scores)
         inside = len(state.urls) - state.aside
@@ -598,7 +599,7 @@ class Core:
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the site isn't to be asked for this URL after all, if so."""
-        if visit.failures and self._bench.has_given_up(visit.failures):
+        if visit.failures and self._bench.failures.are_too_many(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
             counts = self.watch.rules and not visit.found.is_errand

@@ -71,6 +71,13 @@ class Lease:
         self.early_recall = 0  # the serial of the grant
         self.early_free: dict[int, int] = {}  # connections, by serial
 
+    def free_connection(self) -> None:
+        """A request has ended. Its connection stays with the clock."""
+        if self.held:
+            self.free += 1
+        else:
+            self.ended += 1
+
     def __repr__(self) -> str:
         place = f"here, {self.free} free" if self.held else "away"
         words = [place, "asked for" * self.asked, "contested" * self.contested]

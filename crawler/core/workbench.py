@@ -32,148 +32,34 @@ import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import suppress
-from enum import Enum
 from heapq import heappop, heappush
 from math import inf
 from typing import Final
-from weakref import WeakValueDictionary
-
-from mypy_extensions import mypyc_attr
-from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
+from crawler.core.addresses import Addresses
+from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases, Rest
-from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queue, Queues, Rank, Scored
+from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queues, Rank, Scored
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
+from crawler.core.visits import (
+    AWAY,
+    BUSY,
+    DUE,
+    EMPTY,
+    HELD,
+    PARKED,
+    WAITING,
+    Address,
+    Visit,
+    VisitState,
+)
 from crawler.ports import Found, NoRoomError, Spill
 
 _UNRANKED: Final[Rank] = (0.0, 0)
 _FIRST: Final[Rank] = (-inf, 0)
 _UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
-
-
-class Phase(Enum):
-    EMPTY = "empty"  # nothing queued; requests may be under way
-    WAITING = "waiting"  # in the heap, for its time or its turn
-    DUE = "due"  # among the sites whose time has come, by their best URLs
-    PARKED = "parked"  # in the queue of its address
-    BUSY = "busy"  # URLs queued, but every allowed connection in use, or one about to be
-    AWAY = "away"  # URLs queued, but the clock is at another rank
-    HELD = "held"  # URLs queued, but something must come from another site first
-
-
-EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of an Enum is slow
-
-
-@mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
-class Address:
-    """What the sites of one IP address share."""
-
-    __slots__ = (
-        "__weakref__",
-        "active",
-        "lease",
-        "next_time",
-        "parked",
-        "turn",
-        "unbegun",
-    )
-
-    def __init__(
-        self, parked: "deque[VisitState] | Heads[VisitState]", lease: Lease | None
-    ) -> None:
-        self.active = 0  # visits that hold a connection to it
-        self.next_time = 0.0 if lease is None else lease.next_time
-        self.parked = parked
-        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
-        self.turn: VisitState | None = None  # in the heap, and the only one that may come
-        self.lease = lease  # if ranks share the clock
-
-
-class VisitState:
-    """One site's queue, clock and phase."""
-
-    __slots__ = (
-        "active",
-        "address",
-        "begun",
-        "delay_s",
-        "errands",
-        "lease",
-        "next_time",
-        "on_hold",
-        "phase",
-        "queue",
-        "resting",
-        "site",
-        "ticket",
-        "unbegun",
-    )
-
-    def __init__(
-        self, site: str, queue: Queue, delay_s: float, now: float, lease: Lease | None
-    ) -> None:
-        self.site = site
-        self.queue = queue
-        self.ticket = 0  # of `Heads`
-        self.phase = EMPTY
-        self.active = 0  # visits issued and not given back
-        self.begun = -inf  # when the latest request started
-        self.next_time = now
-        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
-        self.delay_s = delay_s
-        self.lease = lease  # if ranks share the clock
-        self.address: Address | None = None  # as last resolved
-        self.resting = False  # in the workbench's queue of states to be forgotten
-        self.on_hold = False  # until `wake`: only errands are visited
-        self.errands: deque[Found] | None = None
-
-    def __repr__(self) -> str:
-        return (
-            f"<{self.site}: {self.phase.value}, {self.queue.size} queued, {self.active} active,"
-            f" next at {self.next_time:.3f}>"
-        )
-
-
-class Visit:
-    """The licence to fetch one URL."""
-
-    __slots__ = (
-        "_address",
-        "_state",
-        "begun",
-        "failures",
-        "found",
-        "has_begun",
-        "rank",
-        "retries",
-    )
-
-    def __init__(
-        self,
-        found: Found,
-        rank: Rank,
-        state: VisitState,
-        retries: int,
-        failures: int,
-        now: float,
-    ) -> None:
-        self.found = found
-        self.rank = rank  # by its score, when the visit began
-        self.retries = retries  # requests for this URL that have failed
-        self.failures = failures  # of its host in a row, when the visit began
-        self.begun = now  # when its request started, or could have started at the earliest
-        self.has_begun = True  # false while that is to be told by `begin` (several connections)
-        self._state: VisitState | None = state
-        self._address: Address | None = None  # that it holds a connection to
-
-    def close(self) -> VisitState:
-        """End the licence and give its site; a second time raises."""
-        if self._state is None:
-            raise RuntimeError(f"visit to {self.found.url} given back twice")
-        state, self._state = self._state, None
-        return state
 
 
 class Workbench:
@@ -196,7 +82,6 @@ class Workbench:
         """
         self.order = order or BreadthFirst()
         self._politeness = politeness
-        self._retry = retry
         self._connections = politeness.connections_per_site
         # Of a site only one visit at a time is on its way to its request. The delay counts from
         # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
@@ -216,12 +101,10 @@ class Workbench:
         self._turn = 0  # sites of equal time take turns
         self._now = 0.0  # as last heard
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
-        # An address is kept by the states that have it, and so for as long as its clock matters.
-        self._addresses: WeakValueDictionary[str, Address] = WeakValueDictionary()
-        self._leased_addresses: dict[str, Address] = {}  # kept, as their clocks may have to leave
+        scored = None if self._due is None else self._rank
+        self._addresses = Addresses(politeness, leases, scored, self._push)
         self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
-        self._retries: dict[int, int] = {}  # by key, of URLs to be tried again
-        self.failures: dict[str, int] = {}  # in a row, by authority; outlives the visit states
+        self.failures = Failures(retry)
         self.waiting = 0
         self.active = 0
         self.enqueued = 0  # URLs ever taken in: the rank's load
@@ -307,19 +190,19 @@ class Workbench:
 
     def acquire(self, now: float) -> Visit | None:
         """A visit to the first of the sites that may be asked now, if there is any."""
-        self._now = now
+        self._now = self._addresses.now = now
         if not (self._heap or self._due):
             return None  # as often, and cheaper than to look
         while (state := self._next(now)) is not None:
             if state.on_hold and not state.errands:
                 self._settle(state)
-                self._pass_turn(state)
+                self._addresses.pass_turn(state)
             elif state.lease is not None and not state.lease.held:
                 self._settle(state)
-            elif state.address is None or self._is_free(state.address, state, now):
+            elif state.address is None or self._addresses.is_free(state.address, state, now):
                 return self._issue(state, now)
             else:
-                self._park(state)
+                self._addresses.park(state)
         return None
 
     def _next(self, now: float) -> VisitState | None:
@@ -346,50 +229,29 @@ class Workbench:
         """
         if not self._by_address:
             return True
-        state = visit._state
+        state = visit.state
         assert state is not None, visit.found
-        its = self._addresses.get(address) or self._new_address(address)
+        its = self._addresses.find(address, self._rests)
         if its.lease is not None and its.lease.rests:
             self._apply_rest(state, its.lease)
-        held = visit._address
+        held = visit.address
         if held is its:
             return True
         if state.address is not its:
-            self._move(state, its)
+            self._addresses.move(state, its)
         if held is not None:
-            self._leave(visit)
-            self._next_turn(held)
+            self._addresses.leave(visit)
+            self._addresses.next_turn(held)
             if held.lease is not None:
                 self._look_at(held.lease)
-        if self._is_free(its, state, now):
-            self._hold(visit, its, now)
+        if self._addresses.is_free(its, state, now):
+            self._addresses.hold(visit, its)
             return True
         self._give_back(visit, None)
         self._requeue(visit, state)
         if state.phase in {EMPTY, BUSY, HELD}:
-            self._park(state)
+            self._addresses.park(state)
         return False
-
-    def _move(self, state: VisitState, address: Address) -> None:
-        """Let a site, and what waits of it, have another address."""
-        before, state.address = state.address, address
-        if before is None:
-            return
-        if state.phase is PARKED:
-            before.parked.remove(state)
-            self._park(state)
-        elif before.turn is state:
-            before.turn = None
-            self._next_turn(before)
-
-    def _new_address(self, address: str) -> Address:
-        parked = deque[VisitState]() if self._due is None else Heads(self._rank)
-        lease = None if self._leases is None else self._leases.of(address)
-        its = self._addresses[address] = Address(parked, lease)
-        its.next_time = max(its.next_time, self._rests.pop(address, 0.0))
-        if lease is not None:
-            self._leased_addresses[address] = its
-        return its
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
         """Whether the request of a visit may start now. If not, the visit has been given back.
@@ -401,7 +263,7 @@ class Workbench:
         """
         if self._connections == 1:
             return True  # nothing else has happened at this site
-        state, address = visit._state, visit._address
+        state, address = visit.state, visit.address
         assert state is not None, visit.found
         self._lengthen(state, crawl_delay_s)
         if not self._may_begin(state, now) or not (
@@ -416,7 +278,7 @@ class Workbench:
         lease = state.lease if address is None else address.lease
         if address is not None:
             address.next_time = max(address.next_time, now + state.delay_s)
-            self._next_turn(address)
+            self._addresses.next_turn(address)
         if lease is not None:
             lease.used = True
             self._look_at(lease)
@@ -461,14 +323,15 @@ class Workbench:
         `crawl_delay_s`: what the robots.txt of the site asks for, if it is known. `retry_after_s`:
         what a busy server asks for.
         """
-        address = visit._address
+        address = visit.address
         state = self._give_back(visit, crawl_delay_s)
         over = True
         if outcome is DONE:
-            if self.failures:
+            if self.failures.in_a_row:
                 self._forgive(visit, state, address)
         elif outcome is FAILED or outcome is TOO_BUSY:
-            over = self._blame(visit, state, address, outcome, now, retry_after_s)
+            busy = outcome is TOO_BUSY
+            over = self._blame(visit, state, address, now, busy=busy, retry_after_s=retry_after_s)
         elif outcome is not DENIED:
             over = False
             if outcome is Outcome.HELD or outcome is STILL_HELD:
@@ -483,7 +346,7 @@ class Workbench:
     def _forgive(self, visit: Visit, state: VisitState, address: Address | None) -> None:
         """Forget the failures of a host that has answered."""
         authority = url.authority(visit.found.url)
-        if self.failures.pop(authority, 0) and self._leases is not None:
+        if self.failures.forget(authority) and self._leases is not None:
             self._tell(state, address, {authority: 0})
 
     def _blame(
@@ -491,35 +354,22 @@ class Workbench:
         visit: Visit,
         state: VisitState,
         address: Address | None,
-        outcome: Outcome,
         now: float,
+        *,
+        busy: bool,
         retry_after_s: float | None,
     ) -> bool:
-        """Count a failed request; whether it was the last one for the URL.
-
-        The site rests: for as long as it asks for, or twice as long after each failure in a row.
-        """
-        retry, authority = self._retry, url.authority(visit.found.url)
-        # Visits that were under way together have failed for one reason, and count as one failure.
-        failures = visit.failures + 1
-        self.failures[authority] = max(failures, self.failures.get(authority, 0))
-        given_up = self.has_given_up(self.failures[authority])
-        over = visit.retries + 1 >= retry.tries or given_up
-        if not over:
-            visit.retries += 1
+        """Count a failed request, and let the site rest; whether its URL is dealt with."""
+        failures, authority = self.failures, url.authority(visit.found.url)
+        again = failures.count(visit, authority)
+        if again:
             self._requeue(visit, state)
-        if not given_up:
-            if retry_after_s is None:
-                base_s = retry.busy_base_s if outcome is TOO_BUSY else retry.base_s
-                rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
-            else:
-                rest_s = min(retry_after_s, retry.max_s)
-            # Sites that failed together shan't all come back together: up to a quarter more.
-            spread = xxh3_64_intdigest(authority.encode(), failures) / 2**66
-            state.next_time = max(state.next_time, now + rest_s * (1 + spread))
+        rest_s = failures.rest_s(visit, authority, busy=busy, retry_after_s=retry_after_s)
+        if rest_s is not None:
+            state.next_time = max(state.next_time, now + rest_s)
         if self._leases is not None:
-            self._tell(state, address, {authority: self.failures[authority]})
-        return over
+            self._tell(state, address, {authority: failures.in_a_row[authority]})
+        return not again
 
     def wake(self, site: str) -> None:
         """Let a site go on that was held, if it still is."""
@@ -547,14 +397,6 @@ class Workbench:
         if self._due is not None:
             self._head_changed(state)
 
-    def give_up(self, authority: str) -> None:
-        """Leave a host alone, as an earlier run did."""
-        self.failures[authority] = self._retry.give_up_after
-
-    def has_given_up(self, failures: int) -> bool:
-        """Whether a host with so many failures in a row is left alone."""
-        return 0 < self._retry.give_up_after <= failures
-
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
         while self._due:
@@ -569,14 +411,15 @@ class Workbench:
         while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
             _, turn, state = heappop(heap)
             heappush(heap, (state.next_time, turn, state))
-            self._pass_turn(state)
+            self._addresses.pass_turn(state)
         return heap[0][0] if heap else None
 
     def _issue(self, state: VisitState, now: float) -> Visit:
         rank = _UNRANKED if self._due is None else self._rank(state)
         found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
-        failures = self.failures.get(url.authority(found.url), 0) if self.failures else 0
-        retries = self._retries.pop(found.key, 0) if self._retries else 0
+        failing = self.failures.in_a_row
+        failures = failing.get(url.authority(found.url), 0) if failing else 0
+        retries = self.failures.take_retries(found.key)
         visit = Visit(found, rank, state, retries, failures, now)
         state.active += 1
         self.waiting -= 1
@@ -587,23 +430,23 @@ class Workbench:
             visit.has_begun = False
             state.unbegun += 1
         if state.address is not None:
-            self._hold(visit, state.address, now)
+            self._addresses.hold(visit, state.address)
         self._settle(state)
         if self._resting:
             self._forget(now)
         return visit
 
     def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
-        state, address = visit.close(), visit._address
+        state, address = visit.close(), visit.address
         assert state.active > 0, state
         state.active -= 1
         self.active -= 1
         if not visit.has_begun:
             self._has_begun(visit, state, address)
         if state.lease is not None:
-            self._free_connection(state.lease)
+            state.lease.free_connection()
         if address is not None:
-            self._leave(visit)
+            self._addresses.leave(visit)
         if crawl_delay_s is not None and crawl_delay_s > state.delay_s:
             state.begun = max(state.begun, visit.begun)
             self._lengthen(state, crawl_delay_s)
@@ -622,8 +465,7 @@ class Workbench:
             self.waiting += 1
             if self._due is not None:
                 self._head_changed(state)
-        if visit.retries:
-            self._retries[visit.found.key] = visit.retries
+        self.failures.put_back(visit)
 
     def _rest(
         self, state: VisitState, address: Address | None, now: float, *, requested: bool
@@ -635,7 +477,7 @@ class Workbench:
             if address is not None:
                 address.next_time = max(address.next_time, free)
         if address is not None:
-            self._next_turn(address)
+            self._addresses.next_turn(address)
             if address.lease is not None:
                 self._look_at(address.lease)
         if state.lease is not None:
@@ -695,7 +537,7 @@ class Workbench:
         """Let a DUE site wait that has been told to rest since."""
         state.phase = WAITING
         self._push(state, state.next_time)
-        self._pass_turn(state)
+        self._addresses.pass_turn(state)
 
     def _make_room(self) -> None:
         """Pack what comes from now on; bring what is too much for the memory to disk."""
@@ -712,81 +554,12 @@ class Workbench:
         # Queues that are too short to be cut shan't be looked at again for each URL.
         self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
 
-    # --- addresses ----------------------------------------------------------------------------
-
-    def _is_free(self, address: Address, state: VisitState, now: float) -> bool:
-        """Whether a visit of this site may go there now."""
-        return (
-            self._has_room(address)
-            and address.next_time <= now
-            and (address.turn is None or address.turn is state)
-        )
-
-    def _has_room(self, address: Address) -> bool:
-        """Whether a further visit may be on its way to this address."""
-        if address.unbegun and self._paced:
-            return False
-        if address.lease is not None:
-            return address.lease.held and address.lease.free > 0
-        return address.active < self._connections
-
-    def _hold(self, visit: Visit, address: Address, now: float) -> None:
-        """Take a connection that is free."""
-        visit._address = address
-        address.active += 1
-        address.turn = None
-        if address.lease is not None:
-            address.lease.free -= 1
-        if self._connections > 1:
-            address.unbegun += not visit.has_begun
-            self._next_turn(address)
-
-    def _leave(self, visit: Visit) -> None:
-        """Give up the connection; whoever comes next is called once the clock has been set."""
-        address = visit._address
-        assert address is not None
-        address.active -= 1
-        address.unbegun -= not visit.has_begun
-        if address.lease is not None:
-            self._free_connection(address.lease)
-        visit._address = None
-
-    def _park(self, state: VisitState) -> None:
-        address = state.address
-        assert address is not None, state
-        state.phase = PARKED
-        if address.turn is state:
-            address.turn = None
-            address.parked.appendleft(state)
-        else:
-            address.parked.append(state)
-        if address.lease is not None and not address.lease.held:
-            assert self._leases is not None
-            self._leases.mark(address.lease)
-        self._next_turn(address)
-
-    def _next_turn(self, address: Address) -> None:
-        """Call the next of those that are parked there, if a connection is free."""
-        while address.parked and address.turn is None and self._has_room(address):
-            state = address.parked.popleft()
-            state.phase = WAITING
-            if state.next_time <= max(address.next_time, self._now):
-                address.turn = state
-            # Else it has to rest by itself, and the others needn't wait for that.
-            self._push(state, max(state.next_time, address.next_time))
-
-    def _pass_turn(self, state: VisitState) -> None:
-        """Let another site have the turn of a site that has to rest by itself."""
-        if state.address is not None and state.address.turn is state:
-            state.address.turn = None
-            self._next_turn(state.address)
-
     # --- clocks that ranks share --------------------------------------------------------------
 
     def wants_clock(self, lease: Lease) -> bool:
         """Whether URLs wait here that need this clock."""
         if self._by_address:
-            its = self._leased_addresses.get(lease.key)
+            its = self._addresses.leased.get(lease.key)
             return its is not None and bool(its.parked or its.turn)
         state = self._states.get(lease.key)
         return state is not None and self._has_work(state)
@@ -836,7 +609,7 @@ class Workbench:
             return
         clock.next_time = max(clock.next_time, lease.next_time)
         if isinstance(clock, Address):
-            self._next_turn(clock)
+            self._addresses.next_turn(clock)
             return
         clock.begun = max(clock.begun, lease.begun)
         if self._connections > 1:
@@ -846,15 +619,8 @@ class Workbench:
 
     def _clock(self, lease: Lease) -> VisitState | Address | None:
         if self._by_address:
-            return self._leased_addresses.get(lease.key)
+            return self._addresses.leased.get(lease.key)
         return self._states.get(lease.key)
-
-    def _free_connection(self, lease: Lease) -> None:
-        """A request has ended. Its connection stays with the clock."""
-        if lease.held:
-            lease.free += 1
-        else:
-            lease.ended += 1
 
     def _look_at(self, lease: Lease) -> None:
         """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
@@ -880,11 +646,7 @@ class Workbench:
             return
         state.next_time = max(state.next_time, rest.next_time)
         state.delay_s = max(state.delay_s, rest.delay_s)
-        for authority, count in rest.failures.items():
-            if count:
-                self.failures[authority] = count
-            else:
-                self.failures.pop(authority, None)
+        self.failures.learn(rest.failures)
 
     # --- what stands for nothing any more ------------------------------------------------------
 

@@ -16,7 +16,7 @@ from crawler.core.core import Core
 from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.ownership import Ownership, Scheme, place_parts
 from crawler.core.seen import MemorySeen
-from crawler.core.workbench import Visit
+from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.ports import Failure, Fields, Found, Link
 from crawler.reading.scope import Sites
