@@ -215,6 +215,9 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
         b"<a href='/?q=%d" % n + "\u4e2d".encode("gb18030") * 3000 + b"'>" for n in range(1300)
     )
     yield "8 MB of queries in gb18030", "text/html; charset=gb18030", chinese, 1300
+    for coding in ("gb18030", "shift_jis"):
+        queries = "".join(f"<a href='/?{'日' * 250_000}{n}'>" for n in range(10)).encode(coding)
+        yield f"queries of 250 kB in {coding}", f"text/html; charset={coding}", queries, 0
     yield (
         "meta elements for robots",
         html,
@@ -252,6 +255,7 @@ def headers() -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
     yield "Link headers", [(b"Link", _times("<%d>;rel=next,", 500_000))]
     yield "a Link header of parameters", [(b"Link", b"<x>" + b";a=b" * 125_000 + b";rel=next")]
     yield "a Link header of quotes", [(b"Link", b'<x>;a="' + b"\\" * 499_000)]
+    yield "a Link header with many relations", [(b"Link", b'<x>;rel="' + b"a " * 240_000)]
     yield "X-Robots-Tag headers", [(b"X-Robots-Tag", b"a," * 250_000)]
     yield "a Content-Type", [(b"Content-Type", b"text/html;" + b"charset=" * 62_000)]
     yield "8,000 headers", [(b"Link", b"<x>;rel=next")] * 8000

@@ -1,11 +1,15 @@
 """Bytes to text and queries to bytes, as browsers do it."""
 
+from collections import Counter
+
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.reading.parse import decode
+from crawler.reading.parse import decode, finish
 from crawler.reading.parse.encoding import decoding, encode_query
+from crawler.reading.parse.links import reading
+from crawler.url import MAX_LENGTH, LongUrlError
 
 
 @pytest.mark.parametrize(
@@ -112,3 +116,20 @@ def test_any_query_can_be_encoded(text: str, encoding: str) -> None:
     encoded = encode_query("?é" + text, encoding)
     assert encoded.isascii()
     assert encode_query(encoded, encoding) == encoded
+
+
+@pytest.mark.parametrize("encoding", ["gb18030", "shift_jis", "windows-1251"])
+def test_a_query_that_makes_too_long_a_url_in_any_case_is_not_encoded(encoding: str) -> None:
+    """Each character takes three at least. Encoding a quarter of a million took 0.3 s."""
+    with pytest.raises(LongUrlError):
+        encode_query("?" + "é" * (MAX_LENGTH // 3 + 1), encoding)
+    assert encode_query("é" * MAX_LENGTH + "?x", encoding) == "é" * MAX_LENGTH + "?x"
+
+
+def test_a_reference_whose_query_is_too_long_is_counted() -> None:
+    left_out = Counter[str]()
+    text = f"<a href='/?{'日' * 100_000}'><a href='/?日'>"
+    page = "http://a.example/"
+    links = finish(reading(text, page, "shift_jis", frozenset({"a"}), left_out=left_out))
+    assert links.targets == [(page + "?%93%FA", 0)]
+    assert left_out == {"max_url_length": 1}

@@ -35,6 +35,7 @@ _MOST_NOTICES: Final = 20  # about seeds, from one rank
 MAX_REDIRECTS: Final = 20  # as browsers follow, by default
 _STEP: Final = 1 << 17  # characters of links held against the scope in one step
 _WORK_PER_LINK: Final = 256  # characters that a link counts as, besides its own
+_AS_SENT: Final = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
 _SITEMAP_HEAD = 4096  # bytes in which one of these stands
 
@@ -67,8 +68,7 @@ def redirect_target(response: Response) -> str:
     if len(location) > url.MAX_LENGTH:
         raise url.LongUrlError(location[: url.MAX_LENGTH].decode("latin-1"))
     # Bytes beyond ASCII go to the wire as they came.
-    text = "".join(chr(byte) if byte < 0x80 else f"%{byte:02X}" for byte in location)
-    return url.normalise(text, response.url)
+    return url.normalise(location.decode("latin-1").translate(_AS_SENT), response.url)
 
 
 class Reader:

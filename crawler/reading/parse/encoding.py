@@ -9,6 +9,7 @@ import codecs
 import re
 from collections.abc import Generator
 from typing import Final
+from urllib.parse import quote_from_bytes
 
 import cchardet
 
@@ -16,6 +17,7 @@ from crawler.reading import encodings
 from crawler.reading.encodings import UTF_16, find_encoding
 from crawler.reading.parse.steps import finish
 from crawler.reading.parse.tokens import ATTRIBUTES, SPACE
+from crawler.url import MAX_LENGTH, LongUrlError
 
 _BOMS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
@@ -30,7 +32,7 @@ _AT_ONCE: Final = 1 << 20  # bytes of UTF-8; takes 10 ms where all of it is wron
 # Python and the standard map six characters of JIS X 0208 differently.
 _JIS: Final = {"\u301c": "～", "\u2016": "∥", "\u2212": "－", "¢": "￠", "£": "￡", "¬": "￢"}  # noqa: RUF001
 _JIS_ENCODINGS: Final = frozenset({"euc-jp", "iso-2022-jp"})
-_TO_JIS: Final = {ord(theirs): ours for ours, theirs in _JIS.items()}
+_TO_JIS: Final = {theirs: ours for ours, theirs in _JIS.items()}
 
 
 # --- Which encoding? --------------------------------------------------------------------------
@@ -163,14 +165,14 @@ def _as_reference(character: int) -> str:
 
 
 _ENCODERS: Final = {"gbk": "gbk", "iso-2022-jp": "iso2022_jp"}
-_BEFORE_ENCODING: Final[dict[str, dict[int, str]]] = {
-    "gb18030": {0xE5E5: _as_reference(0xE5E5)},
-    "shift_jis": {0xA5: "\\", 0x203E: "~"},
+_BEFORE_ENCODING: Final[dict[str, dict[str, str]]] = {
+    "gb18030": {"\ue5e5": _as_reference(0xE5E5)},
+    "shift_jis": {"\xa5": "\\", "\u203e": "~"},
     "euc-jp": _TO_JIS,
-    "iso-2022-jp": _TO_JIS | dict.fromkeys((0x0E, 0x0F, 0x1B), _as_reference(0xFFFD)),
+    "iso-2022-jp": _TO_JIS | dict.fromkeys("\x0e\x0f\x1b", _as_reference(0xFFFD)),
 }
-_NEWLINES: Final = dict.fromkeys(map(ord, "\t\n\r"))
-_ESCAPED: Final = re.compile(rb"[^!$%&(-;=?-~]")
+_NEWLINES: Final = dict.fromkeys("\t\n\r", "")
+_KEPT: Final = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # besides letters and digits
 
 
 def _unencodable(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -188,15 +190,18 @@ def encode_query(reference: str, encoding: str) -> str:
     """A reference without fragment, its query (if any) percent-encoded in the encoding of the page.
 
     https://url.spec.whatwg.org/#query-state. Only for encodings other than UTF-8 and UTF-16, whose
-    queries are UTF-8.
+    queries are UTF-8. Raises LongUrlError where the URL would be too long in any case: each
+    character that isn't ASCII takes three at least.
     """
     path, mark, query = reference.partition("?")
     if query.isascii() and encoding != "iso-2022-jp":
         return reference
-    query = query.translate(_NEWLINES).translate(_BEFORE_ENCODING.get(encoding, {}))
+    if 3 * (len(query) - len(query.encode("ascii", "ignore"))) > MAX_LENGTH:
+        raise LongUrlError(reference)
+    for character, instead in (_NEWLINES | _BEFORE_ENCODING.get(encoding, {})).items():
+        query = query.replace(character, instead)
     if encoding in _ENCODERS:
         octets = query.encode(_ENCODERS[encoding], "crawler.reading.parse.query")
     else:
         octets = encodings.encode(query, encoding, "crawler.reading.parse.query")
-    escaped = _ESCAPED.sub(lambda match: b"%%%02X" % ord(match[0]), octets)
-    return path + mark + escaped.decode("ascii")
+    return path + mark + quote_from_bytes(octets, _KEPT)

@@ -23,14 +23,15 @@ def link_kinds(rel: str) -> int:
 
 # https://www.rfc-editor.org/rfc/rfc8288#appendix-B, which asks for lenient reading
 _LINK: Final = re.compile(
-    r"""[\s,]*+<([^>]*+)>((?>(?:[^,"]++|"(?>(?:[^"\\]|\\.)*)"?+)*))""", re.DOTALL
+    r"""[\s,]*+<([^>]*+)>((?>(?:[^,"]++|"(?>(?:[^"\\]++|\\.)*)"?+)*))""", re.DOTALL
 )
 _PARAMETER: Final = re.compile(
-    r""";\s*+([^\s=;,"]++)\s*+(?:=\s*+(?:"((?>(?:[^"\\]|\\.)*))"?+|([^\s;,]*+)))?""", re.DOTALL
+    r""";\s*+([^\s=;,"]++)\s*+(?:=\s*+(?:"((?>(?:[^"\\]++|\\.)*))"?+|([^\s;,]*+)))?""", re.DOTALL
 )
 
 
 _MOST_PARAMETERS: Final = 100  # of a link
+_LONGEST_REL: Final = 1 << 12  # characters that are read
 _STEP: Final = 1 << 13  # characters read in one step, if no link has more
 
 
@@ -52,7 +53,7 @@ def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
             for parameter in islice(_PARAMETER.finditer(link[2]), _MOST_PARAMETERS):
                 name, quoted, bare = parameter.groups("")
                 parameters.setdefault(name.lower(), quoted or bare)
-            rel = parameters.get("rel", "")
+            rel = parameters.get("rel", "")[:_LONGEST_REL]
             kinds = link_kinds(rel)
             if kinds and "anchor" not in parameters:  # that would be a link of another page
                 if "nofollow" in rel.lower().split():

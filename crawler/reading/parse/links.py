@@ -364,10 +364,10 @@ class _Resolution:
                     work += len(base_url)
                     room -= share
                 work += len(reference)
-                as_sent = reference if utf8 else encode_query(reference, encoding)
-                if as_sent is not reference:
-                    work += _WORK_PER_ENCODED * len(as_sent)
                 try:
+                    as_sent = reference if utf8 else encode_query(reference, encoding)
+                    if as_sent is not reference:
+                        work += _WORK_PER_ENCODED * len(as_sent)
                     if as_sent.startswith(_ABSOLUTE) and len(as_sent) <= _SHORT:
                         target = _known(as_sent)
                     else:
