@@ -1,17 +1,17 @@
-"""How fast several ranks crawl one site, beside one owner of it.
+"""How fast several ranks crawl one site together, beside one rank that owns all of it.
 
-    python benchmarks/clocks.py [--pages N] [--ranks K,..]
+    python benchmarks clocks [--pages N] [--ranks K,..]
 
-Prints a line for each politeness and each time that a message takes. It gives the rate of one owner
+Prints a line of JSON for each politeness and each time that a message takes: the rate of one owner
 in pages a second, and the share of that rate which K ranks reach with `url-hash`. Time is virtual,
 and a fetch takes 0.05 to 0.5 s. The first page leads to all others, and each page to three.
 """
 
 import argparse
 import random
-import sys
 
 import numpy as np
+from harness import numbers, show
 
 from crawler import config
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
@@ -46,24 +46,20 @@ def seconds(
     return simulation.now
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
-    parser.add_argument("--pages", type=int, default=6000)
-    parser.add_argument("--ranks", default="8,64")
-    options = parser.parse_args()
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--pages", type=int, default=6000, help="default: 6000")
+    parser.add_argument("--ranks", type=numbers, default=[8, 64], help="default: 8,64")
+
+
+def run(options: argparse.Namespace) -> None:
     web = one_site(options.pages)
-    ranks = [int(number) for number in options.ranks.split(",")]
     for connections, delay_s in POLITENESS:
         alone_s = seconds(web, connections, delay_s, SiteHash(1), 1, 0.0)
         for message_s in MESSAGES_S:
-            line = f"{connections} connections, delay {delay_s:g} s, {message_s * 1000:g} ms:"
-            line += f" one owner {len(web) / alone_s:.2f} pages/s"
-            for number in ranks:
-                shared_s = seconds(web, connections, delay_s, UrlHash(number), number, message_s)
-                line += f", {number} ranks {alone_s / shared_s:.2f}"
-            sys.stdout.write(line + "\n")
-            sys.stdout.flush()
-
-
-if __name__ == "__main__":
-    main()
+            shares = {
+                f"ranks_{number}": alone_s
+                / seconds(web, connections, delay_s, UrlHash(number), number, message_s)
+                for number in options.ranks
+            }
+            row = {"connections": connections, "delay_s": delay_s, "message_s": message_s}
+            show(row | {"one_owner_pages_per_s": len(web) / alone_s} | shares)

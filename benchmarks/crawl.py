@@ -1,27 +1,26 @@
-"""How fast a whole crawl is: ABC on 1, 2, 4 ranks, beside Scrapy, in one run.
+"""How many pages a whole crawl fetches for a CPU second: ABC on 1, 2, 4 ranks, beside Scrapy.
 
-    python benchmarks/crawl.py WEB [--ranks 1,2,4] [--runs 3] [--scrapy]
+    python benchmarks crawl WEB [--ranks 1,2,4] [--runs 3] [--scrapy]
 
 WEB is the folder of a web that is being served already and whose names resolve where this runs:
-`seeds.txt` and `hosts.txt`, one a line. The contestants take turns; medians are printed. CPU is
-that of all processes of the client, from start to end with tables and report; pages are the HTML
+`seeds.txt` and `hosts.txt`, one a line. The contestants take turns, and medians are printed. CPU is
+that of all processes of the client from start to end, tables and report included. Pages are HTML
 pages with status 200. `--scrapy` needs `pip install scrapy`.
 """
 
 import argparse
 import json
-import os
-import shutil
-import statistics
 import subprocess
 import sys
 import tempfile
-import time
+from collections.abc import Callable
+from functools import partial
 from pathlib import Path
-from typing import NamedTuple
 
+import harness
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
+from harness import Row, in_turns, medians, mpirun, numbers, show
 
 from crawler.config import toml_value
 
@@ -32,27 +31,22 @@ EXCLUDE = (
 )
 
 
-class Run(NamedTuple):
-    pages: int
-    wall_s: float
-    cpu_s: float
-    peak_mb: float
+def measure(command: list[str], pages: Callable[[], int], output: Path) -> Row:
+    """What a whole command did and used, with all its children."""
+    used = harness.run(command, output, stderr=subprocess.DEVNULL)
+    if used.status:
+        raise SystemExit(f"error: {command} ended with {used.status}")
+    found = pages()
+    return {
+        "pages": found,
+        "wall_s": used.wall_s,
+        "pages_per_s": found / used.wall_s,
+        "pages_per_cpu_s": found / used.cpu_s,
+        "peak_mb": used.peak_bytes / 2**20,
+    }
 
 
-def measure(command: list[str], output: Path) -> tuple[float, float, float]:
-    """Wall seconds, CPU seconds and peak MB of a command with all its children."""
-    started = time.perf_counter()
-    with output.open("w") as out:
-        child = subprocess.Popen(command, stdout=out, stderr=subprocess.DEVNULL)
-        _, status, usage = os.wait4(child.pid, 0)
-    child.returncode = os.waitstatus_to_exitcode(status)
-    if child.returncode:
-        raise SystemExit(f"{command} ended with {child.returncode}")
-    wall_s = time.perf_counter() - started
-    return wall_s, usage.ru_utime + usage.ru_stime, usage.ru_maxrss / 1024
-
-
-def abc(web: Path, folder: Path, ranks: int) -> Run:
+def abc(ranks: int, web: Path, folder: Path) -> Row:
     config = folder / "config.toml"
     hosts = (web / "hosts.txt").read_text().split()
     config.write_text(
@@ -62,18 +56,17 @@ def abc(web: Path, folder: Path, ranks: int) -> Run:
         "[fetch]\nallow_private_addresses = true\n"
     )
     session = folder / "session"
-    shutil.rmtree(session, ignore_errors=True)
     command = [sys.executable, "-m", "crawler", "crawl", str(config), "--session", str(session)]
-    if ranks > 1:
-        mpirun = shutil.which("mpirun", path=f"{Path(sys.executable).parent}:{os.environ['PATH']}")
-        command = [mpirun or "mpirun", "-n", str(ranks), *command]
-    used = measure(command, folder / "output")
+    return measure([*mpirun(ranks), *command], lambda: html_pages(session), folder / "output")
+
+
+def html_pages(session: Path) -> int:
     table = pq.read_table(session / "tables" / "pages.parquet", columns=["status", "content_type"])
     html = pc.and_(pc.equal(table["status"], 200), pc.equal(table["content_type"], "text/html"))
-    return Run(pc.sum(html).as_py(), *used)
+    return int(pc.sum(html).as_py())
 
 
-def scrapy(web: Path, folder: Path) -> Run:
+def scrapy(web: Path, folder: Path) -> Row:
     job = folder / "job.json"
     job.write_text(
         json.dumps(
@@ -85,39 +78,29 @@ def scrapy(web: Path, folder: Path) -> Run:
         )
     )
     peer = [sys.executable, str(HERE / "scrapy_peer.py"), str(job), str(folder / "bodies")]
-    used = measure(peer, folder / "output")
-    return Run(json.loads((folder / "output").read_text())["html"], *used)
+    output = folder / "output"
+    return measure(peer, lambda: int(json.loads(output.read_text())["html"]), output)
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def in_scratch(contestant: Callable[[Path, Path], Row], web: Path) -> Row:
+    with tempfile.TemporaryDirectory() as folder:
+        return contestant(web, Path(folder))
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     parser.add_argument("web", type=Path, metavar="WEB")
-    parser.add_argument("--ranks", default="1,2,4", help="numbers of ranks (default 1,2,4)")
-    parser.add_argument("--runs", type=int, default=3, help="of each (default 3)")
+    parser.add_argument("--ranks", type=numbers, default=[1, 2, 4], help="default: 1,2,4")
+    parser.add_argument("--runs", type=int, default=3, help="of each (default: 3)")
     parser.add_argument("--scrapy", action="store_true", help="beside Scrapy")
-    arguments = parser.parse_args()
-    contestants = [f"ABC, {ranks} ranks" for ranks in arguments.ranks.split(",")]
-    contestants += ["Scrapy"] * arguments.scrapy
-    runs: dict[str, list[Run]] = {name: [] for name in contestants}
-    for _ in range(arguments.runs):
-        for name in contestants:
-            with tempfile.TemporaryDirectory() as folder:
-                if name == "Scrapy":
-                    run = scrapy(arguments.web, Path(folder))
-                else:
-                    run = abc(arguments.web, Path(folder), int(name.split()[1]))
-            runs[name].append(run)
-            print(f"{name}: {run}", file=sys.stderr)
-    print(f"{'':14} {'pages':>8} {'wall s':>8} {'pages/s':>8} {'pages/CPU s':>12} {'peak MB':>8}")
-    for name, each in runs.items():
-        pages, wall_s, cpu_s, peak_mb = (
-            statistics.median(column) for column in zip(*each, strict=True)
-        )
-        print(
-            f"{name:14} {pages:8.0f} {wall_s:8.1f} {pages / wall_s:8.0f} {pages / cpu_s:12.0f}"
-            f" {peak_mb:8.0f}"
-        )
 
 
-if __name__ == "__main__":
-    main()
+def run(options: argparse.Namespace) -> None:
+    contestants = {f"ABC, {ranks} ranks": partial(abc, ranks) for ranks in options.ranks}
+    if options.scrapy:
+        contestants["Scrapy"] = scrapy
+    results = in_turns(
+        {name: partial(in_scratch, one, options.web) for name, one in contestants.items()},
+        options.runs,
+    )
+    for name, rows in results.items():
+        show({"crawler": name} | medians(rows))

@@ -1,22 +1,26 @@
-"""Memory and time of the frontier: `python benchmarks/frontier.py [--urls N] [--orders A,B]`.
+"""How much memory and time the frontier takes, by order.
 
-Fills a workbench with URLs of about 75 characters on sites of very different sizes, reports back-
-links of some of them to the orders that count these, then takes URLs out without politeness. Prints
-for each order, in a process of its own: bytes of memory per waiting URL (the growth of the resident
-set, all of the workbench with it), and microseconds of CPU for `enqueue`, for `linked`, for
-`fetched` per link, and for `acquire` with `release`. For pagerank also the seconds of one
-computation of all scores.
+    python benchmarks frontier [--urls N] [--sites N] [--orders A,B]
+
+Fills a workbench with URLs of about 75 characters on sites of very different sizes. It reports
+back-links of some URLs to the orders that count back-links, then takes URLs out without politeness.
+Prints a line of JSON for each order, from a process of its own: bytes of memory per waiting URL
+(the growth of the resident set, the whole workbench included), and microseconds of CPU for
+`enqueue`, for `linked`, for `fetched` per link, and for `acquire` with `release`. For pagerank it
+also prints the seconds of one computation of all scores.
 """
 
 import argparse
 import gc
-import multiprocessing
 import random
 import tempfile
 import time
 from collections.abc import Iterator
+from functools import partial
 from itertools import pairwise
 from pathlib import Path
+
+from harness import Row, alone, show, words
 
 from crawler import config, url
 from crawler.core.order import Scored, make_order
@@ -25,7 +29,7 @@ from crawler.core.workbench import Workbench
 from crawler.ports import Found
 from crawler.session import SpillFiles
 
-ORDERS = "breadth-first,depth-first,random,backlinks,opic,pagerank"
+ORDERS = ["breadth-first", "depth-first", "random", "backlinks", "opic", "pagerank"]
 LINKS_A_PAGE = 20
 
 
@@ -49,7 +53,7 @@ def numbers(urls: int, count: int) -> Iterator[int]:
     return (draw.randrange(urls) for _ in range(count))
 
 
-def measure(order_name: str, urls: int, sites: int, memory: int, directory: str) -> None:
+def measure(order_name: str, urls: int, sites: int, memory: int, directory: str) -> Row:
     order = make_order(config.Frontier(order=order_name))
     with SpillFiles(Path(directory) / order_name) as spill:
         bench = Workbench(config.Politeness(delay_s=0), config.Retry(), order, spill, memory)
@@ -65,19 +69,16 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
         del batch
         gc.collect()
         grown = resident() - before
-        words = [
-            f"{order_name}: {urls:,} URLs, {len(bench._states):,} sites,"
-            f" {bench._store.on_disk:,} URLs on disk",
-            f"{grown / urls:.0f} bytes/URL",
-            f"enqueue {seconds / urls * 1e6:.2f} us",
-        ]
+        row: Row = {"order": order_name, "urls": urls, "sites": len(bench._states)}
+        row |= {"urls_on_disk": bench._store.on_disk, "bytes_per_url": grown / urls}
+        row["enqueue_us"] = seconds / urls * 1e6
         ops = min(urls // 2, 200_000)
         if order.counts:
             keys = [found(number, sites).key for number in numbers(urls, ops)]
             since = time.process_time()
             for key in keys:
                 bench.linked(key)
-            words.append(f"linked {(time.process_time() - since) / ops * 1e6:.2f} us")
+            row["linked_us"] = (time.process_time() - since) / ops * 1e6
         visits = []
         since = time.process_time()
         for _ in range(ops):
@@ -85,7 +86,7 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
             assert visit is not None
             bench.end(visit, DONE, 0)
             visits.append(visit.found)
-        words.append(f"acquire + release {(time.process_time() - since) / ops * 1e6:.2f} us")
+        row["acquire_release_us"] = (time.process_time() - since) / ops * 1e6
         if order.wants_links:
             assert isinstance(order, Scored)
             order.is_stale = lambda: False  # type: ignore[method-assign]
@@ -97,30 +98,25 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
             since = time.process_time()
             for page, targets in zip(visits[-pages:], batches, strict=True):
                 bench.fetched(page, targets)
-            seconds = time.process_time() - since
-            words.append(f"fetched {seconds / ops * 1e6:.2f} us/link")
+            row["fetched_us_per_link"] = (time.process_time() - since) / ops * 1e6
         if order_name == "pagerank":
             since = time.process_time()
             order.is_stale = lambda: True  # type: ignore[attr-defined]
             bench.fetched(visits[0], keys[:LINKS_A_PAGE])
-            words.append(f"all scores anew {time.process_time() - since:.1f} s")
-        print(", ".join(words), flush=True)
+            row["all_scores_s"] = time.process_time() - since
+        return row
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__)
-    parser.add_argument("--urls", type=int, default=10_000_000)
-    parser.add_argument("--sites", type=int, default=200_000)
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--urls", type=int, default=10_000_000, help="default: 10,000,000")
+    parser.add_argument("--sites", type=int, default=200_000, help="default: 200,000")
     parser.add_argument("--memory", type=int, default=config.Frontier().memory)
-    parser.add_argument("--orders", default=ORDERS)
-    options = parser.parse_args()
+    parser.add_argument("--orders", type=words, default=ORDERS, metavar="O,..")
+
+
+def run(options: argparse.Namespace) -> None:
     with tempfile.TemporaryDirectory() as directory:
-        for order in options.orders.split(","):
+        for order in options.orders:
             about = (order, options.urls, options.sites, options.memory, directory)
-            process = multiprocessing.get_context("spawn").Process(target=measure, args=about)
-            process.start()
-            process.join()
-
-
-if __name__ == "__main__":
-    main()
+            row, _ = alone(partial(measure, *about))
+            show(row)

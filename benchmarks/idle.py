@@ -1,11 +1,13 @@
-"""CPU that ranks use while they wait: `mpirun -n 4 python benchmarks/idle.py`.
+"""How much CPU ranks use while they wait.
+
+    mpirun -n 4 python benchmarks idle
 
 Prints for each rank the share of one core over 5 s each of an idle crawl (a transport that waits
 for messages) and of waiting for rank 0 (in `Group.bcast`).
 """
 
+import argparse
 import asyncio
-import sys
 import time
 
 from crawler import mpi
@@ -14,11 +16,15 @@ from crawler.ports import Group
 SECONDS = 5.0
 
 
-def cpu_percent(since: float) -> float:
-    return 100 * (time.process_time() - since) / SECONDS
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    """No arguments: mpirun says how many ranks there are."""
 
 
-async def main(group: Group) -> int:
+def run(_: argparse.Namespace) -> int:
+    return mpi.run(measure)
+
+
+async def measure(group: Group) -> int:
     transport = await group.connect()
     since, end = time.process_time(), time.monotonic() + SECONDS
     while (left := end - time.monotonic()) > 0:
@@ -36,5 +42,5 @@ async def main(group: Group) -> int:
     return 0
 
 
-if __name__ == "__main__":
-    sys.exit(mpi.run(main))
+def cpu_percent(since: float) -> float:
+    return 100 * (time.process_time() - since) / SECONDS

@@ -1,11 +1,12 @@
-"""Crawls by ranks on several hosts, which are network namespaces of this machine. As root, Linux:
+"""How crawls go on several hosts with slow links between them (root, Linux).
 
-    python benchmarks/namespaces.py --hosts 4 --ranks 8 --delays-ms 0,20,100 [--json]
+    python benchmarks namespaces --hosts 4 --ranks 8 --delays-ms 0,20,100
 
-The hosts are joined by a router in this process that delays packets, in either direction, by a
-fixed time and a random one, and loses some. Each host serves the same web on its loopback, so that
-only messages between ranks pass the router. For each delay it prints what the crawl took and sent,
-how long after the last page its end was known, and how long a message takes to a rank that sleeps.
+The hosts are network namespaces of this machine. A router in this process joins them: it delays
+packets, in either direction, by a fixed time and a random one, and loses some. Each host serves
+the same web on its loopback, so only messages between ranks pass the router. Prints a line of JSON
+for each delay: what the crawl took and sent, how long after the last page its end was known, and
+how long a message takes to a rank that sleeps.
 Needs MPICH's mpirun, `ip`, and /dev/net/tun; leaves nothing behind.
 """
 
@@ -23,7 +24,6 @@ import threading
 import time
 from collections.abc import Iterator
 from contextlib import ExitStack, contextmanager
-from dataclasses import asdict, dataclass
 from datetime import datetime
 from heapq import heappop, heappush
 from itertools import count
@@ -31,6 +31,7 @@ from pathlib import Path
 from typing import Self
 
 import pyarrow.parquet as pq
+from harness import Row, read_rows, show, words
 
 from crawler.config import toml_value
 from crawler.demo.web import DemoWeb, outside_mpi
@@ -209,22 +210,7 @@ def mpirun(lan: Lan, ranks: int, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-@dataclass(frozen=True)
-class Measured:
-    """One crawl."""
-
-    delay_ms: float
-    pages: int
-    all_pages: bool  # those that can be reached, and no other
-    seconds: float
-    mpi_messages: int
-    mpi_bytes: int
-    detection_ms: float  # from the last row of any rank to the first rank that knows the end
-    round_trip_ms: float  # of a small message with its answer, between ranks that sleep
-    packets: int
-
-
-def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Measured:
+def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Row:
     delay_s = delay_ms / 1000
     with (
         Lan(arguments.hosts, delay_s, delay_s * arguments.jitter, arguments.loss) as lan,
@@ -247,56 +233,34 @@ def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Mea
     rows = pq.read_table(folder / "session" / "tables" / "pages.parquet").to_pylist()
     fetched = [row["url"] for row in rows if row["status"] == 200]
     last_row = max(path.stat().st_mtime for path in folder.glob("session/rank-*/log/*.log"))
-    events = [
-        json.loads(line)
-        for path in folder.glob("session/rank-*/agent.log")
-        for line in path.read_text().splitlines()
-    ]
-    known = min(
-        datetime.fromisoformat(event["time"]).timestamp()
-        for event in events
-        if event["event"] == "over"
-    )
-    return Measured(
-        delay_ms=delay_ms,
-        pages=len(fetched),
-        all_pages=sorted(fetched) == sorted(web.reachable),
-        seconds=metrics["seconds"],
-        mpi_messages=metrics["mpi_messages"],
-        mpi_bytes=metrics["mpi_bytes"],
-        detection_ms=1000 * (known - last_row),
-        round_trip_ms=1000 * round_trip_s,
-        packets=lan.packets,
-    )
+    logs = folder.glob("session/rank-*/agent.log")
+    ends = [row["time"] for log in logs for row in read_rows(log) if row["event"] == "over"]
+    known = min(datetime.fromisoformat(time).timestamp() for time in ends)
+    return {
+        "delay_ms": delay_ms,
+        "pages": len(fetched),
+        "all_pages": sorted(fetched) == sorted(web.reachable),  # and no other
+        **{name: metrics[name] for name in ("seconds", "mpi_messages", "mpi_bytes")},
+        # From the last row of any rank to the first rank that knows the end.
+        "detection_ms": 1000 * (known - last_row),
+        # Of a small message with its answer, between ranks that sleep.
+        "round_trip_ms": 1000 * round_trip_s,
+        "packets": lan.packets,
+    }
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(
-        description=(__doc__ or "").partition("\n")[0],
-        formatter_class=argparse.ArgumentDefaultsHelpFormatter,
-    )
-    parser.add_argument("--hosts", type=int, default=4)
-    parser.add_argument("--ranks", type=int, default=4)
-    parser.add_argument("--delays-ms", default="0,20,100", help="one way")
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("--hosts", type=int, default=4, help="default: 4")
+    parser.add_argument("--ranks", type=int, default=4, help="default: 4")
+    parser.add_argument("--delays-ms", type=words, default=["0", "20", "100"], help="one way")
     parser.add_argument("--jitter", type=float, default=0.2, help="mean, as a share of the delay")
     parser.add_argument("--loss", type=float, default=0.001, help="share of packets")
-    parser.add_argument("--pages", type=int, default=1000)
-    parser.add_argument("--sites", type=int, default=40)
+    parser.add_argument("--pages", type=int, default=1000, help="default: 1000")
+    parser.add_argument("--sites", type=int, default=40, help="default: 40")
     parser.add_argument("--politeness-s", type=float, default=0.0)
-    parser.add_argument("--json", action="store_true")
-    arguments = parser.parse_args()
-    rows = []
-    for delay_ms in map(float, arguments.delays_ms.split(",")):
+
+
+def run(options: argparse.Namespace) -> None:
+    for delay_ms in map(float, options.delays_ms):
         with tempfile.TemporaryDirectory() as folder:
-            rows.append(asdict(measure(arguments, delay_ms, Path(folder))))
-    if arguments.json:
-        print(json.dumps(rows))
-        return
-    names = list(rows[0])
-    print("  ".join(names))
-    for row in rows:
-        print("  ".join(f"{row[name]!s:.9}".rjust(len(name)) for name in names))
-
-
-if __name__ == "__main__":
-    main()
+            show(measure(options, delay_ms, Path(folder)))

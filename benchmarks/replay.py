@@ -1,7 +1,7 @@
-"""How fast a session is taken up again, on logs of a made-up web.
+"""How fast a session resumes, from the logs and from snapshots of a made-up web.
 
-    python benchmarks/replay.py make DIR --pages 1000000 --links 10 --ranks 2
-    mpirun -n 2 python benchmarks/replay.py measure DIR
+    python benchmarks replay make DIR --pages 1000000 --links 10 --ranks 2
+    mpirun -n 2 python benchmarks replay measure DIR
 
 The web has half as many URLs again as pages were fetched, on sites of 1,000 each, and every link
 leads to one of them by chance, half of the links within the site. `measure` prints for each rank
@@ -12,16 +12,14 @@ to end before the first visit, `admit` goes on beside the crawl. The crawl itsel
 import argparse
 import asyncio
 import gc
-import json
 import random
 import resource
-import sys
 import time
 from functools import partial
 from pathlib import Path
-from typing import Any
 
 import msgspec
+from harness import Row, show
 
 from crawler import config, mpi, session, url
 from crawler.agent.pipeline import exchange_stage
@@ -81,13 +79,9 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
         log.close()
 
 
-def measure(directory: Path) -> int:
-    return mpi.run(partial(measure_together, directory))
-
-
-async def measure_together(directory: Path, group: Group) -> int:
-    """As an agent, up to where all that waits is in the workbench: from the logs, then from the
-    snapshots that are made of it."""
+async def measure(directory: Path, group: Group) -> int:
+    """Resume as an agent does, until all URLs wait in the workbench: from the logs, then from
+    the snapshots that are made of that."""
     gc.set_threshold(50_000, 20, 100)  # as an agent does
     transport = await group.connect()
     state = await take_up(directory, group, Wire(transport), None)
@@ -139,14 +133,12 @@ async def take_up(directory: Path, group: Group, wire: Wire, state: State | None
     return core.state() if state is None else None
 
 
-async def report(group: Group, what: str, figures: dict[str, Any]) -> None:
+async def report(group: Group, what: str, figures: Row) -> None:
     for rank, one in enumerate(await group.gather(figures)):
-        sys.stdout.write(json.dumps({"what": what, "rank": rank, **one}) + "\n")
-        sys.stdout.flush()
+        show({"what": what, "rank": rank, **one})
 
 
-def main() -> int:
-    parser = argparse.ArgumentParser(description=__doc__.partition("\n")[0])
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     commands = parser.add_subparsers(dest="command", required=True)
     making = commands.add_parser("make")
     making.add_argument("directory", type=Path)
@@ -155,12 +147,10 @@ def main() -> int:
     making.add_argument("--ranks", type=int, default=2)
     measuring = commands.add_parser("measure")
     measuring.add_argument("directory", type=Path)
-    arguments = parser.parse_args()
-    if arguments.command == "measure":
-        return measure(arguments.directory)
-    make(arguments.directory, arguments.pages, arguments.links, arguments.ranks)
+
+
+def run(options: argparse.Namespace) -> int:
+    if options.command == "measure":
+        return mpi.run(partial(measure, options.directory))
+    make(options.directory, options.pages, options.links, options.ranks)
     return 0
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,4 +1,4 @@
-"""A Scrapy spider that crawls the same web as benchmarks/crawl.py, for comparison.
+"""A Scrapy spider that crawls the same web as the benchmark `crawl`, for comparison.
 
     python benchmarks/scrapy_peer.py JOB.json OUT
 

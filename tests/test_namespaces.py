@@ -11,7 +11,7 @@ import pytest
 from conftest import launching
 
 ROOT = Path(__file__).parents[1]
-COMMAND = ROOT / "benchmarks" / "namespaces.py"
+BENCHMARKS = ROOT / "benchmarks"
 
 needs_namespaces = pytest.mark.skipif(
     os.getuid() != 0 or not shutil.which("ip") or not Path("/dev/net/tun").exists(),
@@ -25,16 +25,16 @@ needs_namespaces = pytest.mark.skipif(
 @pytest.mark.parametrize(("hosts", "ranks", "loss"), [(4, 4, 0.001), (3, 6, 0.01)])
 def test_the_same_pages_whatever_the_network(hosts: int, ranks: int, loss: float) -> None:
     words = ["--hosts", str(hosts), "--ranks", str(ranks), "--loss", str(loss)]
-    words += ["--delays-ms", "0,20,100", "--pages", "300", "--sites", "16", "--json"]
+    words += ["--delays-ms", "0,20,100", "--pages", "300", "--sites", "16"]
     done = subprocess.run(
-        [sys.executable, COMMAND, *words],
+        [sys.executable, BENCHMARKS, "namespaces", *words],
         env=launching() | {"PYTHONPATH": str(ROOT)},
         capture_output=True,
         text=True,
         check=False,
     )
     assert done.returncode == 0, done.stderr
-    crawls = json.loads(done.stdout)
+    crawls = [json.loads(line) for line in done.stdout.splitlines()]
     assert [crawl["delay_ms"] for crawl in crawls] == [0, 20, 100]
     assert all(crawl["all_pages"] for crawl in crawls), crawls
     assert len({crawl["pages"] for crawl in crawls}) == 1

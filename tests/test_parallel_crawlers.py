@@ -80,7 +80,7 @@ def test_exchanges_are_spread_over_a_crawl(bench: ModuleType) -> None:
 
 def test_the_command_goes_on_where_it_ended(tmp_path: Path) -> None:
     importers.write(tmp_path / "tiny", *synthesize.google_like(300, 20, 0))
-    command = [sys.executable, BENCHMARKS / "parallel_crawlers.py", tmp_path / "tiny"]
+    command = [sys.executable, BENCHMARKS, "parallel-crawlers", tmp_path / "tiny"]
     command += ["--schemes", "url-hash,site-hash", "--procs", "2", "--out", tmp_path / "out"]
     command += ["--work", tmp_path / "work"]
     first = subprocess.run(command, capture_output=True, text=True, check=True)
@@ -89,7 +89,7 @@ def test_the_command_goes_on_where_it_ended(tmp_path: Path) -> None:
     assert len(crawls) == len(first.stderr.splitlines())
     assert {crawl["figure"] for crawl in crawls} == set(range(4, 12))
     assert {crawl["overlap"] for crawl in crawls if crawl["figure"] != 6} == {0}
-    tables = (tmp_path / "out" / "parallel-crawlers.md").read_text()
+    tables = (tmp_path / "out" / "parallel-crawlers-tables.md").read_text()
     assert all(f"## Figure {number}" in tables for number in range(4, 12))
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert not again.stderr

@@ -1,6 +1,6 @@
 """Input made to hurt, and what taking it costs: time that nobody else gets, and memory.
 
-Used by conformance.py. Time is CPU time of the event loop's thread, so that a busy machine changes
+Time is CPU time of the event loop's thread, so that a busy machine changes
 nothing; memory is what the process takes on top of what it had. For Linux.
 """
 
@@ -11,8 +11,9 @@ import random
 import time
 import zlib
 from collections.abc import Awaitable, Callable, Iterator
+from contextlib import contextmanager
 from pathlib import Path
-from typing import Self, TypeVar
+from typing import TypeVar
 
 import brotli
 import zstandard
@@ -50,7 +51,7 @@ class Cost:
 
     async def of(self, what: str, work: Awaitable[_T]) -> _T:
         """The result of some work; adds its cost."""
-        with _Memory(self):
+        with _memory(self):
             beat = asyncio.create_task(self._beat(what))
             try:
                 return await work
@@ -63,38 +64,31 @@ class Cost:
             await asyncio.sleep(0)
             self.add(time.thread_time() - before, what)
 
-    def of_steps(self, what: str, steps: Iterator[None]) -> None:
+    def of_steps(self, what: str, steps: Iterator[object]) -> None:
         """Go all the steps; adds their cost."""
-        with _Memory(self):
-            while True:
+        with _memory(self):
+            done = False
+            while not done:
                 before = time.thread_time()
                 done = next(steps, steps) is steps
                 self.add(time.thread_time() - before, what)
-                if done:
-                    return
 
     def of_call(self, what: str, call: Callable[[], object]) -> None:
         """Call something that takes one step; adds its cost."""
-        with _Memory(self):
-            before = time.thread_time()
-            call()
-            self.add(time.thread_time() - before, what)
+        self.of_steps(what, (call() for _ in range(1)))
 
 
-class _Memory:
-    def __init__(self, cost: Cost) -> None:
-        self._cost = cost
-
-    def __enter__(self) -> Self:
-        gc.collect()
-        gc.freeze()  # what the program holds besides shall not make collections longer
-        Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
-        self._before = _status("VmRSS")
-        return self
-
-    def __exit__(self, *_: object) -> None:
+@contextmanager
+def _memory(cost: Cost) -> Iterator[None]:
+    gc.collect()
+    gc.freeze()  # what the program holds besides shall not make collections longer
+    Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
+    before = _status("VmRSS")
+    try:
+        yield
+    finally:
         gc.unfreeze()
-        self._cost.bytes = max(self._cost.bytes, _status("VmHWM") - self._before)
+        cost.bytes = max(cost.bytes, _status("VmHWM") - before)
 
 
 def _times(line: str, size: int) -> bytes:
@@ -197,33 +191,21 @@ def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
     yield "a base of 1 MB and 100,000 links", html, base % (b"a" * _MEGABYTE) + short, 0
     long = [b"<a href='/%d " % n + b"\xc3\xa9" * 120_000 + b"'>" for n in range(39)]
     yield "39 hrefs of 240 kB", html, b"".join(long), 0
-    yield (
-        "escapes",
-        html,
-        b"".join(b"<a href='/%d" % n + b"%aa" * 5000 + b"'>" for n in range(600)),
-        600,
-    )
-    yield (
-        "dots",
-        html,
-        b"".join(b"<a href='/%d" % n + b"/a/.." * 3000 + b"'>" for n in range(600)),
-        600,
-    )
+    escapes = [b"<a href='/%d" % n + b"%aa" * 5000 + b"'>" for n in range(600)]
+    yield "escapes", html, b"".join(escapes), 600
+    dots = [b"<a href='/%d" % n + b"/a/.." * 3000 + b"'>" for n in range(600)]
+    yield "dots", html, b"".join(dots), 600
     wide = b"".join(b"<a href='/?q=\xe9%d'>" % n for n in range(100_000))
     yield "100,000 links in windows-1252", "text/html; charset=windows-1252", wide, 100_000
-    chinese = b"".join(
-        b"<a href='/?q=%d" % n + "\u4e2d".encode("gb18030") * 3000 + b"'>" for n in range(1300)
-    )
+    queries = "\u4e2d".encode("gb18030") * 3000
+    chinese = b"".join(b"<a href='/?q=%d" % n + queries + b"'>" for n in range(1300))
     yield "8 MB of queries in gb18030", "text/html; charset=gb18030", chinese, 1300
     for coding in ("gb18030", "shift_jis"):
-        queries = "".join(f"<a href='/?{'日' * 250_000}{n}'>" for n in range(10)).encode(coding)
-        yield f"queries of 250 kB in {coding}", f"text/html; charset={coding}", queries, 0
-    yield (
-        "meta elements for robots",
-        html,
-        (b"<meta name=robots content='" + b"a," * 12_000 + b"'>") * 400,
-        0,
-    )
+        long_queries = "".join(f"<a href='/?{'日' * 250_000}{n}'>" for n in range(10))
+        kind = f"text/html; charset={coding}"
+        yield f"queries of 250 kB in {coding}", kind, long_queries.encode(coding), 0
+    meta = b"<meta name=robots content='" + b"a," * 12_000 + b"'>"
+    yield "meta elements for robots", html, meta * 400, 0
     yield from _xhtml_pages()
     yield "digits", html, (b"<a href='&#" + b"0" * 100_000 + b"65;'>") * 100, 1
 

@@ -1,16 +1,8 @@
-"""How the crawler reads what public conformance tests hold against it.
+"""The areas of the public tests: for each, how many tests are passed, and what input costs.
 
-    python benchmarks/conformance.py CASES [--write]
-
-CASES is a folder with the test files of WPT, html5lib, Google, curl and llhttp under
-`conformance/`. `--write` puts the table into docs/conformance.md. Exit code 1: a difference that
-nobody has explained, or input that costs more than it may. Servers run on loopback, and the test
-extras are needed (`pip install '.[test]'`).
-
-To add an area: a function from CASES to an Area, named in AREAS.
+To add an area: a function from CASES to an Area, named in AREAS. Servers run on loopback.
 """
 
-import argparse
 import asyncio
 import base64
 import json
@@ -25,35 +17,26 @@ from typing import Any
 import uvloop
 import webencodings
 
-HERE = Path(__file__).parent
-sys.path[:0] = [str(HERE), str(HERE.parent / "tests")]  # hostile.py; servers, and what curl gets
+from crawler import config
+from crawler.net import DnsResolver, HttpFetcher
+from crawler.ports import Failure, Fetched, FetchError, Response
+from crawler.reading.parse import declared_encoding
+from crawler.reading.parse.encoding import encode_query
+from crawler.reading.reader import Reader, make_scope
+from crawler.reading.robots import Rules
+from crawler.reading.sitemaps import entries
+from crawler.url import BadUrlError, host, normalise
+
+from . import hostile
+from .hostile import Cost
+
+ROOT = Path(__file__).parents[2]
+sys.path.append(str(ROOT / "tests"))  # servers, and what curl gets
 
 from curl import BODIES, Reply, ReplyServer, digest, replies  # noqa: E402
 from fakes import FakeClock  # noqa: E402
 from fetches import found, response  # noqa: E402
-from hostile import (  # noqa: E402
-    MOST_BYTES,
-    MOST_SECONDS,
-    Cost,
-    headers,
-    pages,
-    robots_files,
-    sitemaps,
-)
-from hostile import replies as hostile_replies  # noqa: E402
 from servers import quick_dns  # noqa: E402
-
-from crawler import config  # noqa: E402
-from crawler.net import DnsResolver, HttpFetcher  # noqa: E402
-from crawler.ports import Failure, Fetched, FetchError, Response  # noqa: E402
-from crawler.reading.parse import declared_encoding  # noqa: E402
-from crawler.reading.parse.encoding import encode_query  # noqa: E402
-from crawler.reading.reader import Reader, make_scope  # noqa: E402
-from crawler.reading.robots import Rules  # noqa: E402
-from crawler.reading.sitemaps import Entry, entries  # noqa: E402
-from crawler.url import BadUrlError, host, normalise  # noqa: E402
-
-PAGE = HERE.parent / "docs" / "conformance.md"
 
 
 @dataclass
@@ -65,6 +48,10 @@ class Test:
     def count(self, *, right: bool) -> None:
         self.total += 1
         self.right += right
+
+    @property
+    def share(self) -> str:
+        return f"{self.right / max(1, self.total):.1%}"
 
 
 @dataclass
@@ -186,7 +173,7 @@ def robots(cases: Path) -> Area:
             reason = _ROBOTS_DIFFERENCES.get((case["id"], path, case["agent"]), "?")
             differences.append((what, reason))
     reading, deciding = Cost(), Cost()
-    for what, body, path in robots_files():
+    for what, body, path in hostile.robots_files():
         steps = Rules.reading(body, "abc-crawler")
         reading.of_steps(what, steps)
         found_rules = Rules.parse(body, "abc-crawler")
@@ -197,7 +184,7 @@ def robots(cases: Path) -> Area:
         [rules, files, both],
         "An empty URL in the test stands for the root of a site. One rule of Google's that the RFC"
         " doesn't have is kept: `Allow: /a/index.html` allows `/a/` too. The files that are made to"
-        " hurt are in benchmarks/hostile.py.",
+        " hurt are in benchmarks/conformance/hostile.py.",
         differences,
         [("robots.txt made to hurt, read", reading), ("the same, a URL judged", deciding)],
     )
@@ -230,7 +217,7 @@ def http(cases: Path) -> Area:
         tests += [got, ended]
         costs.append((f"{name}'s replies", cost))
     ours, cost = Test("replies made to hurt that end in a page or an error class"), Cost()
-    for what, data in hostile_replies():
+    for what, data in hostile.replies():
         _fetch_all([Reply(what, data)], cost)
         ours.count(right=True)
     return Area(
@@ -239,7 +226,7 @@ def http(cases: Path) -> Area:
         [*tests, ours],
         "What curl 7.88.1 gets by a plain GET, exit code 0, and what it makes of the body with"
         " `--compressed`, stand in tests/instances/curl-bodies.json (`python tests/curl.py` renews"
-        " it). The replies that are made to hurt are in benchmarks/hostile.py.",
+        " it). The replies that are made to hurt are in benchmarks/conformance/hostile.py.",
         differences,
         [*costs, ("replies made to hurt", cost)],
     )
@@ -279,23 +266,24 @@ def html(_: Path) -> Area:
     settings = config.load(None, ['scope.domains=["*"]'])
     reader = Reader(settings, make_scope(settings, [], 2026))
     address = "http://a.example/page"
-    for what, kind, body, links in pages():
+    for what, kind, body, links in hostile.pages():
         answer = response(address, body, headers=[(b"Content-Type", kind.encode())])
         fetched = Fetched(found(address), 0.0, answer)
         cost.of_steps(what, reader.read(fetched))
         test.count(right=links is None or len(fetched.links) == links)
     headed, listed = Cost(), Cost()
-    for what, fields in headers():
+    for what, fields in hostile.headers():
         answer = response(
             address, b"<a href=/x>", headers=[(b"Content-Type", b"text/html"), *fields]
         )
         fetched = Fetched(found(address), 0.0, answer)
         headed.of_steps(what, reader.read(fetched))
-    for what, sitemap, body in sitemaps():
-        listed.of_steps(what, _passed_over(entries(body, sitemap)))
+    for what, sitemap, body in hostile.sitemaps():
+        steps = (None for entry in entries(body, sitemap) if entry is None)
+        listed.of_steps(what, steps)  # what the sitemap holds is let go
     return Area(
         "HTML",
-        "benchmarks/hostile.py",
+        "benchmarks/conformance/hostile.py",
         [test],
         "Nesting, attributes, links, unclosed elements, values and comments, wrong encodings: in"
         " numbers that make other readers quadratic. Which documents are read, and how:"
@@ -306,13 +294,6 @@ def html(_: Path) -> Area:
             ("sitemaps made to hurt", listed),
         ],
     )
-
-
-def _passed_over(found: Iterator[Entry | None]) -> Iterator[None]:
-    """The steps of a sitemap; what it holds is let go."""
-    for entry in found:
-        if entry is None:
-            yield
 
 
 # --- DNS --------------------------------------------------------------------------------------
@@ -356,55 +337,3 @@ AREAS: dict[str, Callable[[Path], Area]] = {
     "HTML": html,
     "DNS": dns,
 }
-
-
-def page(areas: list[Area]) -> str:
-    lines = [
-        "# Conformance",
-        "",
-        "Written by `python benchmarks/conformance.py CASES --write`, where CASES holds the public"
-        " test files under `conformance/` (and `pip install '.[test]'` has been done).",
-        "",
-        "| area | tests | what | passed |",
-        "|---|---|---|---|",
-    ]
-    for area in areas:
-        for test in area.tests:
-            share = f"{test.right} of {test.total} ({test.right / max(1, test.total):.1%})"
-            lines.append(f"| {area.name} | {area.source} | {test.what} | {share} |")
-    lines += [
-        "",
-        "What input costs at most: CPU time in which the event loop serves nobody else (which may"
-        f" be {MOST_SECONDS * 1000:.0f} ms), and memory on top of what the process had"
-        f" ({MOST_BYTES >> 20} MiB), as this machine measured it.",
-        "",
-        "| input | longest break | memory |",
-        "|---|---|---|",
-    ]
-    for area in areas:
-        for what, cost in area.costs:
-            lines.append(f"| {what} | {cost.time} | {cost.memory} |")
-    for area in areas:
-        lines += ["", f"## {area.name}", "", *filter(None, [area.notes])]
-        if area.differences:
-            lines += ["", "| difference | reason |", "|---|---|"]
-            lines += [f"| {what} | {reason} |" for what, reason in area.differences]
-    return "\n".join(lines) + "\n"
-
-
-def main() -> int:
-    parser = argparse.ArgumentParser(description=(__doc__ or "").partition("\n")[0])
-    parser.add_argument("cases", type=Path, metavar="CASES")
-    parser.add_argument("--write", action="store_true", help=f"to {PAGE.name}")
-    arguments = parser.parse_args()
-    areas = [area(arguments.cases) for area in AREAS.values()]
-    text = page(areas)
-    print(text, end="")
-    if arguments.write:
-        PAGE.write_text(text, "utf-8")
-    unexplained = any(reason == "?" for area in areas for _, reason in area.differences)
-    return unexplained or not all(cost.bearable for area in areas for _, cost in area.costs)
-
-
-if __name__ == "__main__":
-    sys.exit(main())

@@ -1,15 +1,14 @@
 """Figures 4 to 11 of Cho and Garcia-Molina, Parallel Crawlers (WWW 2002), by the simulator.
 
-    python benchmarks/parallel_crawlers.py GRAPH... [--figures 4,5,..] [--procs N,..]
-        [--schemes S,..] [--repeat R] --work DIR --out DIR
+    python benchmarks parallel-crawlers GRAPH... [--figures 4,5,..] [--procs N,..]
+        [--schemes S,..] [--repeat R] [--plots] --work DIR --out DIR
 
 GRAPH is a folder of `python -m partition import` or `synthesize`; its name names the graph. A
 scheme is url-hash, site-hash, or a model of `partition build`, whose part vector then stands in
-for the hash. What is made on the way stays in --work: the graphs with a host for each site, for a
-crawl knows a site by its host whatever the graph calls one, and the part vectors. Crawls are
-appended to OUT/parallel-crawlers.jsonl and never repeated; they run side by side, one on each core.
-At the end OUT/parallel-crawlers.md is made anew from all of them; the plots are made by
-`python benchmarks/parallel_plots.py OUT`.
+for the hash. --work keeps what is made on the way: the part vectors, and the graphs with a host for
+each site (a crawl knows a site by its host, whatever the graph calls a site). Crawls are appended
+to OUT/parallel-crawlers.jsonl and never repeated; they run side by side, one on each core. At the
+end OUT/parallel-crawlers-tables.md is made anew from all of them.
 
 The crawls are as simple as the paper's: each process fetches one page at a time, there is no
 politeness, and all processes are equally fast. Their seeds are pages drawn at random from the
@@ -17,7 +16,6 @@ whole web, so a process has as many as its part happens to hold.
 """
 
 import argparse
-import json
 import os
 import subprocess
 import sys
@@ -33,12 +31,14 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from parallel_tables import LOG, SHARES, Crawl, read_crawls, write_tables
+from harness import Row, append_rows, numbers, one_of, read_rows
 
 from crawler import config, url
 from crawler.core.ownership import make_scheme
 from crawler.report import measures
 from crawler.simulate import Simulation, Web, load_web
+
+from .tables import LOG, SCHEMES, SHARES, write_tables
 
 HASHES: Final = ("url-hash", "site-hash")
 FIGURES: Final = (4, 5, 6, 7, 8, 9, 10, 11)
@@ -121,7 +121,7 @@ def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
     return config.load(None, sets, {"session": {"mode": case.mode}})
 
 
-def conduct(web: Web, case: Case, vector: Path | None) -> Crawl:
+def conduct(web: Web, case: Case, vector: Path | None) -> Row:
     """Crawl, and measure when enough has been fetched: all that the seeds reach, or the figure's
     share of the web."""
     started = time.process_time()
@@ -221,12 +221,12 @@ def _take_web(folder: Path) -> None:
     _web_here = load_web(folder)
 
 
-def _conduct_here(case: Case, vector: Path | None) -> Crawl:
+def _conduct_here(case: Case, vector: Path | None) -> Row:
     assert _web_here is not None
     return conduct(_web_here, case, vector)
 
 
-def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Crawl]:
+def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]:
     """The crawls of a graph, in their order."""
     sites = pq.read_table(folder / "pages.parquet", columns=["site"])["site"]
     links = pq.read_metadata(folder / "links.parquet").num_rows
@@ -244,52 +244,45 @@ def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Craw
             yield {"graph": folder.name, "web": size, **asdict(case), **result}
 
 
-def main() -> None:
-    parser = argparse.ArgumentParser(description=__doc__.split("\n")[0])
+def add_arguments(parser: argparse.ArgumentParser) -> None:
     add = parser.add_argument
-    add("graphs", nargs="*", type=Path, metavar="GRAPH", help="none: only tables")
-    add("--figures", type=_numbers, default=FIGURES, metavar="N,..", help="default: 4 to 11")
-    add("--procs", type=_numbers, default=[2, 4, 16, 64], metavar="N,..", help="2,4,16,64")
-    add("--schemes", default="url-hash,site-hash,site-hypergraph,hybrid", metavar="S,..")
-    add("--repeat", type=int, default=1, metavar="R", help="of each crawl (default 1)")
+    add("graphs", nargs="*", type=Path, metavar="GRAPH", help="none: only tables and plots")
+    add("--figures", type=numbers, default=FIGURES, metavar="N,..", help="default: 4 to 11")
+    add("--procs", type=numbers, default=[2, 4, 16, 64], metavar="N,..", help="2,4,16,64")
+    add("--schemes", type=one_of(SCHEMES), default=SCHEMES, metavar="S,..")
+    add("--repeat", type=int, default=1, metavar="R", help="of each crawl (default: 1)")
     add("--work", type=Path, default=Path("parallel-crawlers"), metavar="DIR", help="to be reused")
-    add("--out", type=Path, required=True, metavar="DIR", help="crawls, tables")
-    arguments = parser.parse_args()
-    arguments.out.mkdir(parents=True, exist_ok=True)
-    log = arguments.out / LOG
-    done = {_key(crawl) for crawl in read_crawls(log)}
-    schemes = arguments.schemes.split(",")
-    repeats = range(arguments.repeat)
-    for graph in arguments.graphs:
-        folder = with_hosts(graph, arguments.work)
+    add("--plots", action="store_true", help="draw the plots, too (needs matplotlib)")
+    add("--out", type=Path, required=True, metavar="DIR", help="crawls, tables, plots")
+
+
+def run(options: argparse.Namespace) -> None:
+    options.out.mkdir(parents=True, exist_ok=True)
+    log = options.out / LOG
+    done = {_key(crawl) for crawl in read_rows(log)}
+    for graph in options.graphs:
+        folder = with_hosts(graph, options.work)
         pages = pq.read_metadata(folder / "pages.parquet").num_rows
         planned = [
             case
-            for figure in arguments.figures
-            for case in cases(figure, pages, schemes, arguments.procs, repeats)
+            for figure in options.figures
+            for case in cases(figure, pages, options.schemes, options.procs, range(options.repeat))
             if _key({"graph": folder.name, **asdict(case)}) not in done
         ]
-        with log.open("a") as file:
-            for crawl in crawls(folder, planned, len(os.sched_getaffinity(0))) if planned else ():
-                file.write(json.dumps(crawl) + "\n")
-                file.flush()
-                print(_line(crawl), file=sys.stderr)
-    write_tables(read_crawls(log), arguments.out)
+        if planned:
+            append_rows(log, crawls(folder, planned, len(os.sched_getaffinity(0))), _line)
+    write_tables(read_rows(log), options.out)
+    if options.plots:
+        from .plots import write_plots  # noqa: PLC0415 - matplotlib need not be there
+
+        write_plots(read_rows(log), options.out)
 
 
-def _numbers(text: str) -> list[int]:
-    return [int(word) for word in text.split(",")]
-
-
-def _key(crawl: Crawl) -> tuple[Any, ...]:
+def _key(crawl: Row) -> tuple[Any, ...]:
     return crawl["graph"], *(crawl[name] for name in _KEY)
 
 
-def _line(crawl: Crawl) -> str:
+def _line(crawl: Row) -> str:
     said = ["graph", *_KEY, "coverage", "overlap", "quality", "exchanged", "batches", "cpu_s"]
     values = (crawl[name] for name in said)
     return " ".join(f"{v:.3f}" if isinstance(v, float) else f"{v}" for v in values)
-
-
-if __name__ == "__main__":
-    main()

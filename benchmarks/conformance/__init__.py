@@ -1,0 +1,63 @@
+"""How many of the public conformance tests the crawler passes, and what hostile input costs.
+
+    python benchmarks conformance CASES [--write]
+
+CASES is a folder with the test files of WPT, html5lib, Google, curl and llhttp under
+`conformance/`. `--write` puts the table into docs/conformance.md. Exit code 1: a difference that
+nobody has explained, or input that costs more than it may. Servers run on loopback, and the test
+extras are needed (`pip install '.[test]'`).
+"""
+
+import argparse
+from pathlib import Path
+
+from harness import markdown
+
+from . import hostile
+from .areas import AREAS, Area
+
+PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
+
+
+def page(areas: list[Area]) -> str:
+    scores = [
+        (area.name, area.source, test.what, f"{test.right} of {test.total}", test.share)
+        for area in areas
+        for test in area.tests
+    ]
+    costs = [(what, cost.time, cost.memory) for area in areas for what, cost in area.costs]
+    lines = [
+        "# Conformance",
+        "",
+        "`python benchmarks conformance CASES --write` writes this page. CASES holds the public",
+        "test files under `conformance/`, and `pip install '.[test]'` is needed.",
+        "",
+        *markdown(["area", "tests", "what", "passed", ""], scores, left=5),
+        "",
+        "The next table shows what input costs at most, as this machine measured it. The longest",
+        "break is the CPU time in which the event loop serves nobody else; it may be"
+        f" {hostile.MOST_SECONDS * 1000:.0f} ms.",
+        f"Memory is on top of what the process had; it may be {hostile.MOST_BYTES >> 20} MiB.",
+        "",
+        *markdown(["input", "longest break", "memory"], costs, left=3),
+    ]
+    for area in areas:
+        lines += ["", f"## {area.name}", "", *filter(None, [area.notes])]
+        if area.differences:
+            lines += ["", *markdown(["difference", "reason"], area.differences, left=2)]
+    return "\n".join(lines) + "\n"
+
+
+def add_arguments(parser: argparse.ArgumentParser) -> None:
+    parser.add_argument("cases", type=Path, metavar="CASES")
+    parser.add_argument("--write", action="store_true", help=f"to {PAGE.name}")
+
+
+def run(options: argparse.Namespace) -> int:
+    areas = [area(options.cases) for area in AREAS.values()]
+    text = page(areas)
+    print(text, end="")
+    if options.write:
+        PAGE.write_text(text, "utf-8")
+    unexplained = any(reason == "?" for area in areas for _, reason in area.differences)
+    return unexplained or not all(cost.bearable for area in areas for _, cost in area.costs)

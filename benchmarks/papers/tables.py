@@ -1,0 +1,235 @@
+"""What the runs of `papers` add up to: summaries and tables."""
+
+import csv
+import statistics
+from collections.abc import Iterable, Sequence
+from pathlib import Path
+from typing import Final, NamedTuple
+
+from harness import Row, markdown
+
+Key = tuple[str, str, int]  # graph, contestant, parts
+
+COUNTS: Final = (
+    "imbalance_bytes",
+    "imbalance_requests",
+    "messages_page_part",
+    "messages_site_part",
+    "transmissions_target_part",
+    "volume_bytes",
+)
+MEASURES: Final = (*COUNTS, "cpu_s", "peak_bytes")
+# Whose baseline is which: page models could place any page anywhere, site models keep sites whole.
+HASH_OF: Final = {
+    "page-graph": "url-hash",
+    "page-hypergraph": "url-hash",
+    "site-graph": "site-hash",
+    "site-hypergraph": "site-hash",
+    **dict.fromkeys(("hybrid", "hybrid-messages", "hybrid-volume", "site-messages"), "site-hash"),
+}
+PAPER: Final = {"google": 4.9, "in-2004": 4.9, "de-fr": 7.3, "indochina": 8.7}  # site hypergraph
+TOLERANCE: Final = 0.05
+
+
+class Summary(NamedTuple):
+    """All seeds of one contestant, K and graph."""
+
+    runs: int
+    pages: int
+    failed: str | None  # why runs gave no result, if one did
+    mean: dict[str, float]
+    least: dict[str, float]
+    most: dict[str, float]
+    deviation: dict[str, float]  # standard
+    reasons: list[str]  # why a run is out of balance, one for each such run
+
+    @property
+    def balanced(self) -> bool:
+        return not self.reasons and bool(self.mean)
+
+
+def key(run: Row) -> tuple[str, str, int, int]:
+    return run["graph"], run["contestant"], run["k"], run["seed"]
+
+
+def summarise(runs: Iterable[Row]) -> dict[Key, Summary]:
+    groups: dict[Key, list[Row]] = {}
+    for run in runs:
+        groups.setdefault((run["graph"], run["contestant"], run["k"]), []).append(run)
+    return {at: _summary(group) for at, group in groups.items()}
+
+
+def _summary(group: Sequence[Row]) -> Summary:
+    good = [run for run in group if "failed" not in run]
+    columns = {name: [run[name] for run in good] for name in MEASURES} if good else {}
+    return Summary(
+        runs=len(good),
+        pages=group[0]["pages"],
+        failed=next((run["failed"] for run in group if "failed" in run), None),
+        mean={name: statistics.fmean(column) for name, column in columns.items()},
+        least={name: min(column) for name, column in columns.items()},
+        most={name: max(column) for name, column in columns.items()},
+        deviation={name: statistics.pstdev(column) for name, column in columns.items()},
+        reasons=[run["reason"] for run in good if run["reason"]],
+    )
+
+
+def ratio(summaries: dict[Key, Summary], at: Key, measure: str) -> float | None:
+    """How many times less than its hash baseline; None without either."""
+    graph, contestant, parts = at
+    own = summaries.get(at)
+    hashed = summaries.get((graph, HASH_OF.get(contestant, ""), parts))
+    if not own or not hashed or not own.mean.get(measure) or not hashed.mean:
+        return None
+    return hashed.mean[measure] / own.mean[measure]
+
+
+def _graphs(summaries: dict[Key, Summary]) -> list[str]:
+    return list(dict.fromkeys(at[0] for at in summaries))
+
+
+# --- Tables ----------------------------------------------------------------------------------
+
+
+def write_tables(runs: Sequence[Row], out: Path) -> None:
+    """tables.md, for people, and summary.csv."""
+    summaries = summarise(run for run in runs if not run["contestant"].startswith("build "))
+    with (out / "summary.csv").open("w", newline="") as file:
+        writer = csv.writer(file, lineterminator="\n")
+        spreads = [f"{name}{s}" for name in MEASURES for s in ("", "_min", "_max")]
+        writer.writerow(["graph", "model", "k", "runs", "balanced", *spreads, "failed", "reason"])
+        for at, one in sorted(summaries.items()):
+            numbers = [
+                f"{values[name]:.6g}" if values else ""
+                for name in MEASURES
+                for values in (one.mean, one.least, one.most)
+            ]
+            reason = one.reasons[0] if one.reasons else ""
+            writer.writerow([*at, one.runs, one.balanced, *numbers, one.failed or "", reason])
+    text = [
+        "# Partitioning: the tables",
+        "",
+        "`python benchmarks papers` writes this page from runs.jsonl, and summary.csv, which has",
+        "minima and maxima too. [partitioning.md](partitioning.md) explains the figures. A cell is",
+        "the mean over the seeds ± the standard deviation in percent. ÷: times less than url-hash",
+        "(page models) or site-hash (other models). An imbalance in **bold** is over 5 %. Messages",
+        "are (page, part) and (site, part) pairs, and transmissions are (target, part) pairs.",
+        "Volume is in KB, CPU in seconds, memory in MB.",
+    ]
+    text += [*_beside(summaries), *_glance(summaries)]
+    order = list(dict.fromkeys(run["contestant"] for run in runs))
+    for graph in _graphs(summaries):
+        size = next(run for run in runs if run["graph"] == graph and "pages" in run)
+        counts = f"{size['pages']:,} pages, {size['sites']:,} sites, {size['links']:,} links"
+        mine = [at for at in summaries if at[0] == graph]
+        mine.sort(key=lambda at: (at[2], order.index(at[1])))
+        rows = [_row(summaries, at) for at in mine]
+        text += ["", f"## {graph}: {counts}", "", *markdown(_HEADS, rows, left=2)]
+    (out / "partitioning-tables.md").write_text("\n".join(text) + "\n")
+
+
+def _beside(summaries: dict[Key, Summary]) -> list[str]:
+    """The papers' own two summaries, and ours."""
+    rows = [[f"{name} (paper)", times, "", ""] for name, times in PAPER.items()]
+    rows.append(["all (thesis)", "", "", "40 to 100"])
+    for graph in _graphs(summaries):
+        cells = [
+            _times_fewer(summaries, graph, model) for model in ("site-hypergraph", "site-messages")
+        ]
+        page = [
+            times
+            for at in summaries
+            if at[:2] == (graph, "page-graph") and at[2] <= 64
+            if (times := ratio(summaries, at, "volume_bytes"))
+        ]
+        rows.append([graph, *cells, f"{min(page):.0f} to {max(page):.0f}" if page else ""])
+    return [
+        "",
+        "## Beside the papers",
+        "",
+        "The first two columns: (site, part) messages, times fewer than by site-hash: means over",
+        "K from 4 to 64; in brackets, over those K where the partition is balanced. The last one:",
+        "the page graph's volume, times less than url-hash, least and most over K up to 64.",
+        "",
+        *markdown(["graph", "site-hypergraph", "site-messages", "page-graph"], rows),
+    ]
+
+
+def _times_fewer(summaries: dict[Key, Summary], graph: str, model: str) -> str:
+    site = {
+        at[2]: times
+        for at in summaries
+        if at[:2] == (graph, model) and 4 <= at[2] <= 64
+        if (times := ratio(summaries, at, "messages_site_part"))
+    }
+    balanced = [times for k, times in site.items() if summaries[graph, model, k].balanced]
+    if not site:
+        return ""
+    inside = f"{statistics.fmean(balanced):.1f}" if balanced else "none"
+    return f"{statistics.fmean(site.values()):.1f} ({inside})"
+
+
+def _glance(summaries: dict[Key, Summary]) -> list[str]:
+    """Messages and volume of all models side by side."""
+    models = ["url-hash", "site-hash", *list(HASH_OF)[:5]]
+    text = [
+        "",
+        "## At a glance",
+        "",
+        "(page, part) messages; below, volume in KB. †: over 5 %.",
+        "",
+    ]
+    for measure, unit in (("messages_page_part", 1), ("volume_bytes", 1000)):
+        rows = []
+        for graph in _graphs(summaries):
+            for parts in (4, 16, 64):
+                cells = []
+                for model in models:
+                    one = summaries.get((graph, model, parts))
+                    mean = f"{one.mean[measure] / unit:,.0f}" if one and one.mean else ""
+                    cells.append(mean + ("" if not mean or (one and one.balanced) else " †"))
+                rows.append([graph, parts, *cells])
+        text += [*markdown(["graph", "K", *models], rows), ""]
+    return text
+
+
+_HEADS: Final = (
+    *("K", "model", "runs", "bytes", "requests", "(page, part)", "÷", "(site, part)", "÷"),
+    *("transmissions", "volume", "÷", "CPU", "memory"),
+)
+
+
+def _row(summaries: dict[Key, Summary], at: Key) -> list[str]:
+    one = summaries[at]
+    if not one.mean:
+        return [str(at[2]), at[1], "0", one.failed or "", *[""] * 10]
+
+    def spread(measure: str, unit: float = 1) -> str:
+        mean, deviation = one.mean[measure], one.deviation[measure]
+        percent = f" ±{deviation / mean:.1%}" if one.runs > 1 and mean else ""
+        return f"{mean / unit:,.0f}{percent}"
+
+    def imbalance(measure: str) -> str:
+        worst = f"{one.most[measure]:.1%}"
+        return f"**{worst}**" if one.most[measure] > TOLERANCE else worst
+
+    def times(measure: str) -> str:
+        found = ratio(summaries, at, measure)
+        return "" if found is None else f"{found:.2g}" if found < 10 else f"{found:.0f}"
+
+    return [
+        str(at[2]),
+        at[1],
+        str(one.runs),
+        imbalance("imbalance_bytes"),
+        imbalance("imbalance_requests"),
+        spread("messages_page_part"),
+        times("messages_page_part"),
+        spread("messages_site_part"),
+        times("messages_site_part"),
+        spread("transmissions_target_part"),
+        spread("volume_bytes", 1000),
+        times("volume_bytes"),
+        f"{one.mean['cpu_s']:.1f}",
+        f"{one.most['peak_bytes'] / 1e6:.0f}",
+    ]

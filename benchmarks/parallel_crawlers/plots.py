@@ -1,0 +1,79 @@
+"""Plots of the crawls of `parallel-crawlers`: a column of panels for each graph.
+
+Each figure has a plot with four webs and one with the others. Where a table has means, the plot has
+the means; figure 6 shows the first repetition.
+"""
+
+import math
+import statistics
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+from harness import Row
+from plotting import COLOURS, by_two, panels, save
+
+from .tables import CAPTIONS, FIGURES, by, curve, word
+
+_FIRST: Final = ("cnr-g3", "debdocs", "google-like", "ics-user")  # webs; more aren't readable
+_DASHES: Final = {2: "-", 4: "--", 8: (0, (5, 1, 1, 1)), 16: "-.", 32: (0, (3, 1)), 64: ":"}
+_TICKS: Final = {0: 0.0, 1: 1.0, 10: 2.0, 100: 3.0, None: 3.9}  # of numbers of exchanges
+
+
+def write_plots(crawls: Sequence[Row], out: Path) -> None:
+    """Write parallel-crawlers-N.svg for each figure N, and parallel-crawlers-N-others.svg."""
+    for (number,), some in by(crawls, "figure"):
+        for name, chosen in (("", True), ("-others", False)):
+            if mine := [crawl for crawl in some if (crawl["graph"] in _FIRST) is chosen]:
+                _plot(mine, number, out / f"parallel-crawlers-{number}{name}.svg")
+
+
+def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:
+    figure, graphs, lines = FIGURES[number], by(crawls, "graph"), {}
+    measures = [measure for measure in figure.measures if measure != "imbalance"]
+    whole, axes = panels(len(measures), len(graphs))
+    whole.supxlabel({"procs": "processes"}.get(figure.x, figure.x), fontsize=8)
+    for measure, row in zip(measures, axes, strict=True):
+        row[0].set_ylabel(CAPTIONS.get(measure, measure))
+        for panel, ((graph,), some) in zip(row, graphs, strict=True):
+            panel.set_title(graph, fontsize=8)
+            for (scheme, *procs), mine in by(some, *sorted(figure.lines, reverse=True)):
+                if number == 6:
+                    points = curve(mine[0])
+                else:
+                    points = [
+                        (_place(x, figure.x), statistics.fmean(crawl[measure] for crawl in group))
+                        for (x,), group in by(mine, figure.x)
+                    ]
+                style = {"color": COLOURS[scheme], "lw": 1.2, "marker": "" if number == 6 else "o"}
+                style |= {"ms": 2.5, "ls": _DASHES[procs[0]] if procs else "-"}
+                label = " ".join(map(word, (scheme, *procs)))
+                (lines[label],) = panel.plot(*zip(*points, strict=True), **style)
+            _scale(panel, figure.x)
+            if measure == "coverage":
+                panel.set_ylim(0, 1.03)
+            elif number == 7:
+                panel.set_yscale("log")
+            elif number > 7:
+                panel.set_ylim(bottom=0)
+    save(whole, lines, path)
+
+
+def _place(x: Any, field: str) -> float:
+    """Where a value stands: 0, 1, 10 and 100 exchanges are in equal steps."""
+    if field != "exchanges" or not x:
+        return _TICKS[None] if x is None else float(x)
+    return 1 + math.log10(x)
+
+
+def _scale(panel: Any, field: str) -> None:
+    if field == "procs":
+        by_two(panel)
+    elif field == "seeds":
+        panel.set_xscale("log")
+    elif field == "replicated":
+        panel.set_xscale("symlog", linthresh=10)
+    elif field == "exchanges":
+        panel.set_xticks(list(_TICKS.values()), [word(x) for x in _TICKS])
+    else:
+        panel.set_xlim(0, 1)
