@@ -21,9 +21,7 @@ PAGE = Path(__file__).parents[2] / "docs" / "conformance.md"
 
 def page(areas: list[Area]) -> str:
     scores = [
-        (area.name, area.source, test.what, f"{test.right} of {test.total}", test.share)
-        for area in areas
-        for test in area.tests
+        (area.name, area.source, test.what, test.score) for area in areas for test in area.tests
     ]
     costs = [(what, cost.time, cost.memory) for area in areas for what, cost in area.costs]
     lines = [
@@ -32,7 +30,7 @@ def page(areas: list[Area]) -> str:
         "`python benchmarks conformance CASES --write` writes this page. CASES holds the public",
         "test files under `conformance/`, and `pip install '.[test]'` is needed.",
         "",
-        *markdown(["area", "tests", "what", "passed", ""], scores, left=5),
+        *markdown(["area", "tests", "what", "passed"], scores, left=4),
         "",
         "The next table shows what input costs at most, as this machine measured it. The longest",
         "break is the CPU time in which the event loop serves nobody else; it may be"

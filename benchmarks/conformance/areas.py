@@ -50,8 +50,9 @@ class Test:
         self.right += right
 
     @property
-    def share(self) -> str:
-        return f"{self.right / max(1, self.total):.1%}"
+    def score(self) -> str:
+        share = self.right / max(1, self.total)
+        return f"{self.right} of {self.total} ({share:.1%})"
 
 
 @dataclass

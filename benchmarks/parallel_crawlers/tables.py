@@ -20,7 +20,7 @@ class Figure(NamedTuple):
     x: str  # a field of the crawls, a row of the table for each value
     lines: tuple[str, ...]  # the fields by which lines, and columns, are told apart
     measures: tuple[str, ...]  # what is measured, a table for each
-    paper: str  # the paper's conclusion, as it is generally cited
+    paper: str  # what the text of the paper says
 
 
 _COUNTS: Final = ("exchanged", "inter_part_links")
@@ -28,36 +28,36 @@ FIGURES: Final = {
     4: Figure(
         "coverage by number of processes (firewall)",
         *("procs", ("scheme",), ("coverage", "imbalance")),
-        "Good coverage with 4 processes or fewer; it falls as their number grows.",
+        "0.9 with one process, at least 0.8 with 4, less than 0.1 with 64.",
     ),
     5: Figure(
         "coverage by number of seeds (firewall)",
         *("seeds", ("scheme", "procs"), ("coverage",)),
-        "The more processes, the more seeds it takes to cover much.",
+        "With 64 processes 0.004 by 64 seeds and 0.1 by 1,024; with few it hardly matters.",
     ),
     6: Figure(
         "overlap against coverage (cross-over)",
         *("coverage", ("scheme", "procs"), ("overlap",)),
-        "Crossing over reaches what a firewall misses, at the price of much overlap.",
+        "With 16 processes no overlap up to a coverage of 0.5; with 4 almost 2.5 near 1.",
     ),
     7: Figure(
         "URLs exchanged for each page, by number of processes",
         *("procs", ("scheme",), _COUNTS),
-        "Site-hash exchanges far fewer URLs than URL-hash, and they take less than 1 % of the"
-        " network bandwidth.",
+        "By site-hash 0.4 with 2 processes, 0.8 with 16, 0.86 with 64: 0.4 % of the bandwidth at"
+        " most. By URL-hash far more.",
     ),
     8: Figure(
         "URLs exchanged for each page, by number of replicated URLs",
         *("replicated", ("scheme",), _COUNTS),
-        "10,000 to 100,000 replicated URLs, of 40 million pages, save roughly 40 % of the"
-        " communication; more save little more.",
+        "With 64 processes 0.86; with 10,000 replicated URLs of 40 million pages 40 % less, with"
+        " 100,000 51 % less, with 200,000 53 % less.",
     ),
     **{
         number: Figure(
             f"quality and URLs exchanged for each page, by number of exchanges;"
             f" {share:.1%} of the web",
             *("exchanges", ("procs", "scheme"), ("quality", "exchanged")),
-            "Fewer than 100 exchanges in a crawl give the quality of exchanging at once.",
+            "Fewer than 100 exchanges in a crawl give the highest quality.",
         )
         for number, share in SHARES.items()
     },
@@ -76,10 +76,10 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
         "",
         "`python benchmarks parallel-crawlers` writes this page from parallel-crawlers.jsonl, and",
         "[parallel-crawlers.md](parallel-crawlers.md) explains the figures. Of the paper there are",
-        "its conclusions, as they are generally cited, and not the points of its plots. A cell is",
-        "the mean over the repetitions ± the standard deviation. `repeat` is the largest number of",
-        "repetitions; a cell without ± is of one crawl. Imbalance says how much more than the",
-        "average the busiest process fetched.",
+        "the values that its text states, and not the points of its plots. A cell is the mean over",
+        "the repetitions ± the standard deviation. `repeat` is the largest number of repetitions;",
+        "a cell without ± is of one crawl. Imbalance says how much more than the average the",
+        "busiest process fetched.",
     ]
     for (number,), some in by(crawls, "figure"):
         figure = FIGURES[number]
