@@ -2,6 +2,7 @@
 
 import os
 import random
+import shutil
 import sys
 from pathlib import Path
 
@@ -126,45 +127,50 @@ def test_keys_are_dealt_to_one_asker_each() -> None:
 def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path) -> None:
     content = b"content" * 99
     logs = [write_log(tmp_path / f"rank-{rank:05}" / "log", (page_row(1), [])) for rank in (0, 1)]
+    snapshots = session.Snapshots(tmp_path, 2, "fingerprint")
     for rank in (0, 1):
-        session.write_snapshot(tmp_path, rank, "basis", [logs[rank]], content)
+        snapshots.leave(rank, [logs[rank]], content)
 
-    def fit(ranks: int = 2, basis: str = "basis") -> bool:
-        return session.snapshots_fit(tmp_path, ranks, basis, session.log_sizes(tmp_path))
+    def fit(ranks: int = 2, fingerprint: str = "fingerprint") -> bool:
+        return session.Snapshots(tmp_path, ranks, fingerprint).fit(session.log_sizes(tmp_path))
 
     assert fit()
-    assert session.read_snapshot(tmp_path, 1) == content
+    assert snapshots.read(1) == content
     assert not fit(ranks=1)  # one log isn't covered
     assert not fit(ranks=3)
-    assert not fit(basis="other")
+    assert not fit(fingerprint="other")
 
     path = tmp_path / "rank-00001" / "snapshot"
     whole = path.read_bytes()
     for at in range(0, len(whole), 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert not fit() or session.read_snapshot(tmp_path, 1) is None, at
+        assert not fit() or snapshots.read(1) is None, at
         path.write_bytes(whole[:at])
-        assert not fit() or session.read_snapshot(tmp_path, 1) is None, at
+        assert not fit() or snapshots.read(1) is None, at
     path.write_bytes(whole)
     assert fit()
     sites = joined_file(logs[1])
     sites.write_text("{}\n")
-    assert session.read_snapshot(tmp_path, 1) is None
+    assert snapshots.read(1) is None
     sites.unlink()
-    assert session.read_snapshot(tmp_path, 1) == content
+    assert snapshots.read(1) == content
     os.truncate(logs[0], logs[0].stat().st_size - 1)
     assert not fit()
+    shutil.copytree(tmp_path / "rank-00001", tmp_path / "rank-00007")
+    snapshots.remove()
+    assert not list(tmp_path.rglob("snapshot"))
 
 
 def test_without_room_there_is_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "rank-00000" / "log", (page_row(1), []))
-    session.write_snapshot(tmp_path, 0, "basis", [log], b"old")
+    snapshots = session.Snapshots(tmp_path, 1, "fingerprint")
+    snapshots.leave(0, [log], b"old")
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    session.write_snapshot(tmp_path, 0, "basis", [log], b"new")
+    snapshots.leave(0, [log], b"new")
     assert [path.name for path in (tmp_path / "rank-00000").iterdir()] == ["log"]
 
 

@@ -34,7 +34,7 @@ from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.robots_gate import RobotsGate
-from crawler.agent.snapshots import Snapshots
+from crawler.agent.snapshots import RankSnapshot
 from crawler.agent.stopping import Stopper, Work
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.widening import Widening
@@ -122,7 +122,7 @@ class Agent:
             group,
             self._clock,
         )
-        self._snapshots = Snapshots(plan, rank, self._core)
+        self._snapshot = RankSnapshot(plan, rank, self._core)
         self._replay = self._make_replay() if plan.logs else None
         self._widening = Widening(
             self._core,
@@ -178,7 +178,7 @@ class Agent:
         state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
         state.named_by = self._reader.named_by
         state.contents = self._store.seen.state()
-        self._snapshots.write(state, self._store.log_path)
+        self._snapshot.write(state, self._store.log_path)
 
     def abandon(self) -> None:
         """Leave after the loss of a rank, with what is stored so far. Signals are still heard here,
@@ -348,7 +348,7 @@ class Agent:
         began = self._clock.now()
         # The ranks can't tell each other yet, so each looks for an order to stop by itself.
         looking = asyncio.ensure_future(self._stopper.wait(looks=True))
-        state = await self._snapshots.read()
+        state = await self._snapshot.read()
         restored = await replay.adopt(state)
         if state is not None and restored:
             self._store.seen.restore(*state.contents)

@@ -137,7 +137,7 @@ def _report(
             complete = ending.complete and ending.fetched
             session.finish(plan.directory, complete, ending.reason)
             if ending.complete:
-                session.remove_snapshots(plan.directory)
+                plan.snapshots.remove()
             write_counters(plan.directory, plan.run, counters, reachable)
             metrics = write_metrics(plan.directory)
             return replace(ending, internal_errors=metrics["internal_errors"])

@@ -25,11 +25,11 @@ class Plan:
     settings: config.Config
     directory: Path
     seeds: Sequence[str]  # normalised
+    snapshots: session.Snapshots  # for the ranks of this run
     run: int = 0  # of the session
     logs: Sequence[Sequence[Path]] = ()  # of earlier runs, by the rank that is to read them
     judges_again: bool = False  # the scope isn't that of all earlier runs
-    basis: str = ""  # of snapshots
-    has_snapshots: bool = False
+    snapshots_fit: bool = False  # whether the ranks may begin with their snapshots
     killed: bool = False  # the run before: its last requests may not be in its logs
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
@@ -52,8 +52,8 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     with _locked(directory):
         session.create(directory, settings, ranks, parts, seeds)
         session.write_replicated(directory, replicated)
-        basis = _basis(settings, ranks, directory)
-    return Plan(settings, directory, seeds, basis=basis, replicated=replicated)
+        snapshots = _snapshots(settings, ranks, directory)
+    return Plan(settings, directory, seeds, snapshots, replicated=replicated)
 
 
 def prepare_again(
@@ -112,26 +112,27 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
     session.write_replicated(directory, replicated)
     resumed = session.resume(directory, settings, ranks, parts, seeds)
     runs = resumed.runs
-    basis = _basis(settings, ranks, directory)
+    snapshots = _snapshots(settings, ranks, directory)
     return Plan(
         settings,
         directory,
         seeds,
+        snapshots,
         len(runs) - 1,
         session.shares(logs, ranks),
         judges_again=len({run.scope for run in runs}) > 1,
         replicated=replicated,
-        basis=basis,
         killed=info.last.ended is None,
-        has_snapshots=session.snapshots_fit(directory, ranks, basis, logs),
+        snapshots_fit=snapshots.fit(logs),
         joined=session.joined(directory),
         kept_sites=session.kept_sites(resumed, [log.path for log in logs]),
     )
 
 
-def _basis(settings: config.Config, ranks: int, directory: Path) -> str:
-    """What a snapshot depends on, as a hash: with another of these the logs have to be read."""
-    return session.basis(directory, settings, ranks)
+def _snapshots(settings: config.Config, ranks: int, directory: Path) -> session.Snapshots:
+    """The snapshots of the session, as it is now."""
+    fingerprint = session.fingerprint(directory, settings, ranks)
+    return session.Snapshots(directory, ranks, fingerprint)
 
 
 def _await_writers(directory: Path, patience_s: float) -> None:

@@ -13,7 +13,7 @@ The ranks work together and need not be those of the earlier runs, nor as many, 
    crawl may begin meanwhile.
 
 After a stop in good order all this is in the snapshots, if the ranks and what they own are the
-same; then these are read instead (`session.snapshot`).
+same; then these are read instead (`session.snapshots`).
 """
 
 import asyncio

@@ -14,8 +14,8 @@ from crawler.core.state import State
 _LOG = logging.getLogger("crawler")
 
 
-class Snapshots:
-    """One rank's snapshots: reads that of the run before, and leaves another one."""
+class RankSnapshot:
+    """One rank's snapshot: reads that of the run before, and leaves another one."""
 
     def __init__(self, plan: Plan, rank: int, core: Core) -> None:
         self._plan = plan
@@ -32,9 +32,9 @@ class Snapshots:
             await asyncio.sleep(0)
             if self._core.stopping:
                 break
-        if not self._plan.has_snapshots or self._core.stopping:
+        if not self._plan.snapshots_fit or self._core.stopping:
             return None
-        packed = session.read_snapshot(self._plan.directory, self._rank, self._hashes)
+        packed = self._plan.snapshots.read(self._rank, self._hashes)
         if packed is None:
             _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
             return None
@@ -42,11 +42,6 @@ class Snapshots:
 
     def write(self, state: State, log_path: Path) -> None:
         """Leave a snapshot. `log_path` is the log of this run."""
-        session.write_snapshot(
-            self._plan.directory,
-            self._rank,
-            self._plan.basis,
-            [log_path, *self._logs],
-            msgspec.msgpack.encode(state),
-            self._hashes,
-        )
+        content = msgspec.msgpack.encode(state)
+        logs = [log_path, *self._logs]
+        self._plan.snapshots.leave(self._rank, logs, content, self._hashes)

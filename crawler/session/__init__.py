@@ -7,7 +7,7 @@
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
     SESSION/rank-00000/requests/  `requests`: every request that was made, and when
-    SESSION/rank-00000/snapshot   `snapshot`: what a rank knew at a stop, to resume faster
+    SESSION/rank-00000/snapshot   `snapshots`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
@@ -21,8 +21,8 @@ They only grow, by whole records, and a resumed run adds to none of them: it sta
 `docs/session.md` describes the formats for their readers.
 """
 
-from crawler.session.basis import basis
 from crawler.session.files import failed_file, is_no_room, is_open, mistakes_told, replacing
+from crawler.session.fingerprint import fingerprint
 from crawler.session.info import (
     Run,
     SessionInfo,
@@ -76,13 +76,7 @@ from crawler.session.requests import (
 )
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import read_seeds
-from crawler.session.snapshot import (
-    LogHashes,
-    read_snapshot,
-    remove_snapshots,
-    snapshots_fit,
-    write_snapshot,
-)
+from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
 from crawler.session.store import ContentSeen, RankStore, mend
 from crawler.session.tables import Totals, check_tables, write_tables
@@ -110,12 +104,12 @@ __all__ = [
     "Run",
     "SessionInfo",
     "Share",
+    "Snapshots",
     "SpillFiles",
     "Torn",
     "Totals",
     "among",
     "ask_to_stop",
-    "basis",
     "check_layout",
     "check_tables",
     "create",
@@ -123,6 +117,7 @@ __all__ = [
     "digest",
     "exists",
     "failed_file",
+    "fingerprint",
     "finish",
     "holds",
     "holds_rows",
@@ -151,20 +146,16 @@ __all__ = [
     "read_requests",
     "read_rests",
     "read_seeds",
-    "read_snapshot",
-    "remove_snapshots",
     "replacing",
     "replicated",
     "request_files",
     "resume",
     "seeds",
     "shares",
-    "snapshots_fit",
     "unlock_session",
     "warc_date",
     "warc_files",
     "who_writes",
     "write_replicated",
-    "write_snapshot",
     "write_tables",
 ]

@@ -21,6 +21,13 @@ KEYS = [
 ]
 
 
+def field(table: str, key: str) -> FieldInfo:
+    kind = Config.model_fields[table].annotation
+    assert isinstance(kind, type)
+    assert issubclass(kind, Table)
+    return kind.model_fields[key]
+
+
 @pytest.fixture
 def directory(tmp_path: Path) -> Path:
     directory = tmp_path / "session"
@@ -29,8 +36,8 @@ def directory(tmp_path: Path) -> Path:
     return directory
 
 
-def basis(directory: Path, settings: Config, ranks: int = 2) -> str:
-    return session.basis(directory, settings, ranks)
+def fingerprint(directory: Path, settings: Config, ranks: int = 2) -> str:
+    return session.fingerprint(directory, settings, ranks)
 
 
 def with_value(table: str, key: str, value: object) -> Config:
@@ -56,22 +63,29 @@ def another(value: object) -> object:
     return (*value, "x")
 
 
-def field(table: str, key: str) -> FieldInfo:
-    kind = Config.model_fields[table].annotation
-    assert isinstance(kind, type)
-    assert issubclass(kind, Table)
-    return kind.model_fields[key]
-
-
 @pytest.mark.parametrize(("table", "key"), KEYS)
-def test_every_key_changes_the_basis_or_is_marked(directory: Path, table: str, key: str) -> None:
+def test_every_key_changes_the_fingerprint_or_is_marked(
+    directory: Path, table: str, key: str
+) -> None:
     changed = with_value(table, key, another(getattr(getattr(Config(), table), key)))
-    same = basis(directory, changed) == basis(directory, Config())
+    same = fingerprint(directory, changed) == fingerprint(directory, Config())
     assert same == (field(table, key).json_schema_extra is ASIDE)
 
 
+# Words in the names of keys that name something.
+NAMING = {"file": "file", "files": "file", "vector": "file", "previous": "session"}
+
+
+@pytest.mark.parametrize(("table", "key"), KEYS)
+def test_the_type_of_a_key_says_what_its_value_names(table: str, key: str) -> None:
+    expected = next((NAMING[word] for word in key.split("_") if word in NAMING), None)
+    if (table, key) == ("frontier", "order"):
+        expected = "module"
+    assert what_is_named(field(table, key)) == expected
+
+
 @pytest.mark.parametrize(
-    ("table", "key"), [one for one in KEYS if "file" in one[1] or "vector" in one[1]]
+    ("table", "key"), [one for one in KEYS if what_is_named(field(*one)) == "file"]
 )
 def test_every_file_that_is_named_counts_with_its_content_or_is_marked(
     directory: Path, tmp_path: Path, table: str, key: str
@@ -80,13 +94,29 @@ def test_every_file_that_is_named_counts_with_its_content_or_is_marked(
     path.write_text("a")
     value: object = str(path) if field(table, key).annotation is str else (str(path),)
     settings = with_value(table, key, value)
-    before = basis(directory, settings)
+    before = fingerprint(directory, settings)
     path.write_text("b")
-    changes = basis(directory, settings) != before
-    assert what_is_named(field(table, key)) == "file"
+    changes = fingerprint(directory, settings) != before
     assert changes != (field(table, key).json_schema_extra is ASIDE)
     path.unlink()
-    assert basis(directory, settings) != before or not changes
+    assert fingerprint(directory, settings) != before or not changes
+
+
+def test_an_earlier_session_counts_with_its_runs_and_logs(directory: Path, tmp_path: Path) -> None:
+    earlier = tmp_path / "earlier"
+    settings = with_value("session", "previous", str(earlier))
+    seen = [fingerprint(directory, settings)]
+    (earlier / "rank-00000" / "log").mkdir(parents=True)
+    (earlier / "session.toml").write_text("[[run]]\n")
+    seen.append(fingerprint(directory, settings))
+    (earlier / "rank-00000" / "log" / "00000.log").write_bytes(b"log")
+    seen.append(fingerprint(directory, settings))
+    (earlier / "session.toml").write_text("[[run]]\n[[run]]\n")
+    seen.append(fingerprint(directory, settings))
+    assert len(set(seen)) == len(seen)
+    (earlier / "tables").mkdir()  # they are made of the logs
+    (earlier / "tables" / "pages.parquet").write_bytes(b"new")
+    assert fingerprint(directory, settings) == seen[-1]
 
 
 def test_only_what_can_not_matter_is_marked() -> None:
@@ -103,44 +133,72 @@ def test_only_what_can_not_matter_is_marked() -> None:
 
 @pytest.mark.parametrize("name", ["seeds.txt", "replicated.txt"])
 def test_the_urls_of_the_session_count(directory: Path, name: str) -> None:
-    before = basis(directory, Config())
+    before = fingerprint(directory, Config())
     with (directory / name).open("a") as file:
         file.write("http://b.example/\n")
-    assert basis(directory, Config()) != before
+    assert fingerprint(directory, Config()) != before
 
 
 def test_the_ranks_the_program_and_its_tables_count(
     directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    before = basis(directory, Config())
-    assert basis(directory, Config(), ranks=3) != before
-    assert basis(directory, Config()) == before
-    versions = session.basis.__globals__["metadata"]
+    before = fingerprint(directory, Config())
+    assert fingerprint(directory, Config(), ranks=3) != before
+    assert fingerprint(directory, Config()) == before
+    versions = session.fingerprint.__globals__["metadata"]
     with monkeypatch.context() as patch:
         patch.setattr(versions, "version", lambda name: f"{name} 99")
-        assert basis(directory, Config()) != before
+        assert fingerprint(directory, Config()) != before
     for part in ("_program", "_suffix_list"):
-        files = list(session.basis.__globals__[part]())
+        files = list(session.fingerprint.__globals__[part]())
         assert files
         assert all(file.is_file() for file in files)
         copy = tmp_path / "changed"
         copy.write_bytes(files[-1].read_bytes() + b"\n")
         with monkeypatch.context() as patch:
-            patch.setitem(session.basis.__globals__, part, lambda new=[*files[:-1], copy]: new)
-            assert basis(directory, Config()) != before
+            patch.setitem(
+                session.fingerprint.__globals__, part, lambda new=[*files[:-1], copy]: new
+            )
+            assert fingerprint(directory, Config()) != before
 
 
-def test_the_source_of_a_users_order_counts(
-    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+@pytest.mark.parametrize(
+    ("edited", "counts"),
+    [
+        ("orders/mine.py", True),
+        ("orders/__init__.py", True),
+        ("orders/near.py", True),  # imported relatively
+        ("orders/deep/er.py", True),  # inside a function
+        ("helper.py", True),
+        ("helper_of_helper.py", True),
+        ("stranger.py", False),
+    ],
+)
+def test_the_sources_of_a_users_order_count(
+    directory: Path, tmp_path: Path, monkeypatch: pytest.MonkeyPatch, edited: str, counts: bool
 ) -> None:
-    module = tmp_path / "my_order_for_basis.py"
-    module.write_text("def first(found): return 1\n")
+    """The module, and all modules of the user's that it imports. None of them is run."""
+    package = tmp_path / "orders"
+    (package / "deep").mkdir(parents=True)
+    sources = {
+        "orders/mine.py": "from . import near\nimport helper, numpy as np, json.decoder\n"
+        "def first(found):\n from orders.deep import er\n return 1\n",
+        "orders/__init__.py": "raise ValueError\n",
+        "orders/near.py": "from math import sqrt\n",
+        "orders/deep/__init__.py": "",
+        "orders/deep/er.py": "no Python at all\n",
+        "helper.py": "import helper_of_helper, orders.mine, no_such_module\n",
+        "helper_of_helper.py": "raise ValueError\n",
+        "stranger.py": "raise ValueError\n",
+    }
+    for name, source in sources.items():
+        (tmp_path / name).write_text(source)
     monkeypatch.syspath_prepend(tmp_path)
-    settings = config.load(None, ["frontier.order=my_order_for_basis:first"])
-    before = basis(directory, settings)
-    assert "my_order_for_basis" not in sys.modules
-    module.write_text("def first(found): return 2\n")
-    assert basis(directory, settings) != before
+    settings = config.load(None, ["frontier.order=orders.mine:first"])
+    before = fingerprint(directory, settings)
+    (tmp_path / edited).write_text(sources[edited] + "# edited\n")
+    assert (fingerprint(directory, settings) != before) == counts
+    assert "orders" not in sys.modules
 
 
 def test_a_table_of_suffixes_that_is_edited_between_runs(tmp_path: Path, mpirun: MpiRun) -> None:

@@ -1,0 +1,130 @@
+"""The fingerprint of all that snapshots depend on besides the logs.
+
+A resume uses snapshots only if the fingerprint is still the same. If the fingerprint covers too
+much, a resume reads the logs without need. If it covers too little, a crawl goes on with wrong
+state. So it covers the whole configuration with the content of all that the configuration names
+(`config.dependence`), but for keys that are marked; the URLs that the session starts with; and
+every source file of the program.
+"""
+
+import ast
+import json
+import sys
+import sysconfig
+from collections.abc import Iterable, Iterator
+from importlib import metadata, util
+from pathlib import Path
+from typing import Final
+
+import publicsuffixlist
+from xxhash import xxh3_128
+
+import crawler
+from crawler import config
+from crawler.session import info
+from crawler.session.log import log_files
+from partition import partvector
+
+_PIECE: Final = 1 << 20
+_INSTALLED: Final = {
+    Path(sysconfig.get_path(name)).resolve()
+    for name in ("stdlib", "platstdlib", "purelib", "platlib")
+}
+_LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # decide what a URL is, and what a site is
+
+
+def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
+    """The hash for a session in its present state, crawled by so many ranks with these settings."""
+    depends = config.dependence(settings)
+    code = [*_program(), *_suffix_list(), *_modules(depends.modules)]
+    facts = [
+        ranks,
+        depends.values,
+        info.seeds(directory),
+        info.replicated(directory),
+        [metadata.version(library) for library in _LIBRARIES],
+        [_hash(path) for path in [*depends.files, *code]],
+        [_state_of(session) for session in depends.sessions],
+    ]
+    return xxh3_128(json.dumps(facts, sort_keys=True).encode()).hexdigest()
+
+
+def _program() -> Iterator[Path]:
+    """The files of the crawler, interpreted or compiled, and those that it uses of `partition`."""
+    for pattern in ("**/*.py", "**/*.so"):
+        yield from sorted(Path(crawler.__file__).parent.glob(pattern))
+    yield Path(partvector.__file__)
+
+
+def _suffix_list() -> Iterator[Path]:
+    yield from sorted(Path(publicsuffixlist.__file__).parent.glob("*.dat"))
+
+
+def _state_of(session: Path) -> list[object]:
+    """An earlier session: its session.toml, which every run changes, and its log files."""
+    logs = [(str(path.relative_to(session)), path.stat().st_size) for path in log_files(session)]
+    return [_hash(session / "session.toml"), logs]
+
+
+def _modules(names: Iterable[str]) -> list[Path]:
+    """The files of modules, and of all that these import, but not those of installed packages."""
+    files: dict[str, Path | None] = {}
+    waiting = list(names)
+    while waiting:
+        name = waiting.pop()
+        if name and name not in files:
+            files[name] = file = _file_of(name)
+            waiting.append(name.rpartition(".")[0])  # importing a module imports its package
+            if file is not None:
+                waiting += _imports(file, name)
+    return sorted({file for file in files.values() if file is not None})
+
+
+def _file_of(name: str) -> Path | None:
+    """The file of a module, found without importing anything.
+
+    None if there is no such file, or if it belongs to Python or to an installed package.
+    """
+    top, *inner = name.split(".")
+    module = sys.modules.get(top)
+    spec = util.find_spec(top) if module is None else module.__spec__
+    if spec is None:
+        return None
+    candidates = [Path(spec.origin)] if spec.origin and spec.has_location else []
+    if inner:
+        folders = [Path(one).joinpath(*inner) for one in spec.submodule_search_locations or ()]
+        candidates = [folder / "__init__.py" for folder in folders]
+        candidates += [folder.with_name(f"{folder.name}.py") for folder in folders]
+    for file in candidates:
+        if file.is_file() and not _INSTALLED & set(file.resolve().parents):
+            return file
+    return None
+
+
+def _imports(path: Path, name: str) -> Iterator[str]:
+    """The modules that a module may import; among them names that aren't modules."""
+    try:
+        tree = ast.parse(path.read_bytes())
+    except (OSError, SyntaxError, ValueError):  # not Python source; importing it says what is wrong
+        return
+    package = name if path.name == "__init__.py" else name.rpartition(".")[0]
+    for node in ast.walk(tree):
+        if isinstance(node, ast.Import):
+            yield from (alias.name for alias in node.names)
+        elif isinstance(node, ast.ImportFrom):
+            above = package.rsplit(".", node.level - 1)[0] if node.level else ""
+            module = ".".join(filter(None, (above, node.module)))
+            yield module
+            yield from (f"{module}.{alias.name}" for alias in node.names)
+
+
+def _hash(path: Path) -> str:
+    """The hash of a file's content; empty if there is no file (its readers complain)."""
+    try:
+        with path.open("rb") as file:
+            content = xxh3_128()
+            while piece := file.read(_PIECE):
+                content.update(piece)
+            return content.hexdigest()
+    except (FileNotFoundError, IsADirectoryError, NotADirectoryError):
+        return ""

@@ -1,0 +1,166 @@
+"""Snapshots: what the ranks knew when a session was stopped, so that no log has to be read.
+
+`Snapshots` is the only code that finds, reads, leaves and removes snapshots. A snapshot is never
+needed, because the logs hold all of its content. So a snapshot is used only if every rank has one,
+if all have the fingerprint of today (see `fingerprint`), and if together they name all log files of
+the session. The log files must have the lengths and the hashes that the snapshots name: pages that
+a damaged log has lost must be fetched again, so a snapshot mustn't know them.
+
+    8 bytes "ABC-SNAP", u32 format version; then two blocks, each a u64 length, a u32 CRC-32 and
+    that many bytes: MessagePack of [fingerprint, {log file: [length, XXH3-64]}]; the content, in
+    zstd
+"""
+
+import logging
+import os
+import struct
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import suppress
+from dataclasses import dataclass
+from pathlib import Path
+from typing import BinaryIO, Final
+
+import msgspec
+import zstandard
+from isal import isal_zlib
+from xxhash import xxh3_64
+
+from crawler.ports import NoRoomError
+from crawler.session.files import replacing
+from crawler.session.joined import joined_file
+from crawler.session.replay import LogFile
+
+_LOG = logging.getLogger("crawler")
+_NAME: Final = "snapshot"
+_START: Final = struct.Struct("<8sI")
+_MAGIC: Final = b"ABC-SNAP"
+_VERSION: Final = 5
+_PIECE: Final = 16 << 20  # of a log, hashed in a few milliseconds
+_BLOCK: Final = struct.Struct("<QI")
+
+
+class _Head(msgspec.Struct, array_like=True):
+    fingerprint: str
+    logs: dict[str, tuple[int, int]]  # bytes and hash, by path
+
+
+_decode_head = msgspec.msgpack.Decoder(_Head).decode
+
+
+class LogHashes:
+    """Lengths and hashes, by path, of log files that don't grow any more.
+
+    A hash covers also the file that names the sites that joined.
+    """
+
+    def __init__(self, paths: Sequence[Path]) -> None:
+        self._paths = paths
+        self.of: dict[Path, tuple[int, int]] = {}
+
+    def read(self) -> Iterator[None]:
+        """Read the files, in steps of a few milliseconds."""
+        for path in self._paths:
+            content, size = xxh3_64(), 0
+            with path.open("rb") as file:
+                while piece := file.read(_PIECE):
+                    content.update(piece)
+                    size += len(piece)
+                    yield
+            with suppress(FileNotFoundError):
+                content.update(joined_file(path).read_bytes())
+            self.of[path] = size, content.intdigest()
+
+
+@dataclass(frozen=True, slots=True)
+class Snapshots:
+    """The snapshots of a session, one for each rank of its next run."""
+
+    session: Path
+    ranks: int
+    fingerprint: str  # of all that they depend on besides the logs
+
+    def fit(self, logs: Iterable[LogFile]) -> bool:
+        """Whether the ranks may begin with the snapshots that are there."""
+        covered: dict[str, int] = {}
+        for rank in range(self.ranks):
+            block = next(_blocks(self._path(rank)), None)
+            head = None if block is None else _decode_head(block)
+            if head is None or head.fingerprint != self.fingerprint:
+                return False
+            covered |= {path: size for path, (size, _) in head.logs.items()}
+        return covered == {str(log.path.relative_to(self.session)): log.bytes for log in logs}
+
+    def read(self, rank: int, hashes: LogHashes | None = None) -> bytes | None:
+        """The content of a rank's snapshot; None if the file, or a log that it covers, is damaged.
+
+        `hashes` are those of the logs, if the logs have been read already.
+        """
+        blocks = list(_blocks(self._path(rank)))
+        if len(blocks) != 2:
+            return None
+        logs = {self.session / name: told for name, told in _decode_head(blocks[0]).logs.items()}
+        known = _hashed(list(logs)) if hashes is None else hashes.of
+        if any(known.get(log) != told for log, told in logs.items()):
+            return None
+        return zstandard.ZstdDecompressor().decompress(blocks[1])
+
+    def leave(
+        self, rank: int, logs: Sequence[Path], content: bytes, hashes: LogHashes | None = None
+    ) -> None:
+        """Write a rank's snapshot, if the disk lets us.
+
+        `logs` are the log files whose pages are in the content. `hashes` are those of files that
+        have been read already. If there is no room, or another OSError, no snapshot is left.
+        """
+        path = self._path(rank)
+        known = {} if hashes is None else hashes.of
+        try:
+            known = _hashed([log for log in logs if log not in known]) | known
+            told = {str(log.relative_to(self.session)): known[log] for log in logs}
+            head = _Head(self.fingerprint, told)
+            with replacing(path) as file:
+                file.write(_START.pack(_MAGIC, _VERSION))
+                for block in (
+                    msgspec.msgpack.encode(head),
+                    zstandard.ZstdCompressor(level=1).compress(content),
+                ):
+                    file.write(_BLOCK.pack(len(block), isal_zlib.crc32(block)) + block)
+        except (OSError, NoRoomError) as error:
+            _LOG.warning("no snapshot: %s", error)
+            with suppress(OSError):
+                path.unlink()
+
+    def remove(self) -> None:
+        """Remove the snapshots of all ranks, also of ranks that the next run won't have."""
+        for path in self.session.glob(f"rank-*/{_NAME}"):
+            path.unlink()
+
+    def _path(self, rank: int) -> Path:
+        return self.session / f"rank-{rank:05}" / _NAME
+
+
+def _hashed(paths: Sequence[Path]) -> dict[Path, tuple[int, int]]:
+    hashes = LogHashes(paths)
+    for _ in hashes.read():
+        pass
+    return hashes.of
+
+
+def _blocks(path: Path) -> Iterator[bytes]:
+    """The blocks of a snapshot, up to the first one that isn't whole or can't be read."""
+    with suppress(OSError), path.open("rb") as file:
+        if file.read(_START.size) == _START.pack(_MAGIC, _VERSION):
+            while (block := _block(file)) is not None:
+                yield block
+
+
+def _block(file: BinaryIO) -> bytes | None:
+    """The next block, if it is whole."""
+    start = file.read(_BLOCK.size)
+    if len(start) < _BLOCK.size:
+        return None
+    length, checksum = _BLOCK.unpack(start)
+    if length > os.fstat(file.fileno()).st_size:
+        return None
+    block = file.read(length)
+    return block if len(block) == length and isal_zlib.crc32(block) == checksum else None
