@@ -250,3 +250,14 @@ async def test_bcast_and_gather_wait_for_who_is_late() -> None:
         gathered = await GROUP.gather((GROUP.rank, late, "x" * 200_000))
         everybody = [(rank, late, "x" * 200_000) for rank in range(GROUP.size)]
         assert gathered == (everybody if GROUP.rank == 0 else [])
+
+
+async def test_alltoall_gives_each_rank_its_own() -> None:
+    for late in range(GROUP.size):
+        if late == GROUP.rank:
+            await asyncio.sleep(0.03)
+        own = [(GROUP.rank, rank, "x" * 200_000 * (rank % 2)) for rank in range(GROUP.size)]
+        received = await GROUP.alltoall(own)
+        length = 200_000 * (GROUP.rank % 2)
+        assert received == [(rank, GROUP.rank, "x" * length) for rank in range(GROUP.size)]
+        assert await GROUP.all_done(True)
