@@ -86,7 +86,7 @@ def _with_cache(function: Callable[..., Any]) -> Any:
 
 def _outlive_full_disks(dispatcher: Any) -> None:
     """Let a compiled function be used even if there is no room to keep it."""
-    cache = dispatcher._cache
+    cache = dispatcher._cache  # noqa: SLF001  # numba has no public way to it
     save = cache.save_overload
 
     def save_if_possible(signature: object, data: object) -> None:

@@ -44,7 +44,7 @@ def partition(task: Task, library: ctypes.CDLL) -> Array:
     index = _index_type(library)
     cuts = min(CUTS, max(CUTS * _FEWER_FROM // max(len(task.adj), 1), 1))
     options = np.full(_OPTIONS, -1, index)
-    place = pymetis._internal.options_indices  # type: ignore[attr-defined]  # not in its stub
+    place = pymetis._internal.options_indices  # type: ignore[attr-defined]  # noqa: SLF001
     options[[place.NITER, place.NCUTS, place.NUMBERING]] = ROUNDS, cuts, 0
     options[place.SEED] = task.seed + 1  # to METIS 0 and 1 are the same
     bounds = np.array([1 + max(bound - _SLACK, 0) for bound in task.tolerances], np.float32)
@@ -89,8 +89,11 @@ def partition_by_sum(task: Task) -> Array:
 
 
 def find_library() -> ctypes.CDLL | None:
-    """The METIS inside pymetis, if it can be called with several weights."""
-    library = ctypes.CDLL(pymetis._internal.__file__)
+    """The METIS inside pymetis, if it can be called with several weights.
+
+    pymetis itself has no function for several weights, so its private module is looked at.
+    """
+    library = ctypes.CDLL(pymetis._internal.__file__)  # noqa: SLF001
     return library if hasattr(library, "METIS_PartGraphKway") else None
 
 

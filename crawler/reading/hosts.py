@@ -164,16 +164,18 @@ class Hosts:
 
     def absorb(self, other: "Hosts") -> None:
         """Add the hosts that another object knows."""
-        for key in other._states:
-            other._place(key)
-        self._take_in(other._states, other._addresses)
+        self._take_in(*other.counts())
+
+    def counts(self) -> tuple[dict[int, int], dict[int, int]]:
+        """What is known of each host, and of each domain and address, by key."""
+        self._place_all()
+        return self._states, self._addresses
 
     def tables(self) -> list[tuple[bytes, bytes]]:
         """The contents as packed tables, for state.State."""
-        self._place_all()
         return [
             (array("Q", table).tobytes(), array("q", table.values()).tobytes())
-            for table in (self._states, self._addresses)
+            for table in self.counts()
         ]
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:

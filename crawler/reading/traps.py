@@ -217,7 +217,7 @@ class Watch:
 
     def absorb(self, other: "Watch") -> None:
         """Take over what another Watch has recalled."""
-        for mine, its in zip(self._counters(), other._counters(), strict=True):
+        for mine, its in zip(self.counters(), other.counters(), strict=True):
             mine.update(its)
         if self._has_host_rules:
             self.hosts.absorb(other.hosts)
@@ -237,12 +237,12 @@ class Watch:
         """What is counted, packed as in state.State."""
         return [
             (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
-            for counter in self._counters()
+            for counter in self.counters()
         ] + self.hosts.tables()
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
         """Go on where another Watch has given its tables."""
-        packed, counters = list(tables), self._counters()
+        packed, counters = list(tables), self.counters()
         for counter, (hashes, counts) in zip(counters, packed, strict=False):
             counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
         if self._has_host_rules and len(packed) > len(counters):  # else of an earlier version
