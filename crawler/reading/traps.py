@@ -248,7 +248,8 @@ class Watch:
         if self._has_host_rules and len(packed) > len(counters):  # else of an earlier version
             self.hosts.restore(packed[len(counters) :])
 
-    def _counters(self) -> tuple[Counter[int], ...]:
+    def counters(self) -> tuple[Counter[int], ...]:
+        """What has been counted, in an order that stays."""
         return self._urls, self._bytes, self._queries, self._session_ids, self._same
 
     def is_full(self, site: str) -> bool:
