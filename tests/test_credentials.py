@@ -230,7 +230,7 @@ def test_cookies_that_have_all_expired(file: Path, caplog: pytest.LogCaptureFixt
 
 
 @pytest.mark.parametrize(
-    "text", [None, "SECRET\n", "a.example\tTRUE\t/\tFALSE\tnever\tname\tSECRET\n", "a\x00\xff"]
+    "text", [None, "", "SECRET\n", "a.example\tTRUE\t/\tFALSE\tnever\tname\tSECRET\n", "a\x00\xff"]
 )
 def test_unusable_cookies(file: Path, text: str | None) -> None:
     if text is not None:

@@ -110,8 +110,8 @@ def _logins(file: str) -> dict[str, str]:
 def _cookies(file: str) -> list[_Cookie]:
     """The cookies of a file that haven't expired, those with longer paths first.
 
-    Lines that are no cookies are left out with a warning. Raises UserError for a file of nothing
-    else.
+    Lines that are no cookies are left out with a warning. Raises UserError for a file without a
+    cookie.
     """
     if not file:
         return []
@@ -138,9 +138,10 @@ def _cookies(file: str) -> list[_Cookie]:
             expired += 1
         else:
             cookies.append(cookie)
-    if odd and not (cookies or expired):
+    if not (cookies or expired):
+        where = f"line {odd[0]}" if odd else "no cookie in it"
         raise UserError(
-            f"fetch.cookies_file: {file}: line {odd[0]}: a Netscape cookies.txt has 7 fields"
+            f"fetch.cookies_file: {file}: {where}: a Netscape cookies.txt has 7 fields"
             f" between tabs: {_FIELDS}"
         )
     if expired and not cookies:
