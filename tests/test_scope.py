@@ -1,8 +1,10 @@
 """The scope: tables of rules and verdicts, small enough to judge by eye."""
 
+import re
 from typing import Any
 
 import pytest
+from cases import CASES, needs_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
@@ -171,3 +173,14 @@ def test_hosts_are_written_as_people_write_them(written: str, host: str) -> None
 def test_a_name_that_no_host_can_match_is_refused(table: str, name: str) -> None:
     with pytest.raises(UserError, match=rf"scope\.{table}: .*must be a host name"):
         Scope(config.Scope.model_validate({table: [name]}), Sites("authority"), [])
+
+
+@needs_cases
+def test_registrable_domains_by_the_test_of_the_public_suffix_list() -> None:
+    text = (CASES / "conformance" / "suffix" / "test_psl.txt").read_text("utf-8")
+    # Hosts that begin with a dot are no hosts of URLs.
+    tests = re.findall(r"(?m)^checkPublicSuffix\('([^.].*)', (?:'(.*)'|null)\)", text)
+    assert len(tests) == 73
+    for host, domain in tests:
+        expected = url.host(url.normalise(f"http://{domain or host}/"))
+        assert DOMAIN.of(url.normalise(f"http://{host}/")) == expected
