@@ -18,8 +18,9 @@ from crawler.reading.parse.links import Links, most_characters, reading
 from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
 from crawler.reading.parse.xhtml import tags as xhtml_tags
 from crawler.reading.reader import Reader, make_scope
+from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import entries
-from crawler.reading.traps import Shapes, Watch, _put_in
+from crawler.reading.traps import Watch, _put_in
 from crawler.url import MAX_FOLLOWED, MAX_LENGTH, BadUrlError, LongUrlError, normalise
 
 T = TypeVar("T")

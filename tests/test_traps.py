@@ -15,8 +15,10 @@ from servers import Page, PageServer
 
 from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, Failure, Fetched, Found, Link, PageRow, Response
+from crawler.reading.branches import Branches
 from crawler.reading.scope import Scope, Sites
-from crawler.reading.traps import Branches, Shapes, Watch
+from crawler.reading.shapes import Shapes
+from crawler.reading.traps import Watch
 
 A = "http://a.example"
 YEAR = 2027
@@ -330,7 +332,7 @@ def test_only_one_page_in_sixteen_is_compared_where_the_limit_is_generous() -> N
 
 
 def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("crawler.reading.traps._WATCHED_BRANCHES", 10)
+    monkeypatch.setattr("crawler.reading.branches._WATCHED_BRANCHES", 10)
     known = branches(*((f"/x/{n}", b"x") for n in range(6)))
     assert known.is_poor(A + "/x/y")
     for name in "abcdefghijkl":

@@ -7,99 +7,14 @@ at once, by hashes. The best rule that seems to match is made again from its lin
 itself.
 """
 
-import re
-from array import array
-from collections.abc import Callable, Generator, Iterable
-from typing import Any, Final, NamedTuple
+from collections.abc import Callable, Generator
+from typing import Final
 
-import numpy as np
-import numpy.typing as npt
+from crawler.reading.packed_rules import PackedRules, Packer
+from crawler.reading.rules import Rule, one_spelling
 
-Numbers = npt.NDArray[Any]  # unsigned, of any size
-
-# An index page that is allowed allows its folder. That is Google's, and what the author means.
-_INDEX: Final = re.compile(r"/index\.html?\Z")
-# What a pattern and a path may be written in differently: escapes, and what must be escaped.
-_UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
-_UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
 _TRIED: Final = 1 << 18  # characters that rules are tried on in one step
 _LOOSE_BYTES: Final = 256 << 10  # of rules that are kept as objects; a few hundred rules
-
-
-class Rule(NamedTuple):
-    """An Allow or Disallow line. Of the rules that match a path, the greatest one decides."""
-
-    octets: int  # of the pattern, escaped
-    allow: bool
-    pieces: tuple[str, ...]  # of the pattern, between its stars
-    anchored: bool  # the pattern ends with $
-    line: str
-
-    def weight(self) -> int:
-        """Greater for the greater of two rules; sorting by it is far faster."""
-        return 2 * self.octets + self.allow
-
-    def is_prefix(self) -> bool:
-        """Whether the rule matches all paths that start with its only piece."""
-        return not self.anchored and len(self.pieces) == 1
-
-    def size(self) -> int:
-        """About how many bytes the rule takes in memory."""
-        return 300 + 60 * len(self.pieces) + self.octets + len(self.line)
-
-    def matches(self, path: str) -> bool:
-        head, *middle = self.pieces
-        if not path.startswith(head):
-            return False
-        at, end = len(head), len(path)
-        if self.anchored:
-            if not middle:
-                return at == end
-            tail = middle.pop()
-            end -= len(tail)
-            if end < at or not path.endswith(tail):
-                return False
-        for piece in middle:  # the first place is the best, so nothing is ever tried again
-            at = path.find(piece, at, end)
-            if at < 0:
-                return False
-            at += len(piece)
-        return True
-
-
-def rules_of(pattern: str, line: str, *, allow: bool) -> list[Rule]:
-    """The rules that an Allow or Disallow line with this pattern makes: one or two."""
-    rules = [_rule(pattern, line, allow=allow)]
-    if allow and (folder := _INDEX.sub("/", pattern)) != pattern:
-        rules.append(_rule(folder + "$", line, allow=True))
-    return rules
-
-
-def _rule(pattern: str, line: str, *, allow: bool) -> Rule:
-    anchored = pattern.endswith("$")
-    if not anchored and "*" not in pattern:  # most are so, and a large file has thousands
-        prefix = one_spelling(pattern)
-        return Rule(len(prefix), allow, (prefix,), False, line)
-    pieces = [one_spelling(piece) for piece in pattern.removesuffix("$").split("*")]
-    octets = sum(map(len, pieces)) + len(pieces) - 1 + anchored
-    pieces = [pieces[0], *filter(None, pieces[1:-1]), *pieces[1:][-1:]]  # `**` is `*`
-    return Rule(octets, allow, tuple(pieces), anchored, line)
-
-
-def one_spelling(text: str) -> str:
-    """The one spelling of a path or of a piece of a pattern.
-
-    Letters, digits and `-._~` aren't escaped; what isn't ASCII or no part of a URL is, and so are
-    stars and dollar signs that mean themselves. `%2F` and `/` stay different.
-    """
-    return _UNEVEN.sub(_even, text) if _UNEVEN.search(text) else text
-
-
-def _even(match: re.Match[str]) -> str:
-    if match[1]:
-        character = chr(int(match[1], 16))
-        return character if _UNRESERVED.fullmatch(character) else match[0].upper()
-    return f"%{ord(match[0]):02X}"
 
 
 class Patterns:
@@ -112,7 +27,7 @@ class Patterns:
         self._lengths: list[int] = []  # of them, longest first
         self._wild: list[Rule] = []  # the others; when closed, greatest first
         self._loose: list[tuple[Rule, int]] = []  # all of them, with places, until it is closed
-        self._packed: _Packer | _Packed | None = None
+        self._packed: Packer | PackedRules | None = None
         self.size = 0  # about how many bytes it takes in memory
 
     def __bool__(self) -> bool:
@@ -127,8 +42,8 @@ class Patterns:
 
     def _pack(self) -> None:
         if self._packed is None:
-            self._packed = _Packer()
-        assert isinstance(self._packed, _Packer)
+            self._packed = Packer()
+        assert isinstance(self._packed, Packer)
         self._packed.add(self._loose)
         self._loose = []
         self.size = 0
@@ -142,8 +57,8 @@ class Patterns:
         """Take no more rules, in steps. `make_again` gives a rule by its place."""
         if self._packed is not None:
             self._pack()
-            assert isinstance(self._packed, _Packer)
-            packed = _Packed(make_again)
+            assert isinstance(self._packed, Packer)
+            packed = PackedRules(make_again)
             yield from packed.packing(self._packed)
             self._packed = packed
             self.size = packed.size
@@ -162,7 +77,7 @@ class Patterns:
         a few milliseconds."""
         path = one_spelling(path)
         if self._packed is not None:
-            assert isinstance(self._packed, _Packed)
+            assert isinstance(self._packed, PackedRules)
             return (yield from self._packed.deciding(path))
         found = None
         for length in self._lengths:
@@ -178,273 +93,3 @@ class Patterns:
             if number % tries == 0:
                 yield
         return found
-
-
-# --- Many rules ---------------------------------------------------------------------------------
-#
-# A piece c0 c1 c2 ... has the hash c0 + c1 B + c2 B^2 + ... modulo 2^64. From the sums of all
-# beginnings of a text, the hashes of all its substrings of a length follow at once. Different
-# pieces of one hash do no harm: the rule that seems to match is tried by itself.
-
-_BASE: Final = np.uint64(0x9E3779B97F4A7C15)
-_INVERSE: Final = np.uint64(pow(int(_BASE), -1, 1 << 64))
-_FEW_PIECES: Final = 4  # of a length: looked for one by one
-
-
-def _powers(base: np.uint64, count: int) -> npt.NDArray[np.uint64]:
-    powers = np.full(count, base, np.uint64)
-    powers[:1] = 1
-    return np.cumprod(powers, dtype=np.uint64)
-
-
-class _Hashed:
-    """A text whose substrings have hashes."""
-
-    def __init__(self, text: str) -> None:
-        octets = np.frombuffer(text.encode("latin-1"), np.uint8).astype(np.uint64)
-        self.length = len(text)
-        self._sums = np.zeros(self.length + 1, np.uint64)
-        np.cumsum(octets * _powers(_BASE, self.length), out=self._sums[1:])
-        self._inverses = _powers(_INVERSE, self.length + 1)
-
-    def at(self, starts: Numbers, ends: Numbers) -> npt.NDArray[np.uint64]:
-        """The hashes of the substrings with these starts and ends."""
-        found: npt.NDArray[np.uint64] = (self._sums[ends] - self._sums[starts]) * self._inverses[
-            starts
-        ]
-        return found
-
-    def of_length(self, length: int) -> npt.NDArray[np.uint64]:
-        """The hashes of all substrings of a length, by their place."""
-        count = self.length - length + 1
-        found: npt.NDArray[np.uint64] = (self._sums[length:] - self._sums[:count]) * self._inverses[
-            :count
-        ]
-        return found
-
-
-def _compact(numbers: Numbers) -> Numbers:
-    """The same numbers in as few bytes as they need."""
-    most = int(numbers.max(initial=0))
-    return numbers.astype(np.min_scalar_type(most))
-
-
-_Table = dict[str, "array[int]"]  # columns of numbers: hashes of 64 bits, others of 32
-
-
-class _Packer:
-    """Rules on the way to be packed, as tables of their parts."""
-
-    def __init__(self) -> None:
-        self.prefixes: _Table = {}
-        self.wild: _Table = {}
-        self.pieces: _Table = {}
-
-    def add(self, rules: Iterable[tuple[Rule, int]]) -> None:
-        """Take rules with their places."""
-        prefixes = [(rule, place) for rule, place in rules if rule.is_prefix()]
-        _append(
-            self.prefixes,
-            hashes=_hashes([rule.pieces[0] for rule, _ in prefixes]),
-            weights=[rule.weight() for rule, _ in prefixes],
-            places=[place for _, place in prefixes],
-        )
-        wild = [(rule, place) for rule, place in rules if not rule.is_prefix()]
-        middles = [rule.pieces[1:-1] if rule.anchored else rule.pieces[1:] for rule, _ in wild]
-        middles = [tuple(filter(None, each)) for each in middles]
-        tails = [
-            rule.pieces[-1] if rule.anchored and len(rule.pieces) > 1 else "" for rule, _ in wild
-        ]
-        heads = [rule.pieces[0] for rule, _ in wild]
-        _append(
-            self.wild,
-            weights=[rule.weight() for rule, _ in wild],
-            places=[place for _, place in wild],
-            heads=_hashes(heads),
-            head_sizes=list(map(len, heads)),
-            tails=_hashes(tails),
-            tail_sizes=list(map(len, tails)),
-            exact=[rule.anchored and len(rule.pieces) == 1 for rule, _ in wild],
-            least=[sum(map(len, rule.pieces)) for rule, _ in wild],
-            counts=list(map(len, middles)),
-        )
-        pieces = [piece for each in middles for piece in each]
-        _append(self.pieces, keys=_keys(np.array(list(map(len, pieces))), _hashes(pieces)))
-
-
-def _append(table: _Table, **columns: list[int] | list[bool] | Numbers) -> None:
-    for name, values in columns.items():
-        kind = "Q" if isinstance(values, np.ndarray) else "I"
-        numbers = np.array(values, np.dtype(kind))
-        table.setdefault(name, array(kind)).frombytes(numbers.tobytes())
-
-
-def _columns(table: _Table) -> dict[str, Numbers]:
-    return {name: np.frombuffer(column, column.typecode) for name, column in table.items()}
-
-
-def _keys(sizes: Numbers, hashes: Numbers) -> npt.NDArray[np.uint64]:
-    """The keys of pieces: 16 bits of size, which no longer piece fits in, and 48 of hash."""
-    most = np.minimum(sizes, (1 << 16) - 1).astype(np.uint64)
-    # The upper bits of a product depend on all bits of its factors.
-    keys: npt.NDArray[np.uint64] = (most << np.uint64(48)) | (hashes * _BASE >> np.uint64(16))
-    return keys
-
-
-def _hashes(texts: list[str]) -> Numbers:
-    sizes = np.array(list(map(len, texts)), np.int64)
-    ends = np.cumsum(sizes)
-    return _Hashed("".join(texts)).at(ends - sizes, ends)
-
-
-class _Packed:
-    """Many rules as arrays of numbers."""
-
-    __slots__ = (
-        "_classes", "_counts", "_exact", "_head_sizes", "_heads", "_least", "_lengths",
-        "_make_again", "_piece_sizes", "_pieces", "_places", "_prefix_places", "_prefixes",
-        "_tail_sizes", "_tails", "size",
-    )  # fmt: skip
-
-    def __init__(self, make_again: Callable[[int], Rule]) -> None:
-        self._make_again = make_again
-        self.size = 0
-
-    def packing(self, packer: _Packer) -> Generator[None, None, None]:
-        """Take over all rules, in steps."""
-        self._pack_prefixes(_columns(packer.prefixes))
-        packer.prefixes.clear()
-        yield
-        wild = _columns(packer.wild)
-        packer.wild.clear()
-        order = np.argsort(wild.pop("weights"), kind="stable")[::-1].astype(np.int32)
-        yield
-        keys = _columns(packer.pieces)["keys"]
-        packer.pieces.clear()
-        yield from self._pack_pieces(wild.pop("counts").astype(np.int32), order, keys)
-        del keys
-        yield
-        self._places = self._kept(wild.pop("places")[order])
-        self._heads = self._kept(wild.pop("heads")[order])
-        self._head_sizes = self._kept(wild.pop("head_sizes")[order])
-        self._tails = self._kept(wild.pop("tails")[order])
-        self._tail_sizes = self._kept(wild.pop("tail_sizes")[order])
-        self._exact = self._kept(wild.pop("exact")[order])
-        self._least = self._kept(wild.pop("least")[order])
-
-    def _kept(self, numbers: Numbers) -> Numbers:
-        compact = _compact(numbers)
-        self.size += compact.nbytes
-        return compact
-
-    def _pack_prefixes(self, table: dict[str, Numbers]) -> None:
-        # Of equal prefixes the one that allows.
-        order = np.lexsort((table["weights"] ^ 1, table["hashes"]))
-        hashes = table["hashes"][order]
-        first = np.ones(len(order), np.bool_)
-        first[1:] = hashes[1:] != hashes[:-1]
-        self._prefixes = self._kept(hashes[first])
-        self._prefix_places = self._kept(table["places"][order][first])
-        self._lengths = np.unique(table["weights"] >> 1)[::-1].astype(np.int64)
-
-    def _pack_pieces(
-        self, counts: Numbers, order: Numbers, keys: Numbers
-    ) -> Generator[None, None, None]:
-        """`counts`: of pieces, by rule, as the rules came. `keys`: of all pieces."""
-        places = (np.cumsum(counts, dtype=np.int32) - counts)[order]
-        counts = counts[order]
-        self._counts = self._kept(counts)
-        places = np.repeat(places - (np.cumsum(counts, dtype=np.int32) - counts), counts)
-        places += np.arange(len(keys), dtype=np.int32)
-        yield
-        different, numbers = np.unique(keys, return_inverse=True)
-        yield
-        self._pieces = self._kept(numbers.reshape(-1))[places]
-        sizes = different >> np.uint64(48)
-        self._piece_sizes = self._kept(sizes)
-        each_size, firsts = np.unique(sizes, return_index=True)
-        bounds = [*map(int, firsts), len(different)]
-        self._classes = [
-            (int(size), bounds[at], different[bounds[at] : bounds[at + 1]])
-            for at, size in enumerate(each_size)
-        ]
-        self.size += different.nbytes
-
-    def deciding(self, path: str) -> Generator[None, None, Rule | None]:
-        """Find the rule that decides about a path, like `Patterns.deciding`."""
-        hashed = _Hashed(path)
-        found = self._longest_prefix(path, hashed)
-        for place in (yield from self._seeming(hashed)):
-            rule = self._make_again(int(place))
-            if found and rule.weight() <= found.weight():
-                break
-            if rule.matches(path):
-                return rule
-            yield
-        return found
-
-    def _longest_prefix(self, path: str, hashed: _Hashed) -> Rule | None:
-        lengths = self._lengths[self._lengths <= len(path)]
-        if not len(lengths):
-            return None
-        starts = hashed.at(np.zeros(len(lengths), np.int64), lengths)
-        index = np.minimum(np.searchsorted(self._prefixes, starts), len(self._prefixes) - 1)
-        for at in np.flatnonzero(self._prefixes[index] == starts):
-            rule = self._make_again(int(self._prefix_places[index[at]]))
-            if path.startswith(rule.pieces[0]):
-                return rule
-        return None
-
-    def _seeming(self, hashed: _Hashed) -> Generator[None, None, Numbers]:
-        """The places of rules with stars or $ that seem to match, greatest first."""
-        length = hashed.length
-        head_sizes = self._head_sizes.astype(np.int64)
-        tail_sizes = self._tail_sizes.astype(np.int64)
-        fits = (self._least <= length) & (~self._exact.astype(np.bool_) | (head_sizes == length))
-        rules = np.flatnonzero(fits)
-        zeros = np.zeros(len(rules), np.int64)
-        rules = rules[hashed.at(zeros, head_sizes[rules]) == self._heads[rules]]
-        ends = length - tail_sizes[rules]
-        right = hashed.at(ends, np.full(len(rules), length)) == self._tails[rules]
-        rules, ends = rules[right], ends[right]
-        counts = self._counts.astype(np.int64)
-        nexts = (np.cumsum(counts) - counts)[rules]  # of each rule the piece to look for
-        lasts = nexts + counts[rules]
-        at = head_sizes[rules]
-        matched = [rules[nexts == lasts]]
-        going = nexts < lasts
-        where = np.zeros(0, np.int64)
-        if going.any():
-            where = yield from self._occurrences(hashed)
-        while len(where) and going.any():
-            rules, ends, nexts, lasts, at = (
-                each[going] for each in (rules, ends, nexts, lasts, at)
-            )
-            pieces = self._pieces[nexts].astype(np.int64)
-            index = np.searchsorted(where, pieces * (length + 1) + at)
-            found = where[np.minimum(index, len(where) - 1)] - pieces * (length + 1)
-            at = found + self._piece_sizes[pieces]
-            here = (index < len(where)) & (found <= length) & (at <= ends)
-            nexts = nexts + 1
-            matched.append(rules[here & (nexts == lasts)])
-            going = here & (nexts < lasts)
-            yield
-        found_all: Numbers = self._places[np.sort(np.concatenate(matched))]
-        return found_all
-
-    def _occurrences(self, hashed: _Hashed) -> Generator[None, None, npt.NDArray[np.int64]]:
-        """The places of all pieces in a text, as sorted numbers: piece * (length + 1) + place."""
-        found = [np.zeros(0, np.int64)]
-        for size, first, keys in self._classes:
-            if size > hashed.length:
-                break
-            yield
-            windows = _keys(np.array(size), hashed.of_length(size))
-            if len(keys) <= _FEW_PIECES:
-                for number, key in enumerate(keys, first):
-                    found.append(np.flatnonzero(windows == key) + number * (hashed.length + 1))
-                continue
-            index = np.minimum(np.searchsorted(keys, windows), len(keys) - 1)
-            places = np.flatnonzero(keys[index] == windows)
-            found.append(np.sort((index[places] + first) * (hashed.length + 1) + places))
-        return np.concatenate(found)

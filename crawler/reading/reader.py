@@ -27,8 +27,8 @@ from crawler.reading.media import HTML, HTML_TYPES, types_of
 from crawler.reading.parse import Kinds, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
 from crawler.reading.scope import Scope, Sites
+from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import Entry, belongs, entries
-from crawler.reading.traps import Shapes
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_NOTICES: Final = 20  # about seeds, from one rank

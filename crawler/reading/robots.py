@@ -16,7 +16,8 @@ from typing import Final, Self, TypeVar
 from isal import isal_zlib
 
 from crawler.ports import Failure
-from crawler.reading.patterns import Patterns, Rule, rules_of
+from crawler.reading.patterns import Patterns
+from crawler.reading.rules import Rule, rules_of
 
 T = TypeVar("T")
 

@@ -1,8 +1,8 @@
 """Traps: places without end, known by the shape of a URL or by how much of the same there is.
 
-Pure. Each rule is a key of the table [traps], and is counted under that name. `Shapes` judges a
-URL alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of it.
-What a rule refuses is never fetched; a page that was fetched is stored in any case. `Branches`
+Each rule is a key of the table [traps], and is counted under that name. `shapes` judges a URL
+alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of the site.
+What a rule refuses is never fetched; a page that was fetched is stored in any case. `branches`
 refuses nothing: it says which URLs may well come last.
 """
 
@@ -10,93 +10,21 @@ import re
 from array import array
 from collections import Counter, OrderedDict
 from collections.abc import Iterable
-from operator import eq
 from typing import Final
 
-from rensa import RMinHash
-from xxhash import xxh3_64_intdigest
-
-from crawler import config, url
+from crawler import config
 from crawler.ports import REDIRECT, Fetched, Found, PageRow, walked
+from crawler.reading.branches import Branches, hash_of, resembles, sketch_of
 from crawler.reading.hosts import Hosts
-from crawler.url import MAX_FOLLOWED
 
-# What the URL of a calendar has; and a year with its month, or as a parameter.
-_CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
-             "/cal", "=cal", "/day", "day=", "date=")  # fmt: skip
-_DATE = re.compile(
-    r"(?<!\d)(\d{4})(?:[-/_.](?:0?[1-9]|1[0-2])|(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01]))(?!\d)"
-    r"|(?:year|yr|jahr|annee|yil|y)=(\d{1,6})(?!\d)"
-)
 _SESSION_ID = re.compile(
     r"(?<=[?&;])(?:(?=\w*?sess)\w++=[^&;/]{6,}|(?:sid|oscsid|zenid)=[\w-]{16,}|cf(?:id|token)=[\w-]{6,})"
     r"|(?<=/)\([a-z]\([0-9a-z]{16,}\)\)(?=/)",  # ASP.NET without cookies
     re.IGNORECASE,
 )
 _ESCAPED_AGAIN = re.compile(r"%((?:25)+)")  # %2F, %252F, %25252F, ...
-_LONGEST_PATTERN = 8  # segments that are repeated as one
 _WATCHED_URLS = 100_000
-_WATCHED_BRANCHES = 1 << 16  # 40 MB
-_SAMPLED: Final = 16  # one page of so many is compared
-_COMPARED: Final = 1 << 16  # bytes of a page
-_PERMUTATIONS: Final = 64
-_RESEMBLING: Final = 58  # of the permutations: about 0.9
-_SKETCHES: Final = 2  # kept of a branch
 _FEW_REDIRECTS: Final = 5  # in a row
-_DIGITS: Final = re.compile(r"\d+")
-_VALUES: Final = re.compile(r"=[^&;]*")
-
-
-class Shapes:
-    """The rules on a URL alone."""
-
-    def __init__(self, traps: config.Traps, year: int) -> None:
-        """`year`: the present one."""
-        self._traps = traps
-        self._year = year
-        self._max_length = min(traps.max_url_length or MAX_FOLLOWED, MAX_FOLLOWED)
-
-    def rule(self, address: str) -> str | None:
-        """The rule that keeps a normalised URL out, if any."""
-        traps = self._traps
-        if len(address) > self._max_length:
-            return "max_url_length"
-        end = address.find("?")
-        start = address.index("/", 8) + 1
-        count = address.count("/", start, end if end >= 0 else None) + 1
-        if 0 < traps.max_path_segments < count:
-            return "max_path_segments"
-        if 0 < traps.max_repeated_segments < count:
-            segments = address[start : end if end >= 0 else None].split("/")
-            if _repeats(segments, traps.max_repeated_segments):
-                return "max_repeated_segments"
-        if traps.max_calendar_years and self._is_far(address):
-            return "max_calendar_years"
-        return None
-
-    def _is_far(self, address: str) -> bool:
-        text = address.lower()
-        for word in _CALENDAR:
-            if word in text:
-                return any(
-                    abs(int(dated or year) - self._year) > self._traps.max_calendar_years
-                    for dated, year in _DATE.findall(text)
-                )
-        return False
-
-
-def _repeats(segments: list[str], most: int) -> bool:
-    """Whether a pattern of segments stands there more than `most` times in a row."""
-    if len(segments) - len(set(segments)) < most:
-        return False
-    longest = min(len(segments) // (most + 1), _LONGEST_PATTERN)
-    for length in range(1, longest + 1):
-        same = 0  # segments in a row that are as the one a pattern before
-        for at in range(length, len(segments)):
-            same = same + 1 if segments[at] == segments[at - length] else 0
-            if same == length * most:
-                return True
-    return False
 
 
 class Watch:
@@ -142,10 +70,10 @@ class Watch:
         if self._has_host_rules:
             self.hosts.note(row)
         if self._traps.max_bytes_per_site and row.bytes:
-            self._bytes[_hash(row.site)] += row.bytes
+            self._bytes[hash_of(row.site)] += row.bytes
         if not (self._traps.max_same_content and row.duplicate and row.digest):
             return True
-        same = _hash(f"{row.site} {row.digest}")
+        same = hash_of(f"{row.site} {row.digest}")
         self._same[same] += 1  # the first of them was no duplicate
         if self._same[same] < self._traps.max_same_content:
             return True
@@ -164,9 +92,9 @@ class Watch:
             self._branches.add(fetched.found.url, response.body)
         url, address = fetched.found.url, response.address
         if self._has_host_rules and self.hosts.wants_sketch(url, address):
-            sketch = _sketch(response.body)
+            sketch = sketch_of(response.body)
             others = self.hosts.resembled(url, address)
-            fetched.alike = any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in others)
+            fetched.alike = any(resembles(sketch, other) for other in others)
             if not fetched.alike:
                 self.hosts.keep_sketch(url, address, sketch)
 
@@ -192,7 +120,7 @@ class Watch:
         excess = len(walked(fetched.found.chain)) - _FEW_REDIRECTS
         if not most or excess < 0:
             return False
-        site = _hash(fetched.found.site)
+        site = hash_of(fetched.found.site)
         if not (fetched.links and fetched.links[0].flags & REDIRECT):
             if fetched.failure is None and self._long_redirects[site]:
                 self._long_redirects[site] = max(0, self._long_redirects[site] - excess)
@@ -255,14 +183,14 @@ class Watch:
     def is_full(self, site: str) -> bool:
         """Whether the site has sent all that it may; counted, as it keeps a URL out."""
         limit = self._traps.max_bytes_per_site
-        if not limit or self._bytes[_hash(site)] < limit:
+        if not limit or self._bytes[hash_of(site)] < limit:
             return False
         self.fired["max_bytes_per_site"] += 1
         return True
 
     def _rule(self, found: Found | PageRow, source: Found | None) -> str | None:
         traps, address = self._traps, found.url
-        site = _hash(found.site) if traps.max_urls_per_site else 0
+        site = hash_of(found.site) if traps.max_urls_per_site else 0
         if 0 < traps.max_urls_per_site <= self._urls[site]:
             return "max_urls_per_site"
         if self._has_host_rules:
@@ -273,14 +201,14 @@ class Watch:
         # Without one of these characters there is no session id; the search takes far longer.
         ids_possible = mark or ";" in path or "&" in path or "/(" in path
         if ids_possible and traps.max_session_ids and _SESSION_ID.search(address):
-            bare = _hash(_SESSION_ID.sub("", address))
+            bare = hash_of(_SESSION_ID.sub("", address))
             if self._session_ids[bare] >= traps.max_session_ids:
                 return "max_session_ids"
             self._session_ids[bare] += 1
         if traps.max_growth and self._grows(found, source):
             return "max_growth"
         if mark and traps.max_queries_per_path:
-            key = _hash(path)
+            key = hash_of(path)
             if self._queries[key] >= traps.max_queries_per_path:
                 return "max_queries_per_path"
             self._queries[key] += 1
@@ -314,90 +242,6 @@ class Watch:
         return False
 
 
-class _Branch:
-    """What is known of a branch."""
-
-    __slots__ = ("alike", "pages", "sketches")
-
-    def __init__(self) -> None:
-        self.pages = 0
-        self.alike = 0  # of those looked at, the latest in a row that were near-duplicates
-        self.sketches: tuple[array[int], ...] = ()  # of the latest that were none
-
-
-class Branches:
-    """The branches of sites, and which of them bring near-duplicates only.
-
-    A branch is the pages of a site that share the first two folders of the path, numbers in it and
-    the names in the query; the values there don't matter. The first pages of a site's branches make
-    a branch too, which stands for all those that aren't known yet: of a site that answers anything,
-    at paths that were never heard of. Two pages are near-duplicates if the sets of their words,
-    without digits, have a resemblance (Jaccard) of about 0.9, estimated by MinHash (Broder, On the
-    resemblance and containment of documents, 1997). Only one page in sixteen is looked at.
-    """
-
-    def __init__(self, limit: int) -> None:
-        """`limit`: pages of a branch in a row, all near-duplicates, that make it a poor one; 0 for
-        none."""
-        self._limit = limit
-        self._step = max(1, min(_SAMPLED, limit // 10))
-        self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
-        self.poor: set[int] = set()  # keys of branches
-
-    def add(self, address: str, body: bytes) -> None:
-        """Take note of a page that was fetched."""
-        if not self._limit:
-            return
-        site, name = _branch(address)
-        key = _hash(name)
-        if key not in self._branches:
-            self._count(_hash(site), body)
-        self._count(key, body)
-
-    def is_poor(self, address: str) -> bool:
-        site, name = _branch(address)
-        key = _hash(name)
-        return (key if key in self._branches else _hash(site)) in self.poor
-
-    def _count(self, key: int, body: bytes) -> None:
-        branch = self._branches.get(key)
-        if branch is None:
-            branch = self._branches[key] = _Branch()
-            if len(self._branches) > _WATCHED_BRANCHES:
-                self.poor.discard(self._branches.popitem(last=False)[0])
-        else:
-            self._branches.move_to_end(key)
-        branch.pages += 1
-        if branch.pages % self._step:
-            return
-        sketch = _sketch(body)
-        if any(sum(map(eq, sketch, other)) >= _RESEMBLING for other in branch.sketches):
-            branch.alike += 1
-            if branch.alike * self._step >= self._limit:
-                self.poor.add(key)
-        else:
-            branch.alike = 0
-            branch.sketches = (sketch, *branch.sketches[: _SKETCHES - 1])
-            self.poor.discard(key)
-
-
-def _branch(address: str) -> tuple[str, str]:
-    """The site of a URL, and what its branch has in common."""
-    path, _, query = address.partition("?")
-    site = url.site(path)
-    folder = "/".join(path.split("/", 5)[3:-1][:2])
-    return site, f"{site}/{_DIGITS.sub('0', folder)}?{_VALUES.sub('', query)}"
-
-
-def _sketch(body: bytes) -> "array[int]":
-    """The MinHash of the words of a page, outside its tags."""
-    pieces = body[:_COMPARED].translate(None, b"0123456789").split(b">")
-    text = b" ".join([piece.partition(b"<")[0] for piece in pieces]).decode("latin-1")
-    sketch = RMinHash(num_perm=_PERMUTATIONS, seed=1)
-    sketch.update(text.split())
-    return array("I", sketch.digest())
-
-
 def _split(address: str) -> tuple[str, str]:
     """What may grow of a URL, and what is before: its query, or else the last of its path."""
     at = address.find("?") + 1 or address.rindex("/") + 1
@@ -415,7 +259,3 @@ def _put_in(old: str, new: str) -> str:
             differs = middle
     rest = old[head:]
     return new[head : len(new) - len(rest)] if new.endswith(rest) else ""
-
-
-def _hash(text: str) -> int:
-    return xxh3_64_intdigest(text.encode())
