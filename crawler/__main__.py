@@ -1,4 +1,4 @@
-"""The command line; nothing but arguments."""
+"""The command line: runs the command that the arguments name, and prints what it gives."""
 
 import argparse
 import json
@@ -9,134 +9,21 @@ from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_st
 from dataclasses import asdict
 from functools import partial
 from pathlib import Path
-from typing import Any, NoReturn
+from typing import Any
 
 import uvloop
 
-from crawler import __version__, config, inspect, session, simulate
+from crawler import config, inspect, session, simulate
+from crawler.arguments import make_parser
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
-from crawler.report import report
 from crawler.report.endings import causes
+from crawler.report.report import write_metrics
+from crawler.report.summary import comparison, summary
 from crawler.report.verify import verify
 
 EXIT_FAILED = 1  # also: no page was fetched
 EXIT_USAGE = 2
-
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
-
-
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help")
-
-
-def _parser() -> argparse.ArgumentParser:
-    parser = _Parser(
-        prog="python -m crawler",
-        description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
-        " Without a command: the demonstration, offline.",
-        epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
-        " 3 done, but this program failed on a page or more (error internal);"
-        " 75 stopped before its end: resume it.",
-    )
-    parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
-    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
-
-    def command(name: str, description: str, *, sets: bool = True) -> argparse.ArgumentParser:
-        one = commands.add_parser(name, help=description, description=description)
-        if sets:
-            one.add_argument(
-                "--set",
-                action="append",
-                default=[],
-                metavar="TABLE.KEY=VALUE",
-                help="override the configuration; may be given often",
-            )
-        return one
-
-    crawl = command("crawl", "Crawl from seeds, on all ranks that mpirun starts.")
-    crawl.add_argument(
-        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration, or seeds"
-    )
-    crawl.add_argument("--session", metavar="DIR", help="directory of the session")
-    crawl.add_argument(
-        "--resume", action="store_true", help="if it is there already, go on with it"
-    )
-    resume = command("resume", "Go on with a session, on any number of ranks.")
-    resume.add_argument("session", type=Path, metavar="SESSION")
-    for one in (crawl, resume):
-        one.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
-        one.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
-        one.add_argument("--json", action="store_true", help="print metrics.json at the end")
-
-    stop = command(
-        "stop", "Ask a crawl to stop, from any node that sees its directory.", sets=False
-    )
-    stop.add_argument("session", type=Path, metavar="SESSION")
-
-    measures = command("report", "Print the measures of a session; write report/.", sets=False)
-    measures.add_argument("session", type=Path, metavar="SESSION")
-    measures.add_argument("other", nargs="?", type=Path, metavar="OTHER", help="beside this one")
-    measures.add_argument(
-        "--graph",
-        type=Path,
-        metavar="GRAPH",
-        help="session or graph that coverage and quality are about; default: the previous session",
-    )
-    measures.add_argument("--json", action="store_true", help="print metrics.json, a list of two")
-
-    check = command(
-        "verify",
-        "Hold what a session promises against its files; exit code 1 if something is wrong.",
-        sets=False,
-    )
-    check.add_argument("session", type=Path, metavar="SESSION")
-    check.add_argument("--json", action="store_true", help="print a JSON object")
-
-    settings = command("config", "Print the configuration as commented TOML.")
-    settings.add_argument(
-        "file", nargs="?", type=Path, metavar="CONFIG.toml", help="default: defaults"
-    )
-
-    fetch = command("fetch", "Fetch URLs as the agent would; robots.txt isn't asked.")
-    fetch.add_argument("urls", nargs="+", metavar="URL")
-    fetch.add_argument("--config", type=Path, metavar="CONFIG.toml")
-    fetch.add_argument("--json", action="store_true", help="one JSON object a line")
-
-    explain = command("explain", "Say what a crawl does with a URL, and why.")
-    explain.add_argument("url", metavar="URL")
-    explain.add_argument("--config", type=Path, metavar="CONFIG.toml")
-    explain.add_argument("--ranks", type=_count, default=1, metavar="K", help="of the crawl")
-    explain.add_argument("--robots-file", type=Path, metavar="F", help="instead of the site's")
-    explain.add_argument("--offline", action="store_true", help="ask no server")
-    explain.add_argument("--json", action="store_true", help="print a JSON object")
-
-    virtual = command("simulate", "Crawl a link graph in virtual time and measure.")
-    virtual.add_argument("graph", type=Path, metavar="GRAPH", help="a session or a graph's folder")
-    virtual.add_argument("--modes", default="exchange", metavar="M,...")
-    virtual.add_argument("--procs", default=[1, 2, 4, 8], type=_counts, metavar="N,...")
-    virtual.add_argument("--seeds", default=5, type=_count, metavar="S", help="for each process")
-    virtual.add_argument("--repeat", default=1, type=_count, metavar="R")
-    virtual.add_argument("--out", type=Path, metavar="DIR", help="write simulate.json there")
-    virtual.add_argument("--json", action="store_true", help="print a list of objects")
-    return parser
-
-
-def _counts(text: str) -> list[int]:
-    try:
-        counts = [int(number) for number in text.split(",")]
-    except ValueError:
-        counts = []
-    if not counts or min(counts) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers from 1, like 1,2,4")
-    return counts
-
-
-def _count(text: str) -> int:
-    return _counts(text)[0]
-
-
-# --- commands on all ranks --------------------------------------------------------------------
 
 
 def _demo(_: argparse.Namespace) -> int:
@@ -241,9 +128,6 @@ def _limits(arguments: argparse.Namespace) -> dict[str, object]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-# --- commands of one process ------------------------------------------------------------------
-
-
 def _stop(arguments: argparse.Namespace) -> int:
     directory = arguments.session
     info = session.load(directory)
@@ -273,7 +157,7 @@ def _report(arguments: argparse.Namespace) -> int:
     elif arguments.json:
         _print(json.dumps(each))
     else:
-        _print(report.comparison(dict(zip(map(str, directories), each, strict=True))))
+        _print(comparison(dict(zip(map(str, directories), each, strict=True))))
     return 0
 
 
@@ -284,14 +168,14 @@ def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
         session.lock_session(directory, session.REPORTED)
         try:
             session.check_layout(directory)
-            return report.write_metrics(directory, graph)
+            return write_metrics(directory, graph)
         finally:
             session.unlock_session(directory)
 
 
 def _print_report(directory: Path, *, as_json: bool) -> None:
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
-    _print(json.dumps(metrics) if as_json else report.summary(directory, metrics))
+    _print(json.dumps(metrics) if as_json else summary(directory, metrics))
 
 
 def _config(arguments: argparse.Namespace) -> int:
@@ -349,9 +233,6 @@ def _simulate(arguments: argparse.Namespace) -> int:
         (arguments.out / "simulate.json").write_text(json.dumps(outcomes, indent=1) + "\n")
     _print(json.dumps(outcomes) if arguments.json else _table(outcomes))
     return 0
-
-
-# --- words for people -------------------------------------------------------------------------
 
 
 def _readable(result: dict[str, Any]) -> str:
@@ -419,7 +300,7 @@ def main(words: Sequence[str] | None = None) -> int:
     first = all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
     try:
         with nullcontext() if first else _silence():
-            arguments = _parser().parse_args(words)
+            arguments = make_parser().parse_args(words)
         alone = arguments.command not in {None, "crawl", "resume"}
         with session.mistakes_told() if alone else nullcontext():
             return _COMMANDS[arguments.command](arguments)

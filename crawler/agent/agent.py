@@ -56,7 +56,7 @@ from crawler.ports import (
 from crawler.reading.media import types_of
 from crawler.reading.parse import Kinds
 from crawler.reading.reader import Reader
-from crawler.report.report import Counters
+from crawler.report.counters import Counters
 
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
 _LOG = logging.getLogger("crawler")

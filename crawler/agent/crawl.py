@@ -16,8 +16,9 @@ from crawler.agent.progress import Board
 from crawler.core.order import pagerank_by_key
 from crawler.ports import Group, LostRankError, NoRoomError
 from crawler.report.correcting import correction_of
+from crawler.report.counters import Counters, write_counters
 from crawler.report.endings import is_success
-from crawler.report.report import Counters, write_counters, write_metrics
+from crawler.report.report import write_metrics
 
 _LOST_BREATH_S = 120.0  # a file server holds the locks of a dead node for a minute or more
 

@@ -9,7 +9,7 @@ from crawler.core.core import Core
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
-from crawler.report.report import Counters
+from crawler.report.counters import Counters
 
 _NOTE_INTERVAL_S = 1.0
 _SAMPLES = 500  # of the progress that a rank keeps

@@ -15,7 +15,7 @@ from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.ports import UserError
 from crawler.reading.reader import make_scope
 from crawler.report.correcting import correction_of
-from crawler.report.report import check_counters
+from crawler.report.counters import check_counters
 
 
 @dataclass(frozen=True)

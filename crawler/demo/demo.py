@@ -17,7 +17,7 @@ from crawler.agent import planning
 from crawler.agent.crawl import crawl
 from crawler.demo.web import DemoWeb, outside_mpi, serve
 from crawler.ports import Group
-from crawler.report.report import comparison
+from crawler.report.summary import comparison
 
 _SEED = 1
 

@@ -1,0 +1,142 @@
+"""The commands of the command line, and the arguments of each."""
+
+import argparse
+from collections.abc import Callable
+from pathlib import Path
+from typing import NoReturn
+
+from crawler import __version__
+from crawler.ports import UserError
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> NoReturn:
+        raise UserError(f"{message}; see {self.prog} --help")
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of the command line. It raises UserError for wrong usage."""
+    parser = _Parser(
+        prog="python -m crawler",
+        description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
+        " Without a command: the demonstration, offline.",
+        epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
+        " 3 done, but this program failed on a page or more (error internal);"
+        " 75 stopped before its end: resume it.",
+    )
+    parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
+    commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
+
+    def command(name: str, description: str, *, sets: bool = True) -> argparse.ArgumentParser:
+        one = commands.add_parser(name, help=description, description=description)
+        if sets:
+            one.add_argument(
+                "--set",
+                action="append",
+                default=[],
+                metavar="TABLE.KEY=VALUE",
+                help="override the configuration; may be given often",
+            )
+        return one
+
+    _add_crawls(command)
+    _add_reports(command)
+    _add_inspections(command)
+    _add_simulation(command)
+    return parser
+
+
+# Makes the parser of a command from its name and its description.
+_Command = Callable[..., argparse.ArgumentParser]
+
+
+def _add_crawls(command: _Command) -> None:
+    """Add the commands that run a crawl, or stop it."""
+    crawl = command("crawl", "Crawl from seeds, on all ranks that mpirun starts.")
+    crawl.add_argument(
+        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration, or seeds"
+    )
+    crawl.add_argument("--session", metavar="DIR", help="directory of the session")
+    crawl.add_argument(
+        "--resume", action="store_true", help="if it is there already, go on with it"
+    )
+    resume = command("resume", "Go on with a session, on any number of ranks.")
+    resume.add_argument("session", type=Path, metavar="SESSION")
+    for one in (crawl, resume):
+        one.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
+        one.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
+        one.add_argument("--json", action="store_true", help="print metrics.json at the end")
+
+    stop = command(
+        "stop", "Ask a crawl to stop, from any node that sees its directory.", sets=False
+    )
+    stop.add_argument("session", type=Path, metavar="SESSION")
+
+
+def _add_reports(command: _Command) -> None:
+    """Add the commands that read a session."""
+    measures = command("report", "Print the measures of a session; write report/.", sets=False)
+    measures.add_argument("session", type=Path, metavar="SESSION")
+    measures.add_argument("other", nargs="?", type=Path, metavar="OTHER", help="beside this one")
+    measures.add_argument(
+        "--graph",
+        type=Path,
+        metavar="GRAPH",
+        help="session or graph that coverage and quality are about; default: the previous session",
+    )
+    measures.add_argument("--json", action="store_true", help="print metrics.json, a list of two")
+
+    check = command(
+        "verify",
+        "Hold what a session promises against its files; exit code 1 if something is wrong.",
+        sets=False,
+    )
+    check.add_argument("session", type=Path, metavar="SESSION")
+    check.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def _add_inspections(command: _Command) -> None:
+    """Add the commands that show what a crawl would do."""
+    settings = command("config", "Print the configuration as commented TOML.")
+    settings.add_argument(
+        "file", nargs="?", type=Path, metavar="CONFIG.toml", help="default: defaults"
+    )
+
+    fetch = command("fetch", "Fetch URLs as the agent would; robots.txt isn't asked.")
+    fetch.add_argument("urls", nargs="+", metavar="URL")
+    fetch.add_argument("--config", type=Path, metavar="CONFIG.toml")
+    fetch.add_argument("--json", action="store_true", help="one JSON object a line")
+
+    explain = command("explain", "Say what a crawl does with a URL, and why.")
+    explain.add_argument("url", metavar="URL")
+    explain.add_argument("--config", type=Path, metavar="CONFIG.toml")
+    explain.add_argument("--ranks", type=_count, default=1, metavar="K", help="of the crawl")
+    explain.add_argument("--robots-file", type=Path, metavar="F", help="instead of the site's")
+    explain.add_argument("--offline", action="store_true", help="ask no server")
+    explain.add_argument("--json", action="store_true", help="print a JSON object")
+
+
+def _add_simulation(command: _Command) -> None:
+    """Add the command that crawls in virtual time."""
+    virtual = command("simulate", "Crawl a link graph in virtual time and measure.")
+    virtual.add_argument("graph", type=Path, metavar="GRAPH", help="a session or a graph's folder")
+    virtual.add_argument("--modes", default="exchange", metavar="M,...")
+    virtual.add_argument("--procs", default=[1, 2, 4, 8], type=_counts, metavar="N,...")
+    virtual.add_argument("--seeds", default=5, type=_count, metavar="S", help="for each process")
+    virtual.add_argument("--repeat", default=1, type=_count, metavar="R")
+    virtual.add_argument("--out", type=Path, metavar="DIR", help="write simulate.json there")
+    virtual.add_argument("--json", action="store_true", help="print a list of objects")
+
+
+def _counts(text: str) -> list[int]:
+    try:
+        counts = [int(number) for number in text.split(",")]
+    except ValueError:
+        counts = []
+    if not counts or min(counts) < 1:
+        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers from 1, like 1,2,4")
+    return counts
+
+
+def _count(text: str) -> int:
+    return _counts(text)[0]

@@ -1,0 +1,171 @@
+"""What only the ranks know while they run: messages, requests, memory.
+
+The ranks leave it in `report/counters.json` at the end of each run, and the hashes of pairs of
+sites and ranks in `report/site_part.npz`.
+"""
+
+import contextlib
+import json
+import zipfile
+import zlib
+from collections.abc import Collection, Iterator, Sequence
+from dataclasses import asdict, dataclass
+from pathlib import Path
+from typing import Any, NotRequired, TypedDict
+
+import msgspec
+import numpy as np
+from numpy.typing import NDArray
+from xxhash import xxh3_64_intdigest
+
+from crawler import session
+from crawler.ports import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class Counters:
+    """What one rank counted while it ran."""
+
+    rank: int
+    seconds: float
+    cpu_seconds: float
+    peak_bytes: int  # of memory
+    progress: Sequence[tuple[float, int]]  # seconds since the epoch, inter_part_urls until then
+    waiting: int  # URLs that it knew and hadn't fetched
+    requests: int  # pages and robots.txt files
+    retries: int  # URLs put back after a failure
+    internal_errors: int  # of code that reads what the web sent, see crawler.faults
+    by_trap: dict[str, int]  # links and URLs kept out, by the rule of [traps]
+    inter_part_links: int
+    dropped_links: int
+    inter_part_pages: int
+    inter_part_urls: int
+    messages_page_part: int
+    site_part: Collection[tuple[str, int]]  # (source site, other rank)
+    transmissions_target_part: int | None
+    claims: int
+    mpi_messages: int
+    mpi_bytes: int
+
+
+_REACHABLE = "reachable.npy"  # u64 URL keys
+_COUNTERS = "counters.json"  # of each run, of each rank
+_SITE_PART = "site_part.npz"  # by rank: u64 hashes of its (source site, other rank) pairs
+SUMMED = (
+    "requests",
+    "retries",
+    "internal_errors",
+    "inter_part_links",
+    "dropped_links",
+    "inter_part_pages",
+    "inter_part_urls",
+    "messages_page_part",
+    "transmissions_target_part",
+    "claims",
+    "mpi_messages",
+    "mpi_bytes",
+    "waiting",
+)
+
+
+def write_counters(
+    directory: Path, run: int, ranks: Sequence[Counters], reachable: Collection[int] | None = None
+) -> None:
+    """Keep what the ranks counted in a run of the session, for this and later reports.
+
+    `reachable`: URL keys of all pages that the crawl should have fetched with status 200, where
+    they are known.
+    """
+    (directory / "report").mkdir(exist_ok=True)
+    if reachable is not None:
+        with session.replacing(directory / "report" / _REACHABLE) as file:
+            np.save(file, np.array(sorted(reachable), np.uint64))
+    pairs = read_site_part(directory)
+    for one in ranks:
+        new = [xxh3_64_intdigest(site.encode(), other) for site, other in one.site_part]
+        before = pairs.get(one.rank, np.zeros(0, np.uint64))
+        pairs[one.rank] = np.union1d(before, np.array(new, np.uint64))
+    arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
+    # A kill may come at any moment. The counters come last: without them nothing of the run counts.
+    with session.replacing(directory / "report" / _SITE_PART) as file:
+        np.savez(file, **arrays)
+    counted = [without(asdict(one), "site_part") for one in ranks]
+    runs = [*read_runs(directory), {"run": run, "ranks": counted}]
+    with session.replacing(directory / "report" / _COUNTERS) as file:
+        file.write(json.dumps({"runs": runs}, indent=1).encode())
+
+
+def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    return {key: value for key, value in fields.items() if key != name}
+
+
+class _RankCounts(TypedDict):
+    """The counts of a rank that counters.json must have; others may be missing."""
+
+    rank: int
+    seconds: float
+    by_trap: dict[str, int]
+    progress: NotRequired[list[tuple[float, int]]]
+
+
+class _RunCounts(TypedDict):
+    run: int
+    ranks: list[_RankCounts]
+
+
+class _AllCounts(TypedDict):
+    runs: list[_RunCounts]
+
+
+def check_counters(directory: Path) -> None:
+    """Check that this and later reports can be written. Raises UserError if a file is damaged."""
+    read_runs(directory)
+    read_site_part(directory)
+    read_reachable(directory)
+
+
+def read_runs(directory: Path) -> list[dict[str, Any]]:
+    path = directory / "report" / _COUNTERS
+    with _damage_told(path):
+        content = json.loads(path.read_bytes())
+        msgspec.convert(content, _AllCounts)
+        runs: list[dict[str, Any]] = content["runs"]
+        for name in SUMMED:
+            for run in runs:
+                msgspec.convert([one.get(name) for one in run["ranks"]], list[int | None])
+        return runs
+    return []
+
+
+def read_site_part(directory: Path) -> dict[int, NDArray[np.uint64]]:
+    path = directory / "report" / _SITE_PART
+    with _damage_told(path), np.load(path) as file:
+        return {int(rank): _keys(file[rank]) for rank in file}
+    return {}
+
+
+def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
+    if array.dtype != np.uint64 or array.ndim != 1:
+        raise ValueError(f"{array.dtype}, {array.ndim} dimensions: not a list of u64")
+    return array
+
+
+@contextlib.contextmanager
+def _damage_told(path: Path) -> Iterator[None]:
+    """Turn errors of reading a file into a UserError; a missing file is no error."""
+    try:
+        yield
+    except FileNotFoundError:
+        pass
+    except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
+        raise UserError(
+            f"{path}: can't be read: {str(error).splitlines()[0]}; move the file away, and the"
+            " measures that only it holds become null"
+        ) from None
+
+
+def read_reachable(directory: Path) -> NDArray[np.uint64] | None:
+    path = directory / "report" / _REACHABLE
+    with _damage_told(path):
+        return _keys(np.load(path))
+    return None
