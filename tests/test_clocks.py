@@ -4,6 +4,7 @@ import random
 from collections import Counter, defaultdict
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
+from itertools import pairwise
 from math import inf
 from pathlib import Path
 
@@ -15,16 +16,18 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 
 from crawler import config
+from crawler.core.core import Core
 from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
-from crawler.ports import PASSING, Failure, Link
+from crawler.ports import PASSING, Failure, Link, without_errand
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 from partition import partvector
 
 BIG = "http://big.example"
+RULES = "http://b.example/rules"  # to which the robots.txt of another site redirects
 
 
 @dataclass
@@ -297,6 +300,70 @@ def test_promises_are_kept_in_any_order(
         assert len(asked) == (min(limit, len(links)) if limit else len(links))
     assert cluster.complete or limit
     assert not any(cluster.visits)
+
+
+class AtOneAddress(Cluster):
+    """Two ranks, with a site each. `asked`: which rank asked for which URL, and when."""
+
+    def __init__(self, per: str) -> None:
+        polite = ["politeness.delay_s=1", f"politeness.per={per}"]
+        super().__init__(Listed(2, {"a.example": 0, "b.example": 1}), 2, settings(*polite))
+        self.asked: list[tuple[int, str, float]] = []
+
+    def request(self) -> tuple[Core, Visit]:
+        """The next request of any rank."""
+        for _ in range(1000):
+            for rank, core in enumerate(self.cores):
+                visit = core.acquire(self.now)
+                if visit is not None and core.locate(visit, "10.0.0.1", self.now):
+                    self.asked.append((rank, without_errand(visit.found.url), self.now))
+                    return core, visit
+                self.tick(rank)
+            self.settle()
+            self.now += 0.5
+        raise AssertionError("no request")
+
+    def visit(self, *, crawl_delay_s: float | None = None) -> None:
+        """A request with an answer. A page's robots.txt has asked for a delay."""
+        core, visit = self.request()
+        delay_s = None if visit.found.is_errand else crawl_delay_s
+        core.end(visit, DONE, self.now, crawl_delay_s=delay_s)
+        store(core, visit.found, (), self.now, response=not visit.found.is_errand)
+
+    def fail(self, rest_s: float) -> None:  # type: ignore[override]
+        """A request whose answer is to come later."""
+        core, visit = self.request()
+        core.end(visit, BUSY, self.now, retry_after_s=rest_s)
+
+
+@pytest.mark.parametrize("per", ["site", "address"])
+@pytest.mark.parametrize("first", ["http://a.example/", RULES])
+def test_an_errand_waits_as_long_as_its_site_told_the_owner(per: str, first: str) -> None:
+    """Also if the rank has the clock already, for another site at the address."""
+    cluster = AtOneAddress(per)
+    cluster.start("http://b.example/1")
+    cluster.fail(rest_s=60)
+    cluster.cores[0].run_errand(first, cluster.now)
+    if first != RULES:
+        cluster.visit()
+        cluster.now += 5  # the address may be asked again
+        cluster.cores[0].run_errand(RULES, cluster.now)
+    cluster.visit()
+    times = [when for _, address, when in cluster.asked if "b.example" in address]
+    assert times[1] - times[0] >= 60
+
+
+@pytest.mark.parametrize("per", ["site", "address"])
+def test_a_crawl_delay_holds_before_and_after_an_errand(per: str) -> None:
+    cluster = AtOneAddress(per)
+    cluster.start(*(f"http://b.example/{number}" for number in range(4)))
+    for _ in range(3):
+        cluster.visit(crawl_delay_s=10)
+        cluster.cores[0].run_errand(RULES, cluster.now)
+        cluster.visit(crawl_delay_s=10)
+    assert {rank for rank, _, _ in cluster.asked} == {0, 1}
+    times = [when for _, _, when in cluster.asked]
+    assert min(later - earlier for earlier, later in pairwise(times)) >= 10, cluster.asked
 
 
 # --- what it costs ------------------------------------------------------------------------------

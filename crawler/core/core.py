@@ -85,7 +85,6 @@ class Core:
             spill,
             settings.frontier.memory,
             leases,
-            lambda site: ownership.clock_home(site) is not None,
         )
         self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)

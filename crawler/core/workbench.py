@@ -30,7 +30,7 @@ in the heap when its clock leaves, and is AWAY once its time has come.
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
 from heapq import heappop, heappush
 from math import inf
@@ -73,12 +73,11 @@ class Workbench:
         spill: Spill | None = None,
         memory: int = sys.maxsize,
         leases: Leases | None = None,
-        shares: Callable[[str], bool] = lambda site: False,
     ) -> None:
         """`memory` is how many URLs may wait in memory. The rest goes to `spill`, if there is one.
 
         `leases` are those of the clocks that ranks share, of sites or of addresses by
-        `politeness.per`. `shares` says whether other ranks may hold URLs of a site.
+        `politeness.per`.
         """
         self.order = order or BreadthFirst()
         self._politeness = politeness
@@ -88,7 +87,6 @@ class Workbench:
         self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._leases = leases
         self._by_address = politeness.per == "address"
-        self._shares = shares
         self._store: Queues = Fifos(spill)
         self._due: Heads[VisitState] | None = None  # with an order by scores
         if isinstance(self.order, Scored):
@@ -244,7 +242,7 @@ class Workbench:
             self._addresses.next_turn(held)
             if held.lease is not None:
                 self._look_at(held.lease)
-        if self._addresses.is_free(its, state, now):
+        if state.next_time <= now and self._addresses.is_free(its, state, now):
             self._addresses.hold(visit, its)
             return True
         self._give_back(visit, None)
@@ -632,7 +630,7 @@ class Workbench:
         """Note for the next holder of the clock what was learned of a site. `failures`: changes."""
         lease = state.lease
         if self._by_address:
-            lease = address.lease if address is not None and self._shares(state.site) else None
+            lease = None if address is None else address.lease
         if lease is not None:
             before = lease.rests.get(state.site)
             if before is not None:
