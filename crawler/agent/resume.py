@@ -1,19 +1,20 @@
-"""Resuming a session: from the logs of earlier runs to cores that go on as if nothing had been.
+"""Resumes a session: reads the logs of earlier runs, so that the cores go on where those ended.
 
-The ranks work together and need not be those of the earlier runs, nor as many, nor own the same:
+The ranks work together. Their number, and what each of them owns, may differ from the earlier runs:
 
-1. Each reads a share of the log files: pages, and the keys of their links (`session.Share`).
-2. Sites that no table knows are settled with their registrars.
-3. What was fetched is told to its owners. Before that, no rank makes a visit; so nothing is fetched
-   again.
-4. Which links are still to be fetched? The rank `key mod ranks` holds all the fetched keys of its
-   residue against all link keys of it. That needs no owner and no text: 8 bytes go, yes or no comes
-   back, and who of those that have the link is to take care of it.
-5. The texts of those that are left are read, and admitted by the core as found on their page. The
-   crawl may begin meanwhile.
+1. Each rank reads a share of the log files: pages, and the keys of their links (`session.Share`).
+2. The ranks ask the registrars about the sites that no table knows.
+3. The ranks tell the owners which pages were fetched. No rank makes a visit before that, so no page
+   is fetched again.
+4. The ranks find out which links are still to be fetched. The rank `key mod ranks` compares all
+   fetched keys with that remainder to all link keys with it. This needs neither an owner nor a URL:
+   8 bytes go for each link. Back come whether its target is fetched, and which of the ranks that
+   have the link is to admit it.
+5. Each rank reads the URLs of its links that are left, and its core admits them as links of their
+   pages. The crawl may begin meanwhile.
 
-After a stop in good order all this is in the snapshots, if the ranks and what they own are the
-same; then these are read instead (`session.snapshots`).
+After a stop in good order the snapshots hold all this, if the ranks and what they own have stayed
+the same. Then the ranks read the snapshots instead (`session.snapshots`).
 """
 
 import asyncio
@@ -45,7 +46,7 @@ _BACKLOG_POLL_S = 0.005
 
 @dataclass(slots=True)
 class _Past:
-    """What earlier runs fetched of one rank's URLs, as read in one share."""
+    """The pages of one rank that earlier runs fetched, as far as they are in one share."""
 
     watch: Watch
     faults: Faults
@@ -76,7 +77,7 @@ async def hold_back(
 
 
 class Replay:
-    """One rank's part in it: `recall` before the crawl, `admit` beside it."""
+    """One rank's part in a resume: `adopt`, then `recall` before the crawl, `admit` during it."""
 
     _given_up = False  # a stop came while the logs were read
 
@@ -101,7 +102,7 @@ class Replay:
         self._group = group
         self._remember = remember
         self._judges_again = judges_again
-        # In the modes without exchange, each rank goes by nothing but what it has fetched itself.
+        # In the modes without exchange, each rank knows only the pages that it has fetched itself.
         self._shared = settings.session.mode == "exchange"
         # A firewall keeps links from the ranks, but no page may be fetched twice.
         self._tells_owners = self._shared or settings.session.mode == "firewall"
@@ -121,63 +122,32 @@ class Replay:
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
 
     async def adopt(self, state: State | None) -> bool:
-        """Go on from what was known at the last stop, if all ranks have that, instead of the logs;
-        whether it is so. To be asked first."""
+        """Use the state of the last stop instead of the logs, if all ranks have theirs. Returns
+        whether they have. To be called first."""
         agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
         return agreed
 
     async def recall(self, reader: Reader) -> int:
-        """Do steps 1 to 4, and return the number of pages in the session, as far as it was read.
+        """Do steps 1 to 4. Returns the number of pages in the session, as far as it was read.
 
         A stop ends the reading.
         """
-        core, share = self._core, self._share
         if self._state is not None:
-            self.pages = self._state.pages
-            reader.recall(self._state.named_by)
-            self._restoring = core.restore(self._state)
-            next(self._restoring)
-            pages = sum(await self._group.alltoall([self.pages] * self._group.size))
-            core.quota.spend(pages)
-            return pages
-        for _ in share.read():
-            await asyncio.sleep(0)
-            if core.stopping:
-                break
-        if any(await self._group.alltoall([core.stopping] * self._group.size)):
+            pages = await self._restore(self._state, reader)
+        elif await self._read_logs():
+            await self._settle_sites()
+            pages = await self._tell_owners(reader)
+            await self._find_pending()
+        else:
             return self._give_up()
-        for torn in share.torn:
-            _LOG.warning(
-                "%s: %d bytes from byte %d on can't be read, because of a kill or of damage (see"
-                " verify); pages that stood there are fetched again",
-                *(torn.path, torn.lost_bytes, torn.offset),
-            )
-        await self._settle_sites()
-        mine = [
-            (self._pasts.get(rank), self.pages, share.named_by) for rank in range(self._group.size)
-        ]
-        pages = 0
-        for past, responses, named_by in await self._group.alltoall(mine):
-            pages += responses
-            reader.recall(named_by)
-            if past is not None:
-                core.recall(past.keys, past.watch, past.given_up)
-        self._pasts.clear()
-        fetched, given = await self._divide()
-        if core.counts_links:
-            given = ~fetched  # an owner wants to know of every link
-        core.foreign.remember_sent(share.link_keys[fetched].tolist())
-        core.foreign.leave_to_others(share.link_keys[~(fetched | given)].tolist())
-        self._pending = given & ~fetched
-        self._fetched = share.link_keys[fetched]
-        core.quota.spend(pages)
+        self._core.quota.spend(pages)
         return pages
 
     async def admit(
         self, reader: Reader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
     ) -> None:
-        """Step 5."""
+        """Do step 5."""
         core, wholly = self._core, not self._given_up
         for _ in self._restoring or self._admit(reader, scope, clock):
             if core.stopping:
@@ -192,6 +162,31 @@ class Replay:
         core.resumed(wholly=wholly)
         wire.deliver(core, clock.now())
         alarm.ring()
+
+    async def _restore(self, state: State, reader: Reader) -> int:
+        """Begin to restore what this rank knew at the last stop. Returns the number of pages of all
+        ranks."""
+        self.pages = state.pages
+        reader.recall(state.named_by)
+        self._restoring = self._core.restore(state)
+        next(self._restoring)
+        return sum(await self._group.alltoall([self.pages] * self._group.size))
+
+    async def _read_logs(self) -> bool:
+        """Do step 1. Returns whether all ranks have read their shares to the end."""
+        for _ in self._share.read():
+            await asyncio.sleep(0)
+            if self._core.stopping:
+                break
+        if any(await self._group.alltoall([self._core.stopping] * self._group.size)):
+            return False
+        for torn in self._share.torn:
+            _LOG.warning(
+                "%s: %d bytes from byte %d on can't be read, because of a kill or of damage (see"
+                " verify); pages that stood there are fetched again",
+                *(torn.path, torn.lost_bytes, torn.offset),
+            )
+        return True
 
     def _give_up(self) -> int:
         """Admit nothing, because the crawl stops before the logs are read; a resume does all."""
@@ -252,7 +247,7 @@ class Replay:
         return links
 
     def _take(self, row: PageRow) -> bool:
-        """Note a page; whether its links are followed."""
+        """Note a page. Returns whether its links are followed."""
         try:
             self._remember(row)
         except BaseException as error:
@@ -268,7 +263,7 @@ class Replay:
         return self._core.follows(row.hops)
 
     async def _settle_sites(self) -> None:
-        """Ask the registrars for the sites that no table knows, and note their pages."""
+        """Do step 2, and note the pages of these sites."""
         core, ownership = self._core, self._core.ownership
         claims: list[dict[str, int]] = [{} for _ in range(self._group.size)]
         for site, part in self._unlisted.items():
@@ -286,9 +281,35 @@ class Replay:
             if number % _STEP == 0:
                 await asyncio.sleep(0)
 
+    async def _tell_owners(self, reader: Reader) -> int:
+        """Do step 3. Returns the number of pages in all shares."""
+        mine = [
+            (self._pasts.get(rank), self.pages, self._share.named_by)
+            for rank in range(self._group.size)
+        ]
+        pages = 0
+        for past, responses, named_by in await self._group.alltoall(mine):
+            pages += responses
+            reader.recall(named_by)
+            if past is not None:
+                self._core.recall(past.keys, past.watch, past.given_up)
+        self._pasts.clear()
+        return pages
+
+    async def _find_pending(self) -> None:
+        """Do step 4."""
+        core, links = self._core, self._share.link_keys
+        fetched, given = await self._divide()
+        if core.counts_links:
+            given = ~fetched  # an owner wants to know of every link
+        core.foreign.remember_sent(links[fetched].tolist())
+        core.foreign.leave_to_others(links[~(fetched | given)].tolist())
+        self._pending = given & ~fetched
+        self._fetched = links[fetched]
+
     async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Which of the share's links lead to pages that are fetched, and which are this rank's to
-        admit if not."""
+        """Two flags for each link of the share: whether its target is fetched, and whether this
+        rank is to admit it if not."""
         pages, links = self._share.page_keys, self._share.link_keys
         if not self._shared:
             return session.among(links, np.sort(pages)), np.ones(len(links), np.bool_)
