@@ -1,6 +1,7 @@
-"""What rank 0 settles before a crawl, for all: is everything there, may the session be crawled?
+"""What rank 0 settles before a crawl, for all ranks.
 
-The user's mistakes are found here, before anything starts.
+Rank 0 checks whether everything is there, and whether the session may be crawled. So it finds the
+user's mistakes before anything starts.
 """
 
 import time
@@ -62,10 +63,10 @@ def prepare_again(
     ranks: int,
     patience_s: float = session.PATIENCE_S,
 ) -> Plan:
-    """The same for a further run of a session, with the settings that it is to have from now on.
+    """Do the same for a further run of a session. It has these settings from now on.
 
-    `patience_s`: for the ranks of the run before to be gone. Raises UserError also for settings
-    that can't change in a session, and while it is crawled.
+    Waits up to `patience_s` for the ranks of the run before to be gone. Raises UserError also for
+    settings that can't change in a session, and while the session is crawled.
     """
     session.load(directory)  # no lock is left where there is no session
     with _locked(directory, patience_s):
@@ -74,7 +75,7 @@ def prepare_again(
 
 @contextmanager
 def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator[None]:
-    """Take the lock of the session, for the crawl that follows; give it back after a mistake."""
+    """Take the session's lock, for the crawl that follows. Give it back after a mistake."""
     session.lock_session(directory, session.CRAWLED, patience_s)
     try:
         session.check_layout(directory)
@@ -86,22 +87,7 @@ def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator
 
 def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s: float) -> Plan:
     info = session.load(directory)
-    before, now = info.config, settings
-    fixed: list[tuple[str, object, object]] = [
-        ("[normalise]", before.normalise, now.normalise),
-        ("assignment.site", before.assignment.site, now.assignment.site),
-        ("session.mode", before.session.mode, now.session.mode),
-    ]
-    if now.session.mode == "firewall":  # a new owner would never hear of the links found before
-        fixed.append(("[assignment]", before.assignment, now.assignment))
-    for name, old, new in fixed:
-        if old != new:
-            raise UserError(f"{directory}: {name} can't change within a session; start a new one")
-    if now.session.mode != "exchange" and info.last.ranks != ranks:
-        raise UserError(
-            f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
-            f" {info.last.ranks}, as before"
-        )
+    _check_changes(directory, info, settings, ranks)
     _await_writers(directory, patience_s)
     check_counters(directory)
     seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
@@ -129,6 +115,28 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
     )
 
 
+def _check_changes(
+    directory: Path, info: session.SessionInfo, settings: config.Config, ranks: int
+) -> None:
+    """Raise UserError if a setting, or the number of ranks, has changed that must stay the same."""
+    before, now = info.config, settings
+    fixed: list[tuple[str, object, object]] = [
+        ("[normalise]", before.normalise, now.normalise),
+        ("assignment.site", before.assignment.site, now.assignment.site),
+        ("session.mode", before.session.mode, now.session.mode),
+    ]
+    if now.session.mode == "firewall":  # a new owner would never hear of the links found before
+        fixed.append(("[assignment]", before.assignment, now.assignment))
+    for name, old, new in fixed:
+        if old != new:
+            raise UserError(f"{directory}: {name} can't change within a session; start a new one")
+    if now.session.mode != "exchange" and info.last.ranks != ranks:
+        raise UserError(
+            f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
+            f" {info.last.ranks}, as before"
+        )
+
+
 def _snapshots(settings: config.Config, ranks: int, directory: Path) -> session.Snapshots:
     """The snapshots of the session, as it is now."""
     fingerprint = session.fingerprint(directory, settings, ranks)
@@ -136,7 +144,7 @@ def _snapshots(settings: config.Config, ranks: int, directory: Path) -> session.
 
 
 def _await_writers(directory: Path, patience_s: float) -> None:
-    """After a kill, a rank may live for a moment longer than its mpirun."""
+    """Wait until no rank writes a log. After a kill, ranks may outlive their mpirun shortly."""
     deadline = time.monotonic() + patience_s
     while alive := [path for path in session.log_files(directory) if session.is_open(path)]:
         if time.monotonic() > deadline:
@@ -148,7 +156,7 @@ def _await_writers(directory: Path, patience_s: float) -> None:
 
 
 def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
-    """What can be checked of the settings; the number of parts."""
+    """Check what can be checked of the settings. Returns the number of parts."""
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     for seed in seeds:
         verdict = scope.judge(seed)
