@@ -10,6 +10,7 @@ from crawler import config, url
 from crawler.agent.timing import SystemClock
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
+from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ports import Failure, Fetched, FetchError, Found, Response, UserError
 from crawler.reading.cookies import Jars
@@ -154,8 +155,11 @@ async def explain(
         why = f"not fetched: {verdict.rule}"
     elif rules is not None and not rules.allows(normalised):
         why = "not fetched: robots.txt forbids it"
-    elif settings.session.mode == "independent":
-        part, why = None, "fetched by each rank that finds it: session.mode = 'independent'"
+    elif not mode_of(settings).divides:
+        part, why = (
+            None,
+            f"fetched by each rank that finds it: session.mode = {settings.session.mode!r}",
+        )
     elif part is None:
         why = (
             f"unlisted in the part vector: goes by assignment.unlisted ="

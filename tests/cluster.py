@@ -11,6 +11,7 @@ from crawler.core.ownership import Ownership, Scheme
 from crawler.core.seen import MemorySeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
+from crawler.modes import mode_of
 from crawler.ports import Failure, Found, Link
 from crawler.reading.scope import Sites
 
@@ -72,7 +73,7 @@ class Cluster:
 
     def __post_init__(self) -> None:
         table = [part % self.ranks for part in range(self.scheme.parts)]
-        unlisted, mode = self.settings.assignment.unlisted, self.settings.session.mode
+        unlisted, mode = self.settings.assignment.unlisted, mode_of(self.settings)
         self.cores = [
             Core(
                 self.settings,

@@ -1,7 +1,9 @@
 """The modes of a parallel crawl: what each fetches, whatever the order of things."""
 
+import dataclasses
 import random
 from collections.abc import Sequence
+from typing import get_args
 
 import numpy as np
 import pytest
@@ -11,9 +13,10 @@ from hypothesis import settings as examples
 from hypothesis import strategies as st
 from webs import Setting, crawls, exact, reachable
 
-from crawler import url
+from crawler import config, url
 from crawler.core.ownership import Ownership, SiteHash, UrlHash, place_parts
 from crawler.core.visits import Visit
+from crawler.modes import mode_of
 from crawler.ports import REDIRECT, Failure, Link
 from crawler.reading.reader import redirect_failure
 from crawler.simulate import Simulation, Web
@@ -22,6 +25,15 @@ MODES = ("exchange", "firewall", "cross-over", "independent")
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
 SITE_A, SITE_B, SITE_C = map(url.site, (A, B, C))
 THREE = Listed(3, {SITE_A: 0, SITE_B: 1, SITE_C: 2})
+
+
+def test_every_mode_that_can_be_configured_is_a_mode() -> None:
+    names = get_args(config.Session.model_fields["mode"].annotation)
+    modes = [mode_of(settings(f"session.mode={name}")) for name in names]
+    assert [mode.name for mode in modes] == list(names) == list(MODES)
+    assert [mode.name for mode in modes if mode.overlaps] == ["cross-over", "independent"]
+    with pytest.raises(dataclasses.FrozenInstanceError):
+        modes[0].sends = False  # type: ignore[misc]
 
 
 # --- what each mode has to fetch --------------------------------------------------------------
@@ -35,9 +47,10 @@ def expected(setting: Setting, mode: str) -> list[set[int]]:
     web, ranks = setting.web, setting.ranks
     table = place_parts(setting.scheme, ranks)
     unlisted = next(o for o in setting.options if "unlisted" in o).partition("=")[2]
+    its = mode_of(settings(f"session.mode={mode}"))
     result = []
     for rank in range(ranks):
-        ownership = Ownership(rank, setting.scheme, table, unlisted, mode)
+        ownership = Ownership(rank, setting.scheme, table, unlisted, its)
         own = {page for page in range(len(web)) if ownership.owner(web.links[page]) == rank}
         first = [page for page in setting.seeds if ownership.starts(web.links[page])]
         match mode:

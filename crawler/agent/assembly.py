@@ -13,6 +13,7 @@ from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.faults import Faults
+from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.ports import Clock, Response, Spill, Transport, UserError
 from crawler.reading.reader import make_scope
@@ -60,7 +61,7 @@ def make_core(
         scheme,
         place_parts(scheme, transport.size),
         settings.assignment.unlisted,
-        settings.session.mode,
+        mode_of(settings),
     )
     order = make_order(settings.frontier, scores.find) if scores else None
     return Core(settings, transport.size, ownership, sites, MemorySeen(), order, spill)
@@ -108,8 +109,8 @@ async def open_fetcher(
 def open_previous(settings: config.Config, ownership: Ownership) -> session.Previous:
     """The pages of the previous session that this rank may have to fetch."""
     directory = settings.session.previous
-    crosses = settings.session.mode == "cross-over"
+    overlaps = mode_of(settings).overlaps
     return session.Previous(
         Path(directory) if directory else None,
-        lambda row: crosses or ownership.owner(row) in {None, ownership.rank},
+        lambda row: overlaps or ownership.owner(row) in {None, ownership.rank},
     )

@@ -14,6 +14,7 @@ from crawler.agent.job import Ending, Job
 from crawler.agent.planning import Plan, prepare_again
 from crawler.agent.progress import Board
 from crawler.core.order import pagerank_by_key
+from crawler.modes import mode_of
 from crawler.ports import Group, LostRankError, NoRoomError
 from crawler.report.correcting import correction_of
 from crawler.report.counters import Counters, write_counters
@@ -55,7 +56,7 @@ async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int]
                 agent = Agent(plan, group, transport, await _earlier_scores(plan, group), job)
             ending = await _crawl_once(agent, plan, group, job, reachable)
         except LostRankError:
-            if plan.settings.session.mode != "exchange":
+            if not mode_of(plan.settings).may_change_ranks:
                 raise
             if transport is not None:
                 transport.abandon()

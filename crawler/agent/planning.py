@@ -13,6 +13,7 @@ from pathlib import Path
 from crawler import config, session
 from crawler.core.order import make_order
 from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.modes import mode_of
 from crawler.ports import UserError
 from crawler.reading.reader import make_scope
 from crawler.report.correcting import correction_of
@@ -125,12 +126,12 @@ def _check_changes(
         ("assignment.site", before.assignment.site, now.assignment.site),
         ("session.mode", before.session.mode, now.session.mode),
     ]
-    if now.session.mode == "firewall":  # a new owner would never hear of the links found before
+    if mode_of(now).drops:  # a new owner would never hear of the links found before
         fixed.append(("[assignment]", before.assignment, now.assignment))
     for name, old, new in fixed:
         if old != new:
             raise UserError(f"{directory}: {name} can't change within a session; start a new one")
-    if now.session.mode != "exchange" and info.last.ranks != ranks:
+    if not mode_of(now).may_change_ranks and info.last.ranks != ranks:
         raise UserError(
             f"{directory}: {ranks} ranks: session.mode = {now.session.mode!r} needs"
             f" {info.last.ranks}, as before"
@@ -185,7 +186,7 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
 
 def _replicated(settings: config.Config, ranks: int) -> list[str]:
     """The URLs that the part vector lists, and the most linked-to pages of the previous session."""
-    if settings.session.mode == "independent":
+    if not mode_of(settings).divides:
         return []
     urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))
     if settings.exchange.replicated:

@@ -34,6 +34,7 @@ from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.state import State
 from crawler.faults import Faults, is_fault
+from crawler.modes import mode_of
 from crawler.ports import Clock, Failure, Found, Group, Link, PageRow
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.scope import Scope
@@ -102,10 +103,9 @@ class Replay:
         self._group = group
         self._remember = remember
         self._judges_again = judges_again
-        # In the modes without exchange, each rank knows only the pages that it has fetched itself.
-        self._shared = settings.session.mode == "exchange"
-        # A firewall keeps links from the ranks, but no page may be fetched twice.
-        self._tells_owners = self._shared or settings.session.mode == "firewall"
+        mode = mode_of(settings)
+        self._shared = mode.shares_logs
+        self._tells_owners = not mode.overlaps  # then no page may be fetched twice
         self._pasts: defaultdict[int, _Past] = defaultdict(
             lambda: _Past(Watch(settings.traps), core.faults)
         )

@@ -39,6 +39,7 @@ from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
+from crawler.modes import mode_of
 from crawler.ports import (
     COOKIES_LOST,
     OUT_OF_SCOPE,
@@ -112,7 +113,7 @@ class Core:
         self.abandoned = 0  # what was left undone at a stop: visits, the rest of a replay
         self.stopping = False  # a limit or a signal ends the crawl early
         self._ranks = ranks
-        self._independent = settings.session.mode == "independent"
+        self._divides = mode_of(settings).divides
         self._max_hops = settings.scope.max_hops or inf
         self._max_depth = settings.traps.max_depth or inf
         self._sites = sites
@@ -154,10 +155,10 @@ class Core:
         In independent mode the seeds are dealt out in turn, and there is nothing to replicate.
         """
         popular: list[Link] = []
-        if self._independent:
-            seeds = islice(seeds, self.rank, None, self._ranks)
-        else:
+        if self._divides:
             popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
+        else:
+            seeds = islice(seeds, self.rank, None, self._ranks)
         links = list(filter(self.ownership.starts, (*seeds, *popular)))
         for link in links:
             try:

@@ -12,6 +12,7 @@ from typing import Protocol
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, textfile, url
+from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack
 
@@ -179,10 +180,10 @@ class Ownership:
         scheme: Scheme,
         rank_of_part: Sequence[int],
         unlisted: str = "claim",
-        mode: str = "exchange",
+        mode: Mode = EXCHANGE,
     ) -> None:
-        """`unlisted`, `mode`: see config. Claims are answered by messages, and only exchange mode
-        has those; elsewhere `claim` is `site-hash`."""
+        """`unlisted`: see config. Claims are answered by messages. In a mode without messages,
+        `claim` means `site-hash`."""
         if len(rank_of_part) != scheme.parts:
             raise ValueError(f"{len(rank_of_part)} ranks given for {scheme.parts} parts")
         self.rank = rank
@@ -191,21 +192,21 @@ class Ownership:
         # The owners of sites that have one, as far as they have been asked for.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
-        self._mode = mode
-        self._independent = mode == "independent"
+        self._divides = mode.divides
+        self._overlaps = mode.overlaps
         self._hashes_urls = isinstance(scheme, UrlHash)
-        self._whole_sites = self._independent or not _splits_sites(scheme)
+        self._whole_sites = not mode.divides or not _splits_sites(scheme)
         # New pages of a site in several parts go by their directory, so the text is needed.
         self._by_directory = (
             scheme if isinstance(scheme, PartVector) and scheme.has_directories else None
         )
-        self._unlisted = "site-hash" if unlisted == "claim" and mode != "exchange" else unlisted
+        self._unlisted = "site-hash" if unlisted == "claim" and not mode.sends else unlisted
         self._registrars = SiteHash(scheme.parts)
         self.learned: dict[str, int] = {}  # the parts of unlisted sites
 
     def part(self, place: Located) -> int | None:
         """The part of a URL; None while the site has to be claimed first."""
-        if self._independent:
+        if not self._divides:
             return self.home
         part = self._listed(place)
         if part is not None:
@@ -240,9 +241,7 @@ class Ownership:
     @property
     def shares_sites(self) -> bool:
         """Whether several ranks may hold URLs of one site."""
-        return self._mode in {"cross-over", "independent"} or (
-            not self._whole_sites or self._unlisted == "discoverer"
-        )
+        return self._overlaps or not self._whole_sites or self._unlisted == "discoverer"
 
     def clock_home(self, site: str) -> int | None:
         """The rank that hands out the clock of a site; None if one rank owns the whole site.
@@ -252,10 +251,10 @@ class Ownership:
         """
         if not self.shares_sites:
             return None
-        listed = None if self._independent else self._site_part(site)
+        listed = self._site_part(site) if self._divides else None
         if listed is not None:
             return self.rank_of_part[listed]
-        if self._mode == "exchange" and self._unlisted == "claim" and not self._hashes_urls:
+        if self._unlisted == "claim" and not self._hashes_urls:
             return None  # the registrar gives the whole site to one rank
         return self.registrar(site)
 
@@ -271,7 +270,7 @@ class Ownership:
 
     def starts(self, seed: Located) -> bool:
         """Whether a seed is this rank's to begin with: nobody has discovered it."""
-        if self._independent:
+        if not self._divides:
             return True
         if self._listed(seed) is None:
             return self.registrar(seed.site) == self.rank

@@ -4,6 +4,7 @@ from collections import Counter
 from collections.abc import Iterable
 from pathlib import Path
 
+from crawler.modes import mode_of
 from crawler.session.info import SessionInfo
 from crawler.session.log import LoggedPage, read_log
 
@@ -15,8 +16,10 @@ def kept_sites(info: SessionInfo, logs: Iterable[Path]) -> dict[str, int]:
     firewall and cross-over nobody tells a new owner which links the old owner has found. A site
     that had several names stays in the part that has most of its pages.
     """
+    mode = mode_of(info.config)
     if (
-        info.config.session.mode not in {"firewall", "cross-over"}
+        not mode.divides
+        or mode.sends
         or info.config.assignment.scheme not in {"site-hash", "hierarchical"}
         or all(run.site_names is not None for run in info.runs)
     ):

@@ -14,6 +14,7 @@ import numpy as np
 
 from crawler import config
 from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.modes import mode_of
 from crawler.report import measures
 from crawler.simulate.shell import Simulation
 from crawler.simulate.web import Pages, Web
@@ -128,7 +129,7 @@ def conduct(web: Web, experiment: Experiment) -> Outcome:
 
 def _popular(web: Web, settings: config.Config, listed: Sequence[str]) -> list[int]:
     """The pages that every rank is to know. This web stands for that of the previous session."""
-    if settings.session.mode == "independent":
+    if not mode_of(settings).divides:
         return []
     wanted = set(listed)
     popular: list[int] = web.most_linked[: settings.exchange.replicated].tolist()

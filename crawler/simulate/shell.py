@@ -18,6 +18,7 @@ from crawler.core.ownership import Ownership, Scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
+from crawler.modes import mode_of
 from crawler.ports import Failure, Fields, Found, Link
 from crawler.reading.scope import Sites
 from crawler.simulate.web import Pages, Web
@@ -80,7 +81,7 @@ class Simulation:
                     scheme,
                     rank_of_part,
                     settings.assignment.unlisted,
-                    settings.session.mode,
+                    mode_of(settings),
                 ),
                 sites,
                 MemorySeen(),

@@ -18,6 +18,7 @@ from pathlib import Path
 import numpy as np
 
 from crawler import session
+from crawler.modes import mode_of
 from crawler.ports import UserError
 from crawler.report.verify.closure import Closure
 from crawler.report.verify.courtesy import check_politeness
@@ -112,7 +113,7 @@ def _check_once(
 ) -> None:
     """No rank fetches a URL twice; nor do two, where a URL has one owner."""
     settings = info.config
-    shared = settings.session.mode in {"independent", "cross-over"} or (
+    shared = mode_of(settings).overlaps or (
         settings.assignment.scheme == "part-vector" and settings.assignment.unlisted == "discoverer"
     )
     keys = [np.frombuffer(walk.keys, np.uint64) for walk in walks]

@@ -10,6 +10,7 @@ import numpy.typing as npt
 
 from crawler import session, url
 from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.modes import FIREWALL, mode_of
 from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.traps import Watch
@@ -41,14 +42,13 @@ class Closure:
         self._reader = Reader(settings, self._scope)
         self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
         self._watch: Watch | None = None
-        # In these modes nobody tells a rank what it hasn't found itself.
-        self._alone = settings.session.mode != "exchange"
+        self._alone = not mode_of(settings).shares_logs
         self._starts = [self._scope.link(address) for address in session.seeds(directory)]
         replicated = [self._scope.link(address) for address in session.replicated(directory)]
         self._starts += replicated
         self._replicated = {link.key for link in replicated}  # their owners have them
         self._scheme = None
-        if settings.session.mode == "firewall":
+        if mode_of(settings).drops:
             kept = session.kept_sites(info, self._logs)
             self._scheme = make_scheme(settings.assignment, info.last.ranks, kept)
 
@@ -134,7 +134,7 @@ class Closure:
         if self._scheme is None:
             return rank
         place, unlisted = place_parts(self._scheme, self._info.last.ranks), "site-hash"
-        return Ownership(rank, self._scheme, place, unlisted, "firewall").owner(link)
+        return Ownership(rank, self._scheme, place, unlisted, FIREWALL).owner(link)
 
     def _say_unled(self, unled: session.Keys, paths: Sequence[Path]) -> None:
         """Rows that nothing leads to; not even what an earlier run, with other limits, followed."""
