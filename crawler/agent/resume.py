@@ -302,8 +302,8 @@ class Replay:
         fetched, given = await self._divide()
         if core.counts_links:
             given = ~fetched  # an owner wants to know of every link
-        core.foreign.remember_sent(links[fetched].tolist())
-        core.foreign.leave_to_others(links[~(fetched | given)].tolist())
+        left = links[~(fetched | given)]
+        core.foreign.note_earlier_links(links[fetched].tolist(), left.tolist())
         self._pending = given & ~fetched
         self._fetched = links[fetched]
 

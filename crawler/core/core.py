@@ -25,14 +25,14 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, url
 from crawler.core.clocks import SharedClocks
-from crawler.core.foreign import Foreign, Origin
+from crawler.core.foreign import Origin, make_foreign
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, make_order
 from crawler.core.outboxes import Arrivals, Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership, Registrar
 from crawler.core.quota import Quota
-from crawler.core.seen import CacheSeen, UrlSeen
+from crawler.core.seen import UrlSeen
 from crawler.core.state import State
 from crawler.core.termination import Termination
 from crawler.core.visits import Visit
@@ -92,7 +92,7 @@ class Core:
         self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt names it
         self.jars = Jars()  # the cookies of chains of redirects; they are never stored
         self._outboxes = Outboxes(ranks, settings.exchange)
-        self.foreign = Foreign(
+        self.foreign = make_foreign(
             settings,
             seen,
             self._takes_in,
@@ -195,27 +195,20 @@ class Core:
         with URLs held for a claim, with an order that remembers more, and with a cache of what was
         sent.
         """
-        seen, order = self._seen, self._bench.order.state()
-        if order is None or self._broken_off or self._held or self.joining:
+        sent, order = self.foreign.keys_to_keep(), self._bench.order.state()
+        if sent is None or order is None or self._broken_off or self._held or self.joining:
             return None
-        if not isinstance(seen, set) or isinstance(self.foreign.sent, CacheSeen):
-            return None
-        keys = array("Q", seen)
-        keys.extend(self.foreign.left)  # those of this rank have come
         left = [
             (visit.found, -visit.rank[0])
             for visit in self._visiting.values()
             if not visit.found.is_errand
         ]
         left += self._bench.drain()
-        taken_up = self.foreign.taken_up
-        aside = [one for one in left if one[0].key in taken_up]
-        if aside:
-            left = [one for one in left if one[0].key not in taken_up]
-        aside += ((found, 0.0) for found in self.foreign.aside)
-        left += aside
+        own, aside = self.foreign.split(left)
+        left = own + aside
         return State(
-            seen=keys.tobytes(),
+            seen=array("Q", self._seen).tobytes(),
+            sent=array("Q", sent).tobytes(),
             urls=[found.url for found, _ in left],
             hops=[found.hops for found, _ in left],
             scores=array("d", [score for _, score in left]).tobytes(),
@@ -240,6 +233,7 @@ class Core:
     def restore(self, state: State) -> Iterator[None]:
         """Be as the core that gave the state, in steps; after the first one, visits may begin."""
         self._seen.update(array("Q", state.seen))
+        self.foreign.note_earlier_links(array("Q", state.sent), ())
         self.watch.restore(state.watch)
         for site, rank in state.given.items():
             self._registrar.recall(site, rank)

@@ -1,9 +1,8 @@
-"""URLs that this rank finds and other ranks own.
+"""Links that this rank finds to URLs that other ranks own. Each mode treats them in its own way.
 
-What becomes of them is `session.mode` (Cho and Garcia-Molina 2002, section 3): in `exchange` they
-are sent to their owners, in `firewall` dropped. In `cross-over` a rank sets them aside, and follows
-them, oldest first, while it has dealt with everything of its own. `independent` knows none: each
-rank owns what it finds.
+`Exchange` sends the URLs to their owners, and `Firewall` drops the links. `CrossOver` sets the URLs
+aside, and takes them up, oldest first, while this rank has dealt with everything of its own. In
+independent mode there are no such links. See `modes`.
 """
 
 from collections import deque
@@ -12,10 +11,14 @@ from dataclasses import dataclass, field
 
 from crawler import config
 from crawler.core.outboxes import Outboxes
-from crawler.core.seen import UrlSeen, sent_memory
+from crawler.core.seen import UrlSeen
+from crawler.core.sent import SentMemory, make_memory
 from crawler.core.workbench import Workbench
+from crawler.modes import mode_of
 from crawler.ports import Found, Link, Names, names_of
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
+
+Waiting = tuple[Found, float]  # with its score
 
 
 @dataclass(slots=True)
@@ -58,69 +61,87 @@ class Origin:
 
 
 class Foreign:
-    """`meet` takes each link to a URL of another rank, with its owner, and does what the mode says.
+    """What a rank does with links to URLs of other ranks: in independent mode there are none.
 
-    In cross-over mode URLs wait `aside`; `taken_up` are the keys of those that have gone to the
-    workbench and aren't dealt with.
+    The other modes have classes of their own. `CrossOver` alone fills `aside` and `taken_up`.
     """
+
+    def __init__(self) -> None:
+        self.traffic = Traffic()
+        self.aside: deque[Found] = deque()  # URLs to be taken up, oldest first
+        self.taken_up: set[int] = set()  # keys of those in the workbench, and not yet dealt with
+        self._recounted = Traffic()  # what earlier runs have counted
+
+    def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Take a link to a URL that the rank `owner` owns. This is called for each such link."""
+        raise AssertionError(f"{link.url} belongs to rank {owner}, and no rank knows of others")
+
+    def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        """Take note of links that earlier runs of the session found, by the keys of their URLs.
+
+        Those `fetched` need nothing any more, and other ranks admit those `left` to them.
+        """
+
+    def tell_names(self, owner: int, key: int, now: float) -> None:
+        """Tell the owner of a sitemap whose robots.txt names it, each authority once."""
+
+    def take_up(self, visiting: int, now: float) -> None:
+        """Enqueue URLs set aside until one can be fetched now. See CrossOver."""
+
+    def keys_to_keep(self) -> Iterable[int] | None:
+        """The keys of URLs sent that a snapshot must hold; None if a snapshot can't do that."""
+        return ()
+
+    def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+        """The URLs that wait at the end of a run: this rank's own, and those set aside."""
+        return waiting, []
+
+
+class Firewall(Foreign):
+    """Drops the links."""
+
+    def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        traffic = self._recounted if origin.again else self.traffic
+        traffic.inter_part_links += 1
+        traffic.dropped_links += 1
+
+
+class CrossOver(Foreign):
+    """Sets the URLs aside, to fetch them after this rank's own."""
 
     def __init__(
         self,
-        settings: config.Config,
         seen: UrlSeen,
         takes_in: Callable[[Found, Found | None], bool],
         bench: Workbench,
-        outboxes: Outboxes,
-        named_by: Mapping[int, Names],
+        most_taken_up: int,
         jars: Jars,
     ) -> None:
         """`takes_in` says whether the rules on traps let a URL in, given the page with the link.
 
-        `named_by` gives for the key of a sitemap the authorities whose robots.txt names it. The
-        owner of the sitemap is told. `jars` get the cookies of URLs that are set aside.
+        `most_taken_up`: URLs in the workbench at a time. `jars` get the cookies of URLs that are
+        set aside.
         """
-        self.traffic = Traffic()
-        # Keys. Who sends nothing has seen what others have fetched, and doesn't cross over to it.
-        sends = self._sends = settings.session.mode == "exchange"
-        self.sent = sent_memory(settings.exchange, seen) if sends else seen
-        self.left: set[int] = set()  # keys of URLs that their owners are told by others
-        self.aside: deque[Found] = deque()  # oldest first
-        self.taken_up: set[int] = set()
-        self._most_taken_up = settings.fetch.concurrency
-        self._recounted = Traffic()  # what earlier runs have counted
+        super().__init__()
         self._seen = seen
         self._takes_in = takes_in
         self._bench = bench
-        self._outboxes = outboxes
-        self._named_by = named_by
+        self._most_taken_up = most_taken_up
         self._jars = jars
-        self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who names them
-        ways: dict[str, Callable[[int, Link, Origin, float], None]]
-        ways = {"firewall": self._drop, "cross-over": self._set_aside}
-        self.meet = ways.get(settings.session.mode, self._send)
 
-    def remember_sent(self, keys: Iterable[int]) -> None:
-        """Links to these URLs were found in earlier runs, and they are fetched."""
-        self.sent.update(keys)
+    def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        traffic = self._recounted if origin.again else self.traffic
+        traffic.inter_part_links += 1
+        again = link.key in origin.chain  # the rules on traps have let it in
+        if again or link.key not in self._seen:
+            self._seen.add(link.key)
+            found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
+            if again or self._takes_in(found, origin.source):
+                self._jars.put(link.key, origin.jar)
+                self.aside.append(found)
 
-    def leave_to_others(self, keys: Iterable[int]) -> None:
-        """Links to these URLs were found in earlier runs, and other ranks admit them."""
-        # Some are this rank's own, and mustn't be among the seen ones before they come.
-        (self.left if self.sent is self._seen else self.sent).update(keys)
-
-    def tell_names(self, owner: int, key: int, now: float) -> None:
-        """Tell the owner of a sitemap whose robots.txt names it, each authority once.
-
-        The URL itself may have been sent before, found as a plain link.
-        """
-        if not self._sends:
-            return
-        for authority in names_of(self._named_by.get(key)):
-            if (key, authority) not in self._told:
-                self._told.add((key, authority))
-                late = key in self.sent  # the sitemap may be read any moment
-                names = self._outboxes.open(owner, now, urgent=late).named_by
-                names.setdefault(key, []).append(authority)
+    def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        self._seen.update(fetched)  # who has fetched a page doesn't matter
 
     def take_up(self, visiting: int, now: float) -> None:
         """Cross over: enqueue URLs set aside until one can be fetched now.
@@ -137,23 +158,38 @@ class Foreign:
             taken_up.add(found.key)
             bench.enqueue(found)
 
-    def _drop(self, owner: int, link: Link, origin: Origin, now: float) -> None:
-        traffic = self._recounted if origin.again else self.traffic
-        traffic.inter_part_links += 1
-        traffic.dropped_links += 1
+    def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+        own = [one for one in waiting if one[0].key not in self.taken_up]
+        aside = [one for one in waiting if one[0].key in self.taken_up]
+        return own, aside + [(found, 0.0) for found in self.aside]
 
-    def _set_aside(self, owner: int, link: Link, origin: Origin, now: float) -> None:
-        traffic = self._recounted if origin.again else self.traffic
-        traffic.inter_part_links += 1
-        again = link.key in origin.chain  # the rules on traps have let it in
-        if again or link.key not in self._seen:
-            self._seen.add(link.key)
-            found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
-            if again or self._takes_in(found, origin.source):
-                self._jars.put(link.key, origin.jar)
-                self.aside.append(found)
 
-    def _send(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+class Exchange(Foreign):
+    """Sends the URLs to their owners."""
+
+    def __init__(
+        self,
+        exchange: config.Exchange,
+        seen: UrlSeen,
+        outboxes: Outboxes,
+        named_by: Mapping[int, Names],
+        *,
+        counts: bool,
+    ) -> None:
+        """`seen`: the URLs that this rank takes care of.
+
+        `named_by` gives for the key of a sitemap the authorities whose robots.txt names it.
+        `counts`: the owner of a URL wants to know of every link to it.
+        """
+        super().__init__()
+        self._sent: SentMemory = make_memory(exchange)  # also what other ranks are to send
+        self._seen = seen
+        self._outboxes = outboxes
+        self._named_by = named_by
+        self._counts = counts
+        self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who names them
+
+    def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
         if origin.source is not None and owner not in origin.others:
@@ -170,11 +206,11 @@ class Foreign:
             if returns:
                 self._put(owner, link, origin, now)
             return
-        new = key not in self.sent and key not in self.left
-        self.sent.add(key)
+        new = key not in self._sent
+        self._sent.add(key)
         if new:
             traffic.transmissions_target_part += 1
-        if new or self._bench.order.counts:  # its owner wants to know of every back-link
+        if new or self._counts:
             self._put(owner, link, origin, now)
             traffic.inter_part_urls += 1
         elif returns:
@@ -186,3 +222,41 @@ class Foreign:
         box.cookies.pop(link.key, None)
         if origin.jar.cookies:
             box.cookies[link.key] = origin.jar.terms()
+
+    def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        # This rank's own URLs that are fetched are in `seen`, and would only take up memory here.
+        self._sent.update(key for key in fetched if key not in self._seen)
+        self._sent.update(left)
+
+    def tell_names(self, owner: int, key: int, now: float) -> None:
+        # The URL itself may have been sent before, found as a plain link.
+        for authority in names_of(self._named_by.get(key)):
+            if (key, authority) not in self._told:
+                self._told.add((key, authority))
+                late = key in self._sent  # the sitemap may be read any moment
+                names = self._outboxes.open(owner, now, urgent=late).named_by
+                names.setdefault(key, []).append(authority)
+
+    def keys_to_keep(self) -> Iterable[int] | None:
+        return self._sent.keys_to_keep()
+
+
+def make_foreign(
+    settings: config.Config,
+    seen: UrlSeen,
+    takes_in: Callable[[Found, Found | None], bool],
+    bench: Workbench,
+    outboxes: Outboxes,
+    named_by: Mapping[int, Names],
+    jars: Jars,
+) -> Foreign:
+    """What the configured mode does. See the classes for the arguments."""
+    mode = mode_of(settings)
+    if mode.sends:
+        counts = bench.order.counts
+        return Exchange(settings.exchange, seen, outboxes, named_by, counts=counts)
+    if mode.drops:
+        return Firewall()
+    if mode.divides:
+        return CrossOver(seen, takes_in, bench, settings.fetch.concurrency, jars)
+    return Foreign()

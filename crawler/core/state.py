@@ -10,7 +10,8 @@ class State(msgspec.Struct, array_like=True):
     index the redirects that led to it. The last `aside` of them are set aside (cross-over).
     """
 
-    seen: bytes  # keys
+    seen: bytes  # keys of URLs that this rank has met and takes care of
+    sent: bytes  # keys of URLs that it has sent to their owners, or leaves to other ranks
     urls: list[str]
     hops: list[int]
     scores: bytes
