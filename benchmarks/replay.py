@@ -30,7 +30,9 @@ from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.state import State
+from crawler.faults import Faults
 from crawler.ports import Group, Link, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, make_scope
 from crawler.session.log import LogWriter
 
@@ -108,12 +110,20 @@ async def take_up(directory: Path, group: Group, wire: Wire, state: State | None
     scope = make_scope(settings, session.seeds(directory), 2027)
     scheme = make_scheme(settings.assignment, group.size)
     ownership = Ownership(group.rank, scheme, place_parts(scheme, group.size))
-    core = Core(settings, group.size, ownership, scope.sites, MemorySeen())
-    reader = Reader(settings, scope)
+    declared, faults = DeclaredSitemaps(), Faults()
+    core = Core(
+        *(settings, group.size, ownership, scope.sites, MemorySeen()),
+        declared=declared,
+        faults=faults,
+    )
+    reader = Reader(settings, scope, declared)
     times = [(time.perf_counter(), time.process_time())]
-    replay = Replay(logs[group.rank], settings, core, group, lambda row: None, judges_again=False)
+    replay = Replay(
+        *(logs[group.rank], settings, core, group, lambda row: None, declared, faults),
+        judges_again=False,
+    )
     await replay.adopt(state)
-    pages = await replay.recall(reader)
+    pages = await replay.recall()
     times.append((time.perf_counter(), time.process_time()))
     receiving = asyncio.ensure_future(
         exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)

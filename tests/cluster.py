@@ -13,6 +13,8 @@ from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.modes import mode_of
 from crawler.ports import Failure, Found, Link
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
 
 AUTHORITIES = Sites("authority")
@@ -74,6 +76,8 @@ class Cluster:
     def __post_init__(self) -> None:
         table = [part % self.ranks for part in range(self.scheme.parts)]
         unlisted, mode = self.settings.assignment.unlisted, mode_of(self.settings)
+        self.declared = [DeclaredSitemaps() for _ in range(self.ranks)]
+        self.jars = [Jars() for _ in range(self.ranks)]
         self.cores = [
             Core(
                 self.settings,
@@ -81,6 +85,8 @@ class Cluster:
                 Ownership(rank, self.scheme, table, unlisted, mode),
                 AUTHORITIES,
                 MemorySeen(),
+                declared=self.declared[rank],
+                jars=self.jars[rank],
             )
             for rank in range(self.ranks)
         ]

@@ -47,14 +47,14 @@ def read(cluster: Cluster, rank: int, found: Found, answer: Response) -> Fetched
     """What the parse stage of a rank makes of a response."""
     scope = make_scope(cluster.settings, [], 2026)
     fetched = Fetched(found, answer.started, answer)
-    for _ in Reader(cluster.settings, scope, jars=cluster.cores[rank].jars).read(fetched):
+    for _ in Reader(cluster.settings, scope, jars=cluster.jars[rank]).read(fetched):
         pass
     return fetched
 
 
 def cookie_of(cluster: Cluster, rank: int, found: Found) -> str:
     """What a request for the URL sends."""
-    return cluster.cores[rank].jars.get(found.key).header(found.url)
+    return cluster.jars[rank].get(found.key).header(found.url)
 
 
 def redirect(cluster: Cluster, rank: int, address: str, target: str, *cookies: str) -> str:
@@ -83,13 +83,13 @@ def test_cookies_come_out_of_a_batch_as_they_went_in(pairs: list[tuple[bytes, by
     cluster.start(A)
     assert cluster.acquire(0) == A
     found = cluster.visits[0][0].found
-    cluster.cores[0].jars.put(found.key, jar)
+    cluster.jars[0].put(found.key, jar)
     cluster.end(0, read(cluster, 0, found, moved(A, LOGIN)).links)
     ((_, _, batch),) = cluster.batches()
     assert bool(batch.cookies) == bool(jar.cookies)
     cluster.settle()
-    assert cluster.cores[1].jars.get(url.key(LOGIN)) == jar
-    assert cluster.cores[0].jars.get(url.key(A)) == Jar()
+    assert cluster.jars[1].get(url.key(LOGIN)) == jar
+    assert cluster.jars[0].get(url.key(A)) == Jar()
 
 
 def test_a_chain_takes_its_cookies_to_the_next_rank_and_back() -> None:
@@ -261,7 +261,7 @@ def test_every_page_behind_a_wall_is_had(seed: int, ranks: int, remember: str) -
     assert set(walls.served) == walls.pages()
     assert set(walls.served.values()) == {1}
     assert cluster.complete
-    assert not any(core.jars._jars for core in cluster.cores)
+    assert not any(jars._jars for jars in cluster.jars)
     sent, targets = total(cluster, "inter_part_urls", "transmissions_target_part")
     assert sent == targets
 
@@ -279,7 +279,7 @@ def test_walls_are_walked_anew_after_a_stop(seed: int, ranks: int, stops: list[i
         if cluster.complete:
             break
         cluster = restored(cluster)
-        assert not any(core.jars._jars for core in cluster.cores)
+        assert not any(jars._jars for jars in cluster.jars)
         cluster.start(Walls.url(0))
     crawl(cluster, dice, walls, None)
     assert set(walls.served) == walls.pages()

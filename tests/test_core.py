@@ -13,7 +13,7 @@ from crawler import url
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Report, Sums
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link, joined_names
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
 from crawler.reading.reader import MAX_REDIRECTS, redirect_failure
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
@@ -723,11 +723,11 @@ def test_the_owner_of_a_sitemap_hears_of_all_who_name_it_even_if_it_was_sent_bef
     cluster.settle()
     for rank, authority in ((0, A), (2, C), (0, C), (0, A)):
         core = cluster.cores[rank]
-        core.named_by[sitemap.key] = joined_names(core.named_by.get(sitemap.key), authority)
+        cluster.declared[rank].declare(sitemap.key, authority)
         core.introduced([sitemap], cluster.now)
         cluster.tick(rank)
         cluster.settle()
-    assert cluster.cores[1].named_by == {sitemap.key: tuple(sorted((A, C)))}
+    assert cluster.declared[1].as_dict() == {sitemap.key: tuple(sorted((A, C)))}
     assert cluster.acquire(1) == sitemap.url
     cluster.end(1)
     cluster.settle()

@@ -26,7 +26,9 @@ from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.faults import Faults
 from crawler.ports import Found, Link, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
 from crawler.session.log import LogWriter
@@ -37,8 +39,8 @@ ENDLESS = 50_000  # events; a whole crawl takes a few hundred
 HOSTS = [f"http://s{number}.example" for number in range(10)]
 
 
-async def recall_together(replays: Sequence[Replay], reader: Reader) -> None:
-    await asyncio.gather(*(replay.recall(reader) for replay in replays))
+async def recall_together(replays: Sequence[Replay]) -> None:
+    await asyncio.gather(*(replay.recall() for replay in replays))
 
 
 class Still:
@@ -105,12 +107,16 @@ class Schedule:
         if self.runs:
             reader = Reader(options, scope)
             replays = [
-                Replay(paths, options, core, group, lambda row: None, judges_again=False)
+                Replay(
+                    *(paths, options, core, group, lambda row: None),
+                    *(DeclaredSitemaps(), Faults()),
+                    judges_again=False,
+                )
                 for core, paths, group in zip(
                     simulation.cores, shares(before, ranks), World(ranks).groups, strict=True
                 )
             ]
-            asyncio.run(recall_together(replays, reader))
+            asyncio.run(recall_together(replays))
 
             def again(rank: int) -> None:
                 coroutine = replays[rank].admit(reader, scope, still, still, still)

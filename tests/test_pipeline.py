@@ -21,6 +21,7 @@ from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.wire import Wire
 from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
+from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import (
     NOFOLLOW,
@@ -297,7 +298,7 @@ def walk(
             asyncio.ensure_future(stage)
             for stage in (
                 busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock),
-                dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, clock),
+                dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, clock, Faults()),
                 FetchStage(
                     to_fetch,
                     robots,
@@ -309,6 +310,7 @@ def walk(
                     to_parse,
                     alarm,
                     clock,
+                    Faults(),
                 ).run(),
             )
         ]
@@ -481,7 +483,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
         pages = Reader(cluster.settings, make_scope(cluster.settings, seeds, year=2027))
         core.stop(0.0)
         stages = (
-            dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock),
+            dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock, Faults()),
             FetchStage(
                 to_fetch,
                 robots,
@@ -493,6 +495,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
                 to_parse,
                 alarm,
                 world.clock,
+                Faults(),
             ).run(),
         )
         tasks = [asyncio.ensure_future(stage) for stage in stages]

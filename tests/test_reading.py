@@ -5,6 +5,7 @@ from fetches import found, response
 
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Response
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, make_scope, unfollowed
 
 A = "http://a.example"
@@ -13,9 +14,9 @@ XML = (b"Content-Type", b"application/xml")
 SITEMAPS = ("sitemaps.from_robots=true", "sitemaps.well_known=true")
 
 
-def reader(*overrides: str) -> Reader:
+def reader(*overrides: str, declared: DeclaredSitemaps | None = None) -> Reader:
     settings = config.load(None, ['scope.domains=["example"]', *overrides])
-    return Reader(settings, make_scope(settings, [], year=2027))
+    return Reader(settings, make_scope(settings, [], year=2027), declared)
 
 
 def read(one: Reader, answer: Response) -> Fetched:
@@ -134,7 +135,8 @@ def test_sitemaps_named_by_a_host_out_of_scope_are_out_of_scope() -> None:
 
 
 def test_a_sitemap_elsewhere_speaks_of_all_that_name_it_by_either_scheme() -> None:
-    one = reader(*SITEMAPS)
+    declared = DeclaredSitemaps()
+    one = reader(*SITEMAPS, declared=declared)
     for authority in (A, "http://b.example"):
         one.sitemaps(authority, ["http://cdn.com/s.xml"])
     body = urls(f"{A}/1", "https://a.example/2", "http://b.example/3", "http://c.example/4")
@@ -152,7 +154,7 @@ def test_a_sitemap_elsewhere_speaks_of_all_that_name_it_by_either_scheme() -> No
     assert targets(one, response("http://cdn.com/s.xml", index, headers=[XML])) == [
         ("http://cdn.com/2.xml", 0)
     ]
-    assert one.named_by[url.key("http://cdn.com/2.xml")] == (A, "http://b.example")
+    assert declared.authorities(url.key("http://cdn.com/2.xml")) == (A, "http://b.example")
 
 
 def test_a_sitemap_leads_to_its_pages() -> None:

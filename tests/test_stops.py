@@ -19,6 +19,8 @@ from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash
 from crawler.core.seen import MemorySeen
 from crawler.demo.web import DemoWeb, serve
+from crawler.faults import Faults
+from crawler.reading.declared import DeclaredSitemaps
 
 # A generator that never comes to its end stands for hours of logs.
 ENDLESS = """
@@ -103,7 +105,11 @@ class Backlog:
 
 
 def resuming(core: Core, steps: int) -> Replay:
-    replay = Replay([], settings(), core, World(1).groups[0], lambda row: None, judges_again=False)
+    replay = Replay(
+        *([], settings(), core, World(1).groups[0], lambda row: None),
+        *(DeclaredSitemaps(), Faults()),
+        judges_again=False,
+    )
     replay._restoring = iter([None] * steps)
     return replay
 

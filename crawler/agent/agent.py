@@ -41,6 +41,7 @@ from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
 from crawler.core.state import State
 from crawler.core.visits import Visit
+from crawler.faults import Faults
 from crawler.net import NotingFetcher
 from crawler.ports import (
     CrawlDelay,
@@ -53,6 +54,8 @@ from crawler.ports import (
     Response,
     Transport,
 )
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import types_of
 from crawler.reading.parse import Kinds
 from crawler.reading.reader import Reader
@@ -98,19 +101,37 @@ class Agent:
         self._tally = Tally()
         self._scope = scope_of(plan)
         self._spill = session.SpillFiles(plan.directory / f"rank-{rank:05}" / "frontier")
-        self._core = make_core(plan, transport, self._scope.sites, scores, self._spill)
+        self._declared = DeclaredSitemaps()
+        self._jars = Jars()  # of chains of redirects; never stored
+        self._faults = Faults()  # of code that reads what the web sent
+        self._core = make_core(
+            plan,
+            transport,
+            self._scope.sites,
+            scores,
+            self._spill,
+            self._declared,
+            self._jars,
+            self._faults,
+        )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = Kinds(settings.storage.types)
         session.mend({path.parent.parent for path in self._logs})
         self._manners = session.Manners.of(settings, plan.run, rank, self._clock)
-        self._store = open_store(plan, rank, self._keeps, self._core.faults, self._manners)
+        self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
         self._core.recall_joined(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
-        self._reader = Reader(settings, self._scope, self._core.named_by, self._core.jars)
+        self._reader = Reader(settings, self._scope, self._declared, self._jars)
         self._log = RankLog(self._store.directory / "agent.log", rank)
         self._figures = Figures(
-            self._core, self._scope, self._tally, self._wire, transport, self._clock
+            self._core,
+            self._scope,
+            self._tally,
+            self._wire,
+            transport,
+            self._clock,
+            self._faults,
         )
         self._stopper = Stopper(
             job,
@@ -176,7 +197,6 @@ class Agent:
         if state is None:
             return
         state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
-        state.named_by = self._reader.named_by
         state.contents = self._store.seen.state()
         self._snapshot.write(state, self._store.log_path)
 
@@ -221,7 +241,7 @@ class Agent:
     async def _open_web(self, stack: AsyncExitStack) -> _Web:
         """Get ready to fetch; `stack` closes everything."""
         settings, core, clock = self._settings, self._core, self._clock
-        fetcher = await open_fetcher(stack, settings, core.faults, clock)
+        fetcher = await open_fetcher(stack, settings, self._faults, clock)
         previous = stack.enter_context(open_previous(settings, core.ownership))
         noting = partial(
             NotingFetcher,
@@ -236,7 +256,7 @@ class Agent:
             noting(kind="robots"),
             clock,
             self._tally,
-            core.faults,
+            self._faults,
             self._store.keep,
             self._note_delay,
             self._scope.sites.of,
@@ -248,7 +268,7 @@ class Agent:
 
     def _start_work(self, tasks: asyncio.TaskGroup, web: _Web) -> Work:
         """Start the stages from the workbench to the log."""
-        core, alarm, clock = self._core, self._alarm, self._clock
+        core, alarm, clock, faults = self._core, self._alarm, self._clock, self._faults
         width = self._settings.fetch.concurrency
         to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
         to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
@@ -264,11 +284,12 @@ class Agent:
             to_parse,
             alarm,
             clock,
+            faults,
         )
         asking = [
             self._ask_stage(to_resolve, to_parse),
             *(
-                dns_stage(to_resolve, web.fetcher, core, to_fetch, to_parse, alarm, clock)
+                dns_stage(to_resolve, web.fetcher, core, to_fetch, to_parse, alarm, clock, faults)
                 for _ in range(_AWAITING_NAMES)
             ),
             *(fetching.run() for _ in range(width)),
@@ -284,6 +305,7 @@ class Agent:
             alarm,
             self._settings.exchange.max_backlog_bytes,
             clock,
+            faults,
         )
         asks = [tasks.create_task(one) for one in asking]
         return Work(asks, to_parse, tasks.create_task(parsing))
@@ -339,6 +361,8 @@ class Agent:
             self._core,
             self._group,
             self._recall,
+            self._declared,
+            self._faults,
             judges_again=self._plan.judges_again,
             correct=session.Correction(self._scope.joined, self._reader.brings_in),
         )
@@ -352,7 +376,7 @@ class Agent:
         restored = await replay.adopt(state)
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
-        pages = await replay.recall(self._reader)
+        pages = await replay.recall()
         looking.cancel()
         killed = self._plan.killed or self._job.lost > 0
         await hold_back(self._plan.directory, self._core, self._group, self._clock, killed=killed)

@@ -16,6 +16,8 @@ from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.ports import Clock, Response, Spill, Transport, UserError
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
 
@@ -52,6 +54,9 @@ def make_core(
     sites: Sites,
     scores: session.EarlierScores | None,
     spill: Spill,
+    declared: DeclaredSitemaps,
+    jars: Jars,
+    faults: Faults,
 ) -> Core:
     """The core of a rank. `scores` are those of the previous session's pages, for the order."""
     settings = plan.settings
@@ -64,7 +69,18 @@ def make_core(
         mode_of(settings),
     )
     order = make_order(settings.frontier, scores.find) if scores else None
-    return Core(settings, transport.size, ownership, sites, MemorySeen(), order, spill)
+    return Core(
+        settings,
+        transport.size,
+        ownership,
+        sites,
+        MemorySeen(),
+        order,
+        spill,
+        declared,
+        jars,
+        faults,
+    )
 
 
 def open_store(

@@ -13,6 +13,7 @@ from crawler.agent.timing import Alarm
 from crawler.core.core import Core
 from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, HELD, RETRY, STILL_HELD, Outcome
 from crawler.core.visits import Visit
+from crawler.faults import Faults
 from crawler.net import retry_after_s
 from crawler.ports import (
     Clock,
@@ -51,6 +52,7 @@ class FetchStage:
     to_parse: Queue[Fetched]
     alarm: Alarm
     clock: Clock
+    faults: Faults
 
     async def run(self) -> None:
         while True:
@@ -110,7 +112,7 @@ class FetchStage:
             if rules.are_large():
                 robots.decide(address, rules, allowed=await self._judge(rules, address))
         except BaseException as error:
-            core.faults.note(error, "the sitemaps in robots.txt", authority)
+            self.faults.note(error, "the sitemaps in robots.txt", authority)
             return robots.spoil(authority)
         if sitemaps:
             await with_room(partial(self.repository.introduce, authority, sitemaps))
@@ -135,7 +137,7 @@ class FetchStage:
             if await self._judge(rules, visit.found.url):
                 return True
         except BaseException as error:
-            self.core.faults.note(error, "the rules of robots.txt", visit.found.url)
+            self.faults.note(error, "the rules of robots.txt", visit.found.url)
             failure, outcome = Failure.INTERNAL, DONE
         else:
             failure, outcome = Failure.ROBOTS_DENIED, DENIED
@@ -199,7 +201,7 @@ class FetchStage:
             core.end(visit, RETRY, clock.now(), crawl_delay_s=crawl_delay_s)
             return
         except BaseException as error:
-            core.faults.note(error, "the exchange", found.url)
+            self.faults.note(error, "the exchange", found.url)
             fetched = failed(visit, Failure.INTERNAL, clock)
         outcome, wait_s = self._judged(visit, fetched)
         if core.end(visit, outcome, clock.now(), crawl_delay_s=crawl_delay_s, retry_after_s=wait_s):
@@ -218,7 +220,7 @@ class FetchStage:
         try:
             wait_s = retry_after_s(response, self.clock.time())
         except BaseException as error:
-            self.core.faults.note(error, "Retry-After", response.url)
+            self.faults.note(error, "Retry-After", response.url)
             fetched.failure = Failure.INTERNAL
         return BUSY, wait_s
 

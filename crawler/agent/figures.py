@@ -6,6 +6,7 @@ import resource
 from crawler.agent.progress import Board, RankLog, Tally
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
+from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
@@ -26,6 +27,7 @@ class Figures:
         wire: Wire,
         transport: Transport,
         clock: Clock,
+        faults: Faults,
     ) -> None:
         self._core = core
         self._scope = scope
@@ -33,6 +35,7 @@ class Figures:
         self._wire = wire
         self._transport = transport
         self._clock = clock
+        self._faults = faults
         self._progress: list[tuple[float, int]] = []
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
@@ -72,7 +75,7 @@ class Figures:
             waiting=self._core.waiting,
             requests=self._tally.requests,
             retries=self._core.retries,
-            internal_errors=self._core.faults.count,
+            internal_errors=self._faults.count,
             by_trap=dict(self._scope.trapped + self._core.watch.fired),
             inter_part_links=traffic.inter_part_links,
             dropped_links=traffic.dropped_links,

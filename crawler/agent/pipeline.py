@@ -24,6 +24,7 @@ from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.visits import Visit
+from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import (
     Clock,
@@ -76,6 +77,7 @@ async def dns_stage(
     to_parse: Queue[Fetched],
     alarm: Alarm,
     clock: Clock,
+    faults: Faults,
 ) -> None:
     """Only visits to hosts that have an address go on, once they may go there."""
     while True:
@@ -90,7 +92,7 @@ async def dns_stage(
                 await to_parse.put(failed(visit, error.failure, clock, error.address))
             alarm.ring()
         except BaseException as error:
-            core.faults.note(error, "the host name", visit.found.url)
+            faults.note(error, "the host name", visit.found.url)
             core.end(visit, DONE, clock.now())
             await to_parse.put(failed(visit, Failure.INTERNAL, clock))
             alarm.ring()
@@ -117,6 +119,7 @@ async def parse_stage(
     alarm: Alarm,
     max_backlog_bytes: int,
     clock: Clock,
+    faults: Faults,
 ) -> None:
     """Page to out-links; store both; hand the links to the core.
 
@@ -140,7 +143,7 @@ async def parse_stage(
             for _ in reader.read(fetched):
                 await turn.rest()
         except BaseException as error:
-            core.faults.note(error, "the page", found.url)
+            faults.note(error, "the page", found.url)
             _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
@@ -149,9 +152,9 @@ async def parse_stage(
         try:
             core.watch.compare(fetched)
         except BaseException as error:
-            core.faults.note(error, "the comparison", found.url)
+            faults.note(error, "the comparison", found.url)
             fetched.failure = fetched.failure or Failure.INTERNAL
-        row = await with_room(partial(_append, repository, reader, fetched, part, core))
+        row = await with_room(partial(_append, repository, reader, fetched, part, core, faults))
         tally.add(row)
         if fetched.joins is not None:
             core.join(*fetched.joins, found.url, clock.now())
@@ -169,13 +172,18 @@ async def parse_stage(
 
 
 def _append(
-    repository: Repository, reader: Reader, fetched: Fetched, part: int, core: Core
+    repository: Repository,
+    reader: Reader,
+    fetched: Fetched,
+    part: int,
+    core: Core,
+    faults: Faults,
 ) -> PageRow:
     """Store a fetch whose links are judged by the scope of this moment; its row."""
     try:
         reader.renew(fetched)
     except BaseException as error:
-        core.faults.note(error, "the links", fetched.found.url)
+        faults.note(error, "the links", fetched.found.url)
         _spoil(fetched)
     return repository.append(fetched, part, core.watch.stored)
 

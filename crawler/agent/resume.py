@@ -36,6 +36,7 @@ from crawler.core.state import State
 from crawler.faults import Faults, is_fault
 from crawler.modes import mode_of
 from crawler.ports import Clock, Failure, Found, Group, Link, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.scope import Scope
 from crawler.reading.traps import Watch
@@ -89,12 +90,15 @@ class Replay:
         core: Core,
         group: Group,
         remember: Callable[[PageRow], None],
+        declared: DeclaredSitemaps,
+        faults: Faults,
         *,
         judges_again: bool,
         correct: Callable[[session.LoggedPage], session.LoggedPage] | None = None,
     ) -> None:
         """`paths` are the log files that this rank reads. `remember` gets every row.
 
+        `declared` and `faults` are those of this rank. What the logs say is added to them.
         `judges_again`: earlier runs had another scope, so each link must be judged again.
         `correct`: see session.Share.
         """
@@ -102,12 +106,14 @@ class Replay:
         self._core = core
         self._group = group
         self._remember = remember
+        self._declared = declared
+        self._faults = faults
         self._judges_again = judges_again
         mode = mode_of(settings)
         self._shared = mode.shares_logs
         self._tells_owners = not mode.overlaps  # then no page may be fetched twice
         self._pasts: defaultdict[int, _Past] = defaultdict(
-            lambda: _Past(Watch(settings.traps), core.faults)
+            lambda: _Past(Watch(settings.traps), faults)
         )
         self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
         self._unlisted_pages: list[int] = []
@@ -128,16 +134,16 @@ class Replay:
         self._state = state if agreed else None
         return agreed
 
-    async def recall(self, reader: Reader) -> int:
+    async def recall(self) -> int:
         """Do steps 1 to 4. Returns the number of pages in the session, as far as it was read.
 
         A stop ends the reading.
         """
         if self._state is not None:
-            pages = await self._restore(self._state, reader)
+            pages = await self._restore(self._state)
         elif await self._read_logs():
             await self._settle_sites()
-            pages = await self._tell_owners(reader)
+            pages = await self._tell_owners()
             await self._find_pending()
         else:
             return self._give_up()
@@ -163,11 +169,10 @@ class Replay:
         wire.deliver(core, clock.now())
         alarm.ring()
 
-    async def _restore(self, state: State, reader: Reader) -> int:
+    async def _restore(self, state: State) -> int:
         """Begin to restore what this rank knew at the last stop. Returns the number of pages of all
         ranks."""
         self.pages = state.pages
-        reader.recall(state.named_by)
         self._restoring = self._core.restore(state)
         next(self._restoring)
         return sum(await self._group.alltoall([self.pages] * self._group.size))
@@ -198,10 +203,10 @@ class Replay:
     def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
         """Admit what is left, in steps of a few milliseconds."""
         core, sites = self._core, scope.sites
-        sitemaps = [(0, text, 0) for text in self._share.sitemaps]
-        named_by = self._share.named_by
+        sitemaps = [(url.key(text), text, 0) for text in self._share.sitemaps]
+        declared = self._share.declared
         found = self._make_links(
-            lambda _, text, __: reader.sitemap(text, named_by[url.key(text)]), sitemaps
+            lambda key, text, _: reader.sitemap(text, declared.authorities(key)), sitemaps
         )
         core.found_again(None, found, clock.now())
         links = 0
@@ -243,7 +248,7 @@ class Replay:
             try:
                 links.append(make(*each))
             except BaseException as error:
-                self._core.faults.note(error, "the link", each[1])
+                self._faults.note(error, "the link", each[1])
         return links
 
     def _take(self, row: PageRow) -> bool:
@@ -251,7 +256,7 @@ class Replay:
         try:
             self._remember(row)
         except BaseException as error:
-            self._core.faults.note(error, "the row", row.url)
+            self._faults.note(error, "the row", row.url)
         self.pages += row.status is not None
         owner = self._core.ownership.owner(row) if self._tells_owners else self._group.rank
         if owner is None:
@@ -281,16 +286,16 @@ class Replay:
             if number % _STEP == 0:
                 await asyncio.sleep(0)
 
-    async def _tell_owners(self, reader: Reader) -> int:
+    async def _tell_owners(self) -> int:
         """Do step 3. Returns the number of pages in all shares."""
         mine = [
-            (self._pasts.get(rank), self.pages, self._share.named_by)
+            (self._pasts.get(rank), self.pages, self._share.declared)
             for rank in range(self._group.size)
         ]
         pages = 0
-        for past, responses, named_by in await self._group.alltoall(mine):
+        for past, responses, declared in await self._group.alltoall(mine):
             pages += responses
-            reader.recall(named_by)
+            self._declared.update(declared.as_dict())
             if past is not None:
                 self._core.recall(past.keys, past.watch, past.given_up)
         self._pasts.clear()

@@ -48,13 +48,12 @@ from crawler.ports import (
     Fields,
     Found,
     Link,
-    Names,
     Spill,
     begun_anew,
     errand,
-    joined_names,
 )
 from crawler.reading.cookies import Jar, Jars
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
 from crawler.reading.traps import Watch
 
@@ -73,10 +72,17 @@ class Core:
         seen: UrlSeen,
         order: BreadthFirst | None = None,
         spill: Spill | None = None,
+        declared: DeclaredSitemaps | None = None,
+        jars: Jars | None = None,
+        faults: Faults | None = None,
     ) -> None:
         """`order`: by default what the configuration names. `spill`: none, and all that waits is
-        kept in memory."""
+        kept in memory. `declared`, `jars`, `faults`: by default new ones that nobody else sees.
+        """
         self.rank = ownership.rank
+        self._declared = declared or DeclaredSitemaps()
+        self._jars = Jars() if jars is None else jars  # of chains of redirects; never stored
+        self._faults = faults or Faults()  # of code that reads what the web sent
         self.ownership = ownership
         leases = self._make_leases(settings.politeness, ranks)
         self._bench = Workbench(
@@ -87,10 +93,7 @@ class Core:
             settings.frontier.memory,
             leases,
         )
-        self.faults = Faults()  # of code that reads what the web sent
         self.watch = Watch(settings.traps)
-        self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt names it
-        self.jars = Jars()  # the cookies of chains of redirects; they are never stored
         self._outboxes = Outboxes(ranks, settings.exchange)
         self.foreign = make_foreign(
             settings,
@@ -98,8 +101,8 @@ class Core:
             self._takes_in,
             self._bench,
             self._outboxes,
-            self.named_by,
-            self.jars,
+            self._declared,
+            self._jars,
         )
         self.traffic = self.foreign.traffic
         self._clocks = None
@@ -164,7 +167,7 @@ class Core:
             try:
                 self.watch.welcome(link.url)
             except BaseException as error:
-                self.faults.note(error, "the rules on traps", link.url)
+                self._faults.note(error, "the rules on traps", link.url)
         self._admit(links, Origin(None, 0), now)
         self._replicated = frozenset(link.key for link in popular)
 
@@ -223,11 +226,12 @@ class Core:
             given=self._registrar.given,
             learned=self.ownership.learned,
             failures=self._bench.failures.in_a_row,
+            named_by=self._declared.as_dict(),
         )
 
     def _without_cookies(self, found: Found) -> tuple[int, ...]:
         """The chain that a URL has after a resume. If it had cookies, they are lost then."""
-        had_some = found.key in found.chain or self.jars.get(found.key).cookies
+        had_some = found.key in found.chain or self._jars.get(found.key).cookies
         return begun_anew(found.chain) if had_some else found.chain
 
     def restore(self, state: State) -> Iterator[None]:
@@ -238,6 +242,7 @@ class Core:
         for site, rank in state.given.items():
             self._registrar.recall(site, rank)
         self.ownership.learned.update(state.learned)
+        self._declared.update(state.named_by)
         self._bench.failures.in_a_row.update(state.failures)
         self._bench.order.restore(state.order)
         scores = array("d", state.scores)
@@ -248,7 +253,7 @@ class Core:
             try:
                 site = self._sites.of(address)
             except BaseException as error:
-                self.faults.note(error, "the site", address)
+                self._faults.note(error, "the site", address)
                 continue
             chain = state.chains.get(index, ())
             found = Found(url.key(address), address, site, state.hops[index], chain)
@@ -367,7 +372,7 @@ class Core:
 
     def _origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
         """Where these links were found, unless that is too far from a seed to follow them."""
-        jar = self.jars.take(source.key)
+        jar = self._jars.take(source.key)
         if links and links[0].flags & REDIRECT:
             return Origin(source, source.hops, (*source.chain, source.key), jar)
         if source.hops >= self._max_hops:
@@ -422,7 +427,7 @@ class Core:
                 # As Found(...), in half of the time.
                 found = new_tuple(Found, (key, link[1], site, origin.hops, chain))
                 if chain:
-                    self.jars.put(key, origin.jar)
+                    self._jars.put(key, origin.jar)
                 self._take(found, origin.source)
             elif chain and key in chain:
                 self._ask_again(Found(key, link[1], link[2], origin.hops, chain), origin.jar)
@@ -431,7 +436,7 @@ class Core:
 
     def _ask_again(self, found: Found, jar: Jar) -> None:
         """Take in a URL of this rank that was fetched before: a redirect leads back there."""
-        self.jars.put(found.key, jar)
+        self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 
     def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
@@ -443,7 +448,7 @@ class Core:
                 try:
                     poor = watch.is_poor(found)
                 except BaseException as error:
-                    self.faults.note(error, "the rules on traps", found.url)
+                    self._faults.note(error, "the rules on traps", found.url)
         self._bench.enqueue(found, links, poor)
 
     def _takes_in(self, found: Found, source: Found | None) -> bool:
@@ -451,7 +456,7 @@ class Core:
         try:
             return self.watch.admit(found, source)
         except BaseException as error:
-            self.faults.note(error, "the rules on traps", found.url)
+            self._faults.note(error, "the rules on traps", found.url)
             return True
 
     # --- sites that no table knows ------------------------------------------------------------
@@ -497,7 +502,7 @@ class Core:
         for joined in batch.joined:
             self._note_joined(*joined)
         for key, names in batch.named_by.items():
-            self.named_by[key] = joined_names(self.named_by.get(key), tuple(names))
+            self._declared.declare(key, tuple(names))
         owners = self.ownership.rank_of_site
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
@@ -513,7 +518,7 @@ class Core:
                 self._ask_again(found, jar)
                 continue
             self._seen.add(key)
-            self.jars.put(key, jar)
+            self._jars.put(key, jar)
             if site not in owners and self.ownership.part(found) is None:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self.ownership.home, now)
@@ -602,7 +607,7 @@ class Core:
             if self.watch.is_crowded(visit.found):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
-            self.faults.note(error, "the rules on traps", visit.found.url)
+            self._faults.note(error, "the rules on traps", visit.found.url)
         return None
 
     def refusal_at(self, visit: Visit, address: str) -> Failure | None:
@@ -611,7 +616,7 @@ class Core:
             if self.watch.is_crowded(visit.found, address):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
-            self.faults.note(error, "the rules on traps", visit.found.url)
+            self._faults.note(error, "the rules on traps", visit.found.url)
         return None
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:

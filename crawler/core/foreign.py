@@ -6,7 +6,7 @@ independent mode there are no such links. See `modes`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass, field
 
 from crawler import config
@@ -15,8 +15,9 @@ from crawler.core.seen import UrlSeen
 from crawler.core.sent import SentMemory, make_memory
 from crawler.core.workbench import Workbench
 from crawler.modes import mode_of
-from crawler.ports import Found, Link, Names, names_of
+from crawler.ports import Found, Link, names_of
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
+from crawler.reading.declared import DeclaredSitemaps
 
 Waiting = tuple[Found, float]  # with its score
 
@@ -83,7 +84,7 @@ class Foreign:
         """
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
-        """Tell the owner of a sitemap whose robots.txt names it, each authority once."""
+        """Tell the owner of a sitemap which authorities declare it, each authority once."""
 
     def take_up(self, visiting: int, now: float) -> None:
         """Enqueue URLs set aside until one can be fetched now. See CrossOver."""
@@ -172,22 +173,19 @@ class Exchange(Foreign):
         exchange: config.Exchange,
         seen: UrlSeen,
         outboxes: Outboxes,
-        named_by: Mapping[int, Names],
+        declared: DeclaredSitemaps,
         *,
         counts: bool,
     ) -> None:
-        """`seen`: the URLs that this rank takes care of.
-
-        `named_by` gives for the key of a sitemap the authorities whose robots.txt names it.
-        `counts`: the owner of a URL wants to know of every link to it.
-        """
+        """`seen`: the URLs that this rank takes care of. `declared`: their owners are told who
+        declares them. `counts`: the owner of a URL wants to know of every link to it."""
         super().__init__()
         self._sent: SentMemory = make_memory(exchange)  # also what other ranks are to send
         self._seen = seen
         self._outboxes = outboxes
-        self._named_by = named_by
+        self._declared = declared
         self._counts = counts
-        self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who names them
+        self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who declares them
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         traffic = self._recounted if origin.again else self.traffic
@@ -197,7 +195,7 @@ class Exchange(Foreign):
             traffic.messages_page_part += 1
             traffic.site_part.add((origin.source.site, owner))
         key = link.key
-        if self._named_by:
+        if not self._declared.empty:
             self.tell_names(owner, key, now)
         # To be asked again: the owner is told even if it has been told of the URL before. That
         # counts as nothing sent, because the owner has the URL.
@@ -230,7 +228,7 @@ class Exchange(Foreign):
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
         # The URL itself may have been sent before, found as a plain link.
-        for authority in names_of(self._named_by.get(key)):
+        for authority in names_of(self._declared.authorities(key)):
             if (key, authority) not in self._told:
                 self._told.add((key, authority))
                 late = key in self._sent  # the sitemap may be read any moment
@@ -247,14 +245,14 @@ def make_foreign(
     takes_in: Callable[[Found, Found | None], bool],
     bench: Workbench,
     outboxes: Outboxes,
-    named_by: Mapping[int, Names],
+    declared: DeclaredSitemaps,
     jars: Jars,
 ) -> Foreign:
     """What the configured mode does. See the classes for the arguments."""
     mode = mode_of(settings)
     if mode.sends:
         counts = bench.order.counts
-        return Exchange(settings.exchange, seen, outboxes, named_by, counts=counts)
+        return Exchange(settings.exchange, seen, outboxes, declared, counts=counts)
     if mode.drops:
         return Firewall()
     if mode.divides:

@@ -4,7 +4,7 @@ Pure, and in steps of a few milliseconds, so that no page keeps the others waiti
 yields between two of them.
 """
 
-from collections.abc import Generator, Iterable, Iterator, Mapping
+from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 from crawler import config, url
@@ -18,11 +18,11 @@ from crawler.ports import (
     Link,
     Names,
     Response,
-    joined_names,
     names_of,
     walked,
 )
 from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import HTML, HTML_TYPES, types_of
 from crawler.reading.parse import Kinds, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
@@ -78,13 +78,10 @@ class Reader:
         self,
         settings: config.Config,
         scope: Scope,
-        named_by: dict[int, Names] | None = None,
+        declared: DeclaredSitemaps | None = None,
         jars: Jars | None = None,
     ) -> None:
-        """`named_by` gives by key of a sitemap the authorities whose robots.txt names it.
-
-        The sitemap may be named itself or in an index. The reader adds names, and the core adds
-        those that other ranks tell.
+        """`declared`: the sitemaps that this rank knows to be declared; by default none yet.
 
         `jars` are the cookies of URLs to which redirects lead. The reader changes the jar of a URL
         that redirects, and the core hands the jar on to the target.
@@ -100,7 +97,7 @@ class Reader:
         self._sitemaps = settings.sitemaps
         self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
-        self.named_by = {} if named_by is None else named_by
+        self._declared = DeclaredSitemaps() if declared is None else declared
         self._max_redirects = settings.fetch.max_redirects
         self._jars = Jars() if jars is None else jars
 
@@ -246,29 +243,18 @@ class Reader:
                 link = self.sitemap(url.normalise(reference, authority + "/"), authority)
             except url.BadUrlError:
                 continue
-            self._name(link.key, authority)
+            self._declared.declare(link.key, authority)
             links[link.key] = link
         return list(links.values())
 
-    def sitemap(self, address: str, names: Names) -> Link:
+    def sitemap(self, address: str, names: Names | None) -> Link:
         """The link to a sitemap that the robots.txt of these authorities names."""
         held = any(map(self._scope.holds, names_of(names)))
         return self._scope.link_beyond(address) if held else self._scope.link(address)
 
     def max_bytes(self, key: int) -> int | None:
         """The limit on the body of a URL by its key; None if it is the usual limit of pages."""
-        return self._most_bytes if key in self.named_by else None
-
-    def recall(self, named_by: Mapping[int, Names]) -> None:
-        """Take note of sitemaps that were named in earlier runs of the session.
-
-        `named_by` gives by key the authorities whose robots.txt names the sitemap.
-        """
-        for key, names in named_by.items():
-            self._name(key, names)
-
-    def _name(self, key: int, names: Names) -> None:
-        self.named_by[key] = joined_names(self.named_by.get(key), names)
+        return self._most_bytes if key in self._declared else None
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
         fetched.judged_with = len(self._scope.joined)
@@ -283,10 +269,10 @@ class Reader:
         )
         if fetched.failure is None:
             fetched.links = [target]
-            named_by = self.named_by.get(fetched.found.key)
-            if named_by is not None:
-                self._name(target.key, named_by)
-                fetched.sitemaps_of = named_by
+            authorities = self._declared.authorities(fetched.found.key)
+            if authorities is not None:
+                self._declared.declare(target.key, authorities)
+                fetched.sitemaps_of = authorities
             seed = self._scope.seed_of(fetched.found)
             if seed is not None and target.flags & OUT_OF_SCOPE:
                 rule = self._scope.judge_beyond(target.url).rule
@@ -318,7 +304,7 @@ class Reader:
         Redirects of named sitemaps may lead to any host. So may redirects of seeds, if the scope is
         the sites of the seeds.
         """
-        if (names := self.named_by.get(source.key)) is not None:
+        if (names := self._declared.authorities(source.key)) is not None:
             link = self.sitemap(address, names)
             return link._replace(flags=link.flags | flags | REDIRECT)
         beyond = self._scope.widens and self._scope.seed_of(source) is not None
@@ -329,23 +315,23 @@ class Reader:
         if not (self._sitemaps.from_robots or self._sitemaps.well_known):
             return False
         head = response.body[:_SITEMAP_HEAD]
-        return key in self.named_by or any(name in head for name in _SITEMAP)
+        return key in self._declared or any(name in head for name in _SITEMAP)
 
     def _listed(
         self, fetched: Fetched, response: Response
     ) -> Generator[None, None, list[tuple[str, int]]]:
-        limits, named_by = self._sitemaps, self.named_by.get(fetched.found.key)
+        limits, authorities = self._sitemaps, self._declared.authorities(fetched.found.key)
         found: dict[str, Entry] = {}
         for entry in entries(response.body, response.url, limits.max_bytes, limits.max_entries):
             if entry is None:
                 yield
-            elif belongs(response.url, entry.url, named_by):
+            elif belongs(response.url, entry.url, authorities):
                 found[entry.url if entry.is_sitemap else self._folded(entry.url)] = entry
-        if named_by is not None:
+        if authorities is not None:
             for address, entry in found.items():
                 if entry.is_sitemap:  # then all are: it is an index
-                    self._name(url.key(address), named_by)
-                    fetched.sitemaps_of = named_by
+                    self._declared.declare(url.key(address), authorities)
+                    fetched.sitemaps_of = authorities
         lastmods = enumerate(entry.lastmod for entry in found.values())
         fetched.lastmods = {number: text for number, text in lastmods if text}
         return [(address, 0) for address in found]
@@ -357,7 +343,8 @@ class Reader:
         """The link to a URL, judged again by the present scope."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
-        if source.key in self.named_by and (names := self.named_by.get(url.key(address))):
+        names = self._declared.authorities(url.key(address))
+        if names is not None and source.key in self._declared:
             return self.sitemap(address, names)
         return self.link(address, flags & ~OUT_OF_SCOPE)
 

@@ -14,7 +14,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import url
-from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, Found, Names, PageRow, joined_names
+from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, Found, Names, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.session.log import (
     LoggedPage,
     LoggedSitemaps,
@@ -79,7 +80,7 @@ class Share:
         """
         self.sitemaps: list[str] = []  # that no page links to
         self.torn: list[Torn] = []  # of files whose tails can't be used
-        self.named_by: dict[int, Names] = {}  # by key of a sitemap: whose robots.txt named it
+        self.declared = DeclaredSitemaps()
         self._take = take
         self._skipped = skipped
         self._correct = correct or (lambda page: page)
@@ -112,7 +113,7 @@ class Share:
                     )
                     chunk.add(self._correct(entry), follows=follows)
                     if entry.sitemaps_of is not None:
-                        self._name(entry.keys.tolist(), entry.sitemaps_of)
+                        self._declare(entry.keys.tolist(), entry.sitemaps_of)
                     if len(chunk.flags) >= _CHUNK:
                         self._links.add(*chunk.unique(self._skipped))
                         chunk = _Chunk(len(self._keys))
@@ -122,13 +123,13 @@ class Share:
                     self.torn.append(entry)
                 elif isinstance(entry, LoggedSitemaps):
                     self.sitemaps += entry.urls
-                    self._name(map(url.key, entry.urls), entry.authority)
+                    self._declare(map(url.key, entry.urls), entry.authority)
         self._links.add(*chunk.unique(self._skipped))
         self._links.settle()
 
-    def _name(self, sitemaps: Iterable[int], names: Names) -> None:
+    def _declare(self, sitemaps: Iterable[int], names: Names) -> None:
         for key in sitemaps:
-            self.named_by[key] = joined_names(self.named_by.get(key), names)
+            self.declared.declare(key, names)
 
     def row(self, page: int) -> PageRow:
         """The row of a page, by its number in the order of the logs."""

@@ -12,6 +12,7 @@ from crawler import session, url
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
 from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.traps import Watch
 from crawler.report.correcting import scope_of
@@ -39,7 +40,8 @@ class Closure:
         # What an earlier run found out of scope may be in it now, and the other way round.
         self._judges_again = len({run.scope for run in info.runs}) > 1
         self._scope = scope_of(directory, info)
-        self._reader = Reader(settings, self._scope)
+        self._declared = DeclaredSitemaps()
+        self._reader = Reader(settings, self._scope, self._declared)
         self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
         self._watch: Watch | None = None
         self._alone = not mode_of(settings).shares_logs
@@ -101,9 +103,10 @@ class Closure:
                 if self._judges_again:
                     link = self._reader.link_again(source, address, flags)
                 self._missing(link, source, rank)
-        self._reader.recall(share.named_by)
+        self._declared.update(share.declared.as_dict())
         for address in share.sitemaps:
-            link = self._reader.sitemap(address, share.named_by[url.key(address)])
+            authorities = share.declared.authorities(url.key(address))
+            link = self._reader.sitemap(address, authorities)
             if link.key not in pages:
                 self._missing(link, None, rank)
 
