@@ -424,7 +424,7 @@ def test_tables_are_the_same_in_small_row_groups(
     names = [tmp_path / "tables" / f"{name}.parquet" for name in ("pages", "links", "sites")]
     large = [pq.read_table(name) for name in names]
     monkeypatch.setattr("crawler.session.tables._PAGE_ROWS", 7)
-    monkeypatch.setattr("crawler.session.tables._LINK_ROWS", 9)
+    monkeypatch.setattr("crawler.session.columns._LINK_ROWS", 9)
     session.write_tables(tmp_path)
     assert [pq.read_table(name) for name in names] == large
     assert pq.ParquetFile(names[0]).num_row_groups == 8

@@ -23,7 +23,7 @@ from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, Found, Link, UserError
-from crawler.session.tables import LINKS, PAGES
+from crawler.session.columns import LINKS, PAGES
 from crawler.simulate import (
     Delays,
     Experiment,

@@ -21,6 +21,7 @@ They only grow, by whole records, and a resumed run adds to none of them: it sta
 `docs/session.md` describes the formats for their readers.
 """
 
+from crawler.session.content_seen import ContentSeen
 from crawler.session.files import failed_file, is_no_room, is_open, mistakes_told, replacing
 from crawler.session.fingerprint import fingerprint
 from crawler.session.info import (
@@ -78,7 +79,7 @@ from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import read_seeds
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
-from crawler.session.store import ContentSeen, RankStore, mend
+from crawler.session.store import RankStore, mend
 from crawler.session.tables import Totals, check_tables, write_tables
 from crawler.session.warc import digest, warc_date, warc_files
 

@@ -1,0 +1,224 @@
+"""Rows of the logs as columns of the tables `pages`, `links` and `sites`."""
+
+from array import array
+from collections.abc import Mapping, Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+import pyarrow as pa
+
+from crawler.ports import PageRow
+from crawler.session.log import LoggedPage
+from crawler.session.requests import read_all_requests
+
+_LINK_ROWS: Final = 256 << 10  # of a row group of links
+_LINK_TEXT: Final = 32 << 20  # bytes of target URLs that also fill a row group of links
+_TIME = pa.timestamp("us", "UTC")
+
+PAGES: Final = pa.schema(
+    [
+        ("url", pa.string()),
+        ("key", pa.uint64()),
+        ("site", pa.string()),
+        ("part", pa.int32()),
+        ("rank", pa.int32()),
+        ("hops", pa.int32()),
+        ("time", _TIME),
+        ("seconds", pa.float64()),
+        ("address", pa.string()),
+        ("status", pa.int16()),
+        ("error", pa.string()),
+        ("truncated", pa.string()),
+        ("bytes", pa.int64()),
+        ("content_type", pa.string()),
+        ("digest", pa.string()),
+        ("duplicate", pa.bool_()),
+        ("warc_file", pa.string()),
+        ("warc_offset", pa.int64()),
+        ("retries", pa.int32()),
+        ("etag", pa.string()),
+        ("last_modified", pa.string()),
+        ("noindex", pa.bool_()),
+        ("alike", pa.bool_()),
+        ("media_type", pa.string()),
+    ]
+)
+LINKS: Final = pa.schema(
+    [
+        ("source_key", pa.uint64()),
+        ("target_key", pa.uint64()),
+        ("target_url", pa.string()),
+        ("flags", pa.uint8()),
+        ("lastmod", pa.string()),
+    ]
+)
+SITES: Final = pa.schema(
+    [
+        ("site", pa.string()),
+        ("part", pa.int32()),
+        ("pages", pa.int64()),
+        ("errors", pa.int64()),
+        ("bytes", pa.int64()),
+        ("address", pa.string()),
+        ("first_time", _TIME),
+        ("last_time", _TIME),
+        ("requests", pa.int64()),
+        ("smallest_gap", pa.float64()),
+        ("promised_gap", pa.float64()),
+        ("impolite", pa.int64()),
+        ("crawl_delay", pa.float64()),
+    ]
+)
+
+
+def _times(epoch_s: Sequence[float]) -> pa.Array:
+    microseconds = np.rint(np.array(epoch_s, np.float64) * 1e6).astype(np.int64)
+    return pa.array(microseconds.view("datetime64[us]"), _TIME)
+
+
+def page_table(rows: list[PageRow]) -> pa.Table:
+    """Rows of pages as a piece of the table `pages`."""
+    columns = list(zip(*map(msgspec.structs.astuple, rows), strict=True))
+    return pa.Table.from_arrays(
+        [
+            _times(values) if field.type == _TIME else pa.array(values, field.type)
+            for field, values in zip(PAGES, columns, strict=True)
+        ],
+        schema=PAGES,
+    )
+
+
+class LinkRows:
+    """Links on their way into one row group; nothing here costs Python a step per link."""
+
+    def __init__(self) -> None:
+        self._sources = array("Q")
+        self._counts = array("q")
+        self._keys = bytearray()
+        self._flags = bytearray()
+        self._text = bytearray()
+        self._lastmods: dict[int, str] = {}  # by number of the link
+
+    def __len__(self) -> int:
+        return len(self._flags)
+
+    @property
+    def full(self) -> bool:
+        return len(self._flags) >= _LINK_ROWS or len(self._text) >= _LINK_TEXT
+
+    def add(self, page: LoggedPage) -> None:
+        if page.lastmods:
+            first = len(self._flags)
+            self._lastmods |= {first + number: text for number, text in page.lastmods.items()}
+        self._sources.append(page.row.key)
+        self._counts.append(len(page.flags))
+        self._keys += page.packed_keys
+        self._flags += page.flags
+        self._text += page.url_text
+
+    def table(self) -> pa.Table:
+        count = len(self._flags)
+        text = np.frombuffer(self._text, np.uint8)
+        newline = text == ord("\n")
+        # The texts without their newlines, and where each begins and the last one ends.
+        offsets = np.zeros(count + 1, np.int32)
+        offsets[1:] = np.flatnonzero(newline) - np.arange(count)
+        urls = pa.StringArray.from_buffers(
+            count, pa.py_buffer(offsets), pa.py_buffer(text[~newline])
+        )
+        sources = np.repeat(
+            np.frombuffer(self._sources, np.uint64), np.frombuffer(self._counts, np.int64)
+        )
+        return pa.Table.from_arrays(
+            [
+                pa.array(sources),
+                pa.array(np.frombuffer(self._keys, "<u8")),
+                urls,
+                pa.array(np.frombuffer(self._flags, np.uint8)),
+                self._lastmod_column(),
+            ],
+            schema=LINKS,
+        )
+
+    def _lastmod_column(self) -> pa.Array:
+        count = len(self._flags)
+        if not self._lastmods:
+            return pa.nulls(count, pa.string())
+        return pa.array([self._lastmods.get(number) for number in range(count)], pa.string())
+
+
+@dataclass(slots=True)
+class SiteRow:
+    """A row of the table `sites`, counted up from the rows of its pages and requests."""
+
+    part: int | None  # None: of several
+    first_time: float
+    last_time: float
+    pages: int = 0
+    errors: int = 0
+    bytes: int = 0
+    address: str | None = None
+    address_time: float = 0.0
+    # By the request log, if there is one.
+    requests: int | None = None
+    smallest_gap: float | None = None  # against what was promised
+    promised_gap: float | None = None
+    impolite: int | None = None
+    crawl_delay: float | None = None  # seconds
+
+
+def count_site(sites: dict[str, SiteRow], row: PageRow) -> None:
+    """Count a page at its site. `sites` are the rows by site; a new site gets one."""
+    site = sites.get(row.site)
+    if site is None:
+        site = sites[row.site] = SiteRow(row.part, row.time, row.time)
+    if site.part != row.part:
+        site.part = None
+    if row.address is not None and row.time >= site.address_time:
+        site.address, site.address_time = row.address, row.time
+    site.first_time = min(site.first_time, row.time)
+    site.last_time = max(site.last_time, row.time)
+    site.pages += row.status is not None
+    site.errors += row.error is not None
+    site.bytes += row.bytes
+
+
+def count_requests(sites: dict[str, SiteRow], session: Path) -> None:
+    """Add the findings of the request log, also for sites that have no page with a row yet."""
+    requests = read_all_requests(session)
+    crawl_delays = requests.crawl_delays()
+    for name, clock in requests.judge():
+        site = sites.get(name)
+        if site is None:
+            site = sites[name] = SiteRow(None, clock.first_time, clock.last_time)
+        site.requests, site.impolite = clock.requests, clock.impolite
+        if clock.smallest is not None:
+            site.smallest_gap = clock.smallest.seconds
+            site.promised_gap = clock.smallest.promised_s
+        site.crawl_delay = crawl_delays.get(name)
+
+
+def site_table(by_name: Mapping[str, SiteRow]) -> pa.Table:
+    """Rows of sites as a piece of the table `sites`."""
+    names, sites = list(by_name), list(by_name.values())
+    return pa.Table.from_arrays(
+        [
+            pa.array(names, pa.string()),
+            pa.array([site.part for site in sites], pa.int32()),
+            pa.array([site.pages for site in sites], pa.int64()),
+            pa.array([site.errors for site in sites], pa.int64()),
+            pa.array([site.bytes for site in sites], pa.int64()),
+            pa.array([site.address for site in sites], pa.string()),
+            _times([site.first_time for site in sites]),
+            _times([site.last_time for site in sites]),
+            pa.array([site.requests for site in sites], pa.int64()),
+            pa.array([site.smallest_gap for site in sites], pa.float64()),
+            pa.array([site.promised_gap for site in sites], pa.float64()),
+            pa.array([site.impolite for site in sites], pa.int64()),
+            pa.array([site.crawl_delay for site in sites], pa.float64()),
+        ],
+        schema=SITES,
+    )
