@@ -20,7 +20,7 @@ from crawler.ports import UserError
 
 _LOG = logging.getLogger("crawler")
 _SHOWN: Final = 10  # faults that the user sees while the crawl runs; agent.log has them all
-# An OSError of these kinds is trouble of this machine. No page has caused it.
+# An OSError of these kinds is a problem of this machine, which no page has caused.
 _OURS: Final = frozenset(
     (
         errno.EDQUOT,
@@ -36,10 +36,10 @@ _OURS: Final = frozenset(
 
 
 def is_fault(error: BaseException) -> bool:
-    """Whether an error comes from the page that was read, rather than from the user or the disk.
+    """Whether an error is a fault of code that read a page, rather than of the user or the disk.
 
     A cancelled task and a signal aren't faults. A panic of a library written in Rust is a fault,
-    though it isn't an Exception.
+    although its class isn't an Exception.
     """
     if isinstance(error, UserError):  # a NoRoomError is one
         return False
@@ -57,7 +57,7 @@ class Faults:
     def note(self, error: BaseException, what: str, url: str) -> None:
         """Count a fault, and log it with its traceback. Raises the error again if it is no fault.
 
-        `what`: what was read, for people. `url`: of the page, or of what else was fetched.
+        `what` says in words what was read, for example "the page". `url`: of the page or file.
         """
         if not is_fault(error):
             raise error

@@ -18,15 +18,15 @@ class RestTerms(msgspec.Struct, array_like=True, frozen=True):
 
 
 class ClockTerms(msgspec.Struct, array_like=True, frozen=True):
-    """A clock on its way: from its home to a rank (a grant), or back to its home (a return)."""
+    """A clock that moves: from its home to a rank (a grant), or back to its home (a return)."""
 
     key: str  # the site, or the address
     serial: int  # of the grant
-    wait_s: float  # no request before
-    since_s: float  # the latest request started so long ago (told of several connections)
+    wait_s: float  # until the next request may start
+    since_s: float  # since the latest request started; used if a site has several connections
     turn_s: float  # a grant: how long a turn may last; a return: how long the sender had the clock
-    free: int  # connections that come along
-    more: bool  # a grant: other ranks want it, too; a return: the sender wants it again
+    free: int  # connections that move with the clock
+    more: bool  # a grant: other ranks want the clock, too; a return: the sender wants it again
     rests: dict[str, RestTerms]  # by site
 
 
@@ -35,12 +35,12 @@ class FreedConnections(msgspec.Struct, array_like=True, frozen=True):
 
     key: str
     count: int
-    serial: int  # from the home: of the grant that they belong to
+    serial: int  # of the grant that they belong to; set by the home only
     rests: dict[str, RestTerms]
 
 
 class CookieTerms(msgspec.Struct, array_like=True, frozen=True):
-    """A `cookies.Cookie`. What the server has sent is bytes, as it may be no text."""
+    """A `cookies.Cookie`. The server's strings are bytes, because they may be no valid text."""
 
     name: bytes
     value: bytes
@@ -51,32 +51,32 @@ class CookieTerms(msgspec.Struct, array_like=True, frozen=True):
 
 
 class Batch(msgspec.Struct, tag="b", array_like=True):
-    """URLs, each once and with the number of links to it (Cho: [URL, back-link count])."""
+    """URLs, each once, with the number of links to it (Cho: [URL, back-link count])."""
 
     urls: list[str] = []
     counts: list[int] = []
     hops: list[int] = []
-    chains: dict[int, tuple[int, ...]] = {}  # by index: keys of the redirects that led to a URL
+    chains: dict[int, tuple[int, ...]] = {}  # by index in urls: keys of redirects that led there
     claims: list[str] = []  # sites that the sender wants to own
-    grants: dict[str, int] = {}  # sites and the parts they were given to
+    grants: dict[str, int] = {}  # by site: the part that it was given to
     load: int = 0  # URLs that the sender has had to fetch so far
-    ask: bool = False  # for page quota, to rank 0
-    allow: int = 0  # page quota, from rank 0
-    returned: int = 0  # page quota not needed, to rank 0
+    ask: bool = False  # to rank 0: the sender asks for page quota
+    allow: int = 0  # from rank 0: page quota for the receiver
+    returned: int = 0  # to rank 0: page quota that the sender doesn't need
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
     number: int = 0  # of the batches from this sender to this receiver
-    named_by: dict[int, list[str]] = {}  # by key of a sitemap: whose robots.txt names it
-    joined: list[tuple[str, str, str]] = []  # sites that join the scope: site, seed, end
+    named_by: dict[int, list[str]] = {}  # by key of a sitemap: authorities that name it
+    joined: list[tuple[str, str, str]] = []  # (site that joins the scope, seed, end of its chain)
     # Clocks that ranks share (`crawler.core.clocks`).
     wants: list[str] = []  # sites, or addresses, whose clocks the sender wants
     clocks: list[ClockTerms] = []
     recalls: list[tuple[str, int]] = []  # with the serials of their grants
     freed: list[FreedConnections] = []
-    cookies: dict[int, tuple[CookieTerms, ...]] = {}  # by key of a URL: of its chain
+    cookies: dict[int, tuple[CookieTerms, ...]] = {}  # by key of a URL: cookies of its chain
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):
-    """A passive rank's batch counts, to rank 0 (see Termination)."""
+    """Batch counts of a passive rank, for rank 0 (see Termination)."""
 
     wave: int
     sent: int
@@ -84,7 +84,7 @@ class Report(msgspec.Struct, tag="r", array_like=True):
 
 
 class Sums(msgspec.Struct, tag="s", array_like=True):
-    """The counts of all ranks in a wave, from rank 0."""
+    """The sums of all ranks' counts in a wave, from rank 0."""
 
     wave: int
     sent: int
@@ -92,7 +92,7 @@ class Sums(msgspec.Struct, tag="s", array_like=True):
 
 
 class Note(msgspec.Struct, tag="n", array_like=True):
-    """Progress and warnings for rank 0 to show; nothing depends on it."""
+    """Progress and warnings for rank 0 to show. No decision depends on a note."""
 
     pages: int
     bytes: int
@@ -112,7 +112,7 @@ _WORTH_COMPRESSING = 512  # bytes
 
 
 def encode(message: Message, *, compress: bool) -> bytes:
-    """A message as bytes; compression pays between hosts only."""
+    """Return a message as bytes. `compress`: the receiver is on another host, so it pays."""
     raw = _encoder.encode(message)
     if compress and len(raw) >= _WORTH_COMPRESSING:
         return _ZSTD + _compressor.compress(raw)
@@ -120,6 +120,7 @@ def encode(message: Message, *, compress: bool) -> bytes:
 
 
 def decode(data: bytes) -> Message:
+    """Return the message that `encode` made these bytes of."""
     body: bytes | memoryview = memoryview(data)[1:]
     if data[:1] == _ZSTD:
         body = _decompressor.decompress(body)

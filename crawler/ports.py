@@ -1,7 +1,8 @@
 """What crosses the floors: values, errors, and the protocols of the outside world.
 
-The deciding part of an agent knows the outside only through these; `crawler.net`, `crawler.mpi` and
-`crawler.session` implement the protocols for real, `tests/fakes.py` for tests.
+The deciding part of an agent knows the outside only through these protocols. `crawler.net`,
+`crawler.mpi` and `crawler.session` implement them for real, `tests/fakes.py` implements them for
+tests.
 """
 
 from collections.abc import Callable, Sequence
@@ -24,34 +25,35 @@ ALTERNATE: Final = 32
 FRAME: Final = 64
 OUT_OF_SCOPE: Final = 128  # recorded, never followed
 
-COOKIES_LOST: Final = 256  # never stored: the target was to get cookies, and a resume has none
+COOKIES_LOST: Final = 256  # never stored: the target needs cookies that a resume no longer has
 
-NEVER_FOLLOWED: Final = -1  # as `Fetched.judged_with`: the page is the same as too many others
-
-
-EXIT_INTERNAL: Final = 3  # done, but this program failed on a page or more
-EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: resume with the same command
+# A value of `Fetched.judged_with`: no link of the page is followed, as too many pages are the same.
+NEVER_FOLLOWED: Final = -1
 
 
-# Authorities whose robots.txt names a sitemap: mostly one, else several, sorted.
+EXIT_INTERNAL: Final = 3  # the crawl is done, but this program failed on at least one page
+EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: the same command resumes the crawl
+
+
+# Authorities whose robots.txt names a sitemap. Mostly there is one; several are sorted.
 Names = str | tuple[str, ...]
 
 
 def names_of(names: Names | None) -> tuple[str, ...]:
-    """The authorities one by one."""
+    """Return the authorities one by one."""
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def joined_names(names: Names | None, more: Names) -> Names:
-    """All authorities of both."""
+    """Return the authorities of both, each once."""
     both = sorted({*names_of(names), *names_of(more)})
     return both[0] if len(both) == 1 else tuple(both)
 
 
 class Link(NamedTuple):
-    """A link that has been normalised, keyed and held against the scope."""
+    """A link that is normalised and has its key; its flags say whether it is out of scope."""
 
     key: int  # URL key of the target
     url: str
@@ -59,24 +61,25 @@ class Link(NamedTuple):
     flags: int
 
 
-# In a chain of redirects: a resume has lost the cookies, and the chain is walked anew from here on.
-ANEW: Final = -1  # no key is negative
+# A mark in a chain of redirects. A resume has lost the chain's cookies, so the redirects behind the
+# mark are followed once more. No key is negative.
+ANEW: Final = -1
 
 
 def walked(chain: tuple[int, ...]) -> tuple[int, ...]:
-    """The redirects of a chain since it was last begun."""
+    """Return the redirects of a chain since it was last begun: those behind the last ANEW."""
     if ANEW not in chain:
         return chain
     return chain[len(chain) - chain[::-1].index(ANEW) :]
 
 
 def begun_anew(chain: tuple[int, ...]) -> tuple[int, ...]:
-    """A chain whose redirects may all be walked once more."""
+    """Return the chain with the mark ANEW at its end: all its redirects may be followed again."""
     return chain if chain[-1] == ANEW else (*chain, ANEW)
 
 
 class Found(NamedTuple):
-    """A URL on its way into a frontier: own, or in a batch to its owner."""
+    """A URL on its way into a frontier: that of its own rank, or that of its owner by a batch."""
 
     key: int
     url: str
@@ -86,37 +89,40 @@ class Found(NamedTuple):
 
     @property
     def is_errand(self) -> bool:
-        """Whether this is a file that another site needs, no page: see `errand`."""
+        """Whether this is no page, but a file that another site needs: see `errand`."""
         return _ERRAND in self.url
 
 
-_ERRAND: Final = "#"  # No normalised URL has it.
+_ERRAND: Final = "#"  # no normalised URL contains this
 
 
 def errand(url: str, number: int) -> str:
-    """The name under which a file waits in a frontier that another site needs: a robots.txt to
-    which it redirects. The same URL may wait there as a page, or as an earlier errand."""
+    """Return the name under which an errand waits in a frontier.
+
+    An errand is a file that another site needs: the target to which its robots.txt redirects. It
+    has a name of its own, because the same URL may also wait as a page, or as an earlier errand.
+    """
     return f"{url}{_ERRAND}{number}"
 
 
 def without_errand(name: str) -> str:
-    """The URL of an errand."""
+    """Return the URL of an errand."""
     return name.partition(_ERRAND)[0]
 
 
-# A Link or a Found for who takes its key, by index, only to look it up. Of each int out of a named
-# tuple a compiled module would make a number, and an object again, once for each link.
+# A Link or a Found in code that only looks up its key, which it takes by index. With the named
+# field, a compiled module would convert the int to a machine number and back, once for each link.
 Fields = tuple[Any, ...]
 
 
 class Failure(StrEnum):
-    """Error classes: why a URL gave no page, or not a whole one."""
+    """Error classes: why a URL gave no page, or only a part of a page."""
 
     BAD_URL = "bad-url"
     DNS_NOT_FOUND = "dns-not-found"
     DNS_FAILED = "dns-failed"
     PRIVATE_ADDRESS = "private-address"
-    NO_CONTACT = "no-contact"  # a public address, while fetch.contact is unset
+    NO_CONTACT = "no-contact"  # the address is public, and fetch.contact is unset
     UNREACHABLE = "unreachable"
     REFUSED = "connection-refused"
     CONNECT_TIMEOUT = "connect-timeout"
@@ -131,14 +137,14 @@ class Failure(StrEnum):
     TOO_MANY_REDIRECTS = "too-many-redirects"
     ROBOTS_DENIED = "robots-denied"
     ROBOTS_UNREACHABLE = "robots-unreachable"
-    UNAVAILABLE = "unavailable"  # 429 or 503, to the last try
-    SITE_GIVEN_UP = "site-given-up"  # it kept failing, and isn't asked any more in this session
-    SITE_FULL = "site-full"  # it has sent traps.max_bytes_per_site
+    UNAVAILABLE = "unavailable"  # the last try was answered with 429 or 503
+    SITE_GIVEN_UP = "site-given-up"  # the site kept failing, and this session asks it no more
+    SITE_FULL = "site-full"  # the site has sent traps.max_bytes_per_site
     TOO_MANY_HOSTS = "too-many-hosts"  # traps.max_barren_hosts of the domain, or at the address
-    INTERNAL = "internal"  # this program failed on it, see crawler.faults
+    INTERNAL = "internal"  # this program failed on the page, see crawler.faults
 
 
-# What may be otherwise in a while. The other failures are answers of a kind.
+# Failures that may pass: the same request may succeed in a while. The other failures are final.
 PASSING: Final = frozenset(
     (
         Failure.DNS_FAILED,
@@ -152,7 +158,7 @@ PASSING: Final = frozenset(
         Failure.UNAVAILABLE,
     )
 )
-# What is known without a request.
+# Failures that are known without a request.
 UNASKED: Final = frozenset(
     (
         Failure.BAD_URL,
@@ -168,7 +174,7 @@ UNASKED: Final = frozenset(
 
 
 class FetchError(Exception):
-    """A fetch, or the resolution before it, that gave no response."""
+    """A fetch gave no response, or the resolution of the host name before it failed."""
 
     def __init__(self, failure: Failure, detail: str = "", *, address: str | None = None) -> None:
         super().__init__(f"{failure}: {detail}" if detail else str(failure))
@@ -178,15 +184,15 @@ class FetchError(Exception):
 
 
 class MovedError(Exception):
-    """A URL must be located again, and asked for when its site allows.
+    """A URL must be located again, and fetched when its site next allows a request.
 
-    Either the address of its host failed, and the host has another address; or a kept connection
-    was lost.
+    Either the address of the host failed, and the host has another one; or a kept connection was
+    lost.
     """
 
 
 class UserError(Exception):
-    """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
+    """A user's mistake. One line says what is wrong, where, and what is allowed. Exit code 2."""
 
 
 class LostRankError(Exception):
@@ -194,7 +200,7 @@ class LostRankError(Exception):
 
 
 class NoRoomError(UserError):
-    """A file can't grow for now: no space, no quota, or a file system that is read-only."""
+    """A file can't grow for now: the disk or quota is full, or the file system is read-only."""
 
 
 def has_page(status: int | None) -> bool:
@@ -204,18 +210,18 @@ def has_page(status: int | None) -> bool:
 
 @dataclass(frozen=True, slots=True)
 class Response:
-    """One HTTP exchange as it was on the wire, transfer coding removed.
+    """One HTTP exchange as it was on the wire, but with the transfer coding undone.
 
-    If the body is only a part, `failure` is set, and `truncated` says why. Either the payload isn't
-    whole, or its content coding ends early or is undone only up to a limit. `truncated` is a word
-    of WARC-Truncated: length, time, disconnect, unspecified.
+    If the body is incomplete, `failure` is set, and `truncated` says why with a word of
+    WARC-Truncated: length, time, disconnect or unspecified. Then the payload is incomplete, its
+    content coding ends early, or the coding was undone only up to a limit.
     """
 
     url: str
     started: float  # seconds since the epoch
     seconds: float
-    address: str | None  # that the connection went to
-    request_head: bytes  # request line and headers as sent, with the empty line
+    address: str | None  # of the server; None behind a proxy
+    request_head: bytes  # request line and headers as sent (secrets withheld), with the empty line
     version: str  # "1.1" or "1.0"
     status: int
     reason: str
@@ -225,8 +231,8 @@ class Response:
     truncated: str | None = None
     failure: Failure | None = None
     payload_whole: bool = True
-    readable: bool = True  # every reader undoes the content coding of the payload, if it has one
-    # What is asked for again and again, once it has been found.
+    readable: bool = True  # the payload has no content coding, or one that every reader undoes
+    # Results that are needed several times, kept when they are first computed.
     types: list[tuple[str, str | None]] = field(
         default_factory=list, init=False, repr=False, compare=False
     )  # see `media.types_of`
@@ -236,16 +242,16 @@ class Response:
 
     @property
     def stored(self) -> bytes:
-        """The content of a record: the payload if readers undo its coding, else the body."""
+        """The content of a WARC record: the payload if readers undo its coding, else the body."""
         return self.payload if self.readable else self.body
 
     def header(self, name: bytes) -> bytes | None:
-        """The first value of a header, given by its lower-case name."""
+        """Return the first value of a header, given by its lower-case name, or None."""
         values = self.raw_values(name)
         return values[0].strip() if values else None
 
     def raw_values(self, name: bytes) -> Sequence[bytes]:
-        """All values of a header as they came, given by its lower-case name."""
+        """Return all values of a header as they came, given by its lower-case name."""
         found = self._by_name
         if not found:
             for field_name, value in self.headers:
@@ -253,7 +259,7 @@ class Response:
         return found.get(name, ())
 
     def values(self, name: bytes) -> list[str]:
-        """All values of a header, given by its lower-case name."""
+        """Return all values of a header as text, given by its lower-case name."""
         return [value.strip().decode("latin-1") for value in self.raw_values(name)]
 
     @property
@@ -269,12 +275,12 @@ class Response:
 
     @property
     def has_page(self) -> bool:
-        """Whether the status says that the body is what was asked for."""
+        """Whether the status says success. Then the body is what was asked for."""
         return has_page(self.status)
 
 
 class PageRow(msgspec.Struct, array_like=True, frozen=True):
-    """One row of the table `pages`: a URL that was fetched, or wasn't and why."""
+    """One row of the table `pages`: a URL that was fetched, or the reason why it wasn't."""
 
     url: str
     key: int
@@ -294,12 +300,12 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     duplicate: bool = False  # this rank stored the same digest before; its record is a revisit
     warc_file: str | None = None
     warc_offset: int | None = None
-    retries: int = 0  # requests for it that had failed before
+    retries: int = 0  # requests for this URL that had failed before
     etag: str | None = None
     last_modified: str | None = None
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
-    alike: bool = False  # resembles pages of other hosts (crawler.reading.hosts), if that was asked
-    media_type: str | None = None  # of the body, as browsers sniff it; rows of old logs have none
+    alike: bool = False  # was compared with pages of other hosts (reading.hosts), and is like them
+    media_type: str | None = None  # of the body, as browsers sniff it; None in rows of old logs
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
@@ -315,26 +321,26 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     kind: str  # "page" or "robots"
     key: int  # of the URL
     status: int | None = None
-    error: str | None = None  # a Failure, or why else there was no answer
+    error: str | None = None  # a Failure, "moved" or "cancelled", if there was no answer
     address: str | None = None  # of the server, if known
     retry_after_s: float | None = None  # what the server asked for
 
     @property
     def passing(self) -> bool:
-        """Whether it failed in a way that may be otherwise in a while."""
+        """Whether the request failed, and may succeed in a while."""
         return self.error in PASSING
 
 
 class CrawlDelay(msgspec.Struct, array_like=True, frozen=True):
-    """What a robots.txt asks for, known from a time on."""
+    """The crawl-delay that the robots.txt of an authority asks for, known since `time`."""
 
     time: float
     authority: str
-    crawl_delay_s: float  # 0: it asks for nothing
+    crawl_delay_s: float  # 0: the robots.txt asks for no delay
 
 
 class Original(NamedTuple):
-    """What a revisit record says of the record that holds the payload."""
+    """The record that holds a payload, as a revisit record names it."""
 
     url: str
     date: str
@@ -343,17 +349,17 @@ class Original(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Earlier:
-    """What the previous session says of a URL (`session.previous`)."""
+    """What the previous session (`session.previous`) stored about a URL."""
 
     row: PageRow
     links: Sequence[tuple[str, int]]  # URLs and flags
     warc_path: Path  # of the file that the row names
-    original: Original | None = field(default=None, compare=False)  # the record, if it is read
+    original: Original | None = field(default=None, compare=False)  # the record, once it is read
 
 
 @dataclass(slots=True)
 class Fetched:
-    """What a visit brought, on its way from the fetch stage to the repository."""
+    """The result of a visit, on its way from the fetch stage to the repository."""
 
     found: Found
     time: float
@@ -363,31 +369,35 @@ class Fetched:
     links: list[Link] = field(default_factory=list)
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
-    earlier: Earlier | None = None  # what a conditional request was made with
+    earlier: Earlier | None = None  # the earlier fetch, if the request was conditional
     sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = field(
         default_factory=dict
-    )  # by place in `links`: what a sitemap says
+    )  # by index in `links`: the lastmod that a sitemap gives
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
-    gives_cookies: bool = False  # it is a redirect, whose target is to be asked with cookies
-    alike: bool = False  # as in the row
-    notice: str = ""  # what the user is to be told about this page
+    gives_cookies: bool = False  # a redirect whose target must be fetched with cookies
+    alike: bool = False  # as in PageRow
+    notice: str = ""  # a message about this page for the user
 
 
 class Clock(Protocol):
+    """The time, in seconds."""
+
     def now(self) -> float:
-        """Seconds on a clock that never goes back."""
+        """Return the time of a clock that never goes back; its zero is arbitrary."""
         ...
 
     def time(self) -> float:
-        """Seconds since the epoch."""
+        """Return the seconds since the epoch."""
         ...
 
 
 class Resolver(Protocol):
+    """Finds the addresses of hosts."""
+
     async def resolve(self, host: str) -> Sequence[tuple[str, int | None]]:
-        """Addresses of a host, each with the port to use instead of the URL's own, if any.
+        """Return the addresses of a host, each with a port that replaces the URL's, or None.
 
         Raises FetchError (DNS_NOT_FOUND, DNS_FAILED, PRIVATE_ADDRESS).
         """
@@ -395,16 +405,21 @@ class Resolver(Protocol):
 
 
 class Validators(NamedTuple):
-    """What a page had when it was stored, to ask for it only if it has changed."""
+    """The validators of a stored page; with them, a request asks for the page only if changed."""
 
     etag: str | None  # as If-None-Match
     last_modified: str | None  # as If-Modified-Since
 
 
 class Fetcher(Protocol):
+    """Makes HTTP requests."""
+
     async def locate(self, url: str) -> str:
-        """The server of a normalised URL, the same every time: an address of its host or, where a
-        proxy goes there and resolves the name, the authority. Raises FetchError like a Resolver."""
+        """Return the server of a normalised URL; the answer is the same every time.
+
+        The server is an address of the URL's host. Where a proxy resolves the name, it is the
+        authority. Raises FetchError like a Resolver.
+        """
         ...
 
     async def fetch(
@@ -414,50 +429,51 @@ class Fetcher(Protocol):
         max_bytes: int | None = None,
         cookie: str = "",
     ) -> Response:
-        """One exchange for a normalised URL; redirects aren't followed. Raises FetchError, and
-        MovedError if the URL is to be located again.
+        """Make one exchange for a normalised URL, and return the response.
 
-        With `validators` the request is conditional, and the status may be 304. `max_bytes`: the
-        limit on the body, if it isn't that of all pages. `cookie` is sent beside the configured
-        cookies.
+        Redirects aren't followed. With `validators` the request is conditional, and the status may
+        be 304. `max_bytes` replaces the usual limit on the body. `cookie` is sent in addition to
+        the configured cookies. Raises FetchError, and MovedError if the URL must be located again.
         """
         ...
 
 
 class Repository(Protocol):
-    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
-        """Store a fetch: WARC records first, then its row with its links, in one piece.
+    """Where a rank stores what it fetched."""
 
-        `follows` says of the row whether its links are; else they are flagged OUT_OF_SCOPE. After
-        a NoRoomError, the next call must be with the same fetch.
+    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+        """Store a fetch: first its WARC records, then its row with its links in one write.
+
+        `follows` says whether the links of a row are followed. If not, the links are stored with
+        the flag OUT_OF_SCOPE. Raises NoRoomError; then the next call must be with the same fetch.
         """
         ...
 
     def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
-        """Store which sitemaps the robots.txt of an authority names. Raises NoRoomError."""
+        """Store the sitemaps that the robots.txt of an authority names. Raises NoRoomError."""
         ...
 
     def keep(self, url: str, response: Response) -> None:
-        """Store a robots.txt that nobody could read, without a row. Raises NoRoomError."""
+        """Store a robots.txt that couldn't be read, without a row. Raises NoRoomError."""
         ...
 
     def note(self, what: Asked | CrawlDelay) -> None:
-        """Store that a request was made, or the crawl-delay of a robots.txt.
+        """Store a request that was made, or the crawl-delay of a robots.txt.
 
-        If there is no room on disk, the row waits in memory.
+        If the disk is full, the row waits in memory.
         """
         ...
 
 
 class Spill(Protocol):
-    """A place on disk for what doesn't fit in memory. Nothing of it outlives the run."""
+    """A place on disk for data that don't fit in memory. Nothing of it outlives the run."""
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk and return its number. Raises NoRoomError; then the chunk isn't written."""
+        """Write a chunk, and return its number. Raises NoRoomError; then nothing is written."""
         ...
 
     def take(self, number: int) -> bytes:
-        """Read a chunk back, once: its place is free then."""
+        """Return a chunk, and free its place; a chunk can be taken once."""
         ...
 
 
@@ -468,31 +484,31 @@ class Transport(Protocol):
     size: int
 
     def send(self, rank: int, message: bytes) -> None:
-        """Queue a message; it leaves as soon as the window of that rank has room."""
+        """Queue a message. It is sent as soon as the receiver's window has room."""
         ...
 
     def receive(self) -> list[tuple[int, bytes]]:
-        """The messages that have come since the last call, with their senders."""
+        """Return the messages that arrived since the last call, as (sender, message)."""
         ...
 
     def backlog(self, rank: int) -> int:
-        """Bytes queued or in flight to a rank."""
+        """Return the number of bytes that are queued for a rank or in flight to it."""
         ...
 
     def remote(self, rank: int) -> bool:
-        """Whether the rank lives on another host, so that compression pays."""
+        """Whether a rank runs on another host, so that compression pays."""
         ...
 
     async def wait(self, timeout: float) -> None:
-        """Return when something may have come or gone, or after `timeout` seconds."""
+        """Wait until a message may have come or left, at most `timeout` seconds."""
         ...
 
     async def close(self) -> None:
-        """Deliver what is queued, and leave together with all other ranks."""
+        """Deliver all queued messages, and leave together with all other ranks."""
         ...
 
     def abandon(self) -> None:
-        """Leave after the loss of a rank, at once, and let all other ranks know."""
+        """Leave at once, because a rank was lost, and tell all other ranks."""
         ...
 
 
@@ -500,41 +516,41 @@ class Group(Protocol):
     """The ranks of a crawl, and what they do together.
 
     All ranks call these methods in the same order; each method but `abort` waits for the other
-    ranks. Any of them may raise LostRankError, on some of the ranks or on all; only `all_done` and
-    `survive` don't.
+    ranks. All methods but `all_done` and `survive` may raise LostRankError, on some of the ranks or
+    on all.
     """
 
     rank: int
     size: int
 
     async def connect(self) -> Transport:
-        """A transport between all ranks, for one crawl."""
+        """Return a transport between all ranks, for one crawl."""
         ...
 
     async def bcast(self, value: T) -> T:
-        """Rank 0's value, on every rank."""
+        """Return the value of rank 0, on every rank."""
         ...
 
     async def gather(self, value: T) -> list[T]:
-        """On rank 0 the values of all ranks, in their order; elsewhere an empty list."""
+        """Return all ranks' values in the order of ranks on rank 0, an empty list elsewhere."""
         ...
 
     async def alltoall(self, values: Sequence[T]) -> list[T]:
-        """Give each rank the value at its index. Returns what each rank has given to this one."""
+        """Give each rank the value at its index; return the value that each rank gave this one."""
         ...
 
     async def all_done(self, done: bool) -> bool:
-        """Whether all ranks that are left say that they are done.
+        """Whether all remaining ranks say that they are done.
 
-        The answer is the same on all of them, whichever dies meanwhile. A rank that has heard of a
-        loss isn't done; it comes here, and so breaks off what the others wait for.
+        The answer is the same on all of them, even if a rank dies meanwhile. A rank that has heard
+        of a loss calls this with False. That interrupts the methods in which other ranks wait.
         """
         ...
 
     async def survive(self) -> None:
         """Go on without the ranks that were lost.
 
-        `rank` and `size` change: the ranks that are left are counted through in the old order.
+        `rank` and `size` change: the remaining ranks are numbered anew in the old order.
         """
         ...
 

@@ -1,11 +1,12 @@
 """URLs: normalisation, folding, key, authority, site. The lowest floor; imports nothing of ours.
 
-Parsing, joining and serialising follow the WHATWG URL standard (ada). On top of it come our own
-rules, none of which makes one URL of two pages (docs/normalisation.md has them all, with reasons):
+Parsing, joining and serialising follow the WHATWG URL standard (library: ada). Three rules of our
+own come on top. None of them gives two different pages the same URL (docs/normalisation.md has all
+rules, with reasons):
 
-* the fragment goes, and so does a question mark with nothing behind it;
-* credentials go: a crawler doesn't log in with what it finds in links;
-* hexadecimal digits of percent-escapes are upper case.
+* The fragment is removed, and so is a question mark with nothing behind it.
+* The user name and password are removed: a crawler doesn't log in with what it finds in links.
+* Hexadecimal digits of percent-escapes become upper case.
 
 A normalised URL is pure ASCII, and normalising it again changes nothing. It has at most MAX_LENGTH
 characters.
@@ -19,7 +20,8 @@ import ada_url
 from xxhash import xxh3_64_intdigest
 
 MAX_LENGTH: Final = 256 << 10  # characters of a URL, as it is written and as it is normalised
-# Longer ones are recorded at most. By default, Apache and nginx take 8 KiB, IIS and Node.js 16 KiB.
+# Longer URLs may be recorded, but are never fetched. No server accepts them by default: the limit
+# of Apache and nginx is 8 KiB, that of IIS and Node.js 16 KiB.
 MAX_FOLLOWED: Final = 16 << 10
 
 _ESCAPE = re.compile(r"%(?:[a-f][0-9a-fA-F]|[0-9A-F][a-f])")  # with a lower-case digit
@@ -30,18 +32,18 @@ _LOGIN: Final = re.compile(r"^(\s*[A-Za-z][A-Za-z0-9+.-]*:[/\\]*)[^/?#\\]*@")
 
 
 class BadUrlError(ValueError):
-    """Not an absolute http or https URL, nor a reference that makes one with its base."""
+    """The text is no absolute http or https URL, and gives none when joined with its base."""
 
 
 class LongUrlError(BadUrlError):
-    """A URL of more than MAX_LENGTH characters. The message holds its first characters."""
+    """A URL has more than MAX_LENGTH characters. The message shows its first characters."""
 
     def __init__(self, text: str) -> None:
         super().__init__(f"{text[:64]}... has more than {MAX_LENGTH} characters")
 
 
 def normalise(reference: str, base: str | None = None) -> str:
-    """The normal form of an absolute URL, or of a reference found on the page `base`.
+    """Return the normal form of an absolute URL, or of a reference found on the page `base`.
 
     Raises BadUrlError if the result isn't an http or https URL with a host, and LongUrlError if the
     reference or the result is too long.
@@ -75,22 +77,22 @@ def _tidy(url: str) -> str:
 
 
 def key(url: str) -> int:
-    """The URL key: 64-bit XXH3 of the normalised URL."""
+    """Return the URL key: the 64-bit XXH3 hash of the normalised URL."""
     return xxh3_64_intdigest(url.encode())
 
 
 def authority(url: str) -> str:
-    """`scheme://host[:port]` of a normalised URL; default ports don't appear in it."""
+    """Return `scheme://host[:port]` of a normalised URL, without a default port."""
     return url[: url.index("/", 8)]
 
 
 def without_login(text: str) -> str:
-    """A URL, or what should be one, without a user name and password. Messages show only this."""
+    """Return a URL, or a mistyped URL, without its user name and password, for messages."""
     return _LOGIN.sub(r"\1", text)
 
 
 def host(authority_or_url: str) -> str:
-    """The host name or address (IPv6 without brackets) of a normalised URL or an authority."""
+    """Return the host name or address of a normalised URL or authority; IPv6 without brackets."""
     netloc = authority_or_url.split("/", 3)[2]
     if netloc.startswith("["):
         return netloc[1 : netloc.index("]")]
@@ -98,17 +100,17 @@ def host(authority_or_url: str) -> str:
 
 
 def site(authority_or_url: str) -> str:
-    """The host, with its port unless that is 80 or 443; of a normalised URL or an authority.
+    """Return the site of a normalised URL or authority: its host, and its port if not 80 or 443.
 
-    So `http://` and `https://` of a host are one site: one clock, one owner, one queue. The ports
-    80 and 443 count as the scheme's own with either scheme, because `http://h:443/` and
-    `https://h/` ask the same server. A dot at the end of a host name isn't part of the label:
-    both names resolve to the same server. An IPv6 address keeps its brackets. Raises ValueError for
-    what is neither.
+    For example, the site of `https://h:8443/a` is `h:8443`. So `http://` and `https://` of a host
+    are one site, which has one clock, one owner and one queue. The ports 80 and 443 are left out
+    with either scheme, because `http://h:443/` and `https://h/` ask the same server. A dot at the
+    end of a host name is left out, because both names resolve to the same server. An IPv6 address
+    keeps its brackets. Raises ValueError if the text is neither a URL nor an authority.
     """
     place = authority_or_url.partition("://")[2].partition("/")[0]
     if not place:
-        raise ValueError(f"{authority_or_url!r}: has no host")
+        raise ValueError(f"{authority_or_url!r} has no host")
     if place.endswith((":80", ":443")):
         place = place[: place.rindex(":")]
     if place.endswith(".") or ".:" in place:
@@ -118,7 +120,7 @@ def site(authority_or_url: str) -> str:
 
 
 def renamed_site(label: str) -> str:
-    """The name that a site has today; earlier versions named the scheme, too: `http://host`."""
+    """Return today's name of a site. Earlier versions wrote the scheme, too: `http://host`."""
     if not label.startswith(_SCHEMES):
         return label
     try:
@@ -128,23 +130,23 @@ def renamed_site(label: str) -> str:
 
 
 def old_site_names(label: str) -> tuple[str, ...]:
-    """What earlier versions may have called a site, the likeliest name first.
+    """Return the names that earlier versions may have given a site, the likeliest first.
 
-    Where `http://` and `https://` of a host were two sites, the site takes after `https://`: a host
-    that has both mostly sends its visitors there.
+    There `http://` and `https://` of a host were two sites. `https://` comes first, because a host
+    that has both mostly redirects its visitors there.
     """
     return f"https://{label}", f"http://{label}", f"http://{label}:443", f"https://{label}:80"
 
 
 def host_of_site(label: str) -> str:
-    """The host name or address (IPv6 without brackets) of a site."""
+    """Return the host name or address of a site; IPv6 without brackets."""
     if label.startswith("["):
         return label[1:].partition("]")[0]
     name, colon, port = label.rpartition(":")
     return name if colon and ":" not in name and port.isdecimal() else label
 
 
-# --- Folding: rules that may make one URL of two pages, so all of them are off by default -------
+# --- Folding: rules that may give two different pages one URL, so all are off by default -------
 
 _SESSION_IDS: Final = (
     "aspsessionid*", "cfid", "cftoken", "jsessionid", "oscsid", "phpsessid", "sessid", "session_id",
@@ -160,9 +162,10 @@ _INDEX: Final = re.compile(r"(?:index|default)\.(?:html?|shtml|php|aspx?|jsp)", 
 
 
 class Folding:
-    """What turns normalised URLs that are likely the same page into one. See docs/normalisation.md.
+    """Maps normalised URLs that probably name the same page to one URL (docs/normalisation.md).
 
-    Folding again changes nothing. The result is a normalised URL too.
+    For example, `sort_query` maps `/a?y=1&x=2` and `/a?x=2&y=1` to the second. The result is a
+    normalised URL, too, and folding it again changes nothing.
     """
 
     def __init__(
@@ -176,7 +179,11 @@ class Folding:
         index: bool = False,
         www: bool = False,
     ) -> None:
-        """`parameters` are further names to drop, any case, `*` for any characters."""
+        """Choose the rules.
+
+        `parameters`: further names of query parameters to remove; case doesn't matter, and `*`
+        stands for any characters.
+        """
         names = [*parameters]
         names += _SESSION_IDS if session_ids else ()
         names += _TRACKING if tracking else ()
@@ -189,12 +196,12 @@ class Folding:
         self._www = www
 
     def __bool__(self) -> bool:
-        """Whether there is anything to do."""
+        """Whether any rule is on."""
         path = self._slash or self._index
         return bool(self._dropped or self._sort_query or path or self._www)
 
     def __call__(self, url: str) -> str:
-        """The form of a normalised URL that stands for all that fold to it."""
+        """Return the URL that stands for a normalised URL and for all that fold to the same."""
         site = authority(url)
         path, mark, query = url[len(site) :].partition("?")
         if self._www:
@@ -211,15 +218,16 @@ class Folding:
         if self._slash or self._index:
             path = self._folder(path)
         if self._sort_query:
-            # By name alone: where a name stands several times, the order may mean something.
+            # Sorted by name alone: where a name occurs several times, their order may matter.
             query = "&".join(sorted(query.split("&"), key=lambda pair: pair.partition("=")[0]))
         return f"{site}{path}{mark}{query}" if query else site + path
 
     def of_redirect(self, url: str, source: str) -> str:
-        """The form of the target of a redirect from `source`, both normalised.
+        """Return the folded target of a redirect from `source`; both URLs are normalised.
 
-        Sites redirect one form of a page to another (`/x` to `/x/`, or to their www host). Folded,
-        such a target would be its own source and the page never be fetched: it stays as it is.
+        Sites redirect one form of a page to another, for example `/x` to `/x/`. If both fold to the
+        same URL, the target is returned unfolded. Otherwise the redirect would lead to itself, and
+        the page would never be fetched.
         """
         folded = self(url)
         return url if folded == self(source) else folded

@@ -212,7 +212,7 @@ def test_cookies_as_browsers_export_them(
     file.write_bytes(text.encode(encoding))
     assert headers("http://a.example/", cookies_file=str(file)) == {"Cookie": "sid=abc"}
     assert len(caplog.messages) == (odd > 0)
-    assert all(f"{odd} lines are no cookies" in message for message in caplog.messages)
+    assert all(f"{odd} lines hold no cookie" in message for message in caplog.messages)
     assert "rubbish" not in caplog.text
 
 

@@ -1,8 +1,8 @@
-"""The way out: names to addresses, URLs to responses. The only HTTP and DNS client code.
+"""The only HTTP and DNS client: from host names to addresses, and from URLs to responses.
 
-Whatever a server does ends in a Response or a FetchError; aiohttp and aiodns stay in this room.
-Private addresses are refused twice: as answers of the resolver, and when a socket is made, which
-also covers URLs that hold an address, and names that have changed their mind since.
+Whatever a server does, the caller gets a Response or a FetchError. Only this room uses aiohttp and
+aiodns. Private addresses are refused twice: when the resolver answers, and when a socket is made.
+The second check also covers URLs that hold an address, and names whose address has changed.
 """
 
 import time
@@ -32,16 +32,16 @@ __all__ = [
 ]
 
 MAX_ROBOTS_REDIRECTS: Final = 5
-_LARGE: Final = 16 << 10  # bytes of a robots.txt that others need not wait for
+_LARGE: Final = 16 << 10  # bytes; only larger robots.txt files wait for each other at the desk
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _TOO_MANY_REQUESTS: Final = 429
 
 
 async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
-    """Ask an authority (`scheme://host[:port]`) for its robots.txt, by RFC 9309.
+    """Return the rules in the robots.txt of an authority (`scheme://host[:port]`), by RFC 9309.
 
     Up to five redirects are followed, to any host. If there is no file (4xx except 429, or more
-    redirects), everything is allowed. After 5xx, 429, no answer or a part of an answer, the rules
+    redirects), everything is allowed. After 5xx, 429, no answer or an incomplete answer, the rules
     are `unreachable`, with the server's Retry-After. See docs/decisions/robots-answers.md.
     """
     url = f"{authority}/robots.txt"
@@ -56,9 +56,9 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
 async def ask_for_robots(
     fetcher: Fetcher, url: str, agent: str, desk: Desk | None = None
 ) -> Rules | str:
-    """Make one exchange of `fetch_robots`: the rules, or the URL to which it is redirected.
+    """Make one exchange of `fetch_robots`; return the rules, or the URL of a redirect.
 
-    `desk`: what large files are read at. Raises DeskClosedError.
+    `desk` reads large files. Raises DeskClosedError if the crawl stops meanwhile.
     """
     try:
         response = await fetcher.fetch(url, None, MAX_BYTES + 1)

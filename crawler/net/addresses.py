@@ -10,12 +10,12 @@ from aiohttp.resolver import ThreadedResolver
 
 from crawler.ports import FetchError, Resolver
 
-# As many as are begun within the default connect_timeout_s, one each quarter of a second. No name
-# server can make us knock at thousands of doors.
+# One address is tried each quarter of a second, so 40 are tried within the default
+# connect_timeout_s. The limit keeps a name server from making us try thousands.
 _MAX_ADDRESSES: Final = 40
-_MAX_HOSTS: Final = 10_000  # whose addresses are remembered, about 300 bytes each
+_MAX_HOSTS: Final = 10_000  # hosts whose addresses are remembered, about 300 bytes each
 
-# Whether the connection that is made goes to one of our proxies. Tasks inherit it.
+# Whether the connection being made goes to one of our proxies. New tasks inherit the value.
 through_proxy: ContextVar[bool] = ContextVar("through_proxy", default=False)
 
 
@@ -25,17 +25,17 @@ class _Host:
     __slots__ = ("failed", "first", "known")
 
     def __init__(self, first: str) -> None:
-        self.first = first  # the one to connect to before the others
+        self.first = first  # the address that is tried before the others
         self.known: frozenset[str] = frozenset()
-        self.failed: set[str] = set()  # only with `one_address`
+        self.failed: set[str] = set()  # used only with `one_address`
 
 
 class AddressBook(AbstractResolver):
-    """Our resolver as aiohttp asks for it. The system's resolver finds our proxies.
+    """Our resolver with the interface of aiohttp. The system's resolver finds our proxies.
 
-    The address that answered last is the first one of its host. With `one_address`, no other
-    address of the host is connected to, so that a clock for that address is kept. When the address
-    fails, `next_address` moves the host on.
+    The address of a host that answered last is tried first. With `one_address` the host's other
+    addresses aren't used, so that the clock of an address covers all requests to the host. When the
+    address fails, `next_address` changes to another one.
     """
 
     def __init__(
@@ -46,9 +46,11 @@ class AddressBook(AbstractResolver):
         *,
         one_address: bool = False,
     ) -> None:
-        """`proxies`: their hosts and ports. `check` raises a FetchError for an address that we may
-        not connect to."""
-        self.trusted: set[tuple[str, int]] = set(proxies)  # and their addresses, as they get known
+        """Keep the resolver, and the (host, port) of each of our proxies.
+
+        `check` raises a FetchError for an address that we may not connect to.
+        """
+        self.trusted: set[tuple[str, int]] = set(proxies)  # and their addresses, once known
         self._resolver = resolver
         self._proxies = proxies
         self._check = check
@@ -56,12 +58,13 @@ class AddressBook(AbstractResolver):
         self._hosts: dict[str, _Host] = {}
 
     async def locate(self, host: str) -> str:
-        """The address that a host is connected to first. Raises FetchError."""
+        """Return the address of a host that is tried first. Raises FetchError."""
         return (await self._addresses(host))[0][0]
 
     async def resolve(
         self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC
     ) -> list[ResolveResult]:
+        """Return the addresses of a host or proxy in the order of tries. aiohttp calls this."""
         if through_proxy.get() and (host, port) in self._proxies:
             found = await ThreadedResolver().resolve(host, port)
             self.trusted.update((each["host"], port) for each in found)
@@ -80,7 +83,7 @@ class AddressBook(AbstractResolver):
         ]
 
     def answered(self, host: str, address: str | None) -> bool:
-        """Note that a connection goes to an address; whether it may be used for the host."""
+        """Note that a connection of a host goes to an address; return whether it may be used."""
         its = self._hosts.get(host)
         if its is None or address is None or its.first == address:
             return True
@@ -90,9 +93,9 @@ class AddressBook(AbstractResolver):
         return True
 
     def next_address(self, host: str) -> bool:
-        """With `one_address`: move a host on from its address, which has failed, to the next one.
+        """Replace the address of a host, which has failed, by the next one, with `one_address`.
 
-        Returns False if there is none. Then all addresses have their turn again.
+        Returns False if all addresses have failed. Then all may be tried again.
         """
         its = self._hosts.get(host)
         if its is None or not self._one_address:
@@ -108,7 +111,10 @@ class AddressBook(AbstractResolver):
         """Do nothing: the resolver is closed by the code that made it."""
 
     async def _addresses(self, host: str) -> Sequence[tuple[str, int | None]]:
-        """The addresses that we may connect to, in order. Raises FetchError if there is none."""
+        """Return the addresses that we may connect to, in the order of tries.
+
+        Raises FetchError if there is none.
+        """
         found = self._allowed(await self._resolver.resolve(host))
         if len(found) == 1:
             self._hosts.pop(host, None)
@@ -118,7 +124,7 @@ class AddressBook(AbstractResolver):
         if its is None:
             if len(self._hosts) >= _MAX_HOSTS:
                 self._hosts.clear()
-            # Answers come in any order, but one address shall be the same every time.
+            # Name servers change the order of addresses; `one_address` needs the same each time.
             first = min(known) if self._one_address else found[0][0]
             its = self._hosts[host] = _Host(first)
         its.known = known

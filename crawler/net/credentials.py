@@ -1,7 +1,7 @@
-"""Configured headers, logins and cookies, which requests send beside the usual headers.
+"""Configured headers, logins and cookies, which requests send in addition to the usual headers.
 
-Their values go over the wire and nowhere else. Records and logs show only the names of such
-headers, whatever the name.
+Their values are sent to servers and written nowhere. Records and logs show only the names of these
+headers.
 """
 
 import logging
@@ -26,14 +26,17 @@ _FIELDS: Final = (
     "domain, TRUE or FALSE for hosts below it, path, TRUE or FALSE for https only, time of expiry,"
     " name, value"
 )
-_HTTP_ONLY: Final = "#HttpOnly_"  # no comment, but a cookie that scripts don't get to see
+_HTTP_ONLY: Final = "#HttpOnly_"  # begins a cookie that scripts can't read, not a comment
 _DOMAIN: Final = re.compile(r"\.?[^\s/.][^\s/]*")
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
-_NAMED: Final = 10  # lines that a warning names
+_NAMED: Final = 10  # at most so many lines are named in a warning
 
 
 class Credentials:
-    """Further headers by URL. Raises UserError for what can't be read or sent."""
+    """The configured headers for each URL.
+
+    Raises UserError for a file that can't be read, and for a header that can't be sent.
+    """
 
     def __init__(self, fetch: config.Fetch) -> None:
         self._by_site: dict[str, dict[str, str]] = {}
@@ -48,7 +51,10 @@ class Credentials:
         return bool(self._by_site or self._logins or self._cookies)
 
     def headers(self, url: str) -> Mapping[str, str]:
-        """Those for a normalised URL; those of its authority go before those of its host."""
+        """Return the headers for a normalised URL.
+
+        Where its authority and its host configure the same header, that of the authority is sent.
+        """
         host = host_of(url)
         headers: dict[str, str] = {}
         if login := self._logins.get(host):
@@ -64,12 +70,12 @@ class Credentials:
 class _Cookie(NamedTuple):
     pair: str
     domain: str  # without a leading dot
-    below: bool  # hosts below the domain are meant too
+    below: bool  # whether the cookie is also sent to hosts below the domain
     path: str
     secure: bool
 
     def belongs(self, url: str, host: str) -> bool:
-        """Whether it goes with a request (RFC 6265, 5.4)."""
+        """Whether the cookie is sent with a request for a URL of a host (RFC 6265, 5.4)."""
         if self.secure and not url.startswith("https:"):
             return False
         if host != self.domain and not (self.below and host.endswith("." + self.domain)):
@@ -79,11 +85,11 @@ class _Cookie(NamedTuple):
 
 
 def _check_header(site: str, name: str, value: str) -> None:
-    """The message doesn't show the value."""
+    """Raise UserError if a configured header can't be sent. The message doesn't show the value."""
     if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _is_plain(value):
         raise UserError(
-            f'fetch.headers: "{site}" = {{"{name}" = ...}}: a header name (not of'
-            f" {', '.join(sorted(_OURS))}) and a value of printable ASCII are needed"
+            f'fetch.headers: "{site}" = {{"{name}" = ...}} can\'t be sent: the name must be a'
+            f" header name other than {', '.join(sorted(_OURS))}, and the value printable ASCII"
         )
 
 
@@ -92,14 +98,14 @@ def _is_plain(text: str) -> bool:
 
 
 def _logins(file: str) -> dict[str, str]:
-    """Values for Authorization by host. An entry for any host (`default`) isn't used."""
+    """Return the value of Authorization for each host. The entry `default` isn't used."""
     if not file:
         return {}
     try:
         hosts = netrc.netrc(file).hosts
     except (OSError, UnicodeDecodeError, netrc.NetrcParseError) as error:
         reason = error.msg if isinstance(error, netrc.NetrcParseError) else error
-        raise UserError(f"fetch.netrc_file: {file}: {reason}; a netrc file is needed") from None
+        raise UserError(f"fetch.netrc_file: {file}: {reason}; expected a netrc file") from None
     return {
         name.lower(): "Basic " + b64encode(f"{login}:{password}".encode()).decode()
         for name, (login, _, password) in hosts.items()
@@ -108,10 +114,10 @@ def _logins(file: str) -> dict[str, str]:
 
 
 def _cookies(file: str) -> list[_Cookie]:
-    """The cookies of a file that haven't expired, those with longer paths first.
+    """Return the cookies of a file that haven't expired, those with longer paths first.
 
-    Lines that are no cookies are left out with a warning. Raises UserError for a file without a
-    cookie.
+    Lines that hold no cookie are skipped with a warning. Raises UserError if the file can't be
+    read, or if no line of it holds a cookie.
     """
     if not file:
         return []
@@ -120,7 +126,7 @@ def _cookies(file: str) -> list[_Cookie]:
     except (OSError, UnicodeDecodeError) as error:
         reason = error.strerror if isinstance(error, OSError) else error.reason
         raise UserError(
-            f"fetch.cookies_file: {file}: {reason}; a Netscape cookies.txt is needed"
+            f"fetch.cookies_file: {file}: {reason}; expected a Netscape cookies.txt"
         ) from None
     now = time.time()
     cookies: list[_Cookie] = []
@@ -134,22 +140,22 @@ def _cookies(file: str) -> list[_Cookie]:
         except ValueError:
             odd.append(number)
             continue
-        if 0 < expires < now:  # 0 and less: those that a browser forgets when it ends
+        if 0 < expires < now:  # 0 or less marks cookies that a browser forgets when it ends
             expired += 1
         else:
             cookies.append(cookie)
     if not (cookies or expired):
-        where = f"line {odd[0]}" if odd else "no cookie in it"
+        where = f"line {odd[0]} holds no cookie" if odd else "holds no cookie"
         raise UserError(
-            f"fetch.cookies_file: {file}: {where}: a Netscape cookies.txt has 7 fields"
-            f" between tabs: {_FIELDS}"
+            f"fetch.cookies_file: {file}: {where}; a Netscape cookies.txt has 7 fields"
+            f" separated by tabs: {_FIELDS}"
         )
     if expired and not cookies:
         _LOG.warning("fetch.cookies_file: %s: all its cookies have expired", file)
     if odd:
         lines = ", ".join(map(str, odd[:_NAMED])) + (", ..." if len(odd) > _NAMED else "")
         _LOG.warning(
-            "fetch.cookies_file: %s: %d lines are no cookies and left out: %s",
+            "fetch.cookies_file: %s: %d lines hold no cookie and were skipped: %s",
             file,
             len(odd),
             lines,
@@ -158,9 +164,9 @@ def _cookies(file: str) -> list[_Cookie]:
 
 
 def _parse_cookie(line: str) -> tuple[_Cookie, float]:
-    """A cookie, and when it expires, in seconds since the epoch. Raises ValueError.
+    """Return a cookie, and its expiry in seconds since the epoch. Raises ValueError if malformed.
 
-    A value may be missing, with its tab or without, and may hold tabs, which are sent as such.
+    The value may be missing, with its tab or without. Tabs in the value are sent as they are.
     """
     fields = line.split("\t", 6) if "\t" in line else line.split(None, 6)
     if len(fields) == 6:

@@ -1,4 +1,4 @@
-"""The desk, where large robots.txt files are read."""
+"""The desk: reads large robots.txt files one after the other."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -10,14 +10,14 @@ _T = TypeVar("_T")
 
 
 class DeskClosedError(Exception):
-    """The crawl stops, and a file hasn't been read to its end."""
+    """The crawl stops before a file has been read to its end."""
 
 
 class Desk:
     """Reads files one after the other, until it is closed.
 
-    Fifty of half a megabyte side by side would all be read after half a minute, and take a gigabyte
-    meanwhile.
+    Fifty files of half a megabyte, read side by side, would all be ready only after half a minute,
+    and take a gigabyte of memory meanwhile.
     """
 
     def __init__(self, is_closed: Callable[[], bool]) -> None:
@@ -25,7 +25,7 @@ class Desk:
         self._lock = asyncio.Lock()
 
     async def read(self, steps: Generator[None, None, _T]) -> _T:
-        """What the steps of reading come to. Raises DeskClosedError."""
+        """Do the steps of reading a file, and return their result. Raises DeskClosedError."""
         async with self._lock:
             return await in_turns(self._until_closed(steps))
 

@@ -1,4 +1,4 @@
-"""Host names to addresses."""
+"""The resolver: from host names to addresses."""
 
 import asyncio
 import re
@@ -17,11 +17,11 @@ from crawler.ports import Clock, Failure, FetchError, Resolver, UserError
 from crawler.url import BadUrlError, normalise
 from crawler.url import host as host_of
 
-_Address = tuple[str, int | None]  # with the port to use instead of the URL's own
+_Address = tuple[str, int | None]  # an address, and a port that replaces the URL's
 
 _MIN_TTL_S: Final = 30.0
-_PATIENCE_S: Final = 1.0  # with a name, before it counts no more as being resolved
-_MAX_NAMES: Final = 50_000  # in cache, about 400 bytes each
+_PATIENCE_S: Final = 1.0  # a look-up that takes longer no longer counts in dns.concurrency
+_MAX_NAMES: Final = 50_000  # in the cache, about 400 bytes each
 _NO_SUCH_NAME: Final = frozenset(
     (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
 )
@@ -29,9 +29,9 @@ _ADDRESS_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>.+)\]|(?P<v4>[^:]+)):(?P<por
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
 
-@lru_cache(1 << 14)  # some 15 microseconds, for each visit
+@lru_cache(1 << 14)  # without the cache, each visit would take 15 microseconds more
 def is_public(address: str) -> bool:
-    """Whether anybody on the Internet could connect to this address."""
+    """Whether an address is one of the public Internet."""
     ip = ip_address(address)
     if isinstance(ip, IPv6Address):
         inner = ip.ipv4_mapped or ip.sixtofour
@@ -52,10 +52,11 @@ class _Answer(NamedTuple):
 
 
 class DnsResolver(Resolver):
-    """Addresses of host names, from the configuration's table, the cache, or name servers.
+    """Finds addresses in the table `dns.hosts`, in its cache, or by asking name servers.
 
-    That there is no such name is an answer, and kept. A failure isn't: the site rests then, and
-    asks anew. An async context manager. Raises UserError for a malformed table or name server.
+    The answer that a name doesn't exist is cached. A failed query isn't: the site rests, and the
+    next visit asks again. An async context manager. Raises UserError for a malformed table or name
+    server.
     """
 
     def __init__(self, dns: config.Dns, allow_private: bool, clock: Clock) -> None:
@@ -72,7 +73,7 @@ class DnsResolver(Resolver):
         self._channel: aiodns.DNSResolver | None = None
 
     async def __aenter__(self) -> Self:
-        # Without the search domains of resolv.conf: our names are complete.
+        # The search domains of resolv.conf aren't used, because our names are complete.
         flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
         try:
             self._channel = aiodns.DNSResolver(
@@ -84,7 +85,7 @@ class DnsResolver(Resolver):
         except (pycares.AresError, UnicodeError):
             raise UserError(
                 f"dns.nameservers = {list(self._dns.nameservers)}:"
-                " addresses like 10.0.0.1, 10.0.0.1:53 or [::1]:53 are needed"
+                " expected addresses like 10.0.0.1, 10.0.0.1:53 or [::1]:53"
             ) from None
         return self
 
@@ -97,6 +98,7 @@ class DnsResolver(Resolver):
             await self._channel.close()
 
     async def resolve(self, host: str) -> Sequence[_Address]:
+        """Return the addresses of a host, as the protocol says."""
         host = host.removesuffix(".")  # all our names are complete
         answer = self._fixed.get(host) or self._cache.get(host)
         if answer is None or answer.expires <= self._clock.now():
@@ -106,7 +108,10 @@ class DnsResolver(Resolver):
         return answer.addresses
 
     async def _ask(self, host: str) -> _Answer:
-        """All who want the same name wait for one query, which goes on if one of them leaves."""
+        """Look a name up. All callers with the same name share one query.
+
+        If a caller is cancelled, the query continues for the others.
+        """
         task = self._asking.get(host)
         if task is None:
             task = self._asking[host] = asyncio.create_task(self._look_up(host))
@@ -118,7 +123,7 @@ class DnsResolver(Resolver):
             async with self._room:
                 query = asyncio.create_task(self._query(host))
                 await asyncio.wait([query], timeout=_PATIENCE_S)
-            answer = await query  # names of dead servers keep no others out of the room
+            answer = await query  # without the semaphore, so that a dead server blocks no others
         finally:
             if query:
                 query.cancel()
@@ -131,12 +136,16 @@ class DnsResolver(Resolver):
         return answer
 
     async def _query(self, host: str) -> _Answer:
-        """Ask the hosts file and the name servers (A and AAAA); c-ares answers literals itself."""
+        """Ask the hosts file and the name servers for A and AAAA records.
+
+        If the host is an address, c-ares returns that address.
+        """
         assert self._channel, "enter the resolver first"
         now = self._clock.now
         negative_ttl_s = self._dns.negative_ttl_s
-        if not host or host.endswith("."):  # c-ares would take off one dot more
-            return _Answer((), Failure.DNS_NOT_FOUND, f"{host}: no name", now() + negative_ttl_s)
+        if not host or host.endswith("."):  # c-ares would remove one more dot
+            detail = f'"{host}" is no host name'
+            return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
         try:
             found = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
         except aiodns.error.DNSError as error:
@@ -158,15 +167,15 @@ class DnsResolver(Resolver):
 
 
 def _table_name(host: str) -> str:
-    """A host name as it stands in normalised URLs."""
+    """Return a host name of the table `dns.hosts` as it is written in normalised URLs."""
     try:
         return host_of(normalise(f"http://{host}/")).removesuffix(".")
     except BadUrlError:
-        raise UserError(f'dns.hosts: "{host}": a host name is needed') from None
+        raise UserError(f'dns.hosts: "{host}" is no host name') from None
 
 
 def _parse_address(host: str, value: str) -> _Address:
-    """`"10.0.0.1"`, `"10.0.0.1:8080"`, `"::1"` or `"[::1]:8080"`."""
+    """Return the address, and the port if any, of "10.0.0.1", "10.0.0.1:80" or "[::1]:80"."""
     match = _ADDRESS_AND_PORT.fullmatch(value)
     port = int(match["port"]) if match and match["port"] else None
     try:
@@ -175,5 +184,5 @@ def _parse_address(host: str, value: str) -> _Address:
         return str(ip_address(value.removeprefix("[").removesuffix("]"))), None
     except ValueError:
         raise UserError(
-            f'dns.hosts: "{host}" = "{value}": an address, or address:port, is needed'
+            f'dns.hosts: "{host}" = "{value}": expected an address or address:port'
         ) from None

@@ -1,4 +1,4 @@
-"""URLs to responses: one GET each, over the connections of aiohttp's connector."""
+"""The fetcher: makes one GET request for a URL, over a connection of aiohttp's connector."""
 
 import asyncio
 import errno
@@ -41,18 +41,18 @@ _MAX_ROUTES: Final = 2000  # about 3 kB each
 
 
 class _Route(NamedTuple):
-    """The way to an authority, and what its requests begin with."""
+    """How to connect to an authority, and the first lines of requests to it."""
 
-    way: aiohttp.ClientRequest  # as the connector wants to be asked for it
+    way: aiohttp.ClientRequest  # the form in which aiohttp's connector takes the destination
     name: str  # of the host
     proxied: bool
-    target: str  # ahead of the path
-    host: str  # the line
-    login: str  # the line for the proxy, if it is the one who reads the request
+    target: str  # what the request line has before the path: nothing, or the authority for a proxy
+    host: str  # the line Host
+    login: str  # the line Proxy-Authorization, if a proxy reads the request
 
 
 class _RefusedAddressError(OSError):
-    """We may not connect to an address. aiohttp passes on only errors that are OSErrors."""
+    """We may not connect to an address. An OSError, because aiohttp passes on no other errors."""
 
     def __init__(self, refusal: FetchError) -> None:
         super().__init__(str(refusal))
@@ -60,11 +60,11 @@ class _RefusedAddressError(OSError):
 
 
 class HttpFetcher(Fetcher):
-    """One GET for one URL. An async context manager; no limit on fetches at a time.
+    """Makes one GET request for each URL. An async context manager, with no limit on parallelism.
 
-    When a kept connection turns out to be lost, the server may have read the request or not, and it
-    has to be made again; a new connection is asked once. Raises UserError for settings that can't
-    be used.
+    When a kept connection turns out to be lost, it is unknown whether the server has read the
+    request, so the request is made again. On a new connection a request is made only once. Raises
+    UserError for settings that can't be used.
     """
 
     def __init__(
@@ -78,10 +78,11 @@ class HttpFetcher(Fetcher):
     ) -> None:
         """Read the settings.
 
-        With `one_address` only the address that `locate` names is connected to, because clocks are
-        by address. When it fails, `fetch` raises a MovedError, and `locate` names the next one.
-        With `resends` a request is made again at once after the loss of a kept connection.
-        Otherwise `fetch` raises a MovedError, so that the site is asked again in its time.
+        With `one_address` only the address that `locate` returns is connected to, because the
+        clocks are by address. When that address fails, `fetch` raises a MovedError, and `locate`
+        returns the next one. With `resends` a request is made again at once after the loss of a
+        kept connection. Otherwise `fetch` raises a MovedError, so that the next request waits until
+        the site allows one.
         """
         self._resends = resends
         self._fetch = fetch
@@ -89,12 +90,12 @@ class HttpFetcher(Fetcher):
         self._tls = make_context(fetch)
         agent = fetch.user_agent_header
         if not (agent.isascii() and agent.isprintable()):
-            raise UserError(f"fetch.user_agent, fetch.contact: {agent!r}: must be printable ASCII")
+            raise UserError(f"fetch.user_agent, fetch.contact: {agent!r} must be printable ASCII")
         self._headers = CIMultiDict(
             {
                 "User-Agent": agent,
                 "Accept": "text/html,application/xhtml+xml,application/xml;q=0.9,*/*;q=0.8",
-                # What readers of WARC files undo (docs/decisions/codings.md).
+                # The codings that readers of WARC files undo (docs/decisions/codings.md).
                 "Accept-Encoding": "gzip, deflate",
             }
         )
@@ -126,6 +127,7 @@ class HttpFetcher(Fetcher):
         await self._connector.close()
 
     async def locate(self, url: str) -> str:
+        """Return the address that a URL is fetched from, or its authority behind a proxy."""
         route = self._route(url)
         if route.proxied:
             return authority(url)
@@ -138,6 +140,7 @@ class HttpFetcher(Fetcher):
         max_bytes: int | None = None,
         cookie: str = "",
     ) -> Response:
+        """Make one exchange for a normalised URL, as the protocol says."""
         started, start = time.time(), time.perf_counter()
         route = self._route(url)
         path = url[url.index("/", 8) :]
@@ -154,10 +157,10 @@ class HttpFetcher(Fetcher):
         head, payload, failure, fault = answer
         if fault is not None:
             self._faults.note(fault, "the response", url)
-        cut = failure  # why the payload is a part
+        cut = failure  # why the payload is incomplete
         if head.flawed:
             failure = failure or Failure.BAD_HTTP
-        if head.transfer_codings:  # chunked is undone already; the payload is free of others, too
+        if head.transfer_codings:  # chunked is undone already; a payload has no transfer codings
             coded = payload
             payload, wrong, _ = await self._undo(url, head.transfer_codings, coded, max_bytes)
             failure = failure or wrong
@@ -165,7 +168,7 @@ class HttpFetcher(Fetcher):
         body, body_cut, readable = payload, cut, True
         if head.content_codings:
             body, wrong, readable = await self._undo(url, head.content_codings, payload, max_bytes)
-            # Readers take the first line as it stands, which may be "gzip,".
+            # Readers of WARC files compare the whole first line, which may be "gzip,".
             readable = readable and (body is payload or _label(head) == head.content_codings[0])
             failure = failure or wrong
             if body is not payload:
@@ -201,9 +204,13 @@ class HttpFetcher(Fetcher):
             return Undone(coded, Failure.INTERNAL, False)
 
     def _route(self, url: str) -> _Route:
-        """Raises FetchError (BAD_URL, PRIVATE_ADDRESS)."""
+        """Return the route to the authority of a URL.
+
+        Raises FetchError (BAD_URL, PRIVATE_ADDRESS).
+        """
         if not (url.isascii() and url.isprintable() and " " not in url):
-            raise FetchError(Failure.BAD_URL, "not normalised")  # it would be another request
+            # Such a URL would change the request line.
+            raise FetchError(Failure.BAD_URL, "not normalised")
         try:
             there = authority(url)
             return self._routes.get(there) or self._new_route(there)
@@ -239,15 +246,15 @@ class HttpFetcher(Fetcher):
     async def _ask(
         self, route: _Route, request: bytes, max_bytes: int | None
     ) -> tuple[Answer, str | None]:
-        """The response, and the address of whoever sent it unless that was a proxy."""
+        """Return the response, and the address of the server; None if a proxy sent it."""
         deadline = self._loop.time() + self._fetch.timeout_s
         through_proxy.set(route.proxied)
-        while True:  # each time round there is one kept connection less
+        while True:  # ends, because each turn uses up one of the kept connections
             connection = await self._connect(route)
             protocol = connection.protocol
             assert isinstance(protocol, WireProtocol)
             if not (route.proxied or self._addresses.answered(route.name, protocol.peer)):
-                connection.close()  # it was kept, and the host has moved on since
+                connection.close()  # a kept connection, to an address that the host no longer uses
                 continue
             try:
                 answer = await protocol.exchange(request, deadline, max_bytes)
@@ -256,7 +263,7 @@ class HttpFetcher(Fetcher):
                     raise MovedError(route.name) from None
                 continue
             finally:
-                connection.release()  # which drops it unless all has come to a good end
+                connection.release()  # keeps the connection only if the exchange ended well
             return answer, None if route.proxied else protocol.peer
 
     async def _connect(self, route: _Route) -> Connection:
@@ -287,31 +294,32 @@ class HttpFetcher(Fetcher):
         public = is_public(address)
         if not (public or allows_private):
             raise FetchError(Failure.PRIVATE_ADDRESS, address, address=address)
-        if public and allows_private and not self._fetch.contact:  # meant for a web of one's own
+        # With private addresses allowed, fetch.contact may be unset: such crawls are local.
+        if public and allows_private and not self._fetch.contact:
             raise FetchError(Failure.NO_CONTACT, address, address=address)
 
 
 def _is_server_name(host: str) -> bool:
-    """Whether Python's TLS takes a host for the name of a server."""
+    """Whether Python's TLS accepts a host as the name of a server."""
     return all(0 < len(label) < 64 for label in host.rstrip(".").split("."))
 
 
 def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = None) -> str:
-    """A request head behind Host; `further` headers go before those of the same name."""
+    """Return the request head after the line Host; `further` replaces headers of the same name."""
     merged = CIMultiDict(headers)
     merged.update(further or {})
     return "".join(f"{name}: {value}\r\n" for name, value in merged.items()) + "\r\n"
 
 
 def _with_cookie(headers: Mapping[str, str], cookie: str) -> Mapping[str, str]:
-    """Headers with a cookie beside those that they have."""
+    """Return the headers with a cookie added to those that they have."""
     configured = [value for name, value in headers.items() if name.lower() == "cookie"]
     others = {name: value for name, value in headers.items() if name.lower() != "cookie"}
     return {**others, "Cookie": join_cookies("; ".join(configured), cookie)}
 
 
 def _label(head: Head) -> str:
-    """The first line of Content-Encoding."""
+    """Return the value of the first line Content-Encoding, in lower case."""
     lines = (value for name, value in head.headers if name.lower() == b"content-encoding")
     return next(lines, b"").strip().lower().decode("latin-1")
 
@@ -323,12 +331,12 @@ def _conditions(validators: Validators | None) -> dict[str, str]:
         ("If-None-Match", validators.etag),
         ("If-Modified-Since", validators.last_modified),
     )
-    # What isn't printable ASCII can't be sent back as it came.
+    # A value that isn't printable ASCII can't be sent back unchanged.
     return {name: v for name, v in conditions if v and v.isascii() and v.isprintable()}
 
 
 async def in_turns(steps: Generator[None, None, _T]) -> _T:
-    """Do them all, and let others have the CPU at each pause."""
+    """Do all steps and return their result; other tasks run between two steps."""
     while True:
         try:
             next(steps)
@@ -353,7 +361,7 @@ _TLS_ERRORS: Final = (aiohttp.ClientConnectorSSLError, aiohttp.ClientConnectorCe
 
 
 def _translated(error: Exception) -> Exception:
-    """What became of a connection that wasn't made."""
+    """Return our error for an error of aiohttp while a connection was made."""
     if isinstance(error, _TLS_ERRORS):
         return FetchError(Failure.TLS, str(error))
     if isinstance(error, aiohttp.ClientConnectorError):
@@ -361,7 +369,7 @@ def _translated(error: Exception) -> Exception:
         if isinstance(cause, _RefusedAddressError):
             return cause.refusal
         if cause.errno in (errno.EMFILE, errno.ENFILE):
-            return OSError(cause.errno, cause.strerror)  # our trouble, not the server's
+            return OSError(cause.errno, cause.strerror)  # this machine's problem, not the server's
         if isinstance(error, aiohttp.ClientProxyConnectionError):
             return FetchError(Failure.UNREACHABLE, f"the proxy: {cause}")
         if isinstance(cause, ConnectionRefusedError):

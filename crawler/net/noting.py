@@ -1,4 +1,4 @@
-"""A fetcher that notes each request with its times, for the request log of the rank."""
+"""A fetcher that reports each request with its times, for the request log of the rank."""
 
 from collections.abc import Callable
 from contextlib import suppress
@@ -25,9 +25,9 @@ _NO_REQUEST: Final = UNASKED | {Failure.DNS_FAILED}
 
 
 class NotingFetcher(Fetcher):
-    """Fetches by another fetcher, and notes each request.
+    """Fetches with another fetcher, and reports each request.
 
-    A failure before a connection was tried is no request.
+    A failure before a connection was tried counts as no request.
     """
 
     def __init__(
@@ -39,7 +39,11 @@ class NotingFetcher(Fetcher):
         clock: Clock,
         time: Callable[[float], float],
     ) -> None:
-        """`kind`: of all its requests; see Asked. `time`: since the epoch, of a time by `clock`."""
+        """Wrap a fetcher.
+
+        `kind` is that of all requests (see Asked). `note` gets each request. `time` converts a time
+        of `clock` to seconds since the epoch.
+        """
         self._time = time
         self._fetcher = fetcher
         self._kind = kind
@@ -48,6 +52,7 @@ class NotingFetcher(Fetcher):
         self._clock = clock
 
     async def locate(self, url: str) -> str:
+        """Return the server of a URL, as the other fetcher names it."""
         return await self._fetcher.locate(url)
 
     async def fetch(
@@ -57,6 +62,7 @@ class NotingFetcher(Fetcher):
         max_bytes: int | None = None,
         cookie: str = "",
     ) -> Response:
+        """Make one exchange with the other fetcher, and report it."""
         response, began = None, self._clock.now()
         error: str | None = CANCELLED
         server = None
@@ -89,7 +95,7 @@ class NotingFetcher(Fetcher):
         status = None if response is None else response.status
         wait_s = None
         if response is not None and (status in BUSY or response.status >= 500):
-            with suppress(Exception):  # who acts upon the header says what is wrong with it
+            with suppress(Exception):  # the fetch stage, which obeys the header, reports its faults
                 wait_s = retry_after_s(response, self._clock.time())
         return Asked(
             started=self._time(began),

@@ -13,10 +13,11 @@ _ENVIRONMENT: Final = "environment"
 
 
 class Proxies:
-    """By `fetch.proxy`. Raises UserError for what is no proxy; the message shows no password.
+    """The proxies that `fetch.proxy` names: one proxy, or those of the environment.
 
-    A proxy resolves the names of targets, and so decides alone whether to connect to a private
-    address. What can be seen here is refused: literal private addresses, and localhost.
+    A proxy resolves the host names itself, so only the proxy can refuse names with a private
+    address. `is_private` refuses what the URL shows: private addresses, and localhost. Raises
+    UserError for a malformed proxy; the message shows no password.
     """
 
     def __init__(self, setting: str) -> None:
@@ -40,7 +41,7 @@ class Proxies:
         return bool(self._by_scheme)
 
     def choose(self, target: URL) -> URL | None:
-        """The proxy for a target."""
+        """Return the proxy for a target; None if the target is asked directly."""
         proxy = self._by_scheme.get(target.scheme)
         if proxy is None or self._direct.holds(target.raw_host or "", target.port):
             return None
@@ -48,15 +49,15 @@ class Proxies:
 
 
 class _Entry(NamedTuple):
-    """Hosts that `no_proxy` names: those of a network, or a domain."""
+    """An entry of `no_proxy`: the hosts of a network, or those of a domain."""
 
     network: IPv4Network | IPv6Network | None
-    domain: str  # it, and all below it
-    port: int | None  # only this one
+    domain: str  # holds this host, and all hosts below it
+    port: int | None  # None: any port
 
 
 class NoProxy:
-    """The hosts in the variable `no_proxy`, by curl's rules, and with ports as in Python.
+    """The hosts in the variable `no_proxy`, by the rules of curl, with ports as in Python.
 
     `*` alone holds all hosts. Otherwise commas or blanks separate entries. A domain, with or
     without a dot in front, holds itself and all hosts below it. An address holds itself, and a
@@ -69,7 +70,7 @@ class NoProxy:
         self._entries = [_entry(word.lower()) for word in text.replace(",", " ").split()]
 
     def holds(self, host: str, port: int | None) -> bool:
-        """Whether a host is asked without a proxy; without brackets if it is an IPv6 address."""
+        """Whether a host is asked without a proxy. An IPv6 address is given without brackets."""
         if self._everything:
             return True
         host = host.lower().removesuffix(".")
@@ -104,12 +105,12 @@ def _entry(word: str) -> _Entry:
     try:
         return _Entry(ip_network(name, strict=False), "", port)
     except ValueError:
-        # A name that can't be a host's holds none.
+        # The name "/" matches no host.
         return _Entry(None, name.removeprefix(".").removesuffix(".") or "/", port)
 
 
 def is_private(target: URL) -> bool:
-    """Whether a target is private by its name alone."""
+    """Whether the host of a target is localhost or a private address."""
     host = (target.raw_host or "").rstrip(".")
     if host == "localhost" or host.endswith(".localhost"):
         return True
@@ -126,5 +127,7 @@ def _parse(address: str, source: str) -> URL:
     except ValueError:
         proxy = URL()
     if proxy.scheme not in {"http", "https"} or not proxy.raw_host:
-        raise UserError(f'{source}: must be "http[s]://[user:password@]host:port"; no SOCKS')
+        raise UserError(
+            f'{source}: expected "http[s]://[user:password@]host:port"; SOCKS isn\'t supported'
+        )
     return proxy

@@ -1,11 +1,12 @@
-"""HTTP/1 responses read as browsers read them: bytes in, events out, no I/O.
+"""Reads HTTP/1 responses as browsers read them: bytes in, events out, no I/O.
 
-Lenient by design, because to an archive a page with a flawed head is still a page: what RFC 9112
-forbids is understood as curl and the browsers do (docs/decisions/lenient-http.md). A reader takes
-one response to a GET; informational (1xx) ones before it are passed over.
+The reader is lenient by design, because for an archive a page with a flawed head is still a page.
+It accepts what RFC 9112 forbids if curl and the browsers accept it, and gives it the same meaning
+(docs/decisions/lenient-http.md). A reader reads one response to a GET, and skips informational
+(1xx) responses before it. Its states:
 
     HEAD --> LENGTH | CHUNKED | UNTIL_CLOSE | DONE
-             CHUNKED --> TRAILERS             and in the end all to DONE
+             CHUNKED --> TRAILERS             each of them leads to DONE in the end
 """
 
 import re
@@ -18,38 +19,38 @@ _BLANK_LINE: Final = re.compile(rb"\n\r?\n")
 _STATUS: Final = re.compile(
     rb"[ \t]*(?:(?i:HTTP)(?:/(\d{1,2})(?:\.(\d{1,2}))?)?|ICY)[ \t]+([1-9]\d\d)(?!\d)([^\n]*)"
 )
-# "name: value" without a blank or control character in the name; other lines are passed over.
+# "name: value" without a blank or control character in the name; other lines are skipped.
 _FIELD: Final = re.compile(rb"^([!-9;-~\x80-\xff]+):[ \t]*(.*)", re.MULTILINE)
 _FOLD: Final = re.compile(rb"\n[ \t]+")
 _LIST_NAMES: Final = frozenset(
     (b"connection", b"content-encoding", b"content-length", b"transfer-encoding")
 )
-_LIST_NAME_SIZES: Final = frozenset(map(len, _LIST_NAMES))  # cheaper to look at than letters
+_LIST_NAME_SIZES: Final = frozenset(map(len, _LIST_NAMES))  # cheaper to compare than names
 _FRAMING_CODINGS: Final = frozenset((b"chunked", b"identity"))
 _NUMBER: Final = re.compile(rb"\d+")
-_MAX_DIGITS: Final = 18  # of a length; nobody lives to see more
-_MAX_LIST: Final = 4096  # bytes of a header that is a list; nobody means more
+_MAX_DIGITS: Final = 18  # of a Content-Length
+_MAX_LIST: Final = 4096  # bytes of a header that is a list
 _MAX_INFORMATIONAL: Final = 100
 
-# Whatever follows the number is taken for an extension.
+# Anything after the number counts as an extension.
 _CHUNK: Final = re.compile(rb"[ \t]*([0-9a-fA-F]{1,16})(?![0-9a-fA-F])[^\n]*\n")
 _CHUNK_BEGINS: Final = frozenset(b" \t0123456789abcdefABCDEF")
 _MAX_CHUNK_LINE: Final = 16 << 10
-_MAX_FRAMING: Final = 1 << 20  # bytes of chunk lines in a body, beyond its own size
+_MAX_FRAMING: Final = 1 << 20  # by so many bytes the chunk lines may exceed the body itself
 _MAX_TRAILERS: Final = 64 << 10
-_TURN: Final = 4096  # chunks that are read in one go: a few milliseconds
+_TURN: Final = 4096  # chunks that are read at once, in a few milliseconds
 
 
 class Head(NamedTuple):
-    """Status line and headers; the latter as sent, but unfolded and without those of 1xx."""
+    """Status line and headers. The headers are as sent, but folded lines are joined."""
 
-    version: str  # "1.1", or "1.0" for all that can't keep a connection
+    version: str  # "1.1", or "1.0" for every version that can't keep a connection
     status: int
     reason: str
     headers: list[tuple[bytes, bytes]]
     transfer_codings: list[str]  # in the order of application, without chunked
     content_codings: list[str]
-    flawed: bool  # where the body ends is in doubt, or there are NUL bytes: curl refuses it
+    flawed: bool  # the end of the body is in doubt, or the head has NUL bytes; curl refuses both
 
 
 class End(Enum):
@@ -57,7 +58,7 @@ class End(Enum):
 
     WHOLE = auto()
     CUT = auto()  # the connection was closed too early
-    BROKEN = auto()  # its framing makes no sense from here on
+    BROKEN = auto()  # the rest has no valid framing
 
 
 Event = Head | bytes | End
@@ -73,26 +74,26 @@ class _State(Enum):
 
 
 class ResponseReader:
-    """Reads one response: its Head, pieces of its body, its End."""
+    """Reads one response. The events are its Head, pieces of its body, and its End."""
 
     reusable = False  # after the End: whether the connection may serve another request
-    behind = False  # not all is read: feed nothing (b""), after others have had the CPU
+    behind = False  # some bytes aren't read yet: call feed(b"") after other tasks have run
 
     def __init__(self, max_head_bytes: int, max_headers: int) -> None:
-        """`max_head_bytes` limits everything before the body."""
+        """`max_head_bytes` limits everything before the body, `max_headers` the header lines."""
         self._max_head_bytes = max_head_bytes
         self._max_headers = max_headers
         self._state = _State.HEAD
-        self._kept = bytearray()  # what can't be understood before more comes
+        self._kept = bytearray()  # bytes that can't be read before more bytes arrive
         self._passed = 0  # bytes before the head: blank lines, informational responses
         self._informational = 0
         self._keep_alive = False
-        self._left = 0  # bytes to come: of the body (LENGTH) or of the chunk (CHUNKED)
-        self._behind_chunk = False  # CHUNKED: the end of its line is to come
-        self._body = self._framing = 0  # CHUNKED: bytes so far
+        self._left = 0  # missing bytes of the body (LENGTH) or of the chunk (CHUNKED)
+        self._behind_chunk = False  # CHUNKED: the line end after the chunk is missing
+        self._body = self._framing = 0  # CHUNKED: bytes of the body and of chunk lines so far
 
     def feed(self, data: bytes) -> list[Event]:
-        """What these bytes bring. Raises FetchError if they don't begin an HTTP response."""
+        """Read bytes and return their events. Raises FetchError if this is no HTTP response."""
         if not data and not self.behind:
             return []
         if self._state is _State.HEAD:
@@ -100,7 +101,7 @@ class ResponseReader:
         return self._read_body(data)
 
     def close(self) -> list[Event]:
-        """What it means that the connection was closed. Raises FetchError like `feed`."""
+        """Return the last events, after the connection was closed. Raises FetchError."""
         events: list[Event] = []
         while self.behind:
             events += self.feed(b"")
@@ -117,7 +118,7 @@ class ResponseReader:
         head = self._parse_head(lines or text)
         if head is None:
             return []
-        # Between two lines this may just as well be the end of the head.
+        # After a whole line, the head may just as well be complete.
         whole = lines == text and self._state in {_State.UNTIL_CLOSE, _State.DONE}
         self._state = _State.DONE
         return [head, End.WHOLE if whole else End.CUT]
@@ -138,7 +139,8 @@ class ResponseReader:
             if not blank:
                 _check_beginning(text)
             if self._passed + size > self._max_head_bytes:
-                raise FetchError(Failure.TOO_LARGE, "head longer than fetch.max_header_bytes")
+                detail = "the head is longer than fetch.max_header_bytes"
+                raise FetchError(Failure.TOO_LARGE, detail)
             if not blank:
                 if text is not self._kept:
                     self._kept += text
@@ -150,7 +152,8 @@ class ResponseReader:
             if head is None:
                 self._informational += 1
                 if self._informational > _MAX_INFORMATIONAL:
-                    raise FetchError(Failure.BAD_HTTP, "informational responses without end")
+                    detail = f"more than {_MAX_INFORMATIONAL} informational responses"
+                    raise FetchError(Failure.BAD_HTTP, detail)
                 continue
             if self._state is _State.DONE:
                 self.reusable = self._keep_alive and not data
@@ -158,7 +161,10 @@ class ResponseReader:
             return [head, *self._read_body(data)] if data else [head]
 
     def _parse_head(self, text: bytes) -> Head | None:
-        """A head without its blank line; None if it is informational. Sets the state."""
+        """Parse a head without its blank line, and set the state.
+
+        Returns None if the response is informational.
+        """
         match = _STATUS.match(text)
         if not match:
             raise _not_http(text)
@@ -166,7 +172,8 @@ class ResponseReader:
         if status < 200 and status != 101:
             return None
         if text.count(b"\n") - 1 > self._max_headers:
-            raise FetchError(Failure.TOO_LARGE, "more header lines than fetch.max_headers")
+            detail = "the head has more lines than fetch.max_headers"
+            raise FetchError(Failure.TOO_LARGE, detail)
         version = "1.1" if match[1] and match[1] >= b"1" and match[2] != b"0" else "1.0"
         lines = text[match.end() :].replace(b"\r\n", b"\n")
         if b"\n " in lines or b"\n\t" in lines:
@@ -190,9 +197,9 @@ class ResponseReader:
         )
         if status in {204, 304}:
             self._state = _State.DONE
-        elif status == 101:  # to what we never asked for
+        elif status == 101:  # a switch to a protocol that we never ask for
             self._state = _State.UNTIL_CLOSE
-        elif transfer_codings:  # a length beside them doesn't count
+        elif transfer_codings:  # then a Content-Length doesn't count
             chunked = b"chunked" in transfer_codings
             self._state = _State.CHUNKED if chunked else _State.UNTIL_CLOSE
         elif length is None:
@@ -221,7 +228,7 @@ class ResponseReader:
         if self._state is _State.UNTIL_CLOSE:
             return [data]
         if self._state is _State.DONE:
-            self.reusable = False  # nobody asked for these bytes
+            self.reusable = False  # these bytes answer no request
             return []
         return self._read_chunks(data)
 
@@ -260,7 +267,7 @@ class ResponseReader:
                 left = int(match[1], 16)
                 if not left:
                     self._state = _State.TRAILERS
-                    self._kept += b"\n"  # so that the blank line may be the first
+                    self._kept += b"\n"  # so that the blank line is found if it is the first line
             else:
                 rest = data[at : at + _MAX_CHUNK_LINE]
                 if rest[0] in _CHUNK_BEGINS and len(rest) < _MAX_CHUNK_LINE and b"\n" not in rest:
@@ -283,7 +290,7 @@ class ResponseReader:
         return events
 
     def _read_trailers(self, data: bytes) -> End | None:
-        """Trailers are passed over; the body is whole already."""
+        """Skip the trailers; return the End when their blank line has arrived."""
         self._kept += data
         blank = _BLANK_LINE.search(self._kept)
         if blank:
@@ -292,7 +299,7 @@ class ResponseReader:
 
 
 def _members(values: list[bytes] | None) -> list[bytes]:
-    """The members of a header that is a list, in lower case, from its lines."""
+    """Return the members of a header that is a list, in lower case; `values` are its lines."""
     if values is None:
         return []
     text = b",".join(values)[:_MAX_LIST].lower()
@@ -300,7 +307,10 @@ def _members(values: list[bytes] | None) -> list[bytes]:
 
 
 def _length(values: list[bytes] | None) -> tuple[int | None, bool]:
-    """The Content-Length, and whether that is in doubt: it may be said again, but not otherwise."""
+    """Return the Content-Length, and whether it is in doubt.
+
+    The same length may be given several times. If the lengths differ, the smallest is returned.
+    """
     if values is None:
         return None, False
     if len(values) == 1 and values[0].isdigit() and len(values[0]) <= _MAX_DIGITS:
@@ -316,7 +326,7 @@ def _length(values: list[bytes] | None) -> tuple[int | None, bool]:
 
 
 def _check_beginning(text: bytes | bytearray) -> None:
-    """Don't wait for the end of a head that isn't one."""
+    """Raise FetchError as soon as the first bytes can't begin a head."""
     if b"\n" in text:
         hopeless = not _STATUS.match(text)
     else:
@@ -327,4 +337,4 @@ def _check_beginning(text: bytes | bytearray) -> None:
 
 
 def _not_http(text: bytes | bytearray) -> FetchError:
-    return FetchError(Failure.BAD_HTTP, f"no HTTP status line: {bytes(text[:40])!r}")
+    return FetchError(Failure.BAD_HTTP, f"{bytes(text[:40])!r} is no HTTP status line")

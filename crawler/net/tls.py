@@ -1,6 +1,7 @@
-"""The TLS context: which servers are trusted, and what a handshake offers, as in curl and browsers.
+"""The TLS context: which servers are trusted, and what a handshake offers.
 
-docs/decisions/net.md says which rule comes from which program, and what is left out.
+The rules are those of curl and browsers. docs/decisions/net.md says which rule comes from which
+program, and which rules are left out.
 """
 
 import ssl
@@ -9,21 +10,25 @@ from typing import Final
 from crawler import config
 from crawler.ports import UserError
 
-# Python's own list lacks suites that curl and browsers offer, such as AES128-GCM-SHA256. OpenSSL's
-# list is the one that curl takes, and it follows the policy of the system.
+# Python's own list of cipher suites lacks some that curl and browsers offer, such as
+# AES128-GCM-SHA256. curl takes OpenSSL's list, which follows the policy of the system.
 _SUITES: Final = "DEFAULT"
 _LEGACY_SERVER_CONNECT: Final = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, since Python 3.12
 
 
 def make_context(fetch: config.Fetch) -> ssl.SSLContext:
-    """The context for all connections of a fetcher. Raises UserError for unusable `ca_files`."""
+    """Return the context for all connections of a fetcher.
+
+    Raises UserError if a file of `fetch.ca_files` can't be used.
+    """
     context = ssl.create_default_context()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_SUITES)
     context.set_alpn_protocols(["http/1.1"])
-    # Browsers connect to servers that can't renegotiate safely, as nothing is renegotiated.
+    # Some servers can't renegotiate safely. Browsers connect to them, because they never
+    # renegotiate.
     context.options |= _LEGACY_SERVER_CONNECT
-    # Python 3.13 is stricter with certificates than curl and browsers.
+    # With this flag, Python 3.13 is stricter about certificates than curl and browsers.
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     # An intermediate or a server's own certificate in `ca_files` is enough, as with curl.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
@@ -31,7 +36,7 @@ def make_context(fetch: config.Fetch) -> ssl.SSLContext:
         try:
             context.load_verify_locations(file)
         except OSError as error:  # an SSLError is one
-            raise UserError(f"fetch.ca_files: {file}: {error}; a PEM file is needed") from None
+            raise UserError(f"fetch.ca_files: {file}: {error}; expected a PEM file") from None
     if not fetch.verify_tls:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE

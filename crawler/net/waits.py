@@ -1,4 +1,4 @@
-"""Reading Retry-After: how long a server wants to be left alone."""
+"""Reads Retry-After: how long a server asks us to wait before the next request."""
 
 from datetime import UTC
 from email.utils import parsedate_to_datetime
@@ -6,12 +6,15 @@ from typing import Final
 
 from crawler.ports import Response
 
-BUSY: Final = frozenset((429, 503))  # statuses of a server that has too much to do
-_LONGEST_VALUE: Final = 100  # bytes; no date has so many
+BUSY: Final = frozenset((429, 503))  # statuses of an overloaded server
+_LONGEST_VALUE: Final = 100  # bytes; every date is shorter
 
 
 def retry_after_s(response: Response, now: float) -> float | None:
-    """The seconds that Retry-After asks for; None without one. `now`: since the epoch."""
+    """Return the seconds to wait, or None without a valid Retry-After.
+
+    `now`: seconds since the epoch.
+    """
     value = response.header(b"retry-after")
     if value is None or len(value) > _LONGEST_VALUE:
         return None

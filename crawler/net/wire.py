@@ -1,9 +1,11 @@
-"""Connections of aiohttp's pool with a response reader of our own behind them.
+"""Connections of aiohttp's pool, read by our own response reader.
 
-The only file that knows aiohttp's insides. `PRIVATE_NAMES` lists them, and tests/test_privates.py
-says which one has changed (docs/decisions/net.md). We take aiohttp's connector: the pool, addresses
-tried in turn, TLS, tunnels through proxies. Requests and responses are ours: a request is a few
-lines of text. A response is gathered in one place and wakes its reader once.
+We use aiohttp's connector: it pools connections, tries addresses in turn, and does TLS and tunnels
+through proxies. Requests and responses are ours. A request is a few lines of text. A response is
+gathered in one place, and its waiter wakes once, when the whole response has arrived.
+
+Only this file uses private names of aiohttp. `PRIVATE_NAMES` lists them, and
+tests/test_privates.py says which one has changed (docs/decisions/net.md).
 """
 
 import asyncio
@@ -18,7 +20,7 @@ from crawler.faults import is_fault
 from crawler.net.response import End, Event, Head, ResponseReader
 from crawler.ports import Failure, FetchError
 
-# What this file uses of aiohttp and isn't documented, by class.
+# The undocumented attributes of aiohttp that this file uses, by class.
 PRIVATE_NAMES: Final = {
     aiohttp.TCPConnector: ("_factory", "_wrap_create_connection"),
     ResponseHandler: (
@@ -39,11 +41,11 @@ _FAILURES: Final = {
 
 
 class LostConnectionError(Exception):
-    """A connection that had served before broke ahead of an answer: ask again on another one."""
+    """A kept connection was lost before an answer. The request must be made on another one."""
 
 
 class Answer(NamedTuple):
-    """A response as it came; `failure` says why that isn't all of its payload."""
+    """A response as it came. If its payload is incomplete, `failure` says why."""
 
     head: Head
     payload: bytes
@@ -52,44 +54,47 @@ class Answer(NamedTuple):
 
 
 class Limits(NamedTuple):
-    head_bytes: int  # of all before the body
+    """The limits on a response."""
+
+    head_bytes: int  # of everything before the body
     headers: int  # lines
     payload_bytes: int
     idle_s: float  # between two pieces
 
 
 class WireProtocol(ResponseHandler):
-    """A connection, which serves one exchange after another.
+    """A connection that serves one exchange after another.
 
-    aiohttp asks `should_close` when it gets the connection back. Where a proxy is asked for a
-    tunnel, there is no exchange of ours, and aiohttp reads the answer.
+    When aiohttp gets the connection back, it reads `should_close`. When a proxy is asked for a
+    tunnel, aiohttp itself reads the answer, outside our exchanges.
     """
 
     def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
         super().__init__(loop)
-        self.peer: str | None = None  # its address
+        self.peer: str | None = None  # the address of the server
         self._limits = limits
         self._exchanges = 0
         self._reader: ResponseReader | None = None  # while there is an exchange
         self._answer: asyncio.Future[Answer]
         self._head: Head | None = None
         self._pieces: list[bytes] = []
-        self._room = 0  # for more of them
+        self._room = 0  # bytes that the payload may still grow
         self._heard = self._deadline = 0.0
         self._look: asyncio.TimerHandle
 
     async def exchange(
         self, request: bytes, deadline: float, max_bytes: int | None = None
     ) -> Answer:
-        """Send a request and wait for what comes of it, until a time of the loop's clock.
+        """Send a request and return the answer, which is cut off at the deadline.
 
-        `max_bytes` is the limit on the payload, if it isn't the usual one. Raises FetchError if
-        not even a head has come, and LostConnectionError.
+        `deadline` is a time of the loop's clock. `max_bytes` replaces the usual limit on the
+        payload. Raises FetchError if no whole head has arrived. Raises LostConnectionError if a
+        kept connection was lost before an answer.
         """
         self._exchanges += 1
         if self.transport is None:
             raise self._loss(None)
-        self._should_close = True  # until it turns out well
+        self._should_close = True  # set to False if the exchange ends well
         self._reader = ResponseReader(self._limits.head_bytes, self._limits.headers)
         self._head = None
         self._pieces = []
@@ -103,7 +108,7 @@ class WireProtocol(ResponseHandler):
         try:
             self.transport.write(request)
             early, self._tail = self._tail, b""
-            if early:  # the server spoke first
+            if early:  # the server sent bytes before our request
                 self._resume_reading_for_buffer()
                 self.data_received(early)
             return await self._answer
@@ -112,17 +117,20 @@ class WireProtocol(ResponseHandler):
             self._reader = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
+        """Note the address of the server. The loop calls this."""
         super().connection_made(transport)
         peername = transport.get_extra_info("peername")
         self.peer = peername[0] if peername else None
 
     def data_received(self, data: bytes) -> None:
+        """Read bytes that have arrived. The loop calls this."""
         reader = self._reader
         if reader is None:
             if not self._exchanges:
-                super().data_received(data)  # which keeps it, or knows that it is a proxy's
+                # aiohttp reads the answer of a proxy, and keeps other bytes in `_tail`.
+                super().data_received(data)
             elif data and self.transport is not None:
-                self.transport.close()  # nobody asked for this
+                self.transport.close()  # these bytes answer no request
             return
         self._heard = self._loop.time()
         try:
@@ -136,13 +144,14 @@ class WireProtocol(ResponseHandler):
             self._loop.call_soon(self._catch_up, reader)
 
     def _catch_up(self, reader: ResponseReader) -> None:
-        """Go on with what has come, as others have had the CPU meanwhile."""
+        """Read the remaining bytes, after other tasks have run."""
         if self._reader is reader:
             self.data_received(b"")
         if self._reader is not reader or not reader.behind:
             self._resume_transport_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
+        """End the exchange, if there is one. The loop calls this."""
         if self._reader is not None:
             try:
                 events = self._reader.close()
@@ -151,7 +160,7 @@ class WireProtocol(ResponseHandler):
                 self._fail(self._loss(error))
             except BaseException as error:
                 self._give_up(error)
-            self._fail(self._loss(exc))  # unless all has come to an end
+            self._fail(self._loss(exc))  # does nothing if the answer is there
         super().connection_lost(exc)
 
     def _take(self, events: list[Event]) -> None:
@@ -191,7 +200,10 @@ class WireProtocol(ResponseHandler):
             self._answer.set_exception(error)
 
     def _give_up(self, error: BaseException) -> None:
-        """End the response after an error of the reader, with what has come, if that has a head."""
+        """End the exchange after an error of our reader.
+
+        If the head has arrived, the answer is the part read so far. Otherwise the exchange fails.
+        """
         if not is_fault(error):
             raise error
         if self.transport is not None:
@@ -203,7 +215,7 @@ class WireProtocol(ResponseHandler):
             self._end(Failure.INTERNAL, error)
 
     def _loss(self, error: BaseException | None) -> Exception:
-        """What it means that no response has begun."""
+        """Return the error for an exchange that ended before a whole head."""
         if self._exchanges > 1:
             return LostConnectionError()
         if isinstance(error, FetchError):
@@ -213,10 +225,10 @@ class WireProtocol(ResponseHandler):
 
 
 class Connector(aiohttp.TCPConnector):
-    """aiohttp's connector, with our connections, and each address of a host tried once.
+    """aiohttp's connector, which makes our connections and tries each address of a host once.
 
     Addresses are tried side by side, each a quarter of a second after the one before (RFC 8305).
-    aiohttp would try those that have failed again and again, one less each time.
+    Without this class, aiohttp would try failed addresses repeatedly, one fewer in each round.
     """
 
     def __init__(self, limits: Limits, **settings: Any) -> None:
@@ -230,5 +242,5 @@ class Connector(aiohttp.TCPConnector):
         try:
             return await super()._wrap_create_connection(*args, addr_infos=addr_infos, **settings)
         except (aiohttp.ClientConnectorError, TimeoutError):
-            addr_infos.clear()  # all were tried; the caller goes on with those that are left
+            addr_infos.clear()  # all were tried, and the caller would try those in the list again
             raise
