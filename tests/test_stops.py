@@ -139,7 +139,7 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
             core.abandon(in_order=True)
 
     asyncio.run(scenario())
-    assert core._open == 0
+    assert core.under_way == 0
     assert core.abandoned == 1
     assert core.state() is None  # only the logs have all
 
@@ -159,3 +159,19 @@ def test_ranks_whose_replays_are_dropped_end_together(twice: bool) -> None:
     cluster.settle()
     assert cluster.ended
     assert not any(core.complete for core in cluster.cores)
+
+
+def test_a_site_that_joins_while_its_rank_gives_up_keeps_nobody_from_ending() -> None:
+    cluster = Cluster(SiteHash(1), 1)
+    cluster.start("http://a.example/")
+    core = cluster.cores[0]
+    core.join("b.example", "http://a.example/", "http://b.example/", 0)
+    assert core.under_way == 1
+    core.stop(0)
+    core.abandon(in_order=True)
+    core.joined(1, wholly=False)  # the reading of the logs ends late
+    assert core.under_way == 0
+    cluster.tick(0)
+    cluster.settle()
+    assert cluster.ended
+    assert not cluster.complete

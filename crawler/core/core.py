@@ -130,10 +130,11 @@ class Core:
         # Sites that have joined the scope, whose links in the log aren't admitted yet.
         self.joining: list[tuple[str, str, str]] = []  # site, seed, end of its redirects
         self._joined: set[str] = set()
-        # Visits acquired whose links haven't been admitted; an open replay; sites that are joining.
-        self._open = 0
         self._visiting: dict[int, Visit] = {}  # by key of the URL
+        # What keeps this rank from being passive; see `under_way`.
+        self._open_visits = 0  # acquired, and their links not admitted yet
         self._resuming = False  # until all that earlier runs found is admitted
+        self._open_joins = 0  # sites that joined the scope, and their logged links not admitted yet
         self._broken_off = False  # by a stop, so that only the logs know everything
         self._termination = Termination(self.rank, ranks)
 
@@ -188,7 +189,6 @@ class Core:
 
     def resume(self) -> None:
         """A session is resumed. Until `resumed`, this rank isn't passive."""
-        self._open += 1
         self._resuming = True
 
     def state(self) -> State | None:
@@ -293,7 +293,6 @@ class Core:
         if not self._resuming:
             return
         self._resuming = False
-        self._open -= 1
         self.abandoned += not wholly
         self._broken_off |= not wholly
 
@@ -311,7 +310,7 @@ class Core:
             return False
         self._joined.add(site)
         self.joining.append((site, seed, end))
-        self._open += 1
+        self._open_joins += 1
         return True
 
     def found_late(
@@ -336,7 +335,7 @@ class Core:
 
         Not `wholly` if a stop broke that off.
         """
-        self._open -= sites
+        self._open_joins = max(0, self._open_joins - sites)  # `abandon` may have dropped them
         self.abandoned += not wholly
         self._broken_off |= not wholly
 
@@ -534,9 +533,9 @@ class Core:
         quota, termination = self.quota, self._termination
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
-        if 1 <= quota.left < inf and not (self._open or self.waiting):
+        if 1 <= quota.left < inf and not (self.under_way or self.waiting):
             quota.give_back(now)
-        dry = not self._open and (not self.waiting or self.stopping or quota.starved)
+        dry = not self.under_way and (not self.waiting or self.stopping or quota.starved)
         due = self._outboxes.due(now, everything=dry)
         if not (due or dry or termination.messages):
             return []  # as after most events
@@ -574,7 +573,7 @@ class Core:
         if self.stopping:
             return None
         if self.foreign.aside:
-            self.foreign.take_up(self._open, now)
+            self.foreign.take_up(self.under_way, now)
         quota = self.quota
         if quota.left < 1:
             if self._bench.waiting:
@@ -589,7 +588,7 @@ class Core:
         if visit is not None:
             fields: Fields = visit.found
             self._visiting[fields[0]] = visit
-            self._open += 1
+            self._open_visits += 1
             quota.left -= 1
         return visit
 
@@ -667,7 +666,7 @@ class Core:
 
     def _put_back(self, visit: Visit) -> None:
         del self._visiting[visit.found.key]
-        self._open -= 1
+        self._open_visits -= 1
         self.quota.left += 1
 
     def stored(
@@ -716,7 +715,7 @@ class Core:
     def _finish(self, found: Found, *, response: bool) -> None:
         fields: Fields = found
         del self._visiting[fields[0]]
-        self._open -= 1
+        self._open_visits -= 1
         taken_up = self.foreign.taken_up
         if taken_up and found.key in taken_up:
             taken_up.remove(found.key)
@@ -742,9 +741,17 @@ class Core:
         """
         assert self.stopping
         self._broken_off |= self._resuming or not in_order
-        self.abandoned += self._open
-        self._open = 0
+        self.abandoned += self.under_way
+        self._open_visits = self._open_joins = 0
         self._resuming = False
+
+    @property
+    def under_way(self) -> int:
+        """How much this rank has begun and not ended: visits, a replay, sites that are joining.
+
+        Until that is nothing, this rank isn't passive, because new URLs may come of it.
+        """
+        return self._open_visits + self._resuming + self._open_joins
 
     @property
     def waiting(self) -> int:
@@ -759,4 +766,4 @@ class Core:
     def complete(self) -> bool:
         """Whether this rank has dealt with every URL it knows of."""
         waiting = self.waiting or self.abandoned
-        return not (waiting or self._open or self._held or len(self._outboxes))
+        return not (waiting or self.under_way or self._held or len(self._outboxes))
