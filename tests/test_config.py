@@ -115,6 +115,8 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         # unknown names: what is known
         ("fetches.concurrency=1", ["fetches", "unknown", "session", "fetch", "storage"]),
         ("fetch.concurency=1", ["fetch.concurency", "unknown", "concurrency", "timeout_s"]),
+        ("fetch.concurency=1", ["did you mean concurrency? the keys of [fetch] are: "]),
+        ("fetches.concurrency=1", ["did you mean fetch? the tables are: "]),
         # wrong types
         ("fetch.concurrency=many", ["fetch.concurrency = 'many'", "integer"]),
         ("fetch.concurrency=1.5", ["fetch.concurrency = 1.5", "integer"]),
@@ -133,7 +135,9 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ("storage.compression=4", ["storage.compression = 4", "less than or equal to 3"]),
         ("session.max_time=soon", ["session.max_time = 'soon'", "3h55m", "90s"]),
         ("session.max_time=-5s", ["session.max_time = '-5s'", "3h55m"]),
-        ("robots.agent=", ["robots.agent = ''", "at least 1 character"]),
+        ("robots.agent=", ["robots.agent = ''", "must have at least 1 character"]),
+        ("storage.compression=-1", [": must be greater than or equal to 0"]),
+        ("robots.agent=7", ["robots.agent = 7: must be a string, in quotes"]),
         ('scope.include=["ok", "("]', ["scope.include.1 = '('", "regular expression"]),
         # a choice: all of it
         ("storage.sync=often", ["storage.sync = 'often'", "'record', 'interval' or 'close'"]),
@@ -142,7 +146,10 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ('extract.types=["html"]', ["extract.types.0 = 'html'", "image/*", ".zip"]),
         ('normalise.drop_parameters=["a=b"]', ["drop_parameters.0 = 'a=b'", "a parameter"]),
         # one key needs another
-        ("assignment.scheme=part-vector", ["assignment.part_vector = ''", "path of a file"]),
+        (
+            "assignment.scheme=part-vector",
+            ["assignment.part_vector = ''", "path of a file", "python -m partition build"],
+        ),
         # no override at all
         ("fetch", ["--set fetch", "table.key=value"]),
         ("fetch=1", ["--set fetch=1", "table.key=value"]),

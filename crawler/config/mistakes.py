@@ -54,15 +54,15 @@ def is_plain(text: str) -> bool:
 def _explain_unknown(location: list[str]) -> str:
     """An unknown table, or an unknown key of a table, with the name that was probably meant."""
     *tables, name = location
-    known, where = list(Config.model_fields), "the tables are"
+    known, kind, where = list(Config.model_fields), "table", "the tables are"
     if tables:
         table = Config.model_fields[tables[0]].annotation
         assert isinstance(table, type)
         assert issubclass(table, Table)
-        known, where = list(table.model_fields), f"the keys of [{tables[0]}] are"
+        known, kind, where = list(table.model_fields), "key", f"the keys of [{tables[0]}] are"
     likely = get_close_matches(name, known, 1)
     guess = f"did you mean {likely[0]}? " if likely else ""
-    return f"{'.'.join(location)}: unknown; {guess}{where}: {', '.join(known)}"
+    return f"{'.'.join(location)}: unknown {kind}; {guess}{where}: {', '.join(known)}"
 
 
 def _reword(message: str) -> str:
