@@ -19,6 +19,7 @@ from crawler.core.ownership import (
     place_parts,
     replicated_urls,
 )
+from crawler.modes import INDEPENDENT
 from crawler.ports import Found, UserError
 from partition import partvector
 
@@ -271,6 +272,56 @@ def test_more_parts_than_ranks_share_the_urls_out_once(scheme: Scheme) -> None:
         assert part is not None
         assert [known.owner(at(site, key)) for known in ranks] == [table[part]] * 3
         assert [known.starts(at(site, key)) for known in ranks].count(True) == 1
+
+
+# --- sites that move to another rank ----------------------------------------------------------
+
+MOVES = st.lists(
+    st.tuples(st.booleans(), st.integers(0, 4), st.integers(0, 2), st.integers(0, 9)), max_size=40
+)
+
+
+@pytest.mark.parametrize("unlisted", ["claim", "discoverer", "site-hash"])
+@pytest.mark.parametrize(
+    "scheme",
+    [
+        Listed(5, {SITES[0]: 4, SITES[1]: 0}),
+        UrlHash(5),
+        SiteHash(5),
+        Hierarchical({"1.example": 2}, 5),
+    ],
+)
+@given(steps=MOVES)
+def test_all_urls_of_a_site_belong_to_the_rank_that_it_moved_to_last(
+    unlisted: str, scheme: Scheme, steps: list[tuple[bool, int, int, int]]
+) -> None:
+    """Moves and questions in any order: each answer is that of a rank which knows no cache."""
+    table = [part % 3 for part in range(5)]
+    known, never_moved = (Ownership(0, scheme, table, unlisted) for _ in range(2))
+    homes = [never_moved.clock_home(site) for site in SITES[:5]]
+    moved: dict[str, int] = {}
+    for moves, number, rank, key in steps:
+        site = SITES[number]
+        if moves:
+            known.move_site(site, rank)
+            moved[site] = rank
+        url_of_site = at(site, key)
+        wanted = moved.get(site, never_moved.owner(url_of_site))
+        assert known.owner(url_of_site) == wanted
+        assert known.rank_of_site.get(site, wanted) == wanted
+        part = known.part(url_of_site)
+        assert (None if part is None else table[part]) == wanted
+    assert [known.clock_home(site) for site in SITES[:5]] == homes
+
+
+def test_a_site_moves_only_where_sites_have_owners() -> None:
+    known = ownership(0, "claim")
+    with pytest.raises(ValueError, match="rank 3: that rank holds no part"):
+        known.move_site(SITES[0], 3)
+    alone = Ownership(0, SiteHash(2), [0, 1], mode=INDEPENDENT)
+    with pytest.raises(ValueError, match="no site has an owner"):
+        alone.move_site(SITES[0], 1)
+    assert alone.owner(at(SITES[0])) == 0
 
 
 # --- the registrar ----------------------------------------------------------------------------

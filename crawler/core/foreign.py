@@ -204,8 +204,9 @@ class Exchange(Foreign):
             if returns:
                 self._put(owner, link, origin, now)
             return
-        new = key not in self._sent
-        self._sent.add(key)
+        sent = self._sent
+        new = key not in sent
+        sent.add(key)
         if new:
             traffic.transmissions_target_part += 1
         if new or self._counts:

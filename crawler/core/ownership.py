@@ -1,8 +1,9 @@
 """Ownership: which part a URL belongs to, and which rank holds the part.
 
 A scheme is a pure look-up. `Ownership` adds what a rank learns during a session: sites that the
-part vector lacks and that a registrar has given away (`unlisted = "claim"`). With
-`session.mode = "independent"` there is no partition: every rank owns all that it finds.
+part vector lacks and that a registrar has given away (`unlisted = "claim"`), and sites that have
+moved to another rank (`Ownership.move_site`). In independent mode there is no partition: every rank
+owns all that it finds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -202,16 +203,17 @@ class Ownership:
         )
         self._unlisted = "site-hash" if unlisted == "claim" and not mode.sends else unlisted
         self._registrars = SiteHash(scheme.parts)
-        self.learned: dict[str, int] = {}  # the parts of unlisted sites
+        self.learned: dict[str, int] = {}  # the parts of unlisted sites, and of those that moved
 
     def part(self, place: Located) -> int | None:
         """The part of a URL; None while the site has to be claimed first."""
         if not self._divides:
             return self.home
+        if self.learned:  # asked first, because a site may have moved
+            part = self.learned.get(place.site)
+            if part is not None:
+                return part
         part = self._listed(place)
-        if part is not None:
-            return part
-        part = self.learned.get(place.site)
         if part is not None or self._unlisted == "claim":
             return part
         if self._unlisted == "discoverer":
@@ -238,6 +240,20 @@ class Ownership:
         if self.learned.setdefault(site, part) != part:
             raise ValueError(f"{site} is in part {self.learned[site]} and now in {part}")
 
+    def move_site(self, site: str, rank: int) -> None:
+        """Note that a rank owns a whole site from now on, whoever owned it before.
+
+        Only this rank's knowledge changes. ARCHITECTURE.md, "When a site changes its owner", says
+        what must move with the site. Raises ValueError for a rank that holds no part, and in
+        independent mode, where no site has an owner.
+        """
+        if not self._divides:
+            raise ValueError(f"{site} can't move to rank {rank}: no site has an owner")
+        if rank not in self.rank_of_part:
+            raise ValueError(f"{site} can't move to rank {rank}: that rank holds no part")
+        self.learned[site] = self.rank_of_part.index(rank)
+        self.rank_of_site[site] = rank
+
     @property
     def shares_sites(self) -> bool:
         """Whether several ranks may hold URLs of one site."""
@@ -246,8 +262,9 @@ class Ownership:
     def clock_home(self, site: str) -> int | None:
         """The rank that hands out the clock of a site; None if one rank owns the whole site.
 
-        All ranks give the same answer at all times. A rank that owns all of a site which is listed
-        is also the home of its clock.
+        All ranks give the same answer at all times, also when a site has moved: they don't hear of
+        that all at once. A rank that owns all of a site which is listed is also the home of its
+        clock, unless the site has moved.
         """
         if not self.shares_sites:
             return None

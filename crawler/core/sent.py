@@ -34,6 +34,8 @@ class AllSent(set[int]):
     `in` and `add` are those of the set, because methods in Python would take longer, for each link.
     """
 
+    __slots__ = ()
+
     def keys_to_keep(self) -> Iterable[int]:
         return self
 
