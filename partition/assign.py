@@ -1,4 +1,4 @@
-"""Assignment under a model: first partitions from whoever may know something, the best refined.
+"""Assignment under a model: engines give first partitions, and our engine refines the best.
 
 Whole sites find easily what many small units miss, and METIS, which cuts links, sometimes finds the
 structure of a web where nets hide it. So beside its own first partitions our engine gets those of
@@ -95,7 +95,7 @@ class _Search:
     settings: Settings
 
     def least(self, unit: Ids, kind: Units, objective: Objective, starts: Sequence[Ids]) -> Ids:
-        """What costs least of all that is found by one search or, combined, by several."""
+        """The cheapest partition that one search, or several searches combined, have found."""
         found = [self.refined(unit, objective, starts).part]
         for number in range(1, _SEARCHES[kind] if self.web.links <= _LINKS else 1):
             other = self.other(number)
@@ -103,13 +103,16 @@ class _Search:
         return self.combined(unit, objective, found) if len(found) > 1 else found[0]
 
     def other(self, number: int = 1) -> "_Search":
-        """A further search, which finds other things."""
+        """A further search, with another seed."""
         seed = self.settings.seed + number * _APART
         return replace(self, settings=replace(self.settings, seed=seed))
 
     def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
-        """What others find, as the part of each page: METIS on whole sites and, where these don't
-        fit, on the units themselves; for the hybrid model also our engine on whole sites."""
+        """Partitions by other engines or of other units, each as the part of each page.
+
+        METIS partitions whole sites. Where these don't fit, it partitions the units themselves. For
+        the hybrid model our engine refines METIS's partition of whole sites, too.
+        """
         if kind is not Units.HYBRID:
             return [self.metis(unit)]
         whole = self.whole(unit)
@@ -119,7 +122,7 @@ class _Search:
         return [graph, self.refined(whole, objective, [graph]).part]
 
     def whole(self, unit: Ids) -> Ids | None:
-        """Sites as units, if all fit."""
+        """Sites as units; None unless all fit into a part."""
         whole = self.units(Units.SITES)
         weights = models.weights(self.web, whole)
         return whole if engines.fit(weights, self.parts, self.settings.tolerances) else None
@@ -206,7 +209,7 @@ class _Search:
         return Partition(min(found, key=rank)[1])
 
     def poles(self, whole: Ids) -> tuple[Ids, Ids]:
-        """Of whole sites: METIS's partition, of little volume, and ours, of few messages."""
+        """Two partitions of whole sites: METIS's with little volume, and ours with few messages."""
         graph = self.metis(whole)
         return graph, self.refined(whole, MESSAGES, [graph]).part
 
@@ -219,7 +222,7 @@ class _Search:
         before: Ids | None = None,
         hyper: bool = True,
     ) -> Partition:
-        """By our own engine. `starts`, and `before`, give parts of pages."""
+        """A partition by our own engine, from `starts` and `before`, which give parts of pages."""
         settings = self.settings
         net = self.net(unit, objective, hyper=hyper, engine="multilevel")
         if before is not None:
@@ -237,7 +240,7 @@ class _Search:
         return replace(found, part=found.part[unit])
 
     def combined(self, unit: Ids, objective: Objective, found: Sequence[Ids]) -> Ids:
-        """By our own engine, from partitions of pages."""
+        """A partition by our own engine, made of several partitions of pages."""
         settings = self.settings
         part = engines.combined(
             models.hypergraph(self.web, unit, objective),
@@ -269,7 +272,7 @@ class _Search:
         objective: Objective,
         before: Ids | None = None,
     ) -> Partition:
-        """By the engine that was asked for."""
+        """A partition by the engine that the settings name."""
         parts, settings = self.parts, self.settings
         net = self.net(unit, objective, hyper=model.hyper, engine=engine)
         found = engines.partition(

@@ -37,13 +37,15 @@ class OneWeight(NamedTuple):
 
 
 class Answer(NamedTuple):
+    """What an engine found."""
+
     part: npt.NDArray[Any]  # of each vertex, int32
     constraints: int  # how many weights were balanced
     peak_bytes: int  # of the child's memory
 
 
 def ask(command: tuple[str, ...], task: object) -> Answer:
-    """Run an engine on a task; whatever happens here, it doesn't outlive the call.
+    """Run an engine on a task, and return its answer. The engine never outlives the call.
 
     Raises EngineError with the last line that the child wrote to standard error.
     """

@@ -57,7 +57,7 @@ event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]
 
 
 def compiled(function: _F) -> _F:
-    """The function, to be compiled when it is first called, and kept if possible."""
+    """The function, compiled at its first call. The result is kept on disk if possible."""
     made = _with_cache(function)
     if made is None and _use_temporary_folder():
         made = _with_cache(function)
@@ -68,7 +68,7 @@ def compiled(function: _F) -> _F:
 
 
 def seconds() -> float:
-    """How long this process has compiled so far."""
+    """The seconds that this process has spent compiling so far."""
     return _listener.seconds
 
 

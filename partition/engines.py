@@ -30,6 +30,8 @@ _TOTAL: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
+    """What an engine found, and how."""
+
     part: Ids  # of each vertex
     constraints: int = 2  # weights that were balanced; 1 where that was one, or only their sum
     peak_bytes: int = 0  # of the engine's own memory, where it is a process of its own
@@ -60,7 +62,7 @@ def partition(
     starts: Sequence[Ids] = (),
     progress: Progress | None = None,
 ) -> Partition:
-    """Parts that cost little, each weight within its tolerance where the engine manages.
+    """A partition that costs little, with each weight within its tolerance if the engine manages.
 
     `tolerances` are the imbalances allowed, for bytes and requests; math.inf where a weight doesn't
     matter. The result is only the engine's best, to be judged by whoever calls. Equal arguments
@@ -114,7 +116,7 @@ def combined(
     seed: int,
     progress: Progress | None = None,
 ) -> Ids:
-    """What our engine makes of several partitions: one that is no worse than any of them."""
+    """The partition that our engine makes of several: it is no worse than any of them."""
     return multilevel.combined(
         hypergraph,
         found,
@@ -162,7 +164,7 @@ def rebalanced(
 
 
 def fit(weights: Ints, parts: int, tolerances: Sequence[float]) -> bool:
-    """Whether no vertex alone is more than a part may weigh."""
+    """Whether each vertex alone weighs no more than a part may."""
     shares = weights.max(axis=0, initial=0) * parts / np.maximum(weights.sum(axis=0), 1)
     return bool((shares <= 1 + np.array(tolerances)).all())
 

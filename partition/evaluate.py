@@ -1,4 +1,4 @@
-"""What an assignment of pages to parts means: counted from the links alone, never an engine's word.
+"""What an assignment of pages to parts costs, counted from the links alone.
 
 The connectivity of a net is the number of parts that its pins touch. Summed over all nets,
 connectivity - 1 is `messages_page_part` with a net for every source page (pins: the page and those
@@ -34,6 +34,7 @@ class Evaluation:
 
     @property
     def imbalances(self) -> tuple[float, float]:
+        """Of bytes and of requests: the largest part over the average part, minus 1."""
         return self.imbalance_bytes, self.imbalance_requests
 
 
@@ -61,7 +62,7 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
 
 
 def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
-    """parts x parts: the messages (source page, other part) from each part to each other."""
+    """Messages (source page, other part) from each part to each other: parts x parts."""
     source = web.sources()
     crossing = np.flatnonzero(part[source] != part[web.adj])
     messages = _pairs(source[crossing], part[web.adj[crossing]], parts)

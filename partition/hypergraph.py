@@ -42,10 +42,12 @@ class Hypergraph:
 
     @property
     def vertices(self) -> int:
+        """Their number."""
         return len(self.weights)
 
     @property
     def nets(self) -> int:
+        """Their number."""
         return len(self.costs)
 
     def nets_of_vertices(self) -> tuple[Ints, Ids]:
@@ -55,7 +57,7 @@ class Hypergraph:
 
 
 def connectivity_minus_one(h: Hypergraph, part: Ids) -> int:
-    """Each net's cost times the parts it touches beyond the first. Parts are numbered from 0."""
+    """The sum over the nets: cost times (parts touched - 1). Parts are numbered from 0."""
     spread = _connectivities(h.xpins, h.pins, part, _parts(part))
     beyond = np.maximum(spread - 1, 0)
     if total(h.costs) * int(beyond.max(initial=0)) < 1 << 63:
@@ -88,7 +90,7 @@ def part_loads(weights: Ints, part: Ids, parts: int) -> Ints:
 
 
 def simplify(h: Hypergraph) -> Hypergraph:
-    """The same costs from fewer pins: distinct pins, no net of one pin, alike nets made one."""
+    """A hypergraph with the same costs: no pin twice, no net of one pin, equal nets merged."""
     return contract(h, np.arange(h.vertices, dtype=np.int32), h.vertices)
 
 

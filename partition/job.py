@@ -66,10 +66,11 @@ class Plan:
 
     @property
     def feasible(self) -> bool:
+        """Whether the plan is balanced and moves no more than it may."""
         return self.reason is None
 
     def row(self) -> dict[str, object]:
-        """The object that the command line prints for it."""
+        """The plan as the JSON object that the command line prints."""
         counts = self.counts
         row: dict[str, object] = {
             "model": self.model,
@@ -235,7 +236,7 @@ def _tables(
 
 
 def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None) -> Plan:
-    """The best assignment under a model, or a baseline's.
+    """The best assignment under a model, or the assignment of a baseline.
 
     Best is what costs least by the model's objective among what is within the tolerances, or else
     what is least over them. Raises UserError for an unknown model or no parts, EngineError.
@@ -289,7 +290,7 @@ def check(
 
 
 def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:
-    """What a part vector means on a web. Sites that it lacks go by site-hash."""
+    """The plan that a part vector makes on a web. Sites that it lacks go by site-hash."""
     started = _clock()
     part = _listed(web, vector)
     strange = np.flatnonzero(part < 0)

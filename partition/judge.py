@@ -25,6 +25,8 @@ Limits = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
+    """Whether a plan is balanced, and which sites stand in the way."""
+
     giants: tuple[str, ...]  # sites, or groups of sites, heavier than a part; the heaviest first
     reasons: tuple[str, ...]  # why the plan isn't balanced
     remark: str | None  # which weights are over the average because of giants

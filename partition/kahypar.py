@@ -14,12 +14,12 @@ from partition.child import OneWeight
 
 Array = npt.NDArray[Any]
 
-_TOTAL: Final = (
-    1 << 30
-)  # what the weights, and the costs, sum to at most: its integers have 32 bits
+# What the weights, and the costs, sum to at most: Mt-KaHyPar's integers have 32 bits.
+_TOTAL: Final = 1 << 30
 
 
 def partition(task: OneWeight) -> tuple[Array, int]:
+    """The part of each vertex (int32), and the number of weights balanced: 1."""
     import mtkahypar  # type: ignore[import-not-found]  # noqa: PLC0415 - optional
 
     kahypar = mtkahypar.initialize(1, print_warnings=False)
@@ -46,4 +46,5 @@ def _small(numbers: Array, least: int) -> Array:
 
 
 def serve() -> None:
+    """The child's whole life."""
     child.serve(partition)

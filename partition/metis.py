@@ -30,6 +30,8 @@ _SLACK: Final = 5e-5  # METIS adds this to each tolerance; taken off beforehand
 
 
 class Task(NamedTuple):
+    """A graph, and how to partition it."""
+
     xadj: Array  # vertices + 1
     adj: Array
     costs: Array  # of the edges in `adj`, 1 or more
@@ -40,7 +42,10 @@ class Task(NamedTuple):
 
 
 def partition(task: Task, library: ctypes.CDLL) -> Array:
-    """All weights balanced, by METIS_PartGraphKway. Raises RuntimeError with METIS's code."""
+    """The part of each vertex, by METIS_PartGraphKway with all weights balanced.
+
+    Raises RuntimeError with METIS's code.
+    """
     index = _index_type(library)
     cuts = min(CUTS, max(CUTS * _FEWER_FROM // max(len(task.adj), 1), 1))
     options = np.full(_OPTIONS, -1, index)
@@ -70,7 +75,7 @@ def partition(task: Task, library: ctypes.CDLL) -> Array:
 
 
 def partition_by_sum(task: Task) -> Array:
-    """One weight balanced, the sum of all, by pymetis's own function."""
+    """The part of each vertex, by pymetis's own function, which balances the sum of all weights."""
     options = pymetis.Options(
         seed=task.seed + 1,
         ncuts=CUTS,
@@ -89,7 +94,7 @@ def partition_by_sum(task: Task) -> Array:
 
 
 def find_library() -> ctypes.CDLL | None:
-    """The METIS inside pymetis, if it can be called with several weights.
+    """The METIS library inside pymetis; None if it can't be called with several weights.
 
     pymetis itself has no function for several weights, so its private module is looked at.
     """
@@ -105,6 +110,7 @@ def _index_type(library: ctypes.CDLL) -> type[np.int32] | type[np.int64]:
 
 
 def serve() -> None:
+    """The child's whole life."""
     child.serve(work)
 
 

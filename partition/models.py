@@ -52,6 +52,7 @@ class Objective:
     by_site: bool = False
 
     def value(self, counts: Evaluation) -> float:
+        """The objective of a partition with these counts."""
         messages = counts.messages_site_part if self.by_site else counts.messages_page_part
         sent = counts.transmission_bytes if self.remember else counts.volume_bytes
         return self.t_start * messages + self.t_byte * sent
@@ -63,12 +64,16 @@ VOLUME: Final = Objective(t_start=0, t_byte=1)
 
 
 class Units(Enum):
+    """What is placed as a whole: pages, sites, or (hybrid) sites and pieces of heavy sites."""
+
     PAGES = "pages"
     SITES = "sites"
     HYBRID = "hybrid"
 
 
 class Model(NamedTuple):
+    """A graph or a hypergraph of units, and what is to be made small."""
+
     units: Units
     hyper: bool
     objective: Objective
@@ -148,7 +153,7 @@ def _split(
 
 
 def directories(texts: Sequence[str]) -> list[str]:
-    """The directory of each URL, with its slash at the end; the host is the topmost one."""
+    """The directory of each URL, with a slash at the end. The topmost directory is the host."""
     found = []
     for text in texts:
         path = text.partition("?")[0]
@@ -247,8 +252,11 @@ def _parent(folder: str) -> str | None:
 
 
 def graph(web: WebGraph, unit: Ids) -> Graph:
-    """An edge between two units that link to each other, at the lengths of the URLs of all links
-    between the two, in both directions. So the cost of the edges cut is the volume."""
+    """The units as vertices, with an edge between two units that link to each other.
+
+    An edge costs the lengths of the URLs of all links between the two, in both directions. So the
+    cost of the edges cut is the volume.
+    """
     n = int(unit.max(initial=-1)) + 1
     low, high, costs = _edges(web, unit)
     rows, columns = np.append(low, high), np.append(high, low)

@@ -1,4 +1,4 @@
-"""Unequal links between ranks: which part goes to which rank, so that costly pairs talk least."""
+"""Unequal links between ranks: parts are placed so that costly pairs of ranks talk least."""
 
 import math
 import tomllib

@@ -65,7 +65,7 @@ class Politeness:
 
 @dataclass(frozen=True, slots=True)
 class Bound:
-    """The site that takes longest, and so bounds the crawl."""
+    """The site that takes longest to crawl, and so bounds the time of the crawl."""
 
     site: str
     pages: int

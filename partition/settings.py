@@ -20,7 +20,7 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """The defaults are those of the command line."""
+    """How to partition. The defaults are those of the command line."""
 
     tolerances: Tolerances = DEFAULT_TOLERANCES
     seed: int = 0

@@ -26,7 +26,7 @@ def by_suffix(web: WebGraph, parts: int, suffixes: Mapping[str, int]) -> Ids:
 
 
 def read_suffixes(path: Path) -> dict[str, int]:
-    """A table from a TOML file, as the crawler's `assignment.suffixes`. Raises UserError."""
+    """Read a table from a TOML file, like the crawler's `assignment.suffixes`; raises UserError."""
     allowed = 'must be TOML, suffix = part, like de = 0 or "ac.uk" = 1, in quotes if it has dots'
     try:
         table = tomllib.loads(path.read_text())

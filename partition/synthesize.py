@@ -203,7 +203,7 @@ def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
     )
 
     def named(number: Ints) -> pa.Array:
-        """A word for each number, with the number: alike only where the number is."""
+        """A word for each number, with the number in it, so that different numbers differ."""
         chosen = words.take(pa.array(number * 2654435761 % len(words)))
         return pc.binary_join_element_wise(chosen, pc.cast(pa.array(number), pa.string()), "")
 
@@ -226,7 +226,7 @@ def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
 
 
 def statistics(web: WebGraph) -> dict[str, str]:
-    """What the web came out like, in words; in brackets what the google data set was like."""
+    """Figures of a web by name, in words; figures of the google data set are in brackets."""
     source, target = web.site[web.sources()], web.site[web.adj]
     out = np.flatnonzero(source != target)
     nets = len(distinct(web.sources()[out].astype(np.int64)))

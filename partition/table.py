@@ -1,4 +1,4 @@
-"""What plans mean, for people: a table as text, and as a page that needs nothing else."""
+"""Plans for people: a table as text, and as an HTML page that needs no other file."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -52,7 +52,7 @@ is the share of the most with as many parts. A row in bold is out of balance, as
 
 
 def text(plans: Sequence[Plan]) -> str:
-    """A row for each plan, and below what the table has no column for."""
+    """A row for each plan, and remarks below the table."""
     lines = [[*_COLUMNS], *([cell(plan) for cell in _COLUMNS.values()] for plan in plans)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = []

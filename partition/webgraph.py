@@ -31,10 +31,12 @@ class WebGraph:
 
     @property
     def pages(self) -> int:
+        """Their number."""
         return len(self.key)
 
     @property
     def links(self) -> int:
+        """Their number."""
         return len(self.adj)
 
     def loads(self, group: Ids, groups: int) -> Ints:
@@ -50,13 +52,13 @@ class WebGraph:
 
 
 def popular(web: WebGraph, number: int) -> Ids:
-    """The pages that most pages link to, the first before the others; of equals the lower key."""
+    """The pages that most pages link to, most linked first. Of equals, the lower key is first."""
     linked = np.bincount(web.adj, minlength=web.pages)
     return np.lexsort((web.key, -linked))[:number].astype(np.int32)
 
 
 def without_links_to(web: WebGraph, pages: Ids) -> WebGraph:
-    """The web as it is for ranks that know these pages from the start: nobody sends them."""
+    """The web without links to pages that all ranks know from the start, and nobody sends."""
     known = np.zeros(web.pages, bool)
     known[pages] = True
     kept = ~known[web.adj]
@@ -65,7 +67,7 @@ def without_links_to(web: WebGraph, pages: Ids) -> WebGraph:
 
 
 def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The distinct numbers in order. np.unique goes by hashes, many times slower for millions."""
+    """The distinct numbers in order. For millions, np.unique is many times slower."""
     ascending = np.sort(numbers.ravel())
     first = np.ones(len(ascending), bool)
     first[1:] = ascending[1:] != ascending[:-1]
@@ -80,14 +82,14 @@ def total(numbers: npt.NDArray[np.integer[Any]]) -> int:
 
 
 def find(ascending: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
-    """Where each value stands, and whether it does; `ascending` isn't empty."""
+    """The place of each value in `ascending`, and whether it is there; `ascending` isn't empty."""
     at = np.searchsorted(ascending, values)
     at[at == len(ascending)] = 0
     return at, ascending[at] == values
 
 
 def majority(group: Ids, part: Ids, groups: int) -> Ids:
-    """The part that most members of each group are in, of equals the lowest; -1 for no members.
+    """The part that most members of each group are in; the lowest of equals, -1 without members.
 
     Members in part -1 don't count.
     """

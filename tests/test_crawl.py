@@ -12,6 +12,7 @@ from itertools import pairwise
 from pathlib import Path
 from typing import Any
 
+import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import MpiRun
@@ -95,7 +96,7 @@ def test_a_second_session_with_a_part_vector(
 
     web_graph = graph.from_sessions([second / "tables"])
     part_of_site = {row["site"]: row["part"] for row in rows}
-    part = graph.np.array([part_of_site[web_graph.sites[site]] for site in web_graph.site])
+    part = np.array([part_of_site[web_graph.sites[site]] for site in web_graph.site])
     predicted = evaluate.evaluate(web_graph, part, 4)
     for name in ("messages_page_part", "messages_site_part", "transmissions_target_part"):
         assert measures[name] == getattr(predicted, name), name

@@ -149,6 +149,8 @@ def test_the_ranks_the_program_and_its_tables_count(
     with monkeypatch.context() as patch:
         patch.setattr(versions, "version", lambda name: f"{name} 99")
         assert fingerprint(directory, Config()) != before
+    names = {file.name for file in session.fingerprint.__globals__["_program"]()}
+    assert {"reader.py", "placing.py", "old.py"} <= names  # of a part vector
     for part in ("_program", "_suffix_list"):
         files = list(session.fingerprint.__globals__[part]())
         assert files

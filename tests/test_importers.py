@@ -14,7 +14,7 @@ from warcio.warcwriter import WARCWriter
 from crawler import config
 from partition import graph
 from partition.__main__ import main
-from partition.importers import ELEMENTS
+from partition.importers.warc import ELEMENTS
 from partition.webgraph import WebGraph
 
 LINKS = {(0, 1), (0, 2), (2, 0), (3, 2)}
@@ -42,7 +42,7 @@ def test_snap(tmp_path: Path, out: Path) -> None:
 
 
 def test_blocks_end_anywhere(tmp_path: Path, out: Path, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("partition.importers._BLOCK", 3)
+    monkeypatch.setattr("partition.importers.text._BLOCK", 3)
     path = tmp_path / "edges.txt"
     path.write_text("# 1 2\n0 1\n0 2\n2 0\n# 3\n3 2\n")
     assert links_of(imported(out, "snap", path)) == LINKS

@@ -7,6 +7,7 @@ import struct
 from pathlib import Path
 
 import numpy as np
+import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
 from crawls import assert_sound, metrics_of, page_rows, run_here, sets
@@ -195,7 +196,7 @@ def test_the_graph_of_an_old_session_has_the_new_sites() -> None:
 
 def test_an_old_graph_has_the_new_sites(tmp_path: Path) -> None:
     names = ["http://a.example", "https://a.example", "web", "http://b.example:81"]
-    pages = graph.pa.table({"id": [0, 1, 2, 3], "site": names})
+    pages = pa.table({"id": [0, 1, 2, 3], "site": names})
     importers.write(tmp_path / "out", pages, np.array([0]), np.array([1]))
     assert graph.read([tmp_path / "out"]).sites == ("a.example", "b.example:81", "web")
     links = tmp_path / "out" / "links.parquet"

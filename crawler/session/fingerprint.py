@@ -53,7 +53,7 @@ def _program() -> Iterator[Path]:
     """The files of the crawler, interpreted or compiled, and those that it uses of `partition`."""
     for pattern in ("**/*.py", "**/*.so"):
         yield from sorted(Path(crawler.__file__).parent.glob(pattern))
-    yield Path(partvector.__file__)
+    yield from sorted(Path(partvector.__file__).parent.glob("*.py"))
 
 
 def _suffix_list() -> Iterator[Path]:

@@ -5,6 +5,8 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True)
 class Preset:
+    """The numbers of a walk."""
+
     coarsest_per_part: int = 30  # vertices of the coarsest level, for each part,
     coarsest_vertices: int = 400  # but no fewer than these,
     coarsest_pins: int = 1_000_000  # and fewer if they have more pins than this

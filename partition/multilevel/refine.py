@@ -1,4 +1,4 @@
-"""Refinement: a partition of one level made cheaper, and kept, or brought, within its caps.
+"""Refinement makes a partition of one level cheaper, and keeps or brings it within its caps.
 
 What works best was not to hold the caps at every move. A round of bargaining first lets balance be
 cheap, so that vertices go where their nets are, and then raises its price sweep by sweep until all
@@ -33,7 +33,7 @@ LAW = 1e36  # a price that nothing gained is worth, be the excess one byte of ma
 
 
 def refine(s: State, preset: Preset, rng: np.random.Generator, *, check: bool = False) -> None:
-    """Make the partition better, or leave it as it is; rounds are as many as the size allows."""
+    """Make the partition better, or leave it as it is. A larger hypergraph gets fewer rounds."""
     rebalance(s, rng)
     polish(s, preset, rng)
     best, part = quality(s), s.part.copy()
@@ -59,8 +59,11 @@ def _better(s: State, best: Quality, part: Ids) -> tuple[Quality, Ids]:
 
 
 def bargain(s: State, low: float, preset: Preset, rng: np.random.Generator) -> None:
-    """One round, from the price `low`. In units of price 1, a part that exceeds `preset.aim` of its
-    caps by a tenth in one weight costs a tenth of an even share of the costs of all nets."""
+    """One round of moves, while the price of imbalance rises from `low` to `preset.prohibitive`.
+
+    At price 1, a part that exceeds `preset.aim` of its caps by a tenth in one weight costs a tenth
+    of an even share of the costs of all nets.
+    """
     unit = 10 * float(s.costs.sum(dtype=np.int64)) / len(s.caps)
     for price in np.geomspace(low, preset.prohibitive, preset.sweeps):
         improve(s, _order(s, rng), price * unit, preset.aim)
@@ -69,7 +72,7 @@ def bargain(s: State, low: float, preset: Preset, rng: np.random.Generator) -> N
 
 
 def polish(s: State, preset: Preset, rng: np.random.Generator) -> None:
-    """What can be gained within the caps: by single moves, then by local search."""
+    """Make the partition cheaper within the caps: by single moves, then by local search."""
     _settle(s, preset, rng)
     for _ in range(preset.passes):
         least = preset.worth * quality(s).cost

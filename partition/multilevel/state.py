@@ -38,7 +38,7 @@ _BIT[[(0x03F79D71B4CB0A89 << at & 0xFFFFFFFFFFFFFFFF) >> 58 for at in range(WORD
 
 
 class State(NamedTuple):
-    """All that the compiled functions work on; a tuple of arrays, which they change in place."""
+    """What the compiled functions work on: a tuple of arrays, which they change in place."""
 
     xpins: Ints
     pins: Ids
@@ -71,7 +71,10 @@ class Homes(NamedTuple):
 
 
 def new_state(h: Hypergraph, part: Ids, caps: Ints, homes: Homes | None = None) -> State:
-    """For a simplified hypergraph whose costs sum to less than 2^31; `part` is copied."""
+    """The state of a partition of a simplified hypergraph, whose costs sum to less than 2^31.
+
+    `part` is copied.
+    """
     if homes is None:
         nowhere = np.full(h.vertices, -1, np.int32)
         homes = Homes(nowhere, np.zeros((h.vertices, 2), np.int64), np.zeros(2, np.int64))
@@ -106,13 +109,14 @@ def new_state(h: Hypergraph, part: Ids, caps: Ints, homes: Homes | None = None) 
 
 
 class Quality(NamedTuple):
-    """The less, the better: first balance, then cost."""
+    """How good a partition is. Less is better: balance counts first, then cost."""
 
     excess: float  # by which loads exceed their caps, in shares of these; 0 if feasible
     cost: int  # connectivity - 1
 
 
 def quality(s: State) -> Quality:
+    """The quality of the partition that a state holds."""
     cost = int(((s.spread.astype(np.int64) - 1) * s.costs).sum())
     return Quality(_excess(s.loads, s.caps), cost)
 
@@ -128,11 +132,12 @@ def _excess(loads: Ints, caps: Ints) -> float:
 
 
 def feasible(s: State) -> bool:
+    """Whether no part exceeds its caps."""
     return bool((s.loads <= s.caps).all())
 
 
 def verify(s: State) -> None:
-    """Hold all that is kept up to date against a new count; raises AssertionError."""
+    """Compare what `move` keeps up to date with a new count. Raises AssertionError."""
     h = Hypergraph(s.xpins, s.pins, s.costs.astype(np.int64), s.weights)
     fresh = new_state(h, s.part, s.caps, Homes(s.home, s.held, s.away[1]))
     for name in ("loads", "spread", "conn", "reach", "stay", "away"):
@@ -297,7 +302,7 @@ def lowest(bits: np.uint64) -> int:  # pragma: no cover - compiled
 
 @compiled
 def others(s: State, v: int, word: int) -> np.uint64:  # pragma: no cover - compiled
-    """Of the parts in this word of `reach`, those that v's nets touch, without its own."""
+    """The parts in this word of `reach` that v's nets touch, without v's own part."""
     own = np.uint64(s.part[v] // WORD == word) << np.uint64(s.part[v] % WORD)
     return np.uint64(s.reach[v, word] & ~own)
 

@@ -22,6 +22,7 @@ _CRUMB: Final = 0.01  # of a part: lighter vertices without nets are packed last
 
 
 def only(h: Hypergraph, wanted: np.typing.NDArray[np.bool_]) -> Hypergraph:
+    """The hypergraph of the wanted vertices, in their order, with what its nets have of them."""
     unit = np.where(wanted, np.cumsum(wanted) - 1, -1).astype(np.int32)
     return contract(h, unit, int(wanted.sum()))
 
@@ -37,13 +38,15 @@ class _Level(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Walk:
+    """The steps of a walk from a hypergraph to a partition of it."""
+
     preset: Preset
     rng: np.random.Generator
     progress: Callable[[str], None]
     check: bool
 
     def cold(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
-        """A partition from nothing; crumbs of balance, which no net holds anywhere, come last."""
+        """A partition from nothing. Light vertices without nets are packed last, for balance."""
         crumb = (np.bincount(h.pins, minlength=h.vertices) == 0) & (
             h.weights <= limits.min(axis=0) * _CRUMB
         ).all(axis=1)
@@ -58,7 +61,7 @@ class Walk:
         return self._balanced(h, part, limits)
 
     def packed(self, weights: Ints, home: Ids, limits: Ints) -> Ids:
-        """A previous partition in which new vertices, at -1, are packed for balance."""
+        """A previous partition, with new vertices (at -1) packed for balance."""
         part = home.copy()
         new = home < 0
         loads = part_loads(weights[~new], home[~new], len(limits))
@@ -66,12 +69,12 @@ class Walk:
         return part
 
     def warm(self, h: Hypergraph, limits: Ints, part: Ids, homes: Homes | None = None) -> Ids:
-        """A partition refined in cycles, nothing else."""
+        """The partition, refined in cycles."""
         top = _top(h)._replace(homes=homes)
         return self._cycles(top, *self._refined(top, part, limits), limits)
 
     def combined(self, h: Hypergraph, limits: Ints, part: Ids, others: Sequence[Ids]) -> Ids:
-        """The best, `part`, in a cycle with each of the next few."""
+        """The best partition, `part`, refined in a cycle with each of the next few."""
         top = _top(h)
         mates = [other for other in others if not np.array_equal(other, part)]
         for mate in mates[: self.preset.mates]:
@@ -109,8 +112,10 @@ class Walk:
     def _cycle(
         self, top: _Level, part: Ids, limits: Ints, mate: Ids | None = None
     ) -> tuple[Ids, Quality]:
-        """Down and up again, contracting only what lies in one part, of the mate too, and had one
-        home."""
+        """A partition refined by a walk down and up again, and its quality.
+
+        Only vertices are contracted that lie in one part, of the mate too, and had one home.
+        """
         label = part
         if mate is not None:
             label = label * np.int32(len(limits)) + mate

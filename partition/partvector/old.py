@@ -20,7 +20,7 @@ from crawler.url import old_site_names
 
 FORMAT: Final = 1
 
-_COMMAND: Final = (sys.executable, "-c", "from partition.oldvector import serve; serve()")
+_COMMAND: Final = (sys.executable, "-c", "from partition.partvector.old import serve; serve()")
 _BASE_S: Final = 60  # that the child has, and more for a large file
 _BYTES_A_SECOND: Final = 100_000
 _MEMORY: Final = 1 << 30  # bytes of address space that the child has, and more for a large file
@@ -50,13 +50,16 @@ class Tables:
 
     @property
     def has_directories(self) -> bool:
+        """Whether any directory is listed."""
         return len(self._directories) > 0
 
     @property
     def site_names(self) -> tuple[str, ...]:
+        """The names of all sites, as format 1 has them."""
         return tuple(self._sites)
 
     def site_part(self, site: str) -> int | None:
+        """The part of a site by its present or an earlier name; None if neither is listed."""
         for name in (site, *old_site_names(site)):
             part = self._sites.get(name)
             if part is not None:

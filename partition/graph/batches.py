@@ -1,0 +1,81 @@
+"""The rows of Parquet files in batches, checked."""
+
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+
+from crawler.regular import regular
+from partition import UserError
+from partition.webgraph import Ids, total
+
+_BATCH_ROWS: Final = 1 << 18
+_INTEGERS: Final = frozenset(
+    ("id", "src", "dst", "bytes", "key", "source_key", "target_key", "flags")
+)
+_TEXTS: Final = frozenset(("url", "target_url"))
+
+
+def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+    """The rows of a Parquet file with these columns, and the optional ones that it has, in batches.
+
+    Columns that this module knows must be integers or texts; others may have any type. Raises
+    UserError for a missing column, another type, or a value that is null.
+    """
+    try:
+        with pq.ParquetFile(regular(path)) as file:
+            present = {field.name: field.type for field in file.schema_arrow}
+            for name in columns:
+                if name not in present:
+                    raise UserError(f"{path}: no column {name}; needed: {', '.join(columns)}")
+            wanted = [*columns, *(name for name in optional if name in present)]
+            for name in wanted:
+                _check_type(path, name, present[name])
+            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+                for name in wanted:
+                    if batch[name].null_count:
+                        raise UserError(f"{path}: {name}: null in a row; each needs a value")
+                    _check_texts(path, name, batch[name])
+                yield batch
+    except OSError as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise UserError(f"{path}: {what}; a Parquet file is needed") from None
+    except pa.ArrowInvalid as error:
+        raise UserError(f"{path}: not a Parquet file: {error}") from None
+
+
+def _check_texts(path: Path, name: str, column: pa.Array) -> None:
+    if name not in _TEXTS:
+        return
+    column.validate(full=True)  # UTF-8
+    with_nul = pc.index(pc.match_substring(column, "\0"), value=True).as_py()
+    if with_nul >= 0:
+        raise UserError(f"{path}: {name}: {column[with_nul].as_py()!r}: has a NUL; must have none")
+
+
+def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
+    types = pa.types
+    if types.is_nested(kind):
+        raise UserError(f"{path}: {name}: is {kind}; must be single values")
+    if types.is_null(kind):
+        return  # of a column without rows, or of nulls, which are found
+    if name in _INTEGERS and not types.is_integer(kind):
+        raise UserError(f"{path}: {name}: is {kind}; must be integers")
+    if name in _TEXTS and not (types.is_string(kind) or types.is_large_string(kind)):
+        raise UserError(f"{path}: {name}: is {kind}; must be strings")
+
+
+def check_sum(path: Path, sizes: npt.NDArray[np.integer[Any]]) -> None:
+    """Raise UserError if the sizes of the pages in a file, in bytes, sum to 2^63 or more."""
+    if total(sizes) >= 1 << 63:
+        raise UserError(f"{path}: bytes: sum to 2^63 or more; must be less")
+
+
+def lengths(texts: pa.Array) -> Ids:
+    """The length of each text, in bytes of UTF-8."""
+    return np.asarray(pc.binary_length(texts).to_numpy(), np.int32)

@@ -1,0 +1,166 @@
+"""The web graph of sessions, out of their tables."""
+
+import tomllib
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+
+from crawler import url
+from crawler.regular import regular
+from partition import UserError
+from partition.graph.batches import batches, check_sum, lengths
+from partition.graph.sites import Sites
+from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays
+
+_OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
+
+
+def from_sessions(folders: Sequence[Path]) -> WebGraph:
+    """The graph in the `tables` folders of sessions, oldest first; raises UserError.
+
+    A page fetched more than once takes its size from the last time, and its links from the last
+    session that has it. Links out of scope are left out, redirects are links. A target that was
+    never fetched is a page of 0 bytes; its site is what session.toml says a site is: the host with
+    its port, or the registrable domain; or, if no file says so, that of the fetched pages at its
+    authority. Sites of earlier versions get the names that they have today. Pages are
+    ordered by key and sites by name, so that the order of rows, which differs from crawl to crawl,
+    doesn't matter.
+    """
+    kind = _kind_of_site(folders)
+    sites = Sites(domains=kind == "domain")
+    fetched = _fetched(folders, sites, learns=kind != "authority")
+    if fetched is None:
+        return from_arrays([], [], site=[], sites=[])
+    key, session, size, length, site = fetched
+    sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.uint64)]  # places in `key`; keys
+    unfetched = [(key[:0], site[:0], length[:0])]
+    for number, folder in enumerate(folders):
+        path = folder / "links.parquet"
+        for batch in batches(path, "source_key", "target_key", "target_url", "flags"):
+            source, known = find(key, batch["source_key"].to_numpy())
+            if not known.all():
+                raise UserError(f"{path}: a source_key isn't in pages.parquet; each must be")
+            in_scope = batch["flags"].to_numpy() & _OUT_OF_SCOPE == 0
+            wanted = np.flatnonzero(in_scope & (session[source] == number))
+            target = batch["target_key"].to_numpy()[wanted]
+            sources.append(source[wanted].astype(np.int32))
+            targets.append(target)
+            new = np.flatnonzero(~find(key, target)[1])
+            new_key, first = np.unique(target[new], return_index=True)
+            texts = batch["target_url"].take(pa.array(wanted[new[first]]))
+            unfetched.append((new_key, sites.of(texts), lengths(texts)))
+    new_key, new_site, new_length = (np.concatenate(c) for c in zip(*unfetched, strict=True))
+    new_key, first = np.unique(new_key, return_index=True)
+    site, length = np.append(site, new_site[first]), np.append(length, new_length[first])
+    size = np.append(size, np.zeros(len(new_key), np.int64))
+
+    check_sum(folders[0] / "pages.parquet", size)
+    old_key, key = key, np.append(key, new_key)
+    order = np.argsort(key)
+    key = key[order]
+    names, site = sites.by_name(site[order])
+    place = np.searchsorted(key, old_key).astype(np.int32)
+    return from_arrays(
+        place[np.concatenate(sources)],
+        np.concatenate([np.searchsorted(key, target).astype(np.int32) for target in targets]),
+        site=site,
+        sites=names,
+        bytes=size[order],
+        url_bytes=length[order],
+        key=key,
+        texts=_SessionTexts(folders, key),
+    )
+
+
+def _fetched(
+    folders: Sequence[Path], sites: Sites, *, learns: bool
+) -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
+    """The fetched pages in the order of their keys, as columns; None if there are none.
+
+    The columns: key, number of the session that fetched the page last, bytes, length of the URL,
+    site. With `learns`, `sites` learns the sites of authorities from the pages.
+    """
+    rows: list[tuple[Any, ...]] = []
+    for number, folder in enumerate(folders):
+        for batch in batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
+            if learns:
+                sites.learn(batch["url"], batch["site"])
+            rows.append(
+                (
+                    batch["key"].to_numpy(),
+                    np.full(len(batch), number, np.int32),
+                    batch["time"].to_numpy(),
+                    batch["bytes"].to_numpy(),
+                    lengths(batch["url"]),
+                    sites.numbers(batch["site"]),
+                )
+            )
+    if not rows:
+        return None
+    columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
+    del rows
+    key, session, time = columns[:3]
+    order = np.lexsort((time, session, key))
+    last = order[np.append(key[order][1:] != key[order][:-1], True)]  # of the rows of each key
+    key, session, _, size, length, site = (column[last] for column in columns)
+    return key, session, size, length, site
+
+
+def _kind_of_site(folders: Sequence[Path]) -> str | None:
+    """What these sessions call a site, by their `assignment.site`; None if no file says so."""
+    said: dict[str, Path] = {}
+    for folder in folders:
+        path = folder.parent / "session.toml"
+        if path.exists():
+            try:
+                table = tomllib.loads(regular(path).read_text()).get("assignment", {})
+                said.setdefault(table.get("site", "authority"), path)
+            except (ValueError, AttributeError, OSError) as error:
+                raise UserError(f"{path}: not the file of a session: {error}") from None
+    if len(said) > 1:
+        paths = " and ".join(map(str, said.values()))
+        raise UserError(f"{paths}: assignment.site differs; must be the same in all sessions")
+    return next(iter(said), None)
+
+
+class _SessionTexts:
+    """Reads the URLs of pages from the tables of sessions, where they stand by key."""
+
+    def __init__(self, folders: Sequence[Path], key: Keys) -> None:
+        self._folders = folders
+        self._key = key
+
+    def __call__(self, pages: Ids) -> list[str]:
+        if not len(pages):
+            return []
+        wanted, back = np.unique(self._key[pages], return_inverse=True)
+        texts = np.full(len(wanted), None, object)
+        columns = {"pages": ("key", "url"), "links": ("target_key", "target_url")}
+        missing = len(wanted)
+        for table, (key_column, url_column) in columns.items():
+            for folder in self._folders:
+                for batch in batches(folder / f"{table}.parquet", key_column, url_column):
+                    if not missing:
+                        break
+                    at, known = find(wanted, batch[key_column].to_numpy())
+                    rows = np.flatnonzero(known)
+                    texts[at[rows]] = batch[url_column].take(pa.array(rows)).to_pylist()
+                missing = sum(text is None for text in texts)
+        found: list[str] = texts[back].tolist()
+        return found
+
+
+def addresses(session: Path) -> dict[str, str]:
+    """The server's address of each site, as the session connected to it last. Raises UserError."""
+    path = session / "tables" / "sites.parquet"
+    try:
+        table = pq.read_table(regular(path), columns=["site", "address"])
+    except (OSError, pa.ArrowInvalid) as error:
+        raise UserError(f"{path}: addresses are needed, of a session: {error}") from None
+    rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
+    # Of an earlier version's two sites of a host, https:// comes last and counts.
+    return {url.renamed_site(site): address for site, address in rows if address is not None}

@@ -1,0 +1,82 @@
+"""The names of sites, and which site a URL is of."""
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.compute as pc
+from publicsuffixlist import PublicSuffixList
+
+from crawler import url
+from partition import UserError
+from partition.webgraph import Ids
+
+
+class Sites:
+    """Numbers sites as they come, and learns from fetched pages which site an authority is of."""
+
+    def __init__(self, *, domains: bool) -> None:
+        self._numbers: dict[str, int] = {}
+        self._site_at: dict[str, str] = {}
+        self._suffixes = PublicSuffixList() if domains else None
+
+    def _number(self, name: str) -> int:
+        return self._numbers.setdefault(url.renamed_site(name), len(self._numbers))
+
+    def numbers(self, names: pa.Array) -> Ids:
+        """The number of each name of a site."""
+        encoded = names.dictionary_encode()
+        distinct = [self._number(str(name)) for name in encoded.dictionary.to_pylist()]
+        numbers: Ids = np.array(distinct, np.int32)[encoded.indices.to_numpy()]
+        return numbers
+
+    def learn(self, texts: pa.Array, names: pa.Array) -> None:
+        """Remember that the authorities of these URLs belong to these sites."""
+        pairs = pa.table({"authority": _authorities(texts), "site": names})
+        for pair in pairs.group_by(["authority", "site"]).aggregate([]).to_pylist():
+            self._site_at[pair["authority"]] = url.renamed_site(pair["site"])
+
+    def of(self, texts: pa.Array) -> Ids:
+        """The numbers of the sites of normalised URLs."""
+        authorities = _authorities(texts).dictionary_encode()
+        sites = [self._site_of(authority) for authority in authorities.dictionary.to_pylist()]
+        distinct = np.array([self._number(site) for site in sites], np.int32)
+        numbers: Ids = distinct[authorities.indices.to_numpy()]
+        return numbers
+
+    def _site_of(self, authority: str) -> str:
+        if authority in self._site_at:
+            return self._site_at[authority]
+        if self._suffixes is None:
+            return url.site(authority)
+        host = url.host_of_site(url.site(authority))
+        if host.replace(".", "").isdigit() or ":" in host:
+            return host  # an address has no domain
+        return self._suffixes.privatesuffix(host) or host
+
+    def by_name(self, numbers: Ids) -> tuple[list[str], Ids]:
+        """The names in ascending order, and `numbers` changed to the places in that order."""
+        for name in self._numbers:
+            if not _is_site(name):
+                raise UserError(f"site: {name!r} names none; must be a host, or any word")
+        names = sorted(self._numbers)
+        place = np.empty(len(names), np.int32)
+        place[[self._numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
+        mapped: Ids = place[numbers]
+        return names, mapped
+
+
+def _is_site(name: str) -> bool:
+    """Whether something that is called a site has a name that could be looked up."""
+    if not name.strip() or "\0" in name:
+        return False
+    if name.startswith("["):
+        return "]" in name
+    if not name.startswith(("//", "http://", "https://")):
+        return True  # any name will do that doesn't claim to be an address
+    try:
+        return bool(url.host(name))
+    except (ValueError, IndexError):
+        return False
+
+
+def _authorities(texts: pa.Array) -> pa.Array:
+    return pc.replace_substring_regex(texts, r"^([a-z]+://[^/]*).*", r"\1")

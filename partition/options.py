@@ -1,0 +1,264 @@
+"""The options of the command line, and the settings that they stand for."""
+
+import argparse
+import math
+import time
+from collections.abc import Callable
+from pathlib import Path
+from typing import Final, Never
+
+from crawler import __version__
+from partition import (
+    UserError,
+    importers,
+    job,
+    judge,
+    politeness,
+)
+from partition.engines import ENGINES, RANKS
+from partition.job import BASELINES
+from partition.models import MODELS, Objective
+from partition.network import read_costs
+from partition.partvector import PartVector
+from partition.settings import DEFAULT_TOLERANCES, Settings, Tolerances
+
+ALL: Final = (*BASELINES, *MODELS)  # the names of all models
+
+
+class _Parser(argparse.ArgumentParser):
+    def error(self, message: str) -> Never:
+        raise UserError(message)
+
+
+def _whole(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) < 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number, 1 or more")
+    return int(text)
+
+
+def _seed(text: str) -> int:
+    if not text.strip().isdecimal() or int(text) >= 1 << 31:
+        raise argparse.ArgumentTypeError(f"{text}: must be a whole number from 0 to {2**31 - 1}")
+    return int(text)
+
+
+def _number(text: str) -> float:
+    try:
+        number = float(text)
+    except ValueError:
+        number = math.nan
+    if not 0 <= number < math.inf:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number, 0 or more")
+    return number
+
+
+def _fraction(text: str) -> float:
+    number = _number(text)
+    if number > 1:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number from 0 to 1")
+    return number
+
+
+def _wholes(text: str) -> list[int]:
+    return [_whole(piece) for piece in text.split(",")]
+
+
+def _models(text: str) -> list[str]:
+    models = list(ALL) if text == "all" else text.split(",")
+    for model in models:
+        if model not in ALL:
+            raise argparse.ArgumentTypeError(f"{model}: must be all, or some of {','.join(ALL)}")
+    return models
+
+
+def _tolerances(text: str) -> Tolerances:
+    given = dict(zip(judge.WEIGHTS, DEFAULT_TOLERANCES, strict=True))
+    said = set()
+    for piece in text.split(","):
+        name, _, number = piece.partition("=")
+        if name in said:
+            raise argparse.ArgumentTypeError(f"{piece}: {name} is given twice; must be once")
+        said.add(name)
+        try:
+            given[name] = float(number)
+        except ValueError:
+            given[name] = -1
+        if name not in judge.WEIGHTS or not given[name] >= 0:
+            raise argparse.ArgumentTypeError(
+                f"{piece}: has the form bytes=0.05,requests=0.05, numbers from 0 on or inf"
+            )
+    return given["bytes"], given["requests"]
+
+
+def make_parser() -> argparse.ArgumentParser:
+    """The parser of all commands. It raises UserError for wrong usage."""
+    parser = _Parser(
+        prog="partition", description="Part vectors out of the link graphs of sessions."
+    )
+    parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
+    commands = parser.add_subparsers(dest="command", required=True)
+
+    build = commands.add_parser("build", help="make the part vector of the next session")
+    build.add_argument(
+        "paths",
+        nargs="+",
+        type=Path,
+        metavar="SESSION",
+        help="oldest first: later ones win; or one folder with a graph",
+    )
+    build.add_argument("-k", type=_whole, required=True, help="number of parts")
+    build.add_argument(
+        "--model",
+        choices=MODELS,
+        help=f"(default: {job.DEFAULT_MODEL}, which keeps sites whole; or hybrid, if sites heavier"
+        " than a part allow more pages a second than --rank-rate, for these)",
+    )
+    build.add_argument(
+        "--rank-rate",
+        type=_number,
+        default=politeness.RANK_RATE,
+        metavar="R",
+        help="pages a second that a rank can fetch and read"
+        f" (default: {politeness.RANK_RATE:g}); faster sites may be divided",
+    )
+    build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
+
+    evaluate = commands.add_parser("evaluate", help="what models, or a part vector, mean on a web")
+    evaluate.add_argument("path", type=Path, metavar="SESSION|GRAPH|PARTVECTOR")
+    evaluate.add_argument("--on", type=Path, metavar="SESSION|GRAPH", help="with a PARTVECTOR")
+    evaluate.add_argument("-k", type=_wholes, metavar="K,..", help="numbers of parts")
+    evaluate.add_argument(
+        "--models",
+        type=_models,
+        metavar="M,..|all",
+        help=f"of {', '.join(ALL)} (default: all; with a PARTVECTOR {','.join(job.COMPARED)})",
+    )
+    evaluate.add_argument(
+        "--suffixes",
+        type=Path,
+        metavar="FILE",
+        help="hierarchical: the part of each suffix of host names, TOML",
+    )
+    evaluate.add_argument("--html", type=Path, metavar="FILE", help="the table as a page, too")
+    for command in (build, evaluate):
+        _add_settings(command)
+
+    importer = commands.add_parser("import", help="make a graph folder of a graph from elsewhere")
+    importer.add_argument("kind", choices=importers.KINDS)
+    importer.add_argument("files", nargs="*", type=Path, metavar="FILE")
+    importer.add_argument("--pages", type=Path, metavar="FILE", help="parquet: pages")
+    importer.add_argument("--links", type=Path, metavar="FILE", help="parquet: links")
+    importer.add_argument("--site-column", default="site", metavar="NAME", help="parquet: of pages")
+
+    synthetic = commands.add_parser("synthesize", help="make a graph folder of a random web")
+    synthetic.add_argument("--pages", type=_whole, required=True, metavar="N")
+    synthetic.add_argument("--sites", type=_whole, required=True, metavar="S")
+    synthetic.add_argument("--like", choices=["google"], default="google", help="(default: google)")
+    synthetic.add_argument(
+        "--communities",
+        type=_fraction,
+        default=0.0,
+        metavar="SHARE",
+        help="of the links between sites, those that stay within groups of 40 (default: 0)",
+    )
+    synthetic.add_argument("--seed", type=_seed, default=0, metavar="X")
+    for command in (importer, synthetic):
+        command.add_argument("--out", type=Path, required=True, metavar="GRAPH")
+    for command in (build, evaluate, importer, synthetic):
+        command.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
+    return parser
+
+
+def _add_settings(command: argparse.ArgumentParser) -> None:
+    add = command.add_argument
+    add("--seed", type=_seed, default=0, metavar="X", help="equal seeds, equal parts")
+    add("--tries", type=_whole, default=1, metavar="N", help="best of N")
+    add(
+        "--epsilon",
+        type=_tolerances,
+        default=DEFAULT_TOLERANCES,
+        metavar="WEIGHT=E,..",
+        help="imbalance allowed (default: bytes=0.05,requests=0.05); inf: it doesn't matter",
+    )
+    add("--engine", choices=ENGINES, help="(default: metis for graphs, multilevel for hypergraphs)")
+    add(
+        "--engine-ranks",
+        type=_whole,
+        metavar="N",
+        help=f"with --engine zoltan: the ranks it runs on (default: {RANKS})",
+    )
+    add(
+        "--t-start",
+        type=_number,
+        metavar="T",
+        help="hybrid: what a message costs by itself (default: 1; without --t-byte, messages and"
+        " volume are both made small)",
+    )
+    add(
+        "--t-byte",
+        type=_number,
+        metavar="T",
+        help="hybrid: what each byte of a URL costs in it (default: 0 with --t-start)",
+    )
+    add(
+        "--remember",
+        choices=["nothing", "all"],
+        default="nothing",
+        help="hybrid: whether senders send a URL once only (default: nothing)",
+    )
+    add(
+        "--replicate",
+        type=int,
+        default=0,
+        metavar="N",
+        help="the N most linked-to URLs are known to every rank (default: 0)",
+    )
+    add("--previous", type=Path, metavar="PARTVECTOR", help="start from it")
+    add(
+        "--migration",
+        type=_fraction,
+        default=0.1,
+        metavar="F",
+        help="with --previous: the fraction of the bytes, and of the requests, that may move"
+        " (default: 0.1)",
+    )
+    add("--together", choices=["address"], help="keep sites in one part that share a server")
+    add("--network", type=Path, metavar="FILE", help="costs of messages between ranks, TOML")
+    add("--site-column", default="site", metavar="NAME", help="of a graph's pages (default: site)")
+    add("--json", action="store_true", help="results as JSON on standard output")
+
+
+def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Settings:
+    """The settings of a job, whose progress is told by `say`. Reads the files that options name.
+
+    Raises UserError, PartVectorError and OSError.
+    """
+    if arguments.replicate < 0:
+        raise UserError(f"--replicate {arguments.replicate}: must be 0 or more")
+    if arguments.engine_ranks and arguments.engine != "zoltan":
+        raise UserError("--engine-ranks: only for --engine zoltan")
+    started = time.perf_counter()
+    return Settings(
+        tolerances=arguments.epsilon,
+        seed=arguments.seed,
+        tries=arguments.tries,
+        engine=arguments.engine,
+        ranks=arguments.engine_ranks or RANKS,
+        objective=_objective(arguments),
+        previous=PartVector.open(arguments.previous) if arguments.previous else None,
+        migration=arguments.migration,
+        network=read_costs(arguments.network) if arguments.network else None,
+        progress=lambda text: say(f"{time.perf_counter() - started:7.1f} s  {text}"),
+    )
+
+
+def _objective(arguments: argparse.Namespace) -> Objective | None:
+    t_start, t_byte, remember = arguments.t_start, arguments.t_byte, arguments.remember == "all"
+    if t_start is None and t_byte is None:
+        if remember:
+            raise UserError("--remember all: only with --t-byte")
+        return None
+    objective = Objective(1.0 if t_start is None else t_start, t_byte or 0.0, remember)
+    if not objective.t_start and not objective.t_byte:
+        raise UserError("--t-start, --t-byte: one of them must be more than 0")
+    return objective
