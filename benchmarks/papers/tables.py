@@ -92,7 +92,7 @@ def _graphs(summaries: dict[Key, Summary]) -> list[str]:
 
 
 def write_tables(runs: Sequence[Row], out: Path) -> None:
-    """tables.md, for people, and summary.csv."""
+    """Write partitioning-tables.md, for people, and summary.csv."""
     summaries = summarise(run for run in runs if not run["contestant"].startswith("build "))
     with (out / "summary.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
