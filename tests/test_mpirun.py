@@ -110,4 +110,4 @@ def test_the_wrong_mpi_is_the_user_s_mistake(variable: str, value: str, said: st
         text=True,
         check=False,
     )
-    assert done.stderr.splitlines()[-1].startswith(f"crawler.ports.UserError: MPI: {said}")
+    assert done.stderr.splitlines()[-1].startswith(f"crawler.ports.errors.UserError: MPI: {said}")

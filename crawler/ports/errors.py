@@ -1,0 +1,95 @@
+"""Why a URL gave no page, the errors that cross the floors, and the exit codes."""
+
+from enum import StrEnum
+from typing import Final
+
+EXIT_INTERNAL: Final = 3  # the crawl is done, but this program failed on at least one page
+EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: the same command resumes the crawl
+
+
+class Failure(StrEnum):
+    """Error classes: why a URL gave no page, or only a part of a page."""
+
+    BAD_URL = "bad-url"
+    DNS_NOT_FOUND = "dns-not-found"
+    DNS_FAILED = "dns-failed"
+    PRIVATE_ADDRESS = "private-address"
+    NO_CONTACT = "no-contact"  # the address is public, and fetch.contact is unset
+    UNREACHABLE = "unreachable"
+    REFUSED = "connection-refused"
+    CONNECT_TIMEOUT = "connect-timeout"
+    DISCONNECTED = "disconnected"
+    TIMEOUT = "timeout"
+    TLS = "tls"
+    BAD_HTTP = "bad-http"
+    BAD_ENCODING = "bad-encoding"
+    TOO_LARGE = "too-large"
+    BAD_REDIRECT = "bad-redirect"
+    REDIRECT_LOOP = "redirect-loop"
+    TOO_MANY_REDIRECTS = "too-many-redirects"
+    ROBOTS_DENIED = "robots-denied"
+    ROBOTS_UNREACHABLE = "robots-unreachable"
+    UNAVAILABLE = "unavailable"  # the last try was answered with 429 or 503
+    SITE_GIVEN_UP = "site-given-up"  # the site kept failing, and this session asks it no more
+    SITE_FULL = "site-full"  # the site has sent traps.max_bytes_per_site
+    TOO_MANY_HOSTS = "too-many-hosts"  # traps.max_barren_hosts of the domain, or at the address
+    INTERNAL = "internal"  # this program failed on the page, see crawler.faults
+
+
+# Failures that may pass: the same request may succeed in a while. The other failures are final.
+PASSING: Final = frozenset(
+    (
+        Failure.DNS_FAILED,
+        Failure.UNREACHABLE,
+        Failure.REFUSED,
+        Failure.CONNECT_TIMEOUT,
+        Failure.DISCONNECTED,
+        Failure.TIMEOUT,
+        Failure.TLS,
+        Failure.ROBOTS_UNREACHABLE,
+        Failure.UNAVAILABLE,
+    )
+)
+# Failures that are known without a request.
+UNASKED: Final = frozenset(
+    (
+        Failure.BAD_URL,
+        Failure.DNS_NOT_FOUND,
+        Failure.PRIVATE_ADDRESS,
+        Failure.NO_CONTACT,
+        Failure.ROBOTS_DENIED,
+        Failure.SITE_GIVEN_UP,
+        Failure.SITE_FULL,
+        Failure.TOO_MANY_HOSTS,
+    )
+)
+
+
+class FetchError(Exception):
+    """A fetch gave no response, or the resolution of the host name before it failed."""
+
+    def __init__(self, failure: Failure, detail: str = "", *, address: str | None = None) -> None:
+        super().__init__(f"{failure}: {detail}" if detail else str(failure))
+        self.failure = failure
+        self.detail = detail
+        self.address = address
+
+
+class MovedError(Exception):
+    """A URL must be located again, and fetched when its site next allows a request.
+
+    Either the address of the host failed, and the host has another one; or a kept connection was
+    lost.
+    """
+
+
+class UserError(Exception):
+    """A user's mistake. One line says what is wrong, where, and what is allowed. Exit code 2."""
+
+
+class LostRankError(Exception):
+    """A rank has died, and the others are to go on."""
+
+
+class NoRoomError(UserError):
+    """A file can't grow for now: the disk or quota is full, or the file system is read-only."""

@@ -1,0 +1,98 @@
+"""Links, and URLs on their way into a frontier."""
+
+from typing import Any, Final, NamedTuple
+
+# Flags of a link, as stored in the column `flags` of the table `links`.
+NOFOLLOW: Final = 1
+REDIRECT: Final = 2  # the target of a Location header
+CANONICAL: Final = 4
+NEXT: Final = 8
+PREV: Final = 16
+ALTERNATE: Final = 32
+FRAME: Final = 64
+OUT_OF_SCOPE: Final = 128  # recorded, never followed
+
+COOKIES_LOST: Final = 256  # never stored: the target needs cookies that a resume no longer has
+
+# A value of `Fetched.judged_with`: no link of the page is followed, as too many pages are the same.
+NEVER_FOLLOWED: Final = -1
+
+
+# Authorities whose robots.txt names a sitemap. Mostly there is one; several are sorted.
+Names = str | tuple[str, ...]
+
+
+def names_of(names: Names | None) -> tuple[str, ...]:
+    """Return the authorities one by one."""
+    if names is None:
+        return ()
+    return (names,) if isinstance(names, str) else tuple(names)
+
+
+def joined_names(names: Names | None, more: Names) -> Names:
+    """Return the authorities of both, each once."""
+    both = sorted({*names_of(names), *names_of(more)})
+    return both[0] if len(both) == 1 else tuple(both)
+
+
+class Link(NamedTuple):
+    """A link that is normalised and has its key; its flags say whether it is out of scope."""
+
+    key: int  # URL key of the target
+    url: str
+    site: str
+    flags: int
+
+
+# A mark in a chain of redirects. A resume has lost the chain's cookies, so the redirects behind the
+# mark are followed once more. No key is negative.
+ANEW: Final = -1
+
+
+def walked(chain: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the redirects of a chain since it was last begun: those behind the last ANEW."""
+    if ANEW not in chain:
+        return chain
+    return chain[len(chain) - chain[::-1].index(ANEW) :]
+
+
+def begun_anew(chain: tuple[int, ...]) -> tuple[int, ...]:
+    """Return the chain with the mark ANEW at its end: all its redirects may be followed again."""
+    return chain if chain[-1] == ANEW else (*chain, ANEW)
+
+
+class Found(NamedTuple):
+    """A URL on its way into a frontier: that of its own rank, or that of its owner by a batch."""
+
+    key: int
+    url: str
+    site: str
+    hops: int  # links followed from a seed; a redirect isn't one
+    chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first; and ANEW
+
+    @property
+    def is_errand(self) -> bool:
+        """Whether this is no page, but a file that another site needs: see `errand`."""
+        return _ERRAND in self.url
+
+
+_ERRAND: Final = "#"  # no normalised URL contains this
+
+
+def errand(url: str, number: int) -> str:
+    """Return the name under which an errand waits in a frontier.
+
+    An errand is a file that another site needs: the target to which its robots.txt redirects. It
+    has a name of its own, because the same URL may also wait as a page, or as an earlier errand.
+    """
+    return f"{url}{_ERRAND}{number}"
+
+
+def without_errand(name: str) -> str:
+    """Return the URL of an errand."""
+    return name.partition(_ERRAND)[0]
+
+
+# A Link or a Found in code that only looks up its key, which it takes by index. With the named
+# field, a compiled module would convert the int to a machine number and back, once for each link.
+Fields = tuple[Any, ...]

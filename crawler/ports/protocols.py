@@ -1,0 +1,180 @@
+"""The outside world of an agent, as protocols."""
+
+from collections.abc import Callable, Sequence
+from typing import NoReturn, Protocol, TypeVar
+
+from crawler.ports.fetches import Asked, CrawlDelay, Fetched, PageRow, Response, Validators
+from crawler.ports.links import Link
+
+T = TypeVar("T")
+
+
+class Clock(Protocol):
+    """The time, in seconds."""
+
+    def now(self) -> float:
+        """Return the time of a clock that never goes back; its zero is arbitrary."""
+        ...
+
+    def time(self) -> float:
+        """Return the seconds since the epoch."""
+        ...
+
+
+class Resolver(Protocol):
+    """Finds the addresses of hosts."""
+
+    async def resolve(self, host: str) -> Sequence[tuple[str, int | None]]:
+        """Return the addresses of a host, each with a port that replaces the URL's, or None.
+
+        Raises FetchError (DNS_NOT_FOUND, DNS_FAILED, PRIVATE_ADDRESS).
+        """
+        ...
+
+
+class Fetcher(Protocol):
+    """Makes HTTP requests."""
+
+    async def locate(self, url: str) -> str:
+        """Return the server of a normalised URL; the answer is the same every time.
+
+        The server is an address of the URL's host. Where a proxy resolves the name, it is the
+        authority. Raises FetchError like a Resolver.
+        """
+        ...
+
+    async def fetch(
+        self,
+        url: str,
+        validators: Validators | None = None,
+        max_bytes: int | None = None,
+        cookie: str = "",
+    ) -> Response:
+        """Make one exchange for a normalised URL, and return the response.
+
+        Redirects aren't followed. With `validators` the request is conditional, and the status may
+        be 304. `max_bytes` replaces the usual limit on the body. `cookie` is sent in addition to
+        the configured cookies. Raises FetchError, and MovedError if the URL must be located again.
+        """
+        ...
+
+
+class Repository(Protocol):
+    """Where a rank stores what it fetched."""
+
+    def append(self, fetched: Fetched, part: int, follows: Callable[[PageRow], bool]) -> PageRow:
+        """Store a fetch: first its WARC records, then its row with its links in one write.
+
+        `follows` says whether the links of a row are followed. If not, the links are stored with
+        the flag OUT_OF_SCOPE. Raises NoRoomError; then the next call must be with the same fetch.
+        """
+        ...
+
+    def introduce(self, authority: str, sitemaps: Sequence[Link]) -> None:
+        """Store the sitemaps that the robots.txt of an authority names. Raises NoRoomError."""
+        ...
+
+    def keep(self, url: str, response: Response) -> None:
+        """Store a robots.txt that couldn't be read, without a row. Raises NoRoomError."""
+        ...
+
+    def note(self, what: Asked | CrawlDelay) -> None:
+        """Store a request that was made, or the crawl-delay of a robots.txt.
+
+        If the disk is full, the row waits in memory.
+        """
+        ...
+
+
+class Spill(Protocol):
+    """A place on disk for data that don't fit in memory. Nothing of it outlives the run."""
+
+    def put(self, chunk: bytes) -> int:
+        """Write a chunk, and return its number. Raises NoRoomError; then nothing is written."""
+        ...
+
+    def take(self, number: int) -> bytes:
+        """Return a chunk, and free its place; a chunk can be taken once."""
+        ...
+
+
+class Transport(Protocol):
+    """Messages between ranks. Nothing here blocks; `wait` is the only coroutine."""
+
+    rank: int
+    size: int
+
+    def send(self, rank: int, message: bytes) -> None:
+        """Queue a message. It is sent as soon as the receiver's window has room."""
+        ...
+
+    def receive(self) -> list[tuple[int, bytes]]:
+        """Return the messages that arrived since the last call, as (sender, message)."""
+        ...
+
+    def backlog(self, rank: int) -> int:
+        """Return the number of bytes that are queued for a rank or in flight to it."""
+        ...
+
+    def remote(self, rank: int) -> bool:
+        """Whether a rank runs on another host, so that compression pays."""
+        ...
+
+    async def wait(self, timeout: float) -> None:
+        """Wait until a message may have come or left, at most `timeout` seconds."""
+        ...
+
+    async def close(self) -> None:
+        """Deliver all queued messages, and leave together with all other ranks."""
+        ...
+
+    def abandon(self) -> None:
+        """Leave at once, because a rank was lost, and tell all other ranks."""
+        ...
+
+
+class Group(Protocol):
+    """The ranks of a crawl, and what they do together.
+
+    All ranks call these methods in the same order; each method but `abort` waits for the other
+    ranks. All methods but `all_done` and `survive` may raise LostRankError, on some of the ranks or
+    on all.
+    """
+
+    rank: int
+    size: int
+
+    async def connect(self) -> Transport:
+        """Return a transport between all ranks, for one crawl."""
+        ...
+
+    async def bcast(self, value: T) -> T:
+        """Return the value of rank 0, on every rank."""
+        ...
+
+    async def gather(self, value: T) -> list[T]:
+        """Return all ranks' values in the order of ranks on rank 0, an empty list elsewhere."""
+        ...
+
+    async def alltoall(self, values: Sequence[T]) -> list[T]:
+        """Give each rank the value at its index; return the value that each rank gave this one."""
+        ...
+
+    async def all_done(self, done: bool) -> bool:
+        """Whether all remaining ranks say that they are done.
+
+        The answer is the same on all of them, even if a rank dies meanwhile. A rank that has heard
+        of a loss calls this with False. That interrupts the methods in which other ranks wait.
+        """
+        ...
+
+    async def survive(self) -> None:
+        """Go on without the ranks that were lost.
+
+        `rank` and `size` change: the remaining ranks are numbered anew in the old order.
+        """
+        ...
+
+    def abort(self, code: int, message: str) -> NoReturn:
+        """End all ranks at once with this exit code, and say why on standard error."""
+        ...
