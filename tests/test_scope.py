@@ -119,7 +119,7 @@ def test_a_verdict_names_its_rule() -> None:
     assert scope(suffixes=("uk",)).judge("http://a.uk/").rule == "scope.suffixes: uk"
     assert scope(seeds=("http://a.uk/",)).judge("http://a.uk/x").rule == "site of a seed: a.uk"
     assert scope(hosts=("a.example",)).judge("http://b.example/").rule == (
-        "no host, domain or suffix of the scope fits"
+        "no host, domain or suffix of the scope matches"
     )
 
 

@@ -1,1 +1,1 @@
-"""From a response to its links, and what a site allows: text, HTML, robots.txt, scope, traps."""
+"""Reads responses and finds their links: HTML, feeds, sitemaps, robots.txt, scope, traps."""

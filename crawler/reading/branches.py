@@ -1,4 +1,4 @@
-"""Branches of sites that bring near-duplicates only: their URLs may well come last."""
+"""Finds the branches of sites that send only near-duplicates, so that their URLs come last."""
 
 import re
 from array import array
@@ -13,47 +13,48 @@ from xxhash import xxh3_64_intdigest
 from crawler import url
 
 _WATCHED_BRANCHES = 1 << 16  # 40 MB
-_SAMPLED: Final = 16  # one page of so many is compared
+_SAMPLED: Final = 16  # one page in so many is compared
 _COMPARED: Final = 1 << 16  # bytes of a page
 _PERMUTATIONS: Final = 64
-_RESEMBLING: Final = 58  # of the permutations: about 0.9
-_SKETCHES: Final = 2  # kept of a branch
+_RESEMBLING: Final = 58  # of the permutations must agree: a resemblance of about 0.9
+_SKETCHES: Final = 2  # kept of each branch
 _DIGITS: Final = re.compile(r"\d+")
 _VALUES: Final = re.compile(r"=[^&;]*")
 
 
 class _Branch:
-    """What is known of a branch."""
+    """What is remembered of a branch."""
 
     __slots__ = ("alike", "pages", "sketches")
 
     def __init__(self) -> None:
         self.pages = 0
-        self.alike = 0  # of those looked at, the latest in a row that were near-duplicates
-        self.sketches: tuple[array[int], ...] = ()  # of the latest that were none
+        self.alike = 0  # near-duplicates in a row, of the pages that were compared
+        self.sketches: tuple[array[int], ...] = ()  # of the latest pages that were no duplicates
 
 
 class Branches:
-    """The branches of sites, and which of them bring near-duplicates only.
+    """Finds the branches of sites that send only near-duplicates.
 
-    A branch is the pages of a site that share the first two folders of the path, numbers in it and
-    the names in the query; the values there don't matter. The first pages of a site's branches make
-    a branch too, which stands for all those that aren't known yet: of a site that answers anything,
-    at paths that were never heard of. Two pages are near-duplicates if the sets of their words,
-    without digits, have a resemblance (Jaccard) of about 0.9, estimated by MinHash (Broder, On the
-    resemblance and containment of documents, 1997). Only one page in sixteen is looked at.
+    A branch is the pages of a site whose URLs share the first two folders of the path, with each
+    number written as 0, and the names in the query. The first pages of all branches of a site also
+    form a branch. It stands for branches that aren't known yet, for example at a site that answers
+    any path with the same text.
+
+    Two pages are near-duplicates if the sets of their words, without digits, have a resemblance
+    (Jaccard) of about 0.9, estimated by MinHash (Broder, On the resemblance and containment of
+    documents, 1997). Only one page in sixteen is compared.
     """
 
     def __init__(self, limit: int) -> None:
-        """`limit`: pages of a branch in a row, all near-duplicates, that make it a poor one; 0 for
-        none."""
+        """`limit`: a branch is poor after so many near-duplicates in a row; 0 for never."""
         self._limit = limit
         self._step = max(1, min(_SAMPLED, limit // 10))
         self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
         self.poor: set[int] = set()  # keys of branches
 
     def add(self, address: str, body: bytes) -> None:
-        """Take note of a page that was fetched."""
+        """Note a page that was fetched."""
         if not self._limit:
             return
         site, name = _branch(address)
@@ -63,6 +64,7 @@ class Branches:
         self._count(key, body)
 
     def is_poor(self, address: str) -> bool:
+        """Whether the branch of a URL has sent only near-duplicates for a while."""
         site, name = _branch(address)
         key = hash_of(name)
         return (key if key in self._branches else hash_of(site)) in self.poor
@@ -90,7 +92,7 @@ class Branches:
 
 
 def _branch(address: str) -> tuple[str, str]:
-    """The site of a URL, and what its branch has in common."""
+    """Return the site of a URL, and the name of its branch."""
     path, _, query = address.partition("?")
     site = url.site(path)
     folder = "/".join(path.split("/", 5)[3:-1][:2])
@@ -98,7 +100,7 @@ def _branch(address: str) -> tuple[str, str]:
 
 
 def sketch_of(body: bytes) -> "array[int]":
-    """The MinHash of the words of a page, outside its tags."""
+    """Return the MinHash of the words of a page, outside its tags and without digits."""
     pieces = body[:_COMPARED].translate(None, b"0123456789").split(b">")
     text = b" ".join([piece.partition(b"<")[0] for piece in pieces]).decode("latin-1")
     sketch = RMinHash(num_perm=_PERMUTATIONS, seed=1)
@@ -113,5 +115,5 @@ def resembles(one: Sequence[int], other: Sequence[int]) -> bool:
 
 
 def hash_of(text: str) -> int:
-    """64 bits that stand for a text."""
+    """Return a 64-bit hash of a text."""
     return xxh3_64_intdigest(text.encode())

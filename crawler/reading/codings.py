@@ -1,8 +1,9 @@
-"""Undoing content codings piece by piece, so that a bomb is noticed before it is unpacked.
+"""Undoes content codings piece by piece, so that a compression bomb is cut off while unpacking.
 
-The bytes are trusted more than the label. If the payload isn't coded as its label says, or the
-label is unknown, text is taken as it is. zlib data are recognised under all three names in use.
-No I/O happens here. The fetcher and the importer of WARC files use this module.
+The bytes are trusted more than the label. If a payload isn't coded as its label says, or if the
+label is unknown, the payload counts as the body if it looks like text. gzip, zlib and raw deflate
+data are told apart by their first bytes, whatever the label. No I/O happens here. The fetcher and
+the importer of WARC files use this module.
 """
 
 import re
@@ -20,13 +21,13 @@ class Undone(NamedTuple):
     """The body behind a payload."""
 
     body: bytes
-    failure: Failure | None  # what was wrong
-    readable: bool  # readers that know little get the same body from the payload and its label
+    failure: Failure | None  # why the body isn't all of what was coded
+    readable: bool  # simple readers of WARC files also get this body from the payload
 
 
 _PIECE: Final = 64 << 10
-_TURN: Final = 1 << 20  # bytes, in and out, between two pauses: a few milliseconds
-_MAX_MEMBERS: Final = 1000  # of a gzip or zstd stream; each costs a new decoder
+_TURN: Final = 1 << 20  # bytes read and written between two pauses; a few milliseconds
+_MAX_MEMBERS: Final = 1000  # of a gzip or zstd stream; each needs a new decoder
 _MAX_CODINGS: Final = 4
 _CODING_ERRORS: Final[Any] = (isal_zlib.error, brotli.error, zstandard.ZstdError)
 # https://mimesniff.spec.whatwg.org/#sniffing-a-mislabeled-binary-resource
@@ -39,16 +40,17 @@ _Decoder = Callable[[bytes, int, list[int]], Iterator[bytes]]
 
 
 def undo(codings: Sequence[str], payload: bytes, limit: int) -> Undone:
-    """The body behind a payload, at most `limit` bytes of it.
+    """Return the body behind a payload, at most `limit` bytes of it.
 
-    `codings` in lower case, in the order of their application. With BAD_ENCODING and TOO_LARGE the
-    body is as much as could be decoded, or the payload itself where nothing could be.
+    `codings` are in lower case, in the order in which they were applied. With the failures
+    BAD_ENCODING and TOO_LARGE the body is the part that could be decoded, or the payload itself if
+    nothing could.
 
-    `readable` says whether the payload can be kept as it is with its label. That takes one label
-    gzip over one gzip member, one label deflate over zlib data or a raw stream, or labels that
-    nobody knows. All that reads HTTP understands these, also where the data end early. warcio 1.8
-    takes only the first of several members, no data with an error in them, no `x-gzip`, no list of
-    codings, no brotli (with brotli 1.2) and no zstd.
+    `readable` says whether the payload can be stored with its label. Three cases are readable: one
+    label gzip over one gzip member, one label deflate over zlib data or a raw stream, and labels
+    that no program knows. All programs that read HTTP understand these, even if the data end early.
+    Other cases aren't readable, because warcio 1.8 reads only the first of several members, and
+    doesn't read damaged data, `x-gzip`, lists of codings, brotli (with brotli 1.2) and zstd.
     """
     steps = undoing(codings, payload, limit)
     while True:
@@ -60,7 +62,7 @@ def undo(codings: Sequence[str], payload: bytes, limit: int) -> Undone:
 
 
 def undoing(codings: Sequence[str], payload: bytes, limit: int) -> Generator[None, None, Undone]:
-    """`undo`, with a pause (a yield) every few milliseconds, so that others may have the CPU."""
+    """Do the same as `undo`, and yield every few milliseconds, so that other tasks can run."""
     applied = [coding for coding in codings if coding not in {"", "identity"}]
     known = any(coding in _DECODERS for coding in applied)
     if len(applied) > _MAX_CODINGS:
@@ -95,10 +97,14 @@ def _is_text(data: bytes) -> bool:
 def _undo_one(
     decode: _Decoder, data: bytes, limit: int, formats: list[int]
 ) -> Generator[None, None, tuple[bytes, Failure | None]]:
-    """Undo one coding, like `undoing`. `formats` gets zlib's number for each member's format."""
+    """Undo one coding, and yield like `undoing`.
+
+    zlib's number for the format of each member is appended to `formats`.
+    """
     pieces: list[bytes] = []
     turn = _TURN
-    # The step that meets an error loses its output, so the way to it is gone again in small steps.
+    # A step that meets an error loses its output. So after an error all is decoded once more, in
+    # small steps, to get the data right up to the error.
     for step in (_PIECE, 1 if len(data) < 4096 else 64):
         pieces.clear()
         formats.clear()
@@ -123,8 +129,9 @@ def _undo_one(
     return b"".join(pieces), Failure.BAD_ENCODING
 
 
-# Decoders: of data, in steps of so many bytes, the pieces behind each (which may be empty). They
-# raise EOFError if more data should come, and _CODING_ERRORS. Those of zlib note their formats.
+# Decoders take data, a step in bytes, and a list for formats. They yield a decoded piece, which may
+# be empty, for each step. They raise EOFError if the data end early, and _CODING_ERRORS. Those for
+# gzip and deflate append the formats that they meet.
 
 
 def _inflate(data: bytes, step: int, formats: list[int], *, raw: bool) -> Iterator[bytes]:
@@ -142,19 +149,22 @@ def _inflate(data: bytes, step: int, formats: list[int], *, raw: bool) -> Iterat
                 piece = decoder.decompress(decoder.unconsumed_tail, _PIECE)
                 yield piece
         at = min(at, len(data)) - len(decoder.unused_data)
-        if data[at : at + 2] != _GZIP_MAGIC:  # what isn't another gzip member is padding
+        if data[at : at + 2] != _GZIP_MAGIC:  # the rest is no gzip member, so it counts as padding
             return
     raise EOFError
 
 
 _GZIP_MAGIC: Final = b"\x1f\x8b"
-_GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's numbers
-_DAMAGED: Final = 0  # behind them, where data can't be decoded to their end
+_GZIP, _ZLIB, _RAW = 31, 15, -15  # zlib's numbers for the formats
+_DAMAGED: Final = 0  # the last of the formats if the data can't be decoded to their end
 _READABLE: Final = {"gzip": ((_GZIP,),), "deflate": ((_ZLIB,), (_RAW,))}  # by label
 
 
 def _zlib_format(start: bytes, *, raw: bool) -> int:
-    """zlib's number for the format that data have by their first bytes; `raw`: may be neither."""
+    """Return zlib's number for the format that the first two bytes show.
+
+    Data that are neither gzip nor zlib count as a raw stream if `raw`, otherwise as gzip.
+    """
     if start == _GZIP_MAGIC:
         return _GZIP
     if len(start) == 2 and start[0] & 15 == 8 and int.from_bytes(start) % 31 == 0:
@@ -167,7 +177,7 @@ def _gunzip(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
 
 
 def _undeflate(data: bytes, step: int, formats: list[int]) -> Iterator[bytes]:
-    """Decode deflate, with the zlib header that the standard asks for, or without one."""
+    """Decode deflate data, with or without the zlib header that the standard requires."""
     return _inflate(data, step, formats, raw=True)
 
 
@@ -184,7 +194,8 @@ def _unbrotli(data: bytes, step: int, _formats: list[int]) -> Iterator[bytes]:
 
 
 def _unzstd(data: bytes, step: int, _formats: list[int]) -> Iterator[bytes]:
-    step = min(step, 512)  # unpacks to 16 MB at worst; this API has no limit on output
+    # This API can't limit the output of a step: 512 bytes unpack to 16 MB at worst.
+    step = min(step, 512)
     decompressor = zstandard.ZstdDecompressor(max_window_size=8 << 20)  # RFC 9659
     at = 0
     for _ in range(_MAX_MEMBERS):

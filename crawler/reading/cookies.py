@@ -1,7 +1,7 @@
-"""Cookies that live as long as a chain of redirects: from the response that sets one to its end.
+"""Cookies of a chain of redirects: kept from the response that sets them to the end of the chain.
 
-Some sites set a cookie, redirect, and serve the page only to who sends the cookie. A crawl has no
-other memory of cookies: those of pages are never taken, and nothing outlives a chain
+Some sites set a cookie, redirect, and serve the page only to clients that send the cookie. The
+crawler keeps no other cookies: it ignores those of pages, and no cookie outlives its chain
 (docs/decisions/redirects.md). Matching follows RFC 6265. No I/O.
 """
 
@@ -19,39 +19,40 @@ from crawler.messages import CookieTerms
 from crawler.ports import Response
 from crawler.url import host as host_of
 
-_MAX_JARS: Final = 2000  # URLs that wait for a visit with cookies; the oldest go first
+_MAX_JARS: Final = 2000  # of URLs that wait for a visit; beyond that the oldest is dropped
 _MAX_COOKIES: Final = 30  # in a jar
 _MAX_BYTES: Final = 4096  # of the names and values in a jar
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
 class Cookie(NamedTuple):
-    """A cookie as a request sends it, and where to."""
+    """A cookie, and the requests with which it is sent."""
 
     name: str
     value: str
     domain: str
-    below: bool  # hosts below the domain are meant too
+    below: bool  # whether the cookie is also sent to hosts below the domain
     path: str
     secure: bool
 
     @property
     def pair(self) -> str:
+        """The cookie as the header Cookie writes it: `name=value`."""
         return f"{self.name}={self.value}" if self.name else self.value
 
     @classmethod
     def of(cls, terms: CookieTerms) -> "Cookie":
-        """The cookie of a message."""
+        """Return the cookie that a message holds."""
         name, value, path = map(_text, (terms.name, terms.value, terms.path))
         return cls(name, value, terms.domain, terms.below, path, terms.secure)
 
     def terms(self) -> CookieTerms:
-        """The cookie for a message."""
+        """Return the cookie as a message holds it."""
         name, value, path = map(_bytes, (self.name, self.value, self.path))
         return CookieTerms(name, value, self.domain, self.below, path, self.secure)
 
     def belongs(self, url: str, host: str) -> bool:
-        """Whether the cookie goes with a request for a normalised URL of a host."""
+        """Whether the cookie is sent with a request for a normalised URL of a host."""
         if self.secure and not url.startswith("https:"):
             return False
         if host != self.domain and not (self.below and host.endswith("." + self.domain)):
@@ -67,22 +68,22 @@ class Jar(NamedTuple):
 
     @classmethod
     def of(cls, terms: Iterable[CookieTerms]) -> "Jar":
-        """The jar of a message."""
+        """Return the jar that a message holds."""
         return cls(tuple(map(Cookie.of, terms)))
 
     def terms(self) -> tuple[CookieTerms, ...]:
-        """The jar for a message."""
+        """Return the jar as a message holds it."""
         return tuple(cookie.terms() for cookie in self.cookies)
 
     def header(self, url: str) -> str:
-        """The value of Cookie in a request for a normalised URL; empty if there is none."""
+        """Return the value of the header Cookie for a normalised URL; empty without cookies."""
         host = host_of(url)
         sent = [cookie for cookie in self.cookies if cookie.belongs(url, host)]
         sent.sort(key=lambda cookie: -len(cookie.path))
         return "; ".join(cookie.pair for cookie in sent)
 
     def after(self, response: Response) -> "Jar":
-        """The jar with the cookies that a response sets, and without those that it deletes."""
+        """Return the jar with the cookies that a response sets, without those that it deletes."""
         lines = [value for name, value in response.headers if name.lower() == b"set-cookie"]
         if not lines:
             return self
@@ -102,15 +103,17 @@ NO_COOKIES: Final = Jar()
 
 
 class Jars:
-    """The jars of URLs that redirects lead to, by key, until the links of the URLs are admitted.
+    """The jars of URLs that redirects lead to, by the key of the URL.
 
-    Meanwhile the response of the URL may change the jar, which then goes on to the next URL.
+    The response of such a URL may change its jar. When the URL's links are admitted, the jar is
+    taken out. If the response is another redirect, its target gets the jar.
     """
 
     def __init__(self) -> None:
         self._jars: OrderedDict[int, Jar] = OrderedDict()
 
     def put(self, key: int, jar: Jar) -> None:
+        """Keep a jar for a URL, unless it is empty."""
         if jar.cookies:
             self._jars[key] = jar
             self._jars.move_to_end(key)
@@ -118,21 +121,29 @@ class Jars:
                 self._jars.popitem(last=False)
 
     def get(self, key: int) -> Jar:
+        """Return the jar of a URL, which may be empty."""
         return self._jars.get(key, NO_COOKIES)
 
     def take(self, key: int) -> Jar:
+        """Remove the jar of a URL, and return it; it may be empty."""
         return self._jars.pop(key, NO_COOKIES) if self._jars else NO_COOKIES
 
 
 def join_cookies(configured: str, header: str) -> str:
-    """The value of Cookie for both; of the same name, the cookie of the chain is sent."""
+    """Return the value of Cookie for configured cookies and those of a chain (`header`).
+
+    Where both have a cookie of the same name, that of the chain is sent.
+    """
     names = {pair.partition("=")[0] for pair in header.split("; ")}
     kept = [pair for pair in configured.split("; ") if pair.partition("=")[0] not in names]
     return "; ".join([*filter(None, kept), header])
 
 
 def _parse(line: bytes, url: str) -> Cookie | None:
-    """A Set-Cookie of the response for a normalised URL; None if no request may send it."""
+    """Return the cookie of a line Set-Cookie in the response for a normalised URL.
+
+    Returns None if the cookie is malformed, or is for hosts that the server may not speak for.
+    """
     text = _text(line)
     pair, *attributes = text.split(";")
     before, equals, behind = pair.partition("=")
@@ -159,23 +170,23 @@ def _parse(line: bytes, url: str) -> Cookie | None:
 
 
 def _is_deleted(line: bytes, now: float) -> bool:
-    """Whether a Set-Cookie says that the cookie is over."""
+    """Whether a line Set-Cookie deletes its cookie: the cookie has expired at `now`."""
     over = False
     for attribute in line.decode("latin-1").split(";")[1:]:
         key, _, said = (part.strip() for part in attribute.partition("="))
         if key.lower() == "max-age" and re.fullmatch(r"-?\d+", said):
-            return said.startswith("-") or not said.strip("0")  # goes before Expires
+            return said.startswith("-") or not said.strip("0")  # Max-Age overrides Expires
         if key.lower() == "expires":
             try:
                 date = parsedate_to_datetime(said)
                 over = date.replace(tzinfo=date.tzinfo or UTC).timestamp() <= now
             except (ValueError, OverflowError):
-                continue  # no date: the cookie lasts
+                continue  # a malformed date doesn't delete the cookie
     return over
 
 
 def _within_bounds(cookies: Sequence[Cookie]) -> tuple[Cookie, ...]:
-    """The latest ones that fit in a jar."""
+    """Return the latest cookies that fit in a jar."""
     kept: list[Cookie] = []
     size = 0
     for cookie in reversed(cookies):
@@ -204,7 +215,10 @@ def _suffixes() -> PublicSuffixList:
 
 
 def _is_suffix(host: str) -> bool:
-    """Whether hosts below this one belong to different owners; addresses have none below."""
+    """Whether a host is a public suffix: hosts below it belong to different owners.
+
+    An address counts as one, because it has no hosts below it.
+    """
     if ":" in host or host.replace(".", "").isdigit():
         return True
     is_public: bool = _suffixes().is_public(host)

@@ -1,6 +1,6 @@
-"""Declared sitemaps: which authorities' robots.txt names a sitemap, itself or through an index.
+"""Declared sitemaps: the authorities whose robots.txt names a sitemap, or an index that lists it.
 
-Such a sitemap may speak of all URLs of these authorities, and may be larger than a page.
+Such a sitemap may list all URLs of these authorities, and may be larger than a page.
 """
 
 from collections.abc import Mapping
@@ -11,8 +11,8 @@ from crawler.ports import Names, joined_names
 class DeclaredSitemaps:
     """The sitemaps that one rank knows to be declared, by the keys of their URLs.
 
-    The agent makes it. The reader declares what it reads in robots.txt, in indexes and in
-    redirects, and the core what other ranks tell. An authority stays with a sitemap once declared.
+    The agent makes this object. The reader adds sitemaps that it finds in robots.txt, in indexes
+    and in redirects. The core adds those that other ranks report. No entry is ever removed.
     """
 
     def __init__(self) -> None:
@@ -25,7 +25,7 @@ class DeclaredSitemaps:
         self._names[key] = joined_names(self._names.get(key), names)
 
     def update(self, names: Mapping[int, Names]) -> None:
-        """`declare` each of these sitemaps."""
+        """Add the authorities of several sitemaps."""
         for key, its in names.items():
             self.declare(key, its)
 
@@ -33,9 +33,9 @@ class DeclaredSitemaps:
         return key in self._names
 
     def authorities(self, key: int) -> Names | None:
-        """The authorities that declare a sitemap; None if it isn't declared."""
+        """Return the authorities that declare a sitemap, or None if it isn't declared."""
         return self._names.get(key)
 
     def as_dict(self) -> dict[int, Names]:
-        """A copy of all, by key, as messages and snapshots hold it."""
+        """Return a copy of all entries by key, in the form of messages and snapshots."""
         return dict(self._names)

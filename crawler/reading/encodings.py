@@ -1,10 +1,10 @@
-"""The encodings of the Encoding Standard (https://encoding.spec.whatwg.org) by their labels.
+"""The encodings of the Encoding Standard (https://encoding.spec.whatwg.org), found by their labels.
 
-The web's labels enter here and nowhere else. Python's own table of codecs is never asked for a
-label that a server sent: it knows names that aren't encodings of text (`hex`, `zip`), names that
-take quadratic time (`punycode`), and it lacks names of the standard (`x-user-defined`).
+Only this module handles labels that servers send. Such a label is never looked up in Python's own
+table of codecs. That table has names that aren't encodings of text (`hex`, `zip`) or take
+quadratic time (`punycode`), and lacks names of the standard (`x-user-defined`).
 
-Names of encodings are the standard's, in lower case.
+Encodings have the names of the standard, in lower case.
 """
 
 import codecs
@@ -15,8 +15,8 @@ import webencodings
 
 UTF_16: Final = frozenset({"utf-16le", "utf-16be"})
 _REPLACEMENT: Final = "replacement"
-_SLICE: Final = 64 << 10  # bytes decoded in one step: 20 ms if every one is an error
-# Encodings whose codec in Python has another name, or says less than the standard.
+_SLICE: Final = 64 << 10  # bytes decoded in one step; takes 20 ms if every byte is an error
+# Encodings whose codec in Python has another name, or covers less than the standard.
 _CODECS: Final = {
     "big5": "big5hkscs",
     "euc-kr": "cp949",
@@ -27,16 +27,16 @@ _CODECS: Final = {
 
 
 def find_encoding(label: str) -> str | None:
-    """The name of the encoding that a label means; None for a label outside the standard."""
+    """Return the name of the encoding that a label means; None if the standard lacks the label."""
     encoding = webencodings.lookup(label)
     return None if encoding is None else str(encoding.name)
 
 
 def decoding(body: bytes, name: str) -> Generator[None, None, str]:
-    """The text of bytes in a named encoding; a generator that yields between its steps.
+    """Decode bytes in a named encoding, and return the text; yields between steps.
 
-    Bytes that the encoding lacks become U+FFFD. A byte-order mark is no part of the text. The
-    encoding `replacement` makes one U+FFFD of any bytes, as the standard says.
+    Bytes that the encoding lacks become U+FFFD. A byte-order mark is removed. With the encoding
+    `replacement` the text is one U+FFFD, as the standard says.
     """
     if name == _REPLACEMENT:
         return "\ufffd" if body else ""
@@ -50,9 +50,9 @@ def decoding(body: bytes, name: str) -> Generator[None, None, str]:
 
 
 def encode(text: str, name: str, errors: str) -> bytes:
-    """The bytes of a text in a named encoding; `errors` as for `str.encode`.
+    """Encode a text in a named encoding. `errors` is that of `str.encode`.
 
-    Nobody writes in UTF-16 and `replacement`: their output is UTF-8.
+    For UTF-16 and `replacement` the result is UTF-8, as the standard says.
     """
     if name in UTF_16 or name == _REPLACEMENT:
         name = "utf-8"

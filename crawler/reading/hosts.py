@@ -1,12 +1,12 @@
-"""Hosts without end: the hosts of a domain or an address, and which of them brought anything new.
+"""Hosts without end: bounds the hosts of a domain or address that bring nothing new.
 
-No I/O happens here. A domain with a wildcard in its DNS zone has as many hosts as its pages name.
-Each host would get a clock, a robots.txt and a place in every table. `Hosts` counts the hosts whose
-first answers brought nothing new. A domain or an address with too many such hosts is closed: no
-host of it is let in any more, except for hosts that have brought something new.
+A domain with a wildcard in its DNS zone has as many hosts as its pages name. Each host would get a
+clock, a request for robots.txt, and a place in every table. `Hosts` counts the hosts whose first
+answers brought nothing new. A domain or an address with too many such hosts is closed. Then its
+hosts are kept out, except those that have brought something new. No I/O happens here.
 
-A host is a host name with its port. A domain is the registrable domain by the Public Suffix List,
-whose private part knows places like blogspot.com, where each host is a domain of its own.
+A host is a host name with its port. A domain is the registrable domain by the Public Suffix List.
+The list's private part has places like blogspot.com, where each host is a domain of its own.
 """
 
 from array import array
@@ -21,7 +21,7 @@ from xxhash import xxh3_64_intdigest
 from crawler import config
 from crawler.ports import Failure, PageRow, has_page
 
-# Errors that say nothing about whether a host has anything.
+# Errors that don't show whether a host has anything new.
 _NEUTRAL: Final = frozenset(
     (
         Failure.BAD_URL,
@@ -36,16 +36,16 @@ _NEUTRAL: Final = frozenset(
 )
 _NEW, _BARREN, _FRUITFUL, _WELCOME = range(4)  # states of a host
 _STATES: Final = 4
-_EXCUSED: Final = 2  # barren hosts for each fruitful one
-_FEW: Final = 50  # hosts of a rank before any domain is looked up: the list takes 0.2 s to load
-_SKETCHED: Final = 1 << 12  # domains and addresses
-_SKETCHES: Final = 2  # kept of each
+_EXCUSED: Final = 2  # so many barren hosts aren't counted for each fruitful one
+_FEW: Final = 50  # domains are looked up from half as many hosts on: the list takes 0.2 s to load
+_SKETCHED: Final = 1 << 12  # domains and addresses whose sketches are kept
+_SKETCHES: Final = 2  # kept of each domain or address
 
 Sketch = Sequence[int]
 
 
 class Hosts:
-    """The hosts that a rank owns. About 250 bytes each."""
+    """The hosts that a rank owns, at about 250 bytes each."""
 
     def __init__(self, traps: config.Traps) -> None:
         self._most_barren = traps.max_barren_hosts
@@ -54,20 +54,23 @@ class Hosts:
         self._few = min([_FEW, *limits]) // 2
         self._states: dict[int, int] = {}  # by host: its domain * _STATES + its state
         self._addresses: dict[int, int] = {}  # by host, once it has answered
-        self._unplaced: dict[int, str] = {}  # hosts whose domain nobody has looked up
-        self._known: Counter[int] = Counter()  # hosts, by domain and by address
+        self._unplaced: dict[int, str] = {}  # hosts whose domain hasn't been looked up
+        self._known: Counter[int] = Counter()  # number of hosts, by domain and by address
         self._barren: Counter[int] = Counter()
         self._fruitful: Counter[int] = Counter()
         self._closed: set[int] = set()  # domains and addresses
         self._sketches: OrderedDict[int, tuple[Sketch, ...]] = OrderedDict()
-        self._latest = ""  # host that was let in
+        self._latest = ""  # the host that was let in last
 
     def __bool__(self) -> bool:
-        """Whether there is a rule at all."""
+        """Whether any rule is on."""
         return bool(self._most_barren or self._most_hosts)
 
     def rule(self, url: str) -> str | None:
-        """The rule that keeps a URL out because its host is new and one too many, if any."""
+        """Return the rule that keeps a URL out, or None if the URL is let in.
+
+        A URL is kept out if its host is new, and its domain is full or closed.
+        """
         host = _host(url)
         if host == self._latest:
             return None
@@ -90,7 +93,7 @@ class Hosts:
         return key not in self._states and bool(limits) and known >= min(limits)
 
     def welcome(self, url: str) -> None:
-        """Let the host of a URL in for good, because the user has named the URL."""
+        """Let the host of a URL in for good: the user has named the URL."""
         host = _host(url)
         key = _hash(host)
         if key not in self._states:
@@ -99,10 +102,10 @@ class Hosts:
             self._move(key, _WELCOME)
 
     def refuses(self, url: str, address: str | None = None) -> bool:
-        """Whether a URL of a known host must not be asked for.
+        """Whether a URL of a known host must not be fetched.
 
-        That is so if its domain, or the address of its host, is closed, and the host has brought
-        nothing new yet.
+        True if the domain or the address of the host is closed, and the host has brought nothing
+        new yet.
         """
         if not self._closed:
             return False
@@ -114,7 +117,7 @@ class Hosts:
         return entry // _STATES in self._closed
 
     def note(self, row: PageRow) -> None:
-        """Take note of what a request to a host brought."""
+        """Note the result of a request to a host."""
         if row.error in _NEUTRAL:
             return
         host = _host(row.url)
@@ -137,8 +140,8 @@ class Hosts:
     def wants_sketch(self, url: str, address: str | None) -> bool:
         """Whether a page should be compared with pages of other hosts.
 
-        That is so if the domain or the address has several hosts already, and this host has brought
-        nothing new yet.
+        True if the domain or the address has several hosts, and this host has brought nothing new
+        yet.
         """
         if not self._most_barren:
             return False
@@ -150,7 +153,7 @@ class Hosts:
         return any(self._known[key] >= enough for key in keys if key)
 
     def resembled(self, url: str, address: str | None) -> Iterable[Sketch]:
-        """Sketches of pages that other hosts of the domain and the address have brought."""
+        """Yield the sketches of pages of other hosts of the domain and the address."""
         for key in self._keys(url, address):
             yield from self._sketches.get(key, ())
 
@@ -167,19 +170,19 @@ class Hosts:
         self._take_in(*other.counts())
 
     def counts(self) -> tuple[dict[int, int], dict[int, int]]:
-        """What is known of each host, and of each domain and address, by key."""
+        """Return two tables by the key of a host: its domain with its state, and its address."""
         self._place_all()
         return self._states, self._addresses
 
     def tables(self) -> list[tuple[bytes, bytes]]:
-        """The contents as packed tables, for state.State."""
+        """Return the contents as packed tables, for a snapshot."""
         return [
             (array("Q", table).tobytes(), array("q", table.values()).tobytes())
             for table in self.counts()
         ]
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
-        """Take over the contents of another object from its tables."""
+        """Add the contents of another object, given by its tables."""
         states, addresses = (
             dict(zip(array("Q", keys), array("q", values), strict=True)) for keys, values in tables
         )
@@ -223,7 +226,7 @@ class Hosts:
         return [each for each in (domain, _address_key(address) if address else 0) if each]
 
     def _domain(self, key: int, host: str) -> int:
-        """The domain of a host; 0 while there are so few hosts that it doesn't matter."""
+        """Return the number of a host's domain; 0 while too few hosts are known to look it up."""
         if len(self._states) < self._few:
             self._unplaced[key] = host
             return 0
@@ -258,7 +261,7 @@ def _host(url: str) -> str:
 
 
 def _domain_key(host: str) -> int:
-    """A number for the registrable domain of a host; of an address, for the address."""
+    """Return a number for the registrable domain of a host, or for an address."""
     name = host[: host.find("]") + 1] or host.partition(":")[0]
     if not (name.startswith("[") or name.replace(".", "").isdigit()):
         name = _suffixes().privatesuffix(name) or name

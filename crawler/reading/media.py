@@ -1,8 +1,8 @@
-"""The media type of a response by its Content-Type and its first bytes, as browsers find it.
+"""Finds the media type of a response from its Content-Type and its first bytes, as browsers do.
 
-https://mimesniff.spec.whatwg.org, and for several Content-Type lines
-https://fetch.spec.whatwg.org/#concept-header-extract-mime-type. docs/decisions/reading.md says
-where a crawler decides otherwise than a browser.
+The rules are those of https://mimesniff.spec.whatwg.org. For several Content-Type lines they are
+those of https://fetch.spec.whatwg.org/#concept-header-extract-mime-type. docs/decisions/reading.md
+says where a crawler decides differently from a browser.
 """
 
 import re
@@ -21,7 +21,7 @@ HTML_TYPES: Final = frozenset({HTML, XHTML})
 _GENERIC_XML: Final = frozenset({"text/xml", "application/xml"})
 _NO_TYPES: Final = frozenset({"unknown/unknown", "application/unknown"})
 _HEADER: Final = 1445  # bytes that the standard sniffs
-_HEAD: Final = 1 << 16  # bytes in which the root of an XML document is looked for
+_HEAD: Final = 1 << 16  # bytes that are searched for the root of an XML document
 
 
 # --- The type by the header -------------------------------------------------------------------
@@ -41,14 +41,14 @@ _PARAMETER: Final = re.compile(
     rf"""[;{_BLANK}]*+([^;=]*+)(?:;|\Z|=(?:"((?>(?:[^"\\]|\\.|\\\Z)*))(?:"[^;]*+)?|([^;]*+)))""",
     re.DOTALL,
 )
-# One value of a list: commas in quotes are its own.
+# One value of a list; commas in quotes belong to the value.
 _VALUE: Final = re.compile(r"""(?>(?:[^",]++|"(?>(?:[^"\\]|\\.|\\\Z)*)"?)*)""", re.DOTALL)
 _SAID: Final = 1 << 12  # characters of Content-Type that are read
 _MOST_PARAMETERS: Final = 64
 
 
 def parse_type(value: str) -> MediaType | None:
-    """One media type with its charset; None for a value that is none, such as `html`."""
+    """Return a media type with its charset; None if the value is no media type, such as `html`."""
     start = _ESSENCE.match(value)
     if not start:
         return None
@@ -67,23 +67,23 @@ def parse_type(value: str) -> MediaType | None:
             charset = bare
         else:
             continue
-        break  # the first counts
+        break  # only the first charset counts
     return MediaType(start[1].lower(), charset)
 
 
 @lru_cache(1024)
 def supplied_type(content_type: str) -> MediaType | None:
-    """The type that all Content-Type lines, joined by commas, mean together.
+    """Return the type that all Content-Type lines, joined by commas, mean together.
 
-    The last type counts. It inherits the charset of the ones before if they have the same essence.
-    `*/*` and values that are no type don't count. Returns None if no value counts.
+    The last type counts. If the type before it has the same essence, the last one inherits its
+    charset. `*/*` and malformed values don't count. Returns None if no value counts.
     """
     found: MediaType | None = None
     content_type = content_type[:_SAID]
     at = 0
     while at <= len(content_type):
         value = _VALUE.match(content_type, at)
-        assert value  # it matches nothing at least
+        assert value  # the pattern also matches the empty string
         at = value.end() + 1
         one = parse_type(value[0])
         if one is None or one.essence == "*/*":
@@ -95,9 +95,10 @@ def supplied_type(content_type: str) -> MediaType | None:
 
 
 def charset_source(content_type: str | None) -> str | None:
-    """The Content-Type in which to look for a charset: of several types the one that counts.
+    """Return the Content-Type whose charset counts; of several types it is the last one.
 
-    A single value comes back as it is, so that a charset behind a missing semicolon is found too.
+    A single value is returned unchanged, so that the charset is found even if the semicolon before
+    it is missing.
     """
     if content_type is None or "," not in content_type:
         return content_type
@@ -146,7 +147,7 @@ _PATTERNS: Final = (
 )
 _SIGNATURE: Final = re.compile(b"|".join(b"(%b)" % one for _, one in _PATTERNS), re.DOTALL)
 _NOT_TEXT: Final = re.compile(rb"[\0-\x08\x0b\x0e-\x1a\x1c-\x1f]")
-# These say text/plain of anything: an old default of a server.
+# Old versions of Apache send these by default for files of any kind.
 _APACHE: Final = frozenset(
     {
         "text/plain",
@@ -168,12 +169,12 @@ _ROOTS: Final = {b"rss": RSS, b"feed": ATOM, b"urlset": None, b"sitemapindex": N
 
 
 def media_type(content_type: str | None, body: bytes, *, nosniff: bool = False) -> str:
-    """`type/subtype` in lower case, by the standard's algorithm; XML also by its root element.
+    """Return the media type, as `type/subtype` in lower case, by the standard's algorithm.
 
-    `content_type`: the values of all Content-Type lines, joined by commas. `nosniff`: whether
-    X-Content-Type-Options says so.
+    The type of an XML document also depends on its root element. `content_type`: the values of all
+    Content-Type lines, joined by commas. `nosniff`: X-Content-Type-Options is `nosniff`.
     """
-    if content_type == "text/html; charset=utf-8":  # the commonest, so no look-up
+    if content_type == "text/html; charset=utf-8":  # the most frequent one, handled fast
         return _feed_or_html(body)
     supplied = supplied_type(content_type) if content_type else None
     if supplied is None or supplied.essence in _NO_TYPES:
@@ -206,9 +207,9 @@ def _signature(body: bytes) -> str | None:
 
 
 def _sniffed(body: bytes, *, scriptable: bool) -> str:
-    """The type of a document whose header names no type.
+    """Return the type of a document whose header names no type.
 
-    `scriptable`: whether it may be taken for a type in which browsers run scripts.
+    `scriptable`: whether the result may be a type in which browsers run scripts.
     """
     if scriptable:
         head = _as_ascii(body, _HEADER)
@@ -220,7 +221,7 @@ def _sniffed(body: bytes, *, scriptable: bool) -> str:
 
 
 def _as_ascii(body: bytes, most: int) -> bytes:
-    """The first bytes; of a text in UTF-16, its ASCII characters."""
+    """Return the first bytes of a body; a text in UTF-16 is converted to ASCII."""
     for start, name in _UTF_16_STARTS:
         if body.startswith(start):
             text = body[: 2 * most].decode(name, "replace").removeprefix("\ufeff")
@@ -235,7 +236,7 @@ def _text_or_binary(body: bytes) -> str:
 
 
 def _feed_or_html(body: bytes) -> str:
-    """The type of a document that its header calls text/html, and that may be a feed."""
+    """Return the type of a document that its header calls text/html: HTML or a feed."""
     match = _FEED.match(body, 0, _HEADER)
     if not match:
         return HTML
@@ -248,7 +249,7 @@ def _feed_or_html(body: bytes) -> str:
 
 
 def _by_root(media: str, body: bytes) -> str:
-    """The type of a general XML document by its root: XHTML by its namespace, or a feed."""
+    """Return the type of a general XML document by its root: XHTML, a feed or `media` itself."""
     if media not in _GENERIC_XML:
         return media
     head = _as_ascii(body, _HEAD)
@@ -262,7 +263,7 @@ def _by_root(media: str, body: bytes) -> str:
 
 
 def types_of(response: Response) -> tuple[str, str | None]:
-    """The media type of a response, and the one in its header, if there is any."""
+    """Return the media type of a response, and the type in its header, which may be None."""
     if not response.types:
         response.types.append(_find_types(response))
     return response.types[0]

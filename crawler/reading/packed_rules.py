@@ -1,8 +1,8 @@
-"""Many rules of a robots.txt as arrays of numbers, all of them tried at once.
+"""Many rules of a robots.txt as arrays of numbers, which are matched with a path all at once.
 
-A piece c0 c1 c2 ... has the hash c0 + c1 B + c2 B^2 + ... modulo 2^64. From the sums of all
-beginnings of a text, the hashes of all its substrings of a length follow at once. Different
-pieces of one hash do no harm: the rule that seems to match is tried by itself.
+A piece c0 c1 c2 ... has the hash c0 + c1 B + c2 B^2 + ... modulo 2^64. The hashes of all substrings
+of a length follow from the hashes of all prefixes of a text. If different pieces have the same
+hash, that does no harm, because a rule whose hashes match is matched exactly afterwards.
 """
 
 from array import array
@@ -17,7 +17,7 @@ from crawler.reading.rules import Rule
 Numbers = npt.NDArray[Any]  # unsigned, of any size
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 _INVERSE: Final = np.uint64(pow(int(_BASE), -1, 1 << 64))
-_FEW_PIECES: Final = 4  # of a length: looked for one by one
+_FEW_PIECES: Final = 4  # up to so many pieces of a length are searched for one by one
 
 
 def _powers(base: np.uint64, count: int) -> npt.NDArray[np.uint64]:
@@ -37,14 +37,14 @@ class _Hashed:
         self._inverses = _powers(_INVERSE, self.length + 1)
 
     def at(self, starts: Numbers, ends: Numbers) -> npt.NDArray[np.uint64]:
-        """The hashes of the substrings with these starts and ends."""
+        """Return the hashes of the substrings with these starts and ends."""
         found: npt.NDArray[np.uint64] = (self._sums[ends] - self._sums[starts]) * self._inverses[
             starts
         ]
         return found
 
     def of_length(self, length: int) -> npt.NDArray[np.uint64]:
-        """The hashes of all substrings of a length, by their place."""
+        """Return the hashes of all substrings of a length, by their place."""
         count = self.length - length + 1
         found: npt.NDArray[np.uint64] = (self._sums[length:] - self._sums[:count]) * self._inverses[
             :count
@@ -53,7 +53,7 @@ class _Hashed:
 
 
 def _compact(numbers: Numbers) -> Numbers:
-    """The same numbers in as few bytes as they need."""
+    """Return the same numbers in the smallest type that holds them."""
     most = int(numbers.max(initial=0))
     return numbers.astype(np.min_scalar_type(most))
 
@@ -62,7 +62,7 @@ _Table = dict[str, "array[int]"]  # columns of numbers: hashes of 64 bits, other
 
 
 class Packer:
-    """Rules on the way to be packed, as tables of their parts."""
+    """Collects rules that are to be packed, as tables of their parts."""
 
     def __init__(self) -> None:
         self.prefixes: _Table = {}
@@ -70,7 +70,7 @@ class Packer:
         self.pieces: _Table = {}
 
     def add(self, rules: Iterable[tuple[Rule, int]]) -> None:
-        """Take rules with their places."""
+        """Add rules with their places."""
         prefixes = [(rule, place) for rule, place in rules if rule.is_prefix()]
         _append(
             self.prefixes,
@@ -113,7 +113,7 @@ def _columns(table: _Table) -> dict[str, Numbers]:
 
 
 def _keys(sizes: Numbers, hashes: Numbers) -> npt.NDArray[np.uint64]:
-    """The keys of pieces: 16 bits of size, which no longer piece fits in, and 48 of hash."""
+    """Return the keys of pieces: 16 bits of size (longer pieces count as 65535), 48 of hash."""
     most = np.minimum(sizes, (1 << 16) - 1).astype(np.uint64)
     # The upper bits of a product depend on all bits of its factors.
     keys: npt.NDArray[np.uint64] = (most << np.uint64(48)) | (hashes * _BASE >> np.uint64(16))
@@ -167,7 +167,7 @@ class PackedRules:
         return compact
 
     def _pack_prefixes(self, table: dict[str, Numbers]) -> None:
-        # Of equal prefixes the one that allows.
+        # Of equal prefixes, the one that allows comes first and is kept.
         order = np.lexsort((table["weights"] ^ 1, table["hashes"]))
         hashes = table["hashes"][order]
         first = np.ones(len(order), np.bool_)
@@ -179,7 +179,11 @@ class PackedRules:
     def _pack_pieces(
         self, counts: Numbers, order: Numbers, keys: Numbers
     ) -> Generator[None, None, None]:
-        """`counts`: of pieces, by rule, as the rules came. `keys`: of all pieces."""
+        """Pack the pieces of all rules, in steps.
+
+        `counts`: the number of pieces of each rule, in the order of adding. `order`: the rules,
+        greatest first. `keys`: those of all pieces, in the order of adding.
+        """
         places = (np.cumsum(counts, dtype=np.int32) - counts)[order]
         counts = counts[order]
         self._counts = self._kept(counts)
@@ -200,7 +204,7 @@ class PackedRules:
         self.size += different.nbytes
 
     def deciding(self, path: str) -> Generator[None, None, Rule | None]:
-        """Find the rule that decides about a path, like `Patterns.deciding`."""
+        """Return the rule that decides about a path, like `Patterns.deciding`."""
         hashed = _Hashed(path)
         found = self._longest_prefix(path, hashed)
         for place in (yield from self._seeming(hashed)):
@@ -225,7 +229,7 @@ class PackedRules:
         return None
 
     def _seeming(self, hashed: _Hashed) -> Generator[None, None, Numbers]:
-        """The places of rules with stars or $ that seem to match, greatest first."""
+        """Return the places of the rules with stars or $ whose hashes match, greatest first."""
         length = hashed.length
         head_sizes = self._head_sizes.astype(np.int64)
         tail_sizes = self._tail_sizes.astype(np.int64)
@@ -237,7 +241,7 @@ class PackedRules:
         right = hashed.at(ends, np.full(len(rules), length)) == self._tails[rules]
         rules, ends = rules[right], ends[right]
         counts = self._counts.astype(np.int64)
-        nexts = (np.cumsum(counts) - counts)[rules]  # of each rule the piece to look for
+        nexts = (np.cumsum(counts) - counts)[rules]  # for each rule, the piece to search for next
         lasts = nexts + counts[rules]
         at = head_sizes[rules]
         matched = [rules[nexts == lasts]]
@@ -262,7 +266,10 @@ class PackedRules:
         return found_all
 
     def _occurrences(self, hashed: _Hashed) -> Generator[None, None, npt.NDArray[np.int64]]:
-        """The places of all pieces in a text, as sorted numbers: piece * (length + 1) + place."""
+        """Return where all pieces occur in a text, in steps.
+
+        The result is sorted numbers: piece * (length + 1) + place.
+        """
         found = [np.zeros(0, np.int64)]
         for size, first, keys in self._classes:
             if size > hashed.length:

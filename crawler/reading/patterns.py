@@ -1,10 +1,10 @@
-"""The patterns of a robots.txt, and the one that decides about a path: RFC 9309, section 2.2.2.
+"""Finds the rule of a robots.txt that decides about a path (RFC 9309, section 2.2.2).
 
 `Patterns` takes rules one by one. A few rules are kept as objects. Many rules are packed into
-arrays of numbers: half a megabyte of lines holds 65,000 rules, which would take 17 MB as objects
-and 300 ms to be tried on one path. A packed rule takes about 20 bytes. All packed rules are tried
-at once, by hashes. The best rule that seems to match is made again from its line and tried by
-itself.
+arrays of numbers: half a megabyte of lines holds 65,000 rules, which would take 17 MB as objects,
+and 300 ms to match with one path. A packed rule takes about 20 bytes. All packed rules are matched
+at once, by hashes. The best rule whose hashes match is made again from its line, and matched
+exactly.
 """
 
 from collections.abc import Callable, Generator
@@ -13,28 +13,28 @@ from typing import Final
 from crawler.reading.packed_rules import PackedRules, Packer
 from crawler.reading.rules import Rule, one_spelling
 
-_TRIED: Final = 1 << 18  # characters that rules are tried on in one step
-_LOOSE_BYTES: Final = 256 << 10  # of rules that are kept as objects; a few hundred rules
+_TRIED: Final = 1 << 18  # characters that rules are matched with in one step
+_LOOSE_BYTES: Final = 256 << 10  # of rules kept as objects: a few hundred rules
 
 
 class Patterns:
-    """A set of rules, by which paths are judged once it is closed."""
+    """A set of rules. Rules are added until it is closed; then it judges paths."""
 
     __slots__ = ("_lengths", "_loose", "_packed", "_prefixes", "_wild", "size")
 
     def __init__(self) -> None:
-        self._prefixes: dict[str, Rule] = {}  # most of all rules, so looked up
-        self._lengths: list[int] = []  # of them, longest first
-        self._wild: list[Rule] = []  # the others; when closed, greatest first
-        self._loose: list[tuple[Rule, int]] = []  # all of them, with places, until it is closed
+        self._prefixes: dict[str, Rule] = {}  # rules without stars and $, by their only piece
+        self._lengths: list[int] = []  # of the prefixes, longest first
+        self._wild: list[Rule] = []  # the other rules, once closed greatest first
+        self._loose: list[tuple[Rule, int]] = []  # until closed: rules that aren't packed yet
         self._packed: Packer | PackedRules | None = None
-        self.size = 0  # about how many bytes it takes in memory
+        self.size = 0  # about how many bytes the rules take in memory
 
     def __bool__(self) -> bool:
         return bool(self._prefixes or self._wild or self._packed)
 
     def add(self, rule: Rule, place: int) -> None:
-        """Take a rule. `place` is the number by which it can be made again."""
+        """Add a rule. `place` is the number from which the rule can be made again."""
         self._loose.append((rule, place))
         self.size += rule.size()
         if self.size > _LOOSE_BYTES:
@@ -54,7 +54,7 @@ class Patterns:
         return self._packed is not None
 
     def closing(self, make_again: Callable[[int], Rule]) -> Generator[None, None, None]:
-        """Take no more rules, in steps. `make_again` gives a rule by its place."""
+        """Close the set, in steps. `make_again` returns the rule of a place."""
         if self._packed is not None:
             self._pack()
             assert isinstance(self._packed, Packer)
@@ -73,8 +73,11 @@ class Patterns:
         self._wild.sort(key=Rule.weight, reverse=True)
 
     def deciding(self, path: str) -> Generator[None, None, Rule | None]:
-        """The rule with the longest pattern that matches a path, Allow before Disallow; in steps of
-        a few milliseconds."""
+        """Return the rule that decides about a path, in steps of a few milliseconds.
+
+        Of the rules that match, it is the one with the longest pattern; of two with equally long
+        patterns, the one that allows. Returns None if no rule matches.
+        """
         path = one_spelling(path)
         if self._packed is not None:
             assert isinstance(self._packed, PackedRules)

@@ -1,7 +1,7 @@
-"""Reading: from a response to its links, as the core takes them.
+"""The reader: from a response to the links that the core gets.
 
-Pure, and in steps of a few milliseconds, so that no page keeps the others waiting: a generator
-yields between two of them.
+No I/O happens here. The work is done in steps of a few milliseconds, and a generator yields between
+two steps, so that a large page doesn't hold up the others.
 """
 
 from collections.abc import Generator, Iterable, Iterator
@@ -31,21 +31,21 @@ from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import Entry, belongs, entries
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
-_MOST_NOTICES: Final = 20  # about seeds, from one rank
-MAX_REDIRECTS: Final = 20  # as browsers follow, by default
-_STEP: Final = 1 << 17  # characters of links held against the scope in one step
-_WORK_PER_LINK: Final = 256  # characters that a link counts as, besides its own
+_MOST_NOTICES: Final = 20  # messages about seeds from one rank
+MAX_REDIRECTS: Final = 20  # in a row; browsers follow as many by default
+_STEP: Final = 1 << 17  # characters of links that are compared with the scope in one step
+_WORK_PER_LINK: Final = 256  # characters that each link counts as, in addition to its own
 _AS_SENT: Final = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
-_SITEMAP_HEAD = 4096  # bytes in which one of these stands
+_SITEMAP_HEAD = 4096  # bytes at the start that must contain one of these
 
 
 def make_scope(
     settings: config.Config, seeds: Iterable[str], year: int, *, by_scheme: bool = False
 ) -> Scope:
-    """The scope with the rules on traps that look at a URL alone. `year`: the present year.
+    """Return the scope, which includes the rules on traps that look at a URL alone.
 
-    `by_scheme`: see Scope.
+    `year`: the present year. `by_scheme`: see Scope.
     """
     shapes = Shapes(settings.traps, year)
     sites = Sites(settings.assignment.site)
@@ -53,26 +53,29 @@ def make_scope(
 
 
 def unfollowed(settings: config.Config, *, judges_again: bool) -> int:
-    """The flags any of which keeps a logged link from being followed. `judges_again`: the scope
-    that it was held against isn't the present one, and is to be asked (`Reader.link`)."""
+    """Return the flags that keep a logged link from being followed; each of them suffices.
+
+    `judges_again`: the link was judged by another scope than the present one, so `Reader.link` must
+    judge it again.
+    """
     if not judges_again:
         return OUT_OF_SCOPE
     return NOFOLLOW if settings.robots.obey_nofollow else 0
 
 
 def redirect_target(response: Response) -> str:
-    """Where a redirect leads, normalised. Raises BadUrlError if that is nowhere."""
+    """Return the normalised URL to which a redirect leads. Raises BadUrlError if there is none."""
     location = response.header(b"location")
     if location is None:
         raise url.BadUrlError("")
     if len(location) > url.MAX_LENGTH:
         raise url.LongUrlError(location[: url.MAX_LENGTH].decode("latin-1"))
-    # Bytes beyond ASCII go to the wire as they came.
+    # Bytes beyond ASCII are escaped, so that the request sends them as they came.
     return url.normalise(location.decode("latin-1").translate(_AS_SENT), response.url)
 
 
 class Reader:
-    """What the responses of a crawl lead to."""
+    """Reads the responses of a crawl, and finds the links that they lead to."""
 
     def __init__(
         self,
@@ -81,10 +84,13 @@ class Reader:
         declared: DeclaredSitemaps | None = None,
         jars: Jars | None = None,
     ) -> None:
-        """`declared`: the sitemaps that this rank knows to be declared; by default none yet.
+        """Read the settings.
 
-        `jars` are the cookies of URLs to which redirects lead. The reader changes the jar of a URL
-        that redirects, and the core hands the jar on to the target.
+        `declared` holds the sitemaps that this rank knows to be declared; by default there are
+        none.
+
+        `jars` holds the cookies of URLs to which redirects lead. The reader changes the jar of a
+        URL that redirects, and the core passes the jar on to the target.
         """
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
@@ -102,14 +108,14 @@ class Reader:
         self._jars = Jars() if jars is None else jars
 
     def read(self, fetched: Fetched) -> Iterator[None]:
-        """Fill in the out-links of a fetch, in steps.
+        """Find the out-links of a fetch, and put them into it, in steps.
 
-        They are the links of a page, the target of a redirect, or the earlier links of a page that
-        hasn't changed. If redirects of a seed end here, the site joins the scope first.
+        The out-links are the links of a page, the target of a redirect, or the earlier links of a
+        page that hasn't changed. If redirects of a seed end here, the site joins the scope first.
         """
         response = fetched.response
         if response is None:
-            if fetched.failure is Failure.ROBOTS_DENIED:  # the site is there
+            if fetched.failure is Failure.ROBOTS_DENIED:  # the site exists, so it may join
                 self._arrive(fetched)
             return
         if response.status in REDIRECTS:
@@ -143,7 +149,7 @@ class Reader:
     def _look_at_seed(self, fetched: Fetched) -> None:
         """Tell the user about a seed none of whose links is in scope.
 
-        Such a page may only refresh to another site, or hold only frames of one.
+        For example, such a page refreshes to another site, or holds only frames of another site.
         """
         if fetched.found.hops or not fetched.links:
             return
@@ -151,7 +157,8 @@ class Reader:
         if seed is not None and all(link.flags & OUT_OF_SCOPE for link in fetched.links):
             where = fetched.links[0].url
             text = (
-                f"seed {seed}: none of its {len(fetched.links):,} links is in scope, like {where}"
+                f"seed {seed}: none of its {len(fetched.links):,} links is in scope;"
+                f" the first is {where}"
             )
             self._notice(fetched, text)
 
@@ -173,7 +180,7 @@ class Reader:
         return self._scope.has_joined(address) and self._scope.judge(address).allowed
 
     def _arrive(self, fetched: Fetched) -> None:
-        """Take the site into the scope if redirects of a seed end here."""
+        """Add the site of a fetch to the scope, if redirects of a seed end here."""
         found = fetched.found
         seed = self._scope.seed_of(found) if found.chain else None
         if seed is not None and self._scope.join(found.site):
@@ -183,7 +190,7 @@ class Reader:
             )
 
     def _notice(self, fetched: Fetched, text: str) -> None:
-        """Tell the user about a seed that leads elsewhere, for the first few of them."""
+        """Tell the user about a seed that leads to another site; only the first few are named."""
         self._notices += 1
         if self._notices <= _MOST_NOTICES:
             fetched.notice = text
@@ -191,15 +198,16 @@ class Reader:
             fetched.notice = "more seeds redirect to other sites: the report names them"
 
     def page(self, response: Response) -> Generator[None, None, Page]:
-        """The links and robots directives of a response with status 2xx.
+        """Return the links and robots directives of a response with status 2xx, in steps.
 
-        The body is read only if the document is of a kind in which links are read.
+        The body is read only if `extract.types` includes its type. Otherwise only the headers are
+        read.
         """
         media, label = types_of(response)
         if not self._kinds.hold(media, response.url, label):
             return read_headers(response, self._elements, self._agent, self._fold)
         if label == HTML and not self._kinds.hold(media, response.url):
-            media = HTML  # a feed that nobody asked for is what it is called
+            media = HTML  # feeds aren't read as such, so this one is read as its label says
         if media in HTML_TYPES:
             return (
                 yield from read_html(
@@ -224,15 +232,15 @@ class Reader:
         return said._replace(links=list(links))
 
     def redirect_target(self, response: Response) -> str:
-        """Where a redirect leads, normalised and folded. Raises BadUrlError if that is nowhere."""
+        """Return the normalised and folded target of a redirect. Raises BadUrlError without one."""
         target = redirect_target(response)
         return self._fold.of_redirect(target, response.url) if self._fold else target
 
     def sitemaps(self, authority: str, named: Iterable[str]) -> list[Link]:
-        """The sitemaps of an authority that are to be read.
+        """Return links to the sitemaps of an authority that the configuration wants to be read.
 
-        `named` are those in its robots.txt, which may be on any host. They are out of scope if the
-        authority is.
+        `named` are the sitemaps in its robots.txt, which may be on any host. They are out of scope
+        if the authority is.
         """
         references = list(named) if self._sitemaps.from_robots else []
         if self._sitemaps.well_known:
@@ -248,12 +256,12 @@ class Reader:
         return list(links.values())
 
     def sitemap(self, address: str, names: Names | None) -> Link:
-        """The link to a sitemap that the robots.txt of these authorities names."""
+        """Return the link to a sitemap that the robots.txt files of these authorities name."""
         held = any(map(self._scope.holds, names_of(names)))
         return self._scope.link_beyond(address) if held else self._scope.link(address)
 
     def max_bytes(self, key: int) -> int | None:
-        """The limit on the body of a URL by its key; None if it is the usual limit of pages."""
+        """Return the limit on the body of a URL by its key; None for the usual limit of pages."""
         return self._most_bytes if key in self._declared else None
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
@@ -280,14 +288,14 @@ class Reader:
                 self._notice(fetched, text)
 
     def cookie(self, found: Found) -> str:
-        """The value of Cookie for a URL to which redirects have led; mostly empty."""
+        """Return the value of the header Cookie for a URL to which redirects led; mostly empty."""
         return self._jars.get(found.key).header(found.url) if found.chain else ""
 
     def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> bool:
-        """Take the cookies of a redirect into the jar of its chain.
+        """Add the cookies of a redirect to the jar of its chain.
 
-        Returns whether the redirect leads back to a URL of its chain that wasn't asked with these
-        cookies yet. Such a URL is worth asking again.
+        Returns whether the redirect leads back to a URL of its chain that hasn't been requested
+        with these cookies yet. Such a URL is requested again.
         """
         found, before = fetched.found, self._jars.take(fetched.found.key)
         jar = before.after(response)
@@ -299,7 +307,7 @@ class Reader:
         return once and cookie not in {"", seen}
 
     def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
-        """The link of a redirect to a normalised URL.
+        """Return the link of a redirect to a normalised URL.
 
         Redirects of named sitemaps may lead to any host. So may redirects of seeds, if the scope is
         the sites of the seeds.
@@ -329,7 +337,7 @@ class Reader:
                 found[entry.url if entry.is_sitemap else self._folded(entry.url)] = entry
         if authorities is not None:
             for address, entry in found.items():
-                if entry.is_sitemap:  # then all are: it is an index
+                if entry.is_sitemap:  # the file is an index, so all its entries are sitemaps
                     self._declared.declare(url.key(address), authorities)
                     fetched.sitemaps_of = authorities
         lastmods = enumerate(entry.lastmod for entry in found.values())
@@ -340,7 +348,7 @@ class Reader:
         return self._fold(address) if self._fold else address
 
     def link_again(self, source: Found, address: str, flags: int) -> Link:
-        """The link to a URL, judged again by the present scope."""
+        """Return the link to a URL, judged again by the present scope."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
         names = self._declared.authorities(url.key(address))
@@ -349,19 +357,19 @@ class Reader:
         return self.link(address, flags & ~OUT_OF_SCOPE)
 
     def link(self, address: str, flags: int) -> Link:
-        """The link to a normalised URL, with its place in the crawl."""
+        """Return the link to a normalised URL, with OUT_OF_SCOPE if it must not be followed."""
         if self._obeys_nofollow and flags & NOFOLLOW:
-            flags |= OUT_OF_SCOPE  # recorded, never followed
+            flags |= OUT_OF_SCOPE
         return self._scope.link(address, flags)
 
 
 def redirect_failure(
     source: Found, target: int, limit: int = MAX_REDIRECTS, *, again: bool = False
 ) -> Failure | None:
-    """The reason why a redirect from `source` to the URL with the key `target` isn't followed.
+    """Return the reason why a redirect isn't followed, or None if it is followed.
 
-    Returns None if it is followed. `limit`: redirects in a row. `again`: the target may be asked
-    again, because there is a cookie for it.
+    The redirect leads from `source` to the URL with the key `target`. `limit`: the most redirects
+    in a row. `again`: the target may be requested again, because there is a cookie for it.
     """
     chain = walked(source.chain)
     if not again and (target == source.key or target in chain):

@@ -1,8 +1,8 @@
-"""robots.txt: what a site allows us, and for how long an answer holds.
+"""Reads robots.txt: what a site allows us, and for how long its rules are cached.
 
-No I/O happens here: the file comes in as bytes and the time as a number; `crawler.net` fetches.
-Reading and matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's
-tests. Reading comes in steps, because half a megabyte made to be slow takes 0.5 s.
+No I/O happens here: `crawler.net` fetches the file, and callers pass the time as a number. Reading
+and matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's tests.
+A file is read in steps, because a hostile file of half a megabyte takes 0.5 s.
 """
 
 import codecs
@@ -21,12 +21,12 @@ from crawler.reading.rules import Rule, rules_of
 
 T = TypeVar("T")
 
-MAX_BYTES: Final = 512 << 10  # of a robots.txt are looked at; RFC 9309 asks for 500 KiB
+MAX_BYTES: Final = 512 << 10  # of a robots.txt that are read; RFC 9309 requires 500 KiB
 
 _LINE: Final = re.compile(r"[^\r\n]+")
-_LONGEST_LINE: Final = 1 << 16  # characters; longer ones speak of no URL that anybody asks for
+_LONGEST_LINE: Final = 1 << 16  # characters; a longer line can match no URL that is fetched
 _STEP: Final = 1 << 13  # characters read in one step
-# Keys, lower case, without blanks and hyphens; misspellings are Google's, which the RFC allows.
+# Keys in lower case, without blanks and hyphens. The RFC allows misspellings; these are Google's.
 _KINDS: Final = {
     "useragent": "agent",
     "allow": "allow",
@@ -43,7 +43,7 @@ _MOST_SITEMAPS: Final = 5_000  # lines of a file that are read
 
 
 class _Lines:
-    """The text of a robots.txt, to make rules again by their place."""
+    """The compressed text of a robots.txt, from which rules can be made again."""
 
     __slots__ = ("_packed", "size")
 
@@ -52,7 +52,7 @@ class _Lines:
         self.size = len(self._packed)
 
     def rule(self, place: int) -> Rule:
-        """The rule whose place is twice that of its line, and one more if it is the second."""
+        """Return the rule of a place: twice the offset of its line, plus one for a second rule."""
         at, second = divmod(place, 2)
         match = _LINE.match(isal_zlib.decompress(self._packed).decode("latin-1"), at)
         assert match
@@ -63,7 +63,7 @@ class _Lines:
 
 
 class Rules:
-    """What one site's robots.txt says to one agent. Immutable."""
+    """The rules that the robots.txt of an authority has for our agent. Immutable."""
 
     __slots__ = (
         "_patterns",
@@ -76,9 +76,9 @@ class Rules:
 
     crawl_delay: float | None  # seconds
     sitemaps: tuple[str, ...]  # as written
-    unreachable: Failure | None  # why there was no answer; all is denied until there is one
-    size: int  # about how many bytes it takes in memory
-    retry_after_s: float | None  # if unreachable: how long the server wants to be left alone
+    unreachable: Failure | None  # why there was no answer; until there is one, all is denied
+    size: int  # about how many bytes the rules take in memory
+    retry_after_s: float | None  # if unreachable: the seconds that the server asks us to wait
 
     def __init__(
         self,
@@ -99,28 +99,28 @@ class Rules:
 
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Self:
-        """`reading`, all at once."""
+        """Do the same as `reading`, without steps."""
         return _result(cls.reading(body, agent))
 
     @classmethod
     def reading(cls, body: bytes, agent: str) -> Generator[None, None, Self]:
-        """The rules for the product token `agent` in a robots.txt, in steps of a few milliseconds;
-        any bytes will do.
+        """Return the rules for the product token `agent`, in steps of a few milliseconds.
 
-        The groups that name the agent, merged; without one those for `*`; else all is allowed.
-        Several Crawl-delay lines: the longest.
+        `body` may be any bytes. All groups that name the agent are merged. If there is none, the
+        groups for `*` are. If there is none of either, everything is allowed. Of several
+        Crawl-delay lines the longest delay counts.
         """
         is_cut = len(body) > MAX_BYTES
         body = _in_utf_8(body[:MAX_BYTES])
         if is_cut:
-            # The cut line goes too: "Disallow: /" may be left of "Disallow: /private".
+            # The cut line is dropped, because "Disallow: /private" may be cut to "Disallow: /".
             body = body[: max(body.rfind(b"\n"), body.rfind(b"\r")) + 1]
         ours = agent.lower()
-        rules: dict[str, Patterns] = {}  # of us and of *
+        rules: dict[str, Patterns] = {}  # for our agent and for *
         delays: dict[str, float] = {}
         sitemaps: list[str] = []
-        # Which of the two the current group is for. To the RFC, Crawl-delay is nothing: it parts no
-        # groups of Allow and Disallow. A delay itself is for the agents named since the last one.
+        # Which of the two names the current group is for. The RFC doesn't know Crawl-delay, so that
+        # line doesn't end a group. A delay is for the agents named since the last delay or rule.
         group: set[str] = set()
         delayed: set[str] = set()
         group_is_complete = delayed_is_complete = True
@@ -163,29 +163,29 @@ class Rules:
 
     @classmethod
     def allow_all(cls) -> "Rules":
-        """There is no robots.txt."""
+        """Return the rules of a site without a robots.txt: everything is allowed."""
         return _ALLOW_ALL
 
     @classmethod
     def deny_all(
         cls, why: Failure = Failure.ROBOTS_UNREACHABLE, retry_after_s: float | None = None
     ) -> "Rules":
-        """The rules of a robots.txt that can't be reached: nothing may be fetched for now.
+        """Return the rules of a robots.txt that can't be reached: nothing may be fetched for now.
 
-        `retry_after_s`: how long the server wants to be left alone, if it says so.
+        `retry_after_s`: the seconds that the server asks us to wait, if it does.
         """
         return cls(unreachable=why, retry_after_s=retry_after_s)
 
     def are_large(self) -> bool:
-        """Whether a cache holds few of their kind."""
+        """Whether the rules are so large that a cache keeps only a few of them."""
         return self.size > _LARGE
 
     def allows(self, url: str) -> bool:
-        """Whether a normalised URL may be fetched; /robots.txt always may."""
+        """Whether a normalised URL may be fetched. /robots.txt always may."""
         return _result(self.judging(url))
 
     def judging(self, url: str) -> Generator[None, None, bool]:
-        """`allows`, in steps of a few milliseconds: many rules and a long path take 0.4 s."""
+        """Do the same as `allows`, in steps: many rules and a long path may take 0.4 s."""
         path = url[url.index("/", 8) :]
         if self.unreachable:
             return path == "/robots.txt"
@@ -193,7 +193,7 @@ class Rules:
         return rule is None or rule.allow or path == "/robots.txt"
 
     def decide(self, url: str) -> tuple[bool, str | None]:
-        """`allows(url)`, and the line of robots.txt that decided, if any."""
+        """Return `allows(url)`, and the line of robots.txt that decided, or None."""
         path = url[url.index("/", 8) :]
         if self.unreachable or path == "/robots.txt":
             return self.allows(url), None
@@ -204,7 +204,7 @@ class Rules:
 
 
 def _result(steps: Generator[None, None, T]) -> T:
-    """What steps come to, all at once."""
+    """Do all steps, and return their result."""
     while True:
         try:
             next(steps)
@@ -214,7 +214,7 @@ def _result(steps: Generator[None, None, T]) -> T:
 
 
 def _closing(patterns: Patterns, text: str) -> Generator[None, None, None]:
-    """Put the rules of a file in order, in steps."""
+    """Close the rules of a file, in steps."""
     if not patterns.are_packed:
         yield from patterns.closing(_no_rule)
         return
@@ -227,7 +227,7 @@ def _no_rule(place: int) -> Rule:
     raise AssertionError(place)
 
 
-# In this order, as the mark of UTF-16 is the beginning of UTF-32's.
+# UTF-32 comes before UTF-16, because its mark begins with that of UTF-16.
 _MARKS: Final = (
     (codecs.BOM_UTF8, "utf-8"),
     (codecs.BOM_UTF32_LE, "utf-32-le"),
@@ -243,9 +243,9 @@ _UNMARKED: Final = (
 
 
 def _in_utf_8(body: bytes) -> bytes:
-    """A robots.txt without its byte-order mark, in UTF-8 if it was in UTF-16 or UTF-32.
+    """Remove the byte-order mark of a robots.txt, and convert UTF-16 and UTF-32 to UTF-8.
 
-    Bytes of any other encoding stay as they are: rules are matched octet by octet.
+    Other encodings aren't converted, because rules are matched byte by byte.
     """
     for mark, encoding in _MARKS:
         if body.startswith(mark):
@@ -262,11 +262,11 @@ def _re_encoded(body: bytes, encoding: str) -> bytes:
     return body.decode(encoding, "replace").encode("utf-8", "replace")
 
 
-_Record = tuple[str, str, str]  # kind, value and whole line. A character stands for a byte.
+_Record = tuple[str, str, str]  # kind, value and whole line; each character stands for a byte
 
 
 def _records(text: str) -> Iterator[tuple[int, _Record] | None]:
-    """The lines that are records, with their places. Yields None between two steps."""
+    """Yield the lines that are records, with their offsets. Yields None between two steps."""
     pause = _STEP
     for match in _LINE.finditer(text):
         if match.end() > pause:
@@ -278,7 +278,7 @@ def _records(text: str) -> Iterator[tuple[int, _Record] | None]:
 
 def _record(line: str) -> _Record | None:
     key, colon, value = line.partition("#")[0].partition(":")
-    if not colon:  # forgotten
+    if not colon:  # the colon was forgotten
         key, _, value = key.strip().partition(" ")
     kind = _kind(key) if len(key) <= _LONGEST_KEY else None
     return (kind, value.strip(), line.strip()) if kind else None
@@ -286,13 +286,13 @@ def _record(line: str) -> _Record | None:
 
 @lru_cache(256)
 def _kind(key: str) -> str | None:
-    # Files put together from several ones have byte-order marks inside.
+    # A file that was joined from several files has byte-order marks inside.
     name = key.strip().removeprefix(_MARK).strip()
     return _KINDS.get(name.lower().replace(" ", "").replace("-", ""))
 
 
 def _agent_name(value: str) -> str:
-    """`*`, or the product token: `FooBot/2.1 (x)` is `foobot`."""
+    """Return `*`, or the product token in lower case: `foobot` for `FooBot/2.1 (x)`."""
     words = value.split(maxsplit=1)
     if words and words[0] == "*":
         return "*"
@@ -301,7 +301,7 @@ def _agent_name(value: str) -> str:
 
 
 def _delay(value: str) -> float:
-    """Seconds; 0 if they make no sense."""
+    """Return the seconds of a Crawl-delay; 0 if they aren't a positive number."""
     try:
         delay = float(value)
     except ValueError:
@@ -312,15 +312,15 @@ def _delay(value: str) -> float:
 _ALLOW_ALL = Rules()
 
 
-_ENTRY_SIZE: Final = 300  # bytes of an entry besides the rules
-_LARGE: Final = 256 << 10  # bytes of rules that are large: more than 10,000 of them
+_ENTRY_SIZE: Final = 300  # bytes of a cache entry without its rules
+_LARGE: Final = 256 << 10  # bytes; more than 10,000 rules. They have a bound of their own
 
 
 class RobotsCache:
-    """The rules of the sites met lately, by authority; the least recently used go first.
+    """The rules of authorities that were visited lately; drops the least recently used ones.
 
-    It is bounded in sites and in bytes. Large rules have a bound of their own, so that hosts which
-    send large files by the thousand take no room from the others.
+    The cache is bounded in entries and in bytes. Large rules have a bound of their own, so that
+    thousands of large files don't displace the others.
     """
 
     def __init__(
@@ -333,7 +333,7 @@ class RobotsCache:
         max_large_bytes: int = 2 << 20,
         keeps_expired: bool = False,
     ) -> None:
-        """`max_bytes`: of rules that aren't large. `keeps_expired`: for `latest`."""
+        """`max_bytes` bounds the rules that aren't large. `keeps_expired` is for `latest`."""
         self._max_sites = max_sites
         self._ttl_s = ttl_s
         self._unreachable_ttl_s = unreachable_ttl_s
@@ -345,11 +345,11 @@ class RobotsCache:
 
     @property
     def bytes(self) -> int:
-        """About how many bytes of memory the rules take."""
+        """Return about how many bytes of memory the rules take."""
         return sum(shelf.bytes for shelf in self._shelves)
 
     def get(self, authority: str, now: float) -> Rules | None:
-        """The rules, or None if robots.txt has to be fetched (again)."""
+        """Return the rules of an authority, or None if its robots.txt must be fetched."""
         for shelf in self._shelves:
             entry = shelf.sites.get(authority)
             if entry is None:
@@ -363,7 +363,7 @@ class RobotsCache:
         return None
 
     def since(self, authority: str) -> float:
-        """When the rules were put here that `get` gives."""
+        """Return the time when the rules of an authority, which `get` returns, were put here."""
         return next(
             shelf.sites[authority][0] - self._ttl_s
             for shelf in self._shelves
@@ -371,7 +371,10 @@ class RobotsCache:
         )
 
     def latest(self, authority: str) -> Rules | None:
-        """The rules of a robots.txt that could be had, expired or not, if they are still there."""
+        """Return the rules of the last robots.txt, even if they have expired.
+
+        Returns None if the cache has dropped them, or if the robots.txt couldn't be reached.
+        """
         for shelf in self._shelves:
             if authority in shelf.sites:
                 rules = shelf.sites[authority][1]
@@ -379,6 +382,7 @@ class RobotsCache:
         return None
 
     def put(self, authority: str, rules: Rules, now: float) -> None:
+        """Keep the rules of an authority, and drop others if there are too many."""
         ttl_s = self._unreachable_ttl_s if rules.unreachable else self._ttl_s
         for shelf in self._shelves:
             shelf.drop(authority)
@@ -392,7 +396,7 @@ class RobotsCache:
 
 
 class _Shelf:
-    """A part of the cache, with the rule used least recently first."""
+    """A part of the cache, with the entry that was used least recently first."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes
@@ -400,7 +404,7 @@ class _Shelf:
         self.bytes = 0
 
     def drop(self, authority: str) -> None:
-        """Forget a site, if it is there."""
+        """Drop the entry of an authority, if there is one."""
         entry = self.sites.pop(authority, None)
         if entry is not None:
             self.bytes -= _size(authority, entry[1])

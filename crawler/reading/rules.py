@@ -3,15 +3,15 @@
 import re
 from typing import Final, NamedTuple
 
-# An index page that is allowed allows its folder. That is Google's, and what the author means.
+# A rule that allows an index page also allows its folder: so does Google, and authors mean that.
 _INDEX: Final = re.compile(r"/index\.html?\Z")
-# What a pattern and a path may be written in differently: escapes, and what must be escaped.
+# Characters that a pattern and a path may write differently: escapes, and what must be escaped.
 _UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
 _UNRESERVED: Final = re.compile(r"[A-Za-z0-9._~-]")
 
 
 class Rule(NamedTuple):
-    """An Allow or Disallow line. Of the rules that match a path, the greatest one decides."""
+    """An Allow or Disallow line. Of all rules that match a path, the greatest one decides."""
 
     octets: int  # of the pattern, escaped
     allow: bool
@@ -20,18 +20,19 @@ class Rule(NamedTuple):
     line: str
 
     def weight(self) -> int:
-        """Greater for the greater of two rules; sorting by it is far faster."""
+        """Return a number that orders rules as the rules themselves do, but sorts much faster."""
         return 2 * self.octets + self.allow
 
     def is_prefix(self) -> bool:
-        """Whether the rule matches all paths that start with its only piece."""
+        """Whether the rule has one piece, and matches all paths that start with it."""
         return not self.anchored and len(self.pieces) == 1
 
     def size(self) -> int:
-        """About how many bytes the rule takes in memory."""
+        """Return about how many bytes the rule takes in memory."""
         return 300 + 60 * len(self.pieces) + self.octets + len(self.line)
 
     def matches(self, path: str) -> bool:
+        """Whether the rule matches a path, which has its one spelling."""
         head, *middle = self.pieces
         if not path.startswith(head):
             return False
@@ -43,7 +44,7 @@ class Rule(NamedTuple):
             end -= len(tail)
             if end < at or not path.endswith(tail):
                 return False
-        for piece in middle:  # the first place is the best, so nothing is ever tried again
+        for piece in middle:  # the first place is the best, so there is no backtracking
             at = path.find(piece, at, end)
             if at < 0:
                 return False
@@ -52,7 +53,7 @@ class Rule(NamedTuple):
 
 
 def rules_of(pattern: str, line: str, *, allow: bool) -> list[Rule]:
-    """The rules that an Allow or Disallow line with this pattern makes: one or two."""
+    """Return the one or two rules of an Allow or Disallow line with this pattern."""
     rules = [_rule(pattern, line, allow=allow)]
     if allow and (folder := _INDEX.sub("/", pattern)) != pattern:
         rules.append(_rule(folder + "$", line, allow=True))
@@ -61,7 +62,7 @@ def rules_of(pattern: str, line: str, *, allow: bool) -> list[Rule]:
 
 def _rule(pattern: str, line: str, *, allow: bool) -> Rule:
     anchored = pattern.endswith("$")
-    if not anchored and "*" not in pattern:  # most are so, and a large file has thousands
+    if not anchored and "*" not in pattern:  # most rules, so they are handled fast
         prefix = one_spelling(pattern)
         return Rule(len(prefix), allow, (prefix,), False, line)
     pieces = [one_spelling(piece) for piece in pattern.removesuffix("$").split("*")]
@@ -71,10 +72,10 @@ def _rule(pattern: str, line: str, *, allow: bool) -> Rule:
 
 
 def one_spelling(text: str) -> str:
-    """The one spelling of a path or of a piece of a pattern.
+    """Return the one spelling of a path or of a piece of a pattern, so that both can be compared.
 
-    Letters, digits and `-._~` aren't escaped; what isn't ASCII or no part of a URL is, and so are
-    stars and dollar signs that mean themselves. `%2F` and `/` stay different.
+    Letters, digits and `-._~` aren't escaped. Escaped are characters outside ASCII, characters that
+    URLs can't hold, and literal stars and dollar signs. `%2F` and `/` stay different.
     """
     return _UNEVEN.sub(_even, text) if _UNEVEN.search(text) else text
 

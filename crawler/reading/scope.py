@@ -1,7 +1,7 @@
-"""The scope: which URLs belong to the crawl, and what their site is.
+"""The scope: whether a URL belongs to the crawl, and to which site it belongs.
 
-Pure, and asked for every distinct link of every page, so the verdict on an authority is cached;
-only regular expressions are tried URL by URL.
+No I/O happens here. The scope judges every distinct link of every page, so the verdicts on
+authorities and links are cached.
 """
 
 import re
@@ -23,6 +23,8 @@ _TRAPS = "traps."
 
 
 class Verdict(NamedTuple):
+    """Whether a URL is in scope, and why."""
+
     allowed: bool
     rule: str  # the rule that decided, in words of the configuration
 
@@ -31,10 +33,10 @@ _ANY_HOST = Verdict(True, "any host")
 
 
 class Sites:
-    """Maps URLs to sites, whatever their scheme.
+    """Maps URLs to sites. The scheme of a URL doesn't matter.
 
-    A site is the host with its port (`url.site`), or the registrable domain by the Public Suffix
-    List.
+    A site is the host with its port (`url.site`). If `kind` is "domain", it is the registrable
+    domain by the Public Suffix List.
     """
 
     def __init__(self, kind: str) -> None:
@@ -45,11 +47,11 @@ class Sites:
         self._known = lru_cache(_CACHED_AUTHORITIES)(make)
 
     def of(self, address: str) -> str:
-        """The site of a normalised URL."""
+        """Return the site of a normalised URL."""
         return self.of_authority(url.authority(address))
 
     def of_authority(self, authority: str) -> str:
-        """The site of an authority, `scheme://host[:port]`."""
+        """Return the site of an authority, `scheme://host[:port]`."""
         known = len(authority) <= _LONGEST_CACHED
         return self._known(authority) if known else self._make(authority)
 
@@ -62,7 +64,7 @@ class Sites:
 
 
 class Scope:
-    """Says yes or no to a URL; see config.Scope for the rules."""
+    """Judges whether URLs are in scope, by the rules in config.Scope."""
 
     def __init__(
         self,
@@ -73,10 +75,12 @@ class Scope:
         *,
         by_scheme: bool = False,
     ) -> None:
-        """`seeds` are normalised URLs; their sites are the scope if no rule names hosts. `trap`
-        gives the rule by which a URL has the shape of a trap, if any (traps.Shapes.rule).
-        `by_scheme`: as in earlier versions, where `http://` and `https://` of a seed's host were
-        two sites, and one of them could be out of scope.
+        """Read the rules.
+
+        `seeds` are normalised URLs; their sites are the scope if no rule names hosts. `trap`
+        returns the rule on traps that a URL breaks by its shape, or None (traps.Shapes.rule).
+        `by_scheme`: judge as earlier versions did, where `http://` and `https://` of a seed's host
+        were two sites, and one of them could be out of scope.
 
         Raises UserError for a host, domain or suffix that no host name can match.
         """
@@ -91,7 +95,7 @@ class Scope:
         self._seeds = {url.key(seed): seed for seed in seeds}
         self.joined: set[str] = set()  # sites that redirects of seeds have brought in
         self._seed_sites: frozenset[str] = frozenset()
-        self._seed_authorities: frozenset[str] = frozenset()  # empty: any of a seed's site
+        self._seed_authorities: frozenset[str] = frozenset()  # empty: all of a seed's site
         if not (self._hosts or self._domains or self._suffixes or self._any_host):
             self._seed_sites = frozenset(map(sites.of, seeds))
             if by_scheme and not sites.are_domains:
@@ -99,22 +103,22 @@ class Scope:
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
         self._known_place = lru_cache(_CACHED_AUTHORITIES)(self._find_place)
-        # Most links of a page stand on its neighbours too.
+        # Most links of a page occur on the neighbouring pages, too.
         self._known_link = lru_cache(_CACHED_LINKS)(self._make_link)
 
     def judge(self, address: str) -> Verdict:
-        """The verdict on a normalised URL and the rule behind it."""
+        """Return the verdict on a normalised URL."""
         return self._judge(address, self._verdict_on(url.authority(address)))
 
     def holds(self, authority: str) -> bool:
-        """Whether the hosts of the scope are those of this authority."""
+        """Whether the host of an authority is in scope."""
         return self._verdict_on(authority).allowed
 
     def _verdict_on(self, authority: str) -> Verdict:
         return self._place(authority)[0]
 
     def _place(self, authority: str) -> tuple[Verdict, str]:
-        """The verdict on an authority, and its site."""
+        """Return the verdict on an authority, and its site."""
         known = len(authority) <= _LONGEST_CACHED
         return (self._known_place if known else self._find_place)(authority)
 
@@ -122,16 +126,16 @@ class Scope:
         return self._judge_authority(authority), self.sites.of_authority(authority)
 
     def seed_of(self, found: Found) -> str | None:
-        """The seed that a URL is, or whose redirects led there; None if there is none."""
+        """Return the seed that a URL is, or whose redirects led to it; None if there is none."""
         return self._seeds.get(found.chain[0] if found.chain else found.key)
 
     @property
     def widens(self) -> bool:
-        """Whether the sites to which seeds redirect belong to the scope: no rule names hosts."""
+        """Whether sites to which seeds redirect join the scope; they do if no rule names hosts."""
         return bool(self._seed_sites)
 
     def join(self, site: str) -> bool:
-        """Take a site into a scope that widens. Returns whether the site is new there."""
+        """Add a site to the scope, if the scope widens. Returns whether the site is new in it."""
         if not self.widens or site in self.joined or site in self._seed_sites:
             return False
         self.joined.add(site)
@@ -140,16 +144,16 @@ class Scope:
         return True
 
     def recall_joined(self, sites: Iterable[str]) -> None:
-        """Take in the sites that joined in earlier runs, before any link is judged."""
+        """Add the sites that joined in earlier runs. Must be called before a link is judged."""
         if self.widens:
             self.joined.update(sites)
 
     def has_joined(self, address: str) -> bool:
-        """Whether a normalised URL is of a site that has joined the scope."""
+        """Whether the site of a normalised URL has joined the scope."""
         return bool(self.joined) and self.sites.of(address) in self.joined
 
     def _judge(self, address: str, verdict: Verdict) -> Verdict:
-        """The verdict on a URL, given the one on its authority."""
+        """Return the verdict on a URL, given the verdict on its authority."""
         if not verdict.allowed:
             return verdict
         if self._include:
@@ -166,7 +170,7 @@ class Scope:
         return Verdict(False, _TRAPS + trap) if trap else verdict
 
     def link(self, address: str, flags: int = 0) -> Link:
-        """The link to a normalised URL, with its key, its site and its place in the scope."""
+        """Return the link to a normalised URL, with OUT_OF_SCOPE among its flags if it is out."""
         find = self._known_link if len(address) <= _LONGEST_CACHED else self._make_link
         link, trap = find(address)
         if trap is not None:
@@ -174,9 +178,9 @@ class Scope:
         return Link(link.key, address, link.site, link.flags | flags) if flags else link
 
     def link_beyond(self, address: str, flags: int = 0) -> Link:
-        """The link to a normalised URL that may be on any host.
+        """Return the link to a normalised URL that may be on any host.
 
-        Only scope.include, scope.exclude and the traps keep it out.
+        Only scope.include, scope.exclude and the rules on traps can put it out of scope.
         """
         link = self.link(address)
         if link.flags & OUT_OF_SCOPE and self._judge(address, _ANY_HOST).allowed:
@@ -184,12 +188,14 @@ class Scope:
         return link._replace(flags=link.flags | flags)
 
     def judge_beyond(self, address: str) -> Verdict:
-        """The verdict on the target of a redirect of a seed. If the scope widens, the host doesn't
-        keep it out."""
+        """Return the verdict on the target of a redirect of a seed.
+
+        If the scope widens, the target may be on any host.
+        """
         return self._judge(address, _ANY_HOST) if self.widens else self.judge(address)
 
     def _make_link(self, address: str) -> tuple[Link, str | None]:
-        """The link without flags but that of the scope, and the trap that keeps it out."""
+        """Return the link with no flag but OUT_OF_SCOPE, and the rule on traps that it breaks."""
         authority = url.authority(address)
         verdict, site = self._place(authority)
         allowed, rule = self._judge(address, verdict)
@@ -219,7 +225,7 @@ class Scope:
             return Verdict(True, f"site that a seed redirects to: {site}")
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
-        return Verdict(False, "no host, domain or suffix of the scope fits")
+        return Verdict(False, "no host, domain or suffix of the scope matches")
 
 
 _HOST_NAME = re.compile(r"[^/:@?#*\[\]\s]+")
@@ -227,7 +233,10 @@ _IPV6 = re.compile(r"\[?([0-9a-fA-F.]*:[0-9a-fA-F:.]*)\]?")
 
 
 def _host_name(text: str, key: str) -> str:
-    """A host name as it stands in normalised URLs: lower case, IDN encoded, no dots around it."""
+    """Return a host name of `[scope]` as normalised URLs write it, without dots around it.
+
+    Raises UserError, with the key of the configuration, if the text is no host name.
+    """
     name = text.strip(".")
     if address := _IPV6.fullmatch(name):
         name = f"[{address[1]}]"
@@ -235,5 +244,5 @@ def _host_name(text: str, key: str) -> str:
         with suppress(url.BadUrlError):
             return url.host(url.normalise(f"http://{name}/"))
     raise UserError(
-        f"scope.{key}: {text!r}: must be a host name or the end of one, without scheme, port or *"
+        f"scope.{key}: {text!r} must be a host name or the end of one, without scheme, port or *"
     )

@@ -5,27 +5,27 @@ import re
 from crawler import config
 from crawler.url import MAX_FOLLOWED
 
-# What the URL of a calendar has; and a year with its month, or as a parameter.
+# Words in the URLs of calendars, and dates: a year with its month, or a year as a parameter.
 _CALENDAR = ("calend", "kalend", "takvim", "event", "agenda", "termin", "schedul", "month", "week",
              "/cal", "=cal", "/day", "day=", "date=")  # fmt: skip
 _DATE = re.compile(
     r"(?<!\d)(\d{4})(?:[-/_.](?:0?[1-9]|1[0-2])|(?:0[1-9]|1[0-2])(?:[0-2]\d|3[01]))(?!\d)"
     r"|(?:year|yr|jahr|annee|yil|y)=(\d{1,6})(?!\d)"
 )
-_LONGEST_PATTERN = 8  # segments that are repeated as one
+_LONGEST_PATTERN = 8  # segments that repeat together
 
 
 class Shapes:
     """The rules on a URL alone."""
 
     def __init__(self, traps: config.Traps, year: int) -> None:
-        """`year`: the present one."""
+        """`year` is the present year."""
         self._traps = traps
         self._year = year
         self._max_length = min(traps.max_url_length or MAX_FOLLOWED, MAX_FOLLOWED)
 
     def rule(self, address: str) -> str | None:
-        """The rule that keeps a normalised URL out, if any."""
+        """Return the rule that keeps a normalised URL out, or None."""
         traps = self._traps
         if len(address) > self._max_length:
             return "max_url_length"
@@ -54,12 +54,12 @@ class Shapes:
 
 
 def _repeats(segments: list[str], most: int) -> bool:
-    """Whether a pattern of segments stands there more than `most` times in a row."""
+    """Whether a pattern of segments occurs more than `most` times in a row."""
     if len(segments) - len(set(segments)) < most:
         return False
     longest = min(len(segments) // (most + 1), _LONGEST_PATTERN)
     for length in range(1, longest + 1):
-        same = 0  # segments in a row that are as the one a pattern before
+        same = 0  # segments in a row that equal the one `length` places before
         for at in range(length, len(segments)):
             same = same + 1 if segments[at] == segments[at - length] else 0
             if same == length * most:

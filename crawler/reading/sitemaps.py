@@ -1,11 +1,11 @@
-"""Sitemaps: bytes to the URLs in them, and whether those may be there.
+"""Reads sitemaps: which URLs a sitemap lists, and whether it may list them.
 
-https://www.sitemaps.org/protocol.html: urlset, sitemapindex, RSS, Atom, text; each of them also
-gzipped. Pure, and lazy: an entry is read when it is asked for.
+The formats are those of https://www.sitemaps.org/protocol.html: urlset, sitemapindex, RSS, Atom and
+text, each of them also gzipped. No I/O happens here. An entry is read when the caller asks for it.
 
-Real files are often no XML (a bare `&`, a cut end, bytes of another encoding), so they are read by
-their tags, without an XML parser. No entity is ever expanded but the five of XML, so a file of
-entities that hold each other is as harmless as any other.
+Real files are often no valid XML (a bare `&`, a cut end, bytes of another encoding). So they are
+read tag by tag, without an XML parser. Only the five predefined entities of XML are expanded, so
+entities that contain each other do no harm.
 """
 
 import codecs
@@ -21,7 +21,8 @@ from crawler.ports import Names, names_of
 from crawler.reading import encodings
 from crawler.url import BadUrlError, authority, normalise, site
 
-MAX_BYTES: Final = 50_000_000  # decoded; this and the next are the protocol's limits
+# The limits of the protocol.
+MAX_BYTES: Final = 50_000_000  # decoded
 MAX_ENTRIES: Final = 50_000
 
 
@@ -30,6 +31,8 @@ _URL_BYTES_PER_BYTE: Final = 16
 
 
 class Entry(NamedTuple):
+    """An entry of a sitemap or feed."""
+
     url: str  # normalised
     is_sitemap: bool  # another sitemap, named by an index
     lastmod: str | None = None  # as written, if it may be a date
@@ -37,10 +40,11 @@ class Entry(NamedTuple):
 
 
 def belongs(sitemap: str, entry: str, named_by: Names | None = None) -> bool:
-    """Whether the protocol lets a sitemap speak of a URL, both normalised.
+    """Whether the protocol allows a sitemap to list a URL; both are normalised.
 
-    It may of what lies in its folder or below. If the robots.txt of an authority (`named_by`) names
-    the sitemap, or the index that lists it, also of all of that host and port, by http and https.
+    A sitemap may list URLs in its own folder and below. If the robots.txt of an authority
+    (`named_by`) names the sitemap, or an index that lists it, the sitemap may also list all URLs of
+    that host and port, with http and https.
     """
     folder = sitemap.partition("?")[0]
     if entry.startswith(folder[: folder.rindex("/") + 1]):
@@ -51,11 +55,12 @@ def belongs(sitemap: str, entry: str, named_by: Names | None = None) -> bool:
 def entries(
     body: bytes, url: str, max_bytes: int = MAX_BYTES, max_entries: int = MAX_ENTRIES
 ) -> Iterator[Entry | None]:
-    """The entries of a sitemap fetched from `url`; none if it is something else.
+    """Yield the entries of a sitemap or feed that was fetched from `url`.
 
-    Of a file that is longer when decoded, or broken, those before that place. None comes between
-    two steps of the work, each of a few milliseconds. Entries should be absolute; where they are
-    relative to a long URL, theirs have together about as many characters as `_url_room` says.
+    Yields None between two steps, each of a few milliseconds. If a file is broken, or longer than
+    `max_bytes` when decoded, the entries before that place are yielded. Another kind of file has no
+    entries. Relative references are allowed, but all URLs together have at most about as many
+    characters as `_url_room` says.
     """
     text = yield from _utf8((yield from _inflated(body, max_bytes)))
     room = _url_room(text)
@@ -86,9 +91,9 @@ _GZIP: Final = b"\x1f\x8b"
 _BROKEN: Final[Any] = isal_zlib.error
 _Steps = Generator[None, None, bytes]
 _PIECE: Final = 1 << 20  # bytes in one step
-_FED: Final = 1 << 14  # bytes of gzip at a time; what a member leaves of them is copied
-_MOST_MEMBERS: Final = 2_000  # of a gzip file; each costs a new decoder
-_LAYERS: Final = 2  # some servers compress what is a .gz already
+_FED: Final = 1 << 14  # bytes of gzip fed at a time; the rest behind a member is copied
+_MOST_MEMBERS: Final = 2_000  # of a gzip file; each needs a new decoder
+_LAYERS: Final = 2  # some servers compress a .gz once more
 _UTF_16_STARTS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16le"),
     (codecs.BOM_UTF16_BE, "utf-16be"),
@@ -110,12 +115,12 @@ def _inflated(body: bytes, max_bytes: int) -> _Steps:
 
 
 def _gunzipped(body: bytes, max_bytes: int) -> _Steps:
-    """All members, up to a length; of a broken file what comes before."""
+    """Return all decoded members, at most `max_bytes`; of a broken file the part before."""
     text = bytearray()
     at = fed = members = 0
     member = isal_zlib.decompressobj(wbits=31)
     while at < len(body) and len(text) < max_bytes:
-        if member.eof:  # another member, or what doesn't belong there
+        if member.eof:  # another member follows, or bytes that don't belong there
             members += 1
             if members >= _MOST_MEMBERS or not body.startswith(_GZIP, at):
                 break
@@ -135,9 +140,10 @@ def _gunzipped(body: bytes, max_bytes: int) -> _Steps:
 
 
 def _utf8(text: bytes) -> _Steps:
-    """In UTF-8, by byte-order mark or XML declaration; without blanks at its start.
+    """Convert a file to UTF-8, without blanks at its start.
 
-    A label outside the Encoding Standard is ignored. So is UTF-16 in a declaration that was read
+    Its encoding is given by a byte-order mark or an XML declaration. A label outside the Encoding
+    Standard is ignored. So is the label UTF-16, because a declaration in UTF-16 couldn't be read
     byte by byte.
     """
     name, text = _encoding(text)
@@ -148,7 +154,7 @@ def _utf8(text: bytes) -> _Steps:
 
 
 def _encoding(text: bytes) -> tuple[str, bytes]:
-    """The encoding of a file, and the file; of one in UTF-8 without what comes before its text."""
+    """Return the encoding of a file, and the file; UTF-8 without its mark and first blanks."""
     for start, name in _UTF_16_STARTS:
         if text.startswith(start):
             return name, text
@@ -160,7 +166,7 @@ def _encoding(text: bytes) -> tuple[str, bytes]:
 
 
 def _without_blanks(text: bytes) -> bytes:
-    """As lstrip, but a file that begins with a million blanks is none."""
+    """Do the same as lstrip, but return nothing if a file begins with a million blanks."""
     start = len(text[:_PIECE]) - len(text[:_PIECE].lstrip())
     return text[start:] if start < _PIECE else b""
 
@@ -168,9 +174,9 @@ def _without_blanks(text: bytes) -> bytes:
 # --- Text -------------------------------------------------------------------------------------
 
 _Read = Iterator[tuple[str, bool, str | None, float | None] | None]
-_TAGS: Final = 1 << 11  # or lines, read in one step
-_WINDOW: Final = 1 << 18  # bytes read in one step; a longer element or line is none
-_LONGEST_VALUE: Final = 1 << 14  # bytes of an element; longer ones hold no URL
+_TAGS: Final = 1 << 11  # tags or lines read in one step
+_WINDOW: Final = 1 << 18  # bytes read in one step; a longer element or line is skipped
+_LONGEST_VALUE: Final = 1 << 14  # bytes of an element; a longer one holds no URL
 _LONGEST_DATE: Final = 40  # characters
 _LINE: Final = re.compile(rb"[^\r\n]{1,%d}+" % _LONGEST_VALUE)
 
@@ -181,7 +187,7 @@ def _read_lines(text: bytes) -> _Read:
         if count % _TAGS == 0 or line.end() > pause:
             pause = line.end() + _WINDOW
             yield None
-        # Of a longer line there are pieces.
+        # The pattern cuts a longer line into pieces, which are skipped.
         is_whole = (
             len(line[0]) < _LONGEST_VALUE and text[line.start() - 1 : line.start()] in b"\r\n"
         )
@@ -194,7 +200,7 @@ def _read_lines(text: bytes) -> _Read:
 
 
 class _Form(NamedTuple):
-    """What is called how under a root element."""
+    """The names of the elements under a root element."""
 
     entry: str
     location: str
@@ -223,7 +229,10 @@ _ATTRIBUTE: Final = re.compile(rb"""([\w.:-]++)\s*+=\s*+(?:"([^"]*+)"|'([^']*+)'
 
 @lru_cache(64)
 def _tags(form: str, prefix: str) -> re.Pattern[bytes]:
-    """The tags of a form: end?, name, attributes, and the text that follows."""
+    """Return a pattern for the tags of a form.
+
+    Its groups: "/" of an end tag, name, attributes, and the text that follows.
+    """
     names = [prefix + name for name in (*_FORMS[form][:3], "priority")]
     cdata = _CDATA.replace(b"((", b"(?:(")
     return re.compile(
@@ -239,9 +248,9 @@ def _read_xml(text: bytes) -> _Read:
     if not root or form not in _FORMS:
         return
     names = _FORMS[form]
-    # `image:loc` is another `loc`: what counts is of the namespace of the root, so of its prefix.
+    # `image:loc` isn't `loc`: only elements with the prefix, so the namespace, of the root count.
     prefix = root[1].decode("latin-1") + ":" if root[1] and form != "RDF" else ""
-    inside = False  # an entry
+    inside = False  # whether the tag is inside an entry
     reference = lastmod = priority = None
     for tag in _find_tags(_tags(form, prefix), text, root.end()):
         if tag is None:
@@ -257,10 +266,10 @@ def _read_xml(text: bytes) -> _Read:
             inside = not closing
             reference = lastmod = priority = None
         if closing or not inside or tag.end() == len(text):
-            continue  # without what follows it may be half of it
+            continue  # at the end of a cut file, the value may be cut, too
         if name == names.entry:
             if names.is_index:
-                reference = _value(content)  # some forget the loc
+                reference = _value(content)  # some files lack the element loc
         elif name == names.location:
             reference = reference or (_href(attributes) if form == "feed" else _value(content))
         elif name == names.time:
@@ -280,13 +289,13 @@ _END_OF: Final = {b"<!--": b"-->", b"<![C": b"]]>"}
 def _find_tags(
     pattern: re.Pattern[bytes], text: bytes, at: int
 ) -> Iterator[re.Match[bytes] | None]:
-    """All matches, a window of the text at a time; None after each, and after so many of them."""
+    """Yield all matches, and None between two steps. A step searches a window of the text."""
     length = len(text)
     while at < length:
         end = min(at + _WINDOW, length)
         start = at
         for count, tag in enumerate(pattern.finditer(text, at, end), 1):
-            # What follows may go on, as text or as CDATA that doesn't end in the window.
+            # The text after the tag, or a CDATA section there, may continue behind the window.
             cut = tag.end() == end or (tag[2] and text.startswith(b"<![CDATA[", tag.end()))
             if cut and end < length:
                 at = tag.start()
@@ -297,7 +306,7 @@ def _find_tags(
                 yield None
         else:
             at = max(at, text.rfind(b"<", at, end)) if end < length else end
-        if at == start and end < length:  # what begins here is longer than a window
+        if at == start and end < length:  # this tag, comment or CDATA is longer than a window
             at = text.find(_END_OF.get(text[at : at + 4], b"<"), at + 1)
             if at < 0:
                 return
@@ -305,7 +314,7 @@ def _find_tags(
 
 
 def _value(content: bytes) -> str | None:
-    """The text of an element, in one line."""
+    """Return the text of an element in one line; None if it is empty or too long."""
     if len(content) > _LONGEST_VALUE:
         return None
     pieces = []
@@ -318,7 +327,7 @@ def _value(content: bytes) -> str | None:
 
 
 def _href(attributes: bytes) -> str | None:
-    """The target of an Atom link, if that is the page of the entry."""
+    """Return the target of an Atom link if it is the page of the entry, otherwise None."""
     values = {name: double or single for name, double, single in _ATTRIBUTE.findall(attributes)}
     if values.get(b"rel", b"alternate") != b"alternate":
         return None

@@ -1,9 +1,9 @@
-"""Traps: places without end, known by the shape of a URL or by how much of the same there is.
+"""Rules on traps: keep out endless URLs, known by their shape or by what a site has sent before.
 
-Each rule is a key of the table [traps], and is counted under that name. `shapes` judges a URL
-alone, wherever it is found; `Watch` remembers, at the owner of a site, what there was of the site.
-What a rule refuses is never fetched; a page that was fetched is stored in any case. `branches`
-refuses nothing: it says which URLs may well come last.
+Each rule is a key of the table [traps], and what it keeps out is counted under that name. `shapes`
+judges a URL alone. `Watch` belongs to the owner of a site, and remembers what the site has sent. A
+URL that a rule refuses is never fetched; a page that was fetched is always stored. `branches`
+refuses nothing: it finds URLs that should be fetched last.
 """
 
 import re
@@ -28,45 +28,45 @@ _FEW_REDIRECTS: Final = 5  # in a row
 
 
 class Watch:
-    """What a rank remembers of the sites that it owns. `fired` counts what each rule kept out.
+    """Judges URLs by what a rank remembers of the sites that it owns.
 
-    With `assignment.scheme = "url-hash"` a site has several owners, and each sees its share only.
-    Remembered are numbers under 64-bit hashes: about 100 bytes a site, and as much for each path
-    with queries and each URL with a session id.
+    `fired` counts what each rule kept out. With `assignment.scheme = "url-hash"` a site has several
+    owners, and each knows only its own URLs. Counts are kept under 64-bit hashes. They take about
+    100 bytes for each site, each path with queries, and each URL with a session id.
     """
 
     def __init__(self, traps: config.Traps) -> None:
         self.fired: Counter[str] = Counter()
         self._traps = traps
-        self.rules = any(traps.model_dump().values())  # whether there are any
+        self.rules = any(traps.model_dump().values())  # whether any rule is on
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
         self._queries: Counter[int] = Counter()  # by path
-        self._session_ids: Counter[int] = Counter()  # by what is left of the URL
+        self._session_ids: Counter[int] = Counter()  # by the URL without its session id
         self._same: Counter[int] = Counter()  # by site and digest
-        self._long_redirects: Counter[int] = Counter()  # by site; a resume counts anew
-        self._growths: OrderedDict[int, int] = OrderedDict()  # by key of the latest grown URLs
+        self._long_redirects: Counter[int] = Counter()  # by site; a resume starts at 0
+        self._growths: OrderedDict[int, int] = OrderedDict()  # by key, of the latest grown URLs
         self._branches = Branches(traps.max_near_duplicates)
         self.hosts = Hosts(traps)
         self._has_host_rules = bool(self.hosts)
-        self.poor = self._branches.poor  # empty: no URL is, and needn't be asked about
+        self.poor = self._branches.poor  # if empty, `is_poor` is False for every URL
 
     def admit(self, found: Found, source: Found | None) -> bool:
-        """Whether a new URL may be fetched. `source`: the page that it was found on, if known."""
+        """Whether a new URL may be fetched. `source`: the page with the link, if known."""
         rule = self._rule(found, source)
         if rule is not None:
             self.fired[rule] += 1
         return rule is None
 
     def too_deep(self, hops: int) -> bool:
-        """Whether links of a page so far from a seed aren't followed."""
+        """Whether a page is too many links from a seed for its own links to be followed."""
         if 0 < self._traps.max_depth <= hops:
             self.fired["max_depth"] += 1
             return True
         return False
 
     def stored(self, row: PageRow) -> bool:
-        """Take note of a fetch; whether links found there are worth following."""
+        """Note a fetch. Returns whether the links of the page are followed."""
         if self._has_host_rules:
             self.hosts.note(row)
         if self._traps.max_bytes_per_site and row.bytes:
@@ -74,7 +74,7 @@ class Watch:
         if not (self._traps.max_same_content and row.duplicate and row.digest):
             return True
         same = hash_of(f"{row.site} {row.digest}")
-        self._same[same] += 1  # the first of them was no duplicate
+        self._same[same] += 1  # counts duplicates, so not the first page
         if self._same[same] < self._traps.max_same_content:
             return True
         self.fired["max_same_content"] += 1
@@ -83,7 +83,7 @@ class Watch:
     def compare(self, fetched: Fetched) -> None:
         """Compare the text of a page with others of its branch, and with pages of other hosts.
 
-        The first happens only if the page has links, the second only if there are many hosts.
+        The branch is compared only if the page has links, other hosts only if there are several.
         """
         response = fetched.response
         if response is None or not response.has_page:
@@ -99,14 +99,14 @@ class Watch:
                 self.hosts.keep_sketch(url, address, sketch)
 
     def welcome(self, url: str) -> None:
-        """Take note of a seed: no rule keeps its host out."""
+        """Note a seed, so that no rule keeps its host out."""
         if self._has_host_rules:
             self.hosts.welcome(url)
 
     def is_crowded(self, found: Found, address: str | None = None) -> bool:
-        """Whether a URL must not be asked for, because its host is one of too many without content.
+        """Whether a URL must not be fetched, because its domain or address is closed.
 
-        `address` is the address of the host, if that is to be judged.
+        `address`: that of the host; None to judge by the domain alone.
         """
         if not (self._has_host_rules and self.hosts.refuses(found.url, address)):
             return False
@@ -114,8 +114,10 @@ class Watch:
         return True
 
     def gets_lost(self, fetched: Fetched) -> bool:
-        """Take note of where a chain of redirects has got; whether it isn't followed further, as
-        too many redirects of long chains at its site have led nowhere."""
+        """Note a step in a chain of redirects. Returns whether the chain isn't followed further.
+
+        That is so if too many redirects of long chains at the site have led nowhere.
+        """
         most = self._traps.max_long_redirects
         excess = len(walked(fetched.found.chain)) - _FEW_REDIRECTS
         if not most or excess < 0:
@@ -132,28 +134,28 @@ class Watch:
         return True
 
     def is_poor(self, found: Found) -> bool:
-        """Whether a URL that is let in should come only when nothing else of its site waits."""
+        """Whether an admitted URL should be fetched only when no other URL of its site waits."""
         if not self._branches.is_poor(found.url):
             return False
         self.fired["max_near_duplicates"] += 1
         return True
 
     def recall(self, row: PageRow) -> None:
-        """Take note of a page of an earlier run, admitted and stored there."""
+        """Note a page that an earlier run admitted and stored."""
         self._rule(row, None)
         self.stored(row)
 
     def absorb(self, other: "Watch") -> None:
-        """Take over what another Watch has recalled."""
+        """Add what another Watch has recalled."""
         for mine, its in zip(self.counters(), other.counters(), strict=True):
             mine.update(its)
         if self._has_host_rules:
             self.hosts.absorb(other.hosts)
 
     def keeps_out(self, found: Found, source: Found | None) -> bool:
-        """Whether a rule may have kept a URL out, in a crawl all of whose pages are recalled.
+        """Whether a rule may have kept a URL out of a crawl, after all its pages were recalled.
 
-        How far URLs had grown isn't, so any growth will do.
+        How far URLs had grown isn't known then. So one more growth counts as one too many.
         """
         if source is not None:
             self._growths[source.key] = self._traps.max_growth
@@ -162,26 +164,27 @@ class Watch:
         return self._rule(found, source) is not None
 
     def tables(self) -> list[tuple[bytes, bytes]]:
-        """What is counted, packed as in state.State."""
+        """Return the counts as packed tables, for a snapshot."""
         return [
             (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
             for counter in self.counters()
         ] + self.hosts.tables()
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
-        """Go on where another Watch has given its tables."""
+        """Add the counts of another Watch, given by its tables."""
         packed, counters = list(tables), self.counters()
         for counter, (hashes, counts) in zip(counters, packed, strict=False):
             counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
-        if self._has_host_rules and len(packed) > len(counters):  # else of an earlier version
+        # Snapshots of earlier versions have no tables of hosts.
+        if self._has_host_rules and len(packed) > len(counters):
             self.hosts.restore(packed[len(counters) :])
 
     def counters(self) -> tuple[Counter[int], ...]:
-        """What has been counted, in an order that stays."""
+        """Return the counters, always in the same order."""
         return self._urls, self._bytes, self._queries, self._session_ids, self._same
 
     def is_full(self, site: str) -> bool:
-        """Whether the site has sent all that it may; counted, as it keeps a URL out."""
+        """Whether a site has sent max_bytes_per_site. If so, counts a URL that is kept out."""
         limit = self._traps.max_bytes_per_site
         if not limit or self._bytes[hash_of(site)] < limit:
             return False
@@ -198,7 +201,8 @@ class Watch:
             if rule is not None:
                 return rule
         path, mark, _ = address.partition("?")
-        # Without one of these characters there is no session id; the search takes far longer.
+        # A session id needs one of these characters. Looking for them is much faster than the
+        # search below.
         ids_possible = mark or ";" in path or "&" in path or "/(" in path
         if ids_possible and traps.max_session_ids and _SESSION_ID.search(address):
             bare = hash_of(_SESSION_ID.sub("", address))
@@ -217,10 +221,11 @@ class Watch:
         return None
 
     def _grows(self, found: Found | PageRow, source: Found | None) -> bool:
-        """Whether this is the URL of the page before with something put in, once too often.
+        """Whether a URL is the URL of its page with text inserted, once too often in a row.
 
-        As /?at=/ on the page /?at=, and /?at=// on that. What is escaped again on every hop has
-        something put in at many places, and is known by the 25s.
+        For example, the page /?at= links to /?at=/, and that page to /?at=//. A URL that is escaped
+        once more on every hop (%2F, %252F, %25252F) has text inserted at several places, and is
+        recognised by the repeated 25.
         """
         limit = self._traps.max_growth
         if "%2525" in found.url and max(map(len, _ESCAPED_AGAIN.findall(found.url))) > 2 * limit:
@@ -231,7 +236,7 @@ class Watch:
         if not (end and found.url.startswith(before) and _split(found.url)[0] == before):
             return False
         put_in = _put_in(end, found.url[len(before) :])
-        if not put_in or put_in.isdigit():  # numbers get longer by themselves
+        if not put_in or put_in.isdigit():  # a number that grows, for example from 9 to 99
             return False
         growths = self._growths.get(source.key, 0) + 1
         if growths > limit:
@@ -243,14 +248,14 @@ class Watch:
 
 
 def _split(address: str) -> tuple[str, str]:
-    """What may grow of a URL, and what is before: its query, or else the last of its path."""
+    """Split a URL before the part that may grow: its query, or else the last path segment."""
     at = address.find("?") + 1 or address.rindex("/") + 1
     return address[:at], address[at:]
 
 
 def _put_in(old: str, new: str) -> str:
-    """What makes `new` of `old` if put in at one place; else nothing."""
-    head, differs = 0, len(old) + 1  # `old` and `new` share `head` characters, and not `differs`
+    """Return the text that turns `old` into `new` if inserted at one place; empty if none does."""
+    head, differs = 0, len(old) + 1  # the shared start has at least `head`, not `differs` letters
     while differs - head > 1:
         middle = (head + differs) // 2
         if new.startswith(old[head:middle], head):

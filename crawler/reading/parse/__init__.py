@@ -1,15 +1,15 @@
 """From the bytes of a page to its links. No I/O: bytes and a URL in, values out.
 
     kinds     which documents a configuration chooses
-    encoding  bytes to text, as browsers decide it; and queries back to bytes
-    elements  text to the tags that matter: by lexbor, or by `tokens` if the page could slow it down
-    tokens    text to tags by the tokeniser of the standard, in linear time whatever the text
-    xhtml     XHTML to tags, by the rules of XML
-    links     tags to links
+    encoding  from bytes to text, as browsers do it; and from the text of a query to bytes
+    elements  from text to the tags with links: by lexbor, or by `tokens` if lexbor would be slow
+    tokens    from text to tags, by the tokeniser of the standard, in linear time for any text
+    xhtml     from XHTML to tags, by the rules of XML
+    links     from tags to links
     headers   Link, X-Robots-Tag, meta robots
 
-`read` goes the whole way for a response. It works in steps, so that a page of many megabytes, or a
-page made to be slow, doesn't block the loop: see `steps`.
+`read` goes the whole way from a response to its links. It works in steps (see `steps`), so that a
+page of many megabytes, or a hostile page, doesn't block the loop.
 """
 
 from collections import Counter
@@ -44,18 +44,18 @@ __all__ = [
 
 
 class Page(NamedTuple):
-    """What an HTML page says to a crawler."""
+    """The links and robots directives of a page."""
 
     encoding: str  # WHATWG name, lower case
-    links: list[tuple[str, int]]  # distinct targets, normalised, in document order; flags of ports
+    links: list[tuple[str, int]]  # distinct normalised targets in document order, with their flags
     noindex: bool
-    nofollow: bool  # then all its links are flagged NOFOLLOW
+    nofollow: bool  # if set, all links have the flag NOFOLLOW
 
 
 def form_of(media: str, label: str | None) -> Form:
-    """The form in which a page is read, by its media type and by the one in its header.
+    """Return the form in which a page is read, given its media type and the type in its header.
 
-    Without a namespace only the header makes it XHTML.
+    In Form.XHTML elements without a namespace count as XHTML; only the header can choose that form.
     """
     if media != XHTML:
         return Form.HTML
@@ -76,11 +76,12 @@ def read(
     left_out: Counter[str] | None = None,
     form: Form = Form.HTML,
 ) -> Generator[None, None, Page]:
-    """Read a response that is a page step by step. `form`: whether as HTML, XHTML or other XML.
+    """Read a response that is a page, in steps of a few milliseconds.
 
-    A step takes milliseconds. `elements`, `max_links` and `max_link_bytes` are those of `[extract]`
-    in the configuration, `agent` is our name in robots.txt, `fold` the folding of URLs if there is
-    any. `left_out` counts the references that are no links, by the bound that did it.
+    `elements`, `max_links` and `max_link_bytes` are those of `[extract]` in the configuration.
+    `agent` is our name in robots.txt, `fold` the folding of URLs, if any. `left_out` counts the
+    references that aren't taken as links, by the bound that they exceed. `form`: whether the page
+    is read as HTML, XHTML or other XML.
     """
     url = response.url
     content_type = charset_source(response.content_type)
@@ -114,9 +115,9 @@ def read_headers(
     agent: str = "",
     fold: Callable[[str], str] | None = None,
 ) -> Page:
-    """The robots directives and refreshes of a document whose links aren't read.
+    """Return the robots directives and refreshes of a document whose body isn't read.
 
-    Browsers follow a Refresh header of any document, as they follow a redirect.
+    Browsers follow the header Refresh of any document, as they follow a redirect.
     """
     refreshes = refresh_links(response) if "refresh" in elements else []
     links, metas = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
@@ -138,14 +139,14 @@ def _page(
 
 
 def refresh_links(response: Response) -> list[tuple[str, int]]:
-    """The targets of Refresh headers, relative to the URL of the response."""
+    """Return the targets of Refresh headers, as references relative to the response's URL."""
     values = _values(response, b"refresh", _MOST_REFRESHES)
     targets = [refresh_target(value) for value in values]
     return [(target, 0) for target in targets if target]
 
 
 def _values(response: Response, name: bytes, most: int | None = None) -> list[str]:
-    """The values of a header, up to `most` bytes of them."""
+    """Return the values of a header, cut after `most` bytes in all."""
     values = []
     for value in response.raw_values(name):
         values.append(value[:most].decode("latin-1"))
@@ -157,11 +158,11 @@ def _values(response: Response, name: bytes, most: int | None = None) -> list[st
 def extract(
     text: str, url: str, elements: frozenset[str], encoding: str = "utf-8"
 ) -> list[tuple[str, int]]:
-    """The distinct targets of a page's links, normalised, in document order, with their flags.
+    """Return the distinct targets of a page's links, normalised, in document order, with flags.
 
-    `url` is the page's own, normalised; `elements` are those of `[extract]` in the configuration.
-    References that don't make an http or https URL are left out, and so are links of the page to
-    itself. Where a target is found several times, the flags of its kinds (FRAME, CANONICAL ...) are
-    or-ed, and it is NOFOLLOW only if every occurrence is. Queries are in the page's `encoding`.
+    `url` is the normalised URL of the page, `elements` are those of `[extract]`, and queries are
+    encoded in the page's `encoding`. References that give no http or https URL are left out, and so
+    are links of the page to itself. If a target occurs several times, the flags of its kinds
+    (FRAME, CANONICAL ...) are combined. It is NOFOLLOW only if every occurrence is.
     """
     return finish(reading(text, url, encoding, elements)).targets

@@ -1,9 +1,9 @@
-"""The start tags of a page that hold links: by lexbor where that is safe, else by our tokeniser.
+"""Finds the start tags that hold links: with lexbor where that is safe, else with our tokeniser.
 
-lexbor (selectolax) is the parser. It builds a tree in a time quadratic in the depth of nesting and
-in the attributes of a tag, so a page made to be slow would stop the event loop for minutes. Cheap
-bounds on both decide: a page beyond them goes to `tokens`, which is slower, linear, and finds the
-same links. docs/decisions/two-readers-of-html.md has the measurements.
+lexbor (selectolax) builds a tree. Its time is quadratic in the depth of nesting and in the
+attributes of a tag, so a hostile page would stop the event loop for minutes. Cheap tests bound
+both. A page beyond the bounds is read by `tokens`, which finds the same links in linear time, but
+is slower on ordinary pages. docs/decisions/two-readers-of-html.md has the measurements.
 """
 
 from collections.abc import Iterator, Mapping
@@ -16,34 +16,33 @@ from selectolax.lexbor import LexborHTMLParser, LexborNode
 from crawler.reading.parse import xhtml
 from crawler.reading.parse.tokens import SHADOW_ROOTS, attributes_of, tags
 
-_SMALL: Final = 1 << 13  # characters; too few for a depth or a tag that takes long
-_LARGEST: Final = 1 << 19  # characters; more takes lexbor more than some milliseconds
-_DEPTH: Final = 4000  # levels, that take 30 ms: so many unclosed tags, or twice as many in all
-_BLOCK: Final = 1 << 12  # characters; a tag as long as two has attributes that take 30 ms
-_TRIALS: Final = 8  # of the > in a block
-# Queries by attribute alone take lexbor less time than those by name and attribute.
+_SMALL: Final = 1 << 13  # characters; a smaller page is always fast
+_LARGEST: Final = 1 << 19  # characters; a larger page takes lexbor too many milliseconds
+_DEPTH: Final = 4000  # unclosed tags, or half of all tags; a tree so deep takes lexbor 30 ms
+_BLOCK: Final = 1 << 12  # characters; the attributes of a tag as long as two blocks take 30 ms
+_TRIALS: Final = 8  # so many > in a block are looked at
+# lexbor is faster with queries by attribute alone than with those by name and attribute.
 _QUERY: Final = "[href],[content],iframe,frame,noframes,template"
 _HIDING: Final = frozenset({"noframes", "template"})
 _QUERY_WITH_IMAGES: Final = f"{_QUERY},[src],[srcset]"
 
 
 class Form(Enum):
-    """How a text is to be read."""
+    """The form in which a text is read."""
 
     HTML = auto()
-    XHTML = auto()  # elements in no namespace count, too
+    XHTML = auto()  # elements without a namespace count as XHTML, too
     XML = auto()
 
 
 def elements(
     text: str, names: frozenset[str], utf8: bytes | None = None, *, form: Form = Form.HTML
 ) -> Iterator[tuple[str, Mapping[str, str | None]] | None]:
-    """Name and attributes (lower case) of the elements with these names, in document order.
+    """Yield name and attributes (lower case) of the elements with these names, in document order.
 
-    An attribute without a value may have the value None. `utf8` is the text in bytes, if the caller
-    has them. Of XHTML and other XML only XHTML elements count.
-
-    Yields None between two steps of the work, each of a few milliseconds.
+    Yields None between two steps, each of a few milliseconds. An attribute without a value may have
+    the value None. `utf8`: the text in bytes, if the caller has them. In XHTML and other XML only
+    XHTML elements count.
     """
     if form is not Form.HTML:
         for tag in xhtml.tags(text, names, default=form is Form.XHTML):
@@ -67,7 +66,7 @@ def elements(
 
 
 def _hides_links(name: str | None, node: LexborNode) -> bool:
-    """Whether an element holds markup that the tokeniser reads, but lexbor doesn't."""
+    """Whether an element holds markup that our tokeniser reads, but lexbor doesn't."""
     if name == "template":
         mode = node.attributes.get("shadowrootmode")
         return mode is not None and mode.lower() in SHADOW_ROOTS
@@ -75,13 +74,13 @@ def _hides_links(name: str | None, node: LexborNode) -> bool:
 
 
 def is_ordinary(text: str, utf8: bytes) -> bool:
-    """Whether a page is neither large nor able to be deep or to have a tag of many attributes."""
+    """Whether lexbor surely reads a page fast: it isn't large, deep, or full of attributes."""
     if len(text) <= _SMALL:
         return True
     tags = int(np.count_nonzero(np.frombuffer(utf8, np.uint8) == ord("<")))  # faster than `count`
     return (
         len(text) <= _LARGEST
-        # End tags may be there that end nothing, but each is a tag too.
+        # An end tag may close nothing, but the bound on all tags counts it, too.
         and tags <= 2 * _DEPTH
         and (tags <= _DEPTH or tags - 2 * text.count("</") <= _DEPTH)
         and _ends_tags(text)
@@ -89,9 +88,11 @@ def is_ordinary(text: str, utf8: bytes) -> bool:
 
 
 def _ends_tags(text: str) -> bool:
-    """Whether each block of the text has a > that ends whatever tag it stands in: then no tag
-    reaches across a block. Only where an attribute's quoted value is open does a > end nothing."""
-    double = single = -1  # where the last quotes before `read` are
+    """Whether each block of a text has a > that surely ends a tag, so that no tag spans a block.
+
+    A > ends its tag unless the quoted value of an attribute is open.
+    """
+    double = single = -1  # the places of the last quotes before `read`
     read = 0
     for start in range(0, len(text) - _BLOCK, _BLOCK):
         at = start
@@ -99,7 +100,7 @@ def _ends_tags(text: str) -> bool:
             at = text.find(">", at, start + _BLOCK) + 1
             if not at:
                 return False
-            # What lies before `read` isn't searched again: a page may have no quote of a kind.
+            # The text before `read` isn't searched again: a page may lack one kind of quote.
             double = max(double, text.rfind('"', read, at))
             single = max(single, text.rfind("'", read, at))
             read = at
@@ -111,8 +112,8 @@ def _ends_tags(text: str) -> bool:
 
 
 def _opens_value(text: str, quote: int) -> bool:
-    """Whether a value may start at the quote at this place, if it is one."""
+    """Whether the quoted value of an attribute may start at a place; -1 is no place."""
     if quote < 0:
         return False
     before = text[max(0, quote - 16) : quote].rstrip("\t\n\f\r ")
-    return before.endswith("=") or not before  # = comes before it, or only space for so long
+    return before.endswith("=") or not before  # after 16 blanks, the = may be farther away

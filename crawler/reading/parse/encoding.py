@@ -1,8 +1,8 @@
-"""Bytes to text, and a query back to bytes, as browsers do both.
+"""Decodes pages to text, and encodes queries to bytes, as browsers do.
 
-https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding and
-https://encoding.spec.whatwg.org. Names of encodings are the standard's, in lower case;
-`crawler.reading.encodings` knows their labels.
+The rules are those of https://encoding.spec.whatwg.org and
+https://html.spec.whatwg.org/multipage/parsing.html#determining-the-character-encoding. Encodings
+have the names of the standard, in lower case; `crawler.reading.encodings` knows their labels.
 """
 
 import codecs
@@ -24,10 +24,10 @@ _BOMS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16le"),
     (codecs.BOM_UTF16_BE, "utf-16be"),
 )
-# Bytes. The standard looks at 1024, but starts anew when it meets a meta later.
+# Bytes searched for a meta. The standard searches 1024, but starts again if a meta follows later.
 _META_WITHIN: Final = 64 << 10
 _GUESS_FROM: Final = 64 << 10  # bytes
-_AT_ONCE: Final = 1 << 20  # bytes of UTF-8; takes 10 ms where all of it is wrong
+_AT_ONCE: Final = 1 << 20  # bytes of UTF-8 decoded in one step; 10 ms if all of them are wrong
 
 # Python and the standard map six characters of JIS X 0208 differently.
 _JIS: Final = {"\u301c": "～", "\u2016": "∥", "\u2212": "－", "¢": "￠", "£": "￡", "¬": "￢"}  # noqa: RUF001
@@ -45,7 +45,7 @@ _CHARSET: Final = re.compile(
 
 
 def _charset(text: str) -> str | None:
-    """The encoding that a Content-Type names, in a header or in a meta element."""
+    """Return the encoding that a Content-Type names, in a header or in a meta element."""
     match = _CHARSET.search(text)
     return find_encoding(match[1] or match[2] or match[3] or "") if match else None
 
@@ -65,7 +65,7 @@ _XML: Final = re.compile(rb"<\?xml[^>]*?[\t\n\r ]encoding[\t\n\r ]*=[\t\n\r ]*([
 
 
 def _prescan(head: bytes) -> str | None:
-    """The encoding that the first bytes of a page declare: `meta`, or the XML declaration."""
+    """Return the encoding that a `meta` or the XML declaration in the first bytes declares."""
     at = 0
     while match := _MARKUP.search(head, at):
         at = match.end()
@@ -82,15 +82,15 @@ def _prescan(head: bytes) -> str | None:
 
 
 def _xml_encoding(head: bytes) -> str | None:
-    """The encoding in the XML declaration."""
+    """Return the encoding in the XML declaration."""
     xml = _XML.match(head)
     name = find_encoding(xml[2].decode("latin-1")) if xml else None
-    # It was read as ASCII, so it can't be UTF-16.
+    # The declaration was read as ASCII, so the page can't be UTF-16.
     return "utf-8" if name in UTF_16 else name
 
 
 def _declared(attributes: bytes) -> str | None:
-    """The encoding by the attributes of a meta element."""
+    """Return the encoding that the attributes of a meta element declare."""
     values: dict[str, str] = {}
     for match in _ATTRIBUTE.finditer(attributes):
         value = match[2] or match[3] or match[4] or b""
@@ -107,9 +107,10 @@ def _declared(attributes: bytes) -> str | None:
 
 
 def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = False) -> str | None:
-    """The encoding that a page and its header declare: byte-order mark, else header, else `meta`.
+    """Return the encoding that a page and its header declare.
 
-    In XML the XML declaration counts before `meta`.
+    The byte-order mark counts before the header, and the header before `meta`. In XML the XML
+    declaration counts before `meta`.
     """
     for bom, name in _BOMS:
         if body.startswith(bom):
@@ -121,7 +122,7 @@ def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = Fals
 
 
 def _guessed_encoding(body: bytes) -> str:
-    if body[:2] in {b"<\0", b"\0<"}:  # nothing else is written like that
+    if body[:2] in {b"<\0", b"\0<"}:  # only UTF-16 begins like this
         return "utf-16le" if body[0] else "utf-16be"
     try:
         body.decode()
@@ -131,15 +132,15 @@ def _guessed_encoding(body: bytes) -> str:
     return "utf-8"
 
 
-# --- There ------------------------------------------------------------------------------------
+# --- From bytes to text -----------------------------------------------------------------------
 
 
 def decode(body: bytes, content_type: str | None) -> tuple[str, str]:
-    """The text of a page, and the WHATWG name (lower case) of its encoding.
+    """Return the text of a page, and the WHATWG name (lower case) of its encoding.
 
-    Believed in this order: byte-order mark, charset of the Content-Type header, `meta` (or the XML
-    declaration) in the first 64 kB, valid UTF-8, a guess, windows-1252. Bytes
-    that the encoding doesn't have become U+FFFD; nothing raises.
+    The first of these counts: byte-order mark, charset of the Content-Type header, `meta` (or the
+    XML declaration) in the first 64 KiB, UTF-8 if the bytes are valid, a guess, windows-1252. Bytes
+    that the encoding lacks become U+FFFD. Never raises.
     """
     return finish(decoding(body, content_type))
 
@@ -147,7 +148,7 @@ def decode(body: bytes, content_type: str | None) -> tuple[str, str]:
 def decoding(
     body: bytes, content_type: str | None, is_xml: bool = False
 ) -> Generator[None, None, tuple[str, str]]:
-    """The same in steps; of XML its declaration is believed before a `meta`."""
+    """Do the same as `decode` in steps; in XML the XML declaration counts before a `meta`."""
     name = declared_encoding(body, content_type, is_xml) or _guessed_encoding(body)
     if name == "utf-8" and len(body) <= _AT_ONCE:
         return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), name
@@ -157,7 +158,7 @@ def decoding(
     return text, name
 
 
-# --- And back ---------------------------------------------------------------------------------
+# --- From a query to bytes --------------------------------------------------------------------
 
 
 def _as_reference(character: int) -> str:
@@ -172,7 +173,7 @@ _BEFORE_ENCODING: Final[dict[str, dict[str, str]]] = {
     "iso-2022-jp": _TO_JIS | dict.fromkeys("\x0e\x0f\x1b", _as_reference(0xFFFD)),
 }
 _NEWLINES: Final = dict.fromkeys("\t\n\r", "")
-_KEPT: Final = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # besides letters and digits
+_KEPT: Final = "!$%&()*+,-./:;=?@[\\]^_`{|}~"  # not escaped, like letters and digits
 
 
 def _unencodable(error: UnicodeError) -> tuple[str | bytes, int]:
@@ -187,11 +188,11 @@ codecs.register_error("crawler.reading.parse.query", _unencodable)
 
 
 def encode_query(reference: str, encoding: str) -> str:
-    """A reference without fragment, its query (if any) percent-encoded in the encoding of the page.
+    """Return a reference with its query percent-encoded in the encoding of the page.
 
-    https://url.spec.whatwg.org/#query-state. Only for encodings other than UTF-8 and UTF-16, whose
-    queries are UTF-8. Raises LongUrlError where the URL would be too long in any case: each
-    character that isn't ASCII takes three at least.
+    The rules are those of https://url.spec.whatwg.org/#query-state. The reference has no fragment.
+    The encoding isn't UTF-8 or UTF-16, because queries of such pages are UTF-8. Raises LongUrlError
+    if the URL would surely be too long: each character outside ASCII becomes at least three.
     """
     path, mark, query = reference.partition("?")
     if query.isascii() and encoding != "iso-2022-jp":

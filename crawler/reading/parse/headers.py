@@ -1,4 +1,4 @@
-"""What response headers and meta elements say to a crawler: Link, X-Robots-Tag, meta robots."""
+"""Reads the headers Link and X-Robots-Tag, and meta elements for robots."""
 
 import re
 from collections.abc import Container, Iterable, Iterator
@@ -11,17 +11,17 @@ _RELATIONS: Final = {"canonical": CANONICAL, "next": NEXT, "prev": PREV, "altern
 
 
 def link_kinds(rel: str) -> int:
-    """The flags of a `link` with this rel; 0 if it is no link to a page."""
+    """Return the flags of a `link` with this rel; 0 if it doesn't link to a page."""
     tokens = rel.lower().split()
     if "stylesheet" in tokens:
-        return 0  # rel="alternate stylesheet" is no page
+        return 0  # rel="alternate stylesheet" links to no page
     kinds = 0
     for token in tokens:
         kinds |= _RELATIONS.get(token, 0)
     return kinds
 
 
-# https://www.rfc-editor.org/rfc/rfc8288#appendix-B, which asks for lenient reading
+# https://www.rfc-editor.org/rfc/rfc8288#appendix-B, which recommends lenient reading
 _LINK: Final = re.compile(
     r"""[\s,]*+<([^>]*+)>((?>(?:[^,"]++|"(?>(?:[^"\\]++|\\.)*)"?+)*))""", re.DOTALL
 )
@@ -32,16 +32,16 @@ _PARAMETER: Final = re.compile(
 
 _MOST_PARAMETERS: Final = 100  # of a link
 _LONGEST_REL: Final = 1 << 12  # characters that are read
-_STEP: Final = 1 << 13  # characters read in one step, if no link has more
+_STEP: Final = 1 << 13  # characters read in one step, unless a link is longer
 
 
 def header_links(values: Iterable[str]) -> list[tuple[str, int]]:
-    """The references in Link headers that stand for a `link` element of the page, with flags."""
+    """Return the references in Link headers that link to pages, with their flags."""
     return [link for link in reading_links(values) if link is not None]
 
 
 def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
-    """The same; None comes between two steps of the work, each of a few milliseconds."""
+    """Yield the same as `header_links`, and None between two steps of a few milliseconds."""
     for value in values:
         link = _LINK.match(value)
         pause = _STEP
@@ -55,7 +55,7 @@ def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
                 parameters.setdefault(name.lower(), quoted or bare)
             rel = parameters.get("rel", "")[:_LONGEST_REL]
             kinds = link_kinds(rel)
-            if kinds and "anchor" not in parameters:  # that would be a link of another page
+            if kinds and "anchor" not in parameters:  # with an anchor, it links from another page
                 if "nofollow" in rel.lower().split():
                     kinds |= NOFOLLOW
                 yield link[1], kinds
@@ -63,20 +63,20 @@ def reading_links(values: Iterable[str]) -> Iterator[tuple[str, int] | None]:
 
 
 _TAKES_A_VALUE: Final = frozenset({"max-snippet", "max-image-preview", "max-video-preview"})
-# A word of robots directives, with the colon behind it. The colons in 15:00:00 are its own.
+# A word of robots directives, with the colon behind it. Colons in 15:00:00 belong to the word.
 _WORD: Final = re.compile(r"((?>(?:[^\s,;:]|(?<=[0-9]):(?=[0-9]))+))\s*+(:?)")
-_JOINED: Final = re.compile(r"[|/+&\uff0c\u3001\uff1b]")  # some write noindex|nofollow
-_FORBIDDING: Final = frozenset({"noindex", "nofollow", "none"})  # no agent has such a name
+_JOINED: Final = re.compile(r"[|/+&\uff0c\u3001\uff1b]")  # some pages write noindex|nofollow
+_FORBIDDING: Final = frozenset({"noindex", "nofollow", "none"})  # never names of agents
 
 
 def page_directives(
     metas: Iterable[tuple[str, str]], headers: Iterable[str], agent: str
 ) -> tuple[bool, bool]:
-    """Whether a page asks not to be indexed, and its links not to be followed.
+    """Return whether a page asks not to be indexed, and whether it asks not to follow its links.
 
     `metas` are names and contents of meta elements, `headers` the values of X-Robots-Tag, `agent`
-    our name in robots.txt. Directives for us and directives for all agents count; those for other
-    agents don't. Commas, semicolons and blanks separate directives.
+    is our name in robots.txt. Directives for us and for all agents count; those for other agents
+    don't. Commas, semicolons and blanks separate directives.
     """
     ours = {"", "*", "robots", agent.lower()}
     said: set[str] = set()
@@ -89,10 +89,10 @@ def page_directives(
 
 
 def _directives(value: str, ours: Container[str]) -> set[str]:
-    """The directives for us in one value: `noindex, otherbot: nofollow` has one.
+    """Return the directives for us in a value; `noindex, otherbot: nofollow` has one.
 
-    A name with a colon says which agent the rest is for. A directive that takes a value has a
-    colon, too, and the next word is its value. The words of a date are no directives.
+    A name with a colon says for which agent the rest is. A directive that takes a value also has a
+    colon, and the next word is its value. The words of a date match no directive.
     """
     said: set[str] = set()
     is_ours, is_value = True, False

@@ -1,4 +1,4 @@
-"""Which documents are chosen by the kinds that a configuration names."""
+"""Chooses documents by the kinds that a configuration names."""
 
 import fnmatch
 from collections.abc import Iterable
@@ -6,10 +6,10 @@ from functools import lru_cache
 
 
 class Kinds:
-    """A choice of documents by media type and by extension of the URL's path, as configured.
+    """Chooses documents by their media type, and by the extension in the path of their URL.
 
-    Patterns: a media type, `image/*`; an extension, `.zip`; with `!` before it, what isn't chosen
-    even if another pattern says so.
+    A pattern is a media type like `image/*`, or an extension like `.zip`. A pattern that begins
+    with `!` excludes documents that other patterns choose.
     """
 
     def __init__(self, patterns: Iterable[str]) -> None:
@@ -25,8 +25,8 @@ class Kinds:
     def hold(self, media: str, url: str, label: str | None = None) -> bool:
         """Whether a document of this media type at this normalised URL is chosen.
 
-        `label` is the type in its header, if that is another one. A pattern that fits either of the
-        two types fits the document.
+        `label` is the type in its header, if that differs. A pattern that matches one of the two
+        types matches the document.
         """
         name = url.partition("?")[0].rpartition("/")[2].lower() if self._by_name else ""
         if label is None or label == media:

@@ -1,7 +1,7 @@
-"""From the text of an HTML page to its links.
+"""Reads the links in the text of a page.
 
-The cost of a page is bounded by its bytes. A long base could make a long URL of each short
-reference, so no URL is longer than `url.MAX_LENGTH`, and all URLs of a page together have at most
+The cost of a page is bounded by its bytes. A long base would turn each short reference into a long
+URL. So a URL has at most `url.MAX_LENGTH` characters, and all URLs of a page together have about
 `most_characters`. References beyond these bounds are counted. docs/decisions/bounds.md says why.
 """
 
@@ -23,41 +23,43 @@ from crawler.url import MAX_LENGTH, BadUrlError, LongUrlError, authority, normal
 
 _C0_OR_SPACE: Final = "".join(map(chr, range(0x21)))  # what the URL standard strips
 _OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
-# A reference whose path is plain: (the way up)(segments that start with no dot, nothing to escape).
+# A plain reference: (`/` or the way up)(segments that don't start with a dot, nothing to escape).
 _PLAIN: Final = re.compile(
     r"(?=.)(/|(?:\.\./)*)((?:[\w~-][\w~.-]*+/)*(?:[\w~-][\w~.-]*+)?)", re.ASCII
 )
 _ABSOLUTE: Final = ("http://", "https://")
-_SHORT: Final = 512  # characters of an absolute reference that is worth remembering
-_known: Final = lru_cache(1 << 14)(normalise)  # neighbours link to the same pages elsewhere
-_WAY_UP: Final = 8
+_SHORT: Final = 512  # characters; longer absolute references aren't cached
+_known: Final = lru_cache(1 << 14)(normalise)  # neighbouring pages have many links in common
+_WAY_UP: Final = 8  # most `../` of a plain reference
 MAX_LINKS: Final = 100_000
 MAX_LINK_BYTES: Final = 32 << 20  # of the URLs of a page's links
-_LINK_BYTES_AT_LEAST: Final = 1 << 20  # of them any page may have so many
-_LINK_BYTES_PER_CHARACTER: Final = 16  # and so many for each character of its text
-# Work is counted in characters read and written; a reference counts as so many more.
+_LINK_BYTES_AT_LEAST: Final = 1 << 20  # any page may have so many
+_LINK_BYTES_PER_CHARACTER: Final = 16  # and so many more for each character of its text
+# Work is counted in characters read and written, plus an amount for each reference.
 _WORK_STEP: Final = 1 << 18
 _WORK_PER_REFERENCE: Final = 64
-_WORK_PER_ENCODED: Final = 8  # for each character of a query in the encoding of its page
-_VALUES_STEP: Final = 1 << 17  # characters of references taken in one step
-_TARGETS: Final = 1 << 13  # put together in one step
+_WORK_PER_ENCODED: Final = 8  # for each character of a reference whose query is encoded
+_VALUES_STEP: Final = 1 << 17  # characters of image references taken in one step
+_TARGETS: Final = 1 << 13  # targets listed in one step
 _MOST_METAS: Final = 1 << 15  # characters of meta elements for robots
 _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # queries are UTF-8
 
 _ALWAYS: Final = frozenset({"base", "meta"})
 _PLAIN_LINKS: Final = frozenset({"a", "area"})
 _FRAMES: Final = frozenset({"frame", "iframe"})
-_SRCDOC_DEPTH: Final = 4  # of documents in srcdoc in documents
+_SRCDOC_DEPTH: Final = 4  # levels of documents inside srcdoc attributes that are read
 _IMAGES: Final = frozenset({"img", "source"})
 
 
 class Links(NamedTuple):
+    """The links of a page, and its meta elements for robots."""
+
     targets: list[tuple[str, int]]  # normalised, distinct, in document order, with flags
-    metas: list[tuple[str, str]]  # name and content of those meta elements that are for robots
+    metas: list[tuple[str, str]]  # name and content of meta elements for robots
 
 
 def most_characters(text: str, max_link_bytes: int = MAX_LINK_BYTES) -> int:
-    """How many characters the URLs of a page's links may have together, roughly."""
+    """Return about how many characters the URLs of a page's links may have together."""
     warranted = _LINK_BYTES_AT_LEAST + _LINK_BYTES_PER_CHARACTER * len(text)
     return min(warranted, max_link_bytes)
 
@@ -76,13 +78,15 @@ def reading(
     left_out: Counter[str] | None = None,
     form: Form = Form.HTML,
 ) -> Generator[None, None, Links]:
-    """The links of a page in steps. `more` are others of its links, relative to its own URL, with
-    flags; None there comes between two steps.
+    """Return the links of a page, in steps.
 
-    Of several `base` elements the first with an href counts, also for what stands before it. Of
-    more than `max_links` different references the first are taken, and of those the first whose
-    URLs have `most_characters` together. `left_out` counts the others, by the bound that did it.
-    `utf8`: the text in bytes, where they are at hand. `form`: how the text is to be read.
+    The first `base` element with an href counts, also for links before it. The first `max_links`
+    different references are taken, and of these the first whose URLs together have at most
+    `most_characters`. `left_out` counts the others, by the bound that they exceed.
+
+    `more` yields further links of the page, relative to its own URL, with flags; it yields None
+    between two steps. `utf8`: the text in bytes, if the caller has them. `form`: how the text is
+    read.
     """
     left_out = Counter() if left_out is None else left_out
     others: dict[str, int] = {}  # relative to the page, whatever its base is
@@ -107,17 +111,17 @@ def reading(
 
 
 class _Collector:
-    """Takes references out of the elements of a page: distinct, without fragments, and few enough.
+    """Collects the references in the elements of a page: distinct, without fragments, limited.
 
-    A dictionary of references has for each its flags with NOFOLLOW inverted, so that they can be
-    or-ed.
+    A dictionary of references holds the flags of each, with NOFOLLOW inverted, so that the flags of
+    several occurrences can be or-ed.
     """
 
     def __init__(
         self, elements: frozenset[str], agent: str, max_links: int, left_out: Counter[str]
     ) -> None:
-        self.metas: list[tuple[str, str]] = []  # name and content of those that are for robots
-        # Of documents in srcdoc with a base of their own: the base, and their references.
+        self.metas: list[tuple[str, str]] = []  # name and content of meta elements for robots
+        # For each document in a srcdoc with its own base: the base, and the references.
         self.framed: list[tuple[str, dict[str, int]]] = []
         self._refreshes = "refresh" in elements
         self._images = _IMAGES if "img" in elements else frozenset()
@@ -129,7 +133,7 @@ class _Collector:
         self._work = 0
 
     def add(self, reference: str | None, flags: int, references: dict[str, int]) -> None:
-        """Take a reference into a dictionary."""
+        """Add a reference to a dictionary."""
         if not reference:
             if isinstance(reference, TooLong):
                 self._left_out["max_url_length"] += 1
@@ -139,7 +143,7 @@ class _Collector:
         if "#" in reference:
             reference = reference.partition("#")[0]
             if reference.endswith(" "):
-                reference += "#"  # so that it stays: only the ends are stripped
+                reference += "#"  # keeps the blank: later only blanks at the ends are stripped
         known = references.get(reference)
         if known is not None:
             references[reference] = known | flags
@@ -160,9 +164,10 @@ class _Collector:
         form: Form = Form.HTML,
         depth: int = 0,
     ) -> Generator[None, None, str | None]:
-        """Take all references of a document in steps; the href of its first `base` with one.
+        """Add all references of a document, in steps.
 
-        `depth`: in how many srcdoc the document stands.
+        Returns the href of its first `base` that has one. `depth`: the number of srcdoc attributes
+        around the document.
         """
         base: str | None = None
         add, images = self.add, self._images
@@ -175,7 +180,7 @@ class _Collector:
             flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
             if name in _PLAIN_LINKS:
                 if href := attributes.get("href"):
-                    # Most references stand there already: as they are, but for the fragment.
+                    # Most references are there already, after their fragment is removed.
                     known = references.get(href.partition("#")[0])
                     if known is None or known | flags != known:
                         add(href, flags, references)
@@ -195,7 +200,7 @@ class _Collector:
             elif name == "base":
                 if base is None and "href" in attributes:
                     href = attributes["href"]
-                    base = "" if href is None else href  # a TooLong stays one
+                    base = "" if href is None else href  # a TooLong is kept as such
             else:
                 self._read_meta(attributes, references, is_page=depth == 0)
         return base
@@ -203,7 +208,7 @@ class _Collector:
     def _read_srcdoc(
         self, srcdoc: str, references: dict[str, int], depth: int
     ) -> Generator[None, None, None]:
-        """Take the references of a document in a srcdoc, which may have a base of its own."""
+        """Add the references of a document in a srcdoc, which may have its own base."""
         if isinstance(srcdoc, Escaped):
             srcdoc = yield from unescaping(srcdoc)
         inner: dict[str, int] = {}
@@ -247,8 +252,8 @@ def _equiv(attributes: Mapping[str, str | None]) -> str:
 class _Base(NamedTuple):
     """The base of relative references.
 
-    Of a base URL that is too long only the origin is kept, because URLs relative to its path would
-    be too long, too.
+    Only the origin of a base URL is kept if the URL is too long, because URLs relative to its path
+    would be too long, too.
     """
 
     url: str
@@ -256,7 +261,10 @@ class _Base(NamedTuple):
 
 
 def _base(href: str, url: str) -> _Base:
-    """The base by the href of the first `base`; a URL that isn't http or https doesn't count."""
+    """Return the base of a page, given the href of its `base` element and the URL of the page.
+
+    An href that gives no http or https URL doesn't count.
+    """
     start = href.start if isinstance(href, TooLong) else href[:_SHORT]
     try:
         if not isinstance(href, TooLong):
@@ -277,7 +285,7 @@ _REFRESH: Final = re.compile(
 
 
 def refresh_target(content: str) -> str | None:
-    """The reference in the content of a meta refresh, which may be empty; None if there is none."""
+    """Return the reference in the content of a meta refresh; None if there is none."""
     match = _REFRESH.match(content)
     return match[match.lastgroup] if match and match.lastgroup else None
 
@@ -287,7 +295,10 @@ _DESCRIPTORS: Final = re.compile(r"(?>(?:[^(,]++|\([^)]*+\)?+)*),?+")
 
 
 def srcset_urls(value: str) -> Iterator[str]:
-    """https://html.spec.whatwg.org/multipage/images.html#parse-a-srcset-attribute"""
+    """Yield the references in a srcset, by the rules of the HTML standard.
+
+    https://html.spec.whatwg.org/multipage/images.html#parse-a-srcset-attribute
+    """
     match = _CANDIDATE.match(value)
     while match:
         at = match.end()
@@ -296,16 +307,17 @@ def srcset_urls(value: str) -> Iterator[str]:
         else:
             yield match[1]
             descriptors = _DESCRIPTORS.match(value, at)
-            assert descriptors  # it matches nothing at least
+            assert descriptors  # the pattern also matches the empty string
             at = descriptors.end()
         match = _CANDIDATE.match(value, at)
 
 
-_ROOTED: Final = re.compile(r"[/\\]|https?:", re.IGNORECASE)  # the path of the base doesn't matter
+# The beginning of references for which the path of the base doesn't matter.
+_ROOTED: Final = re.compile(r"[/\\]|https?:", re.IGNORECASE)
 
 
 class _Resolution:
-    """Makes URLs of references, within the bounds, in steps."""
+    """Turns references into URLs, within the bounds, in steps."""
 
     def __init__(
         self,
@@ -314,7 +326,7 @@ class _Resolution:
         most: int,
         left_out: Counter[str],
     ) -> None:
-        """`most`: characters of all URLs together. `left_out` is counted on."""
+        """`most`: the characters of all URLs together. `left_out` counts what exceeds a bound."""
         self._encoding = encoding
         self._fold = fold
         self._room = most
@@ -322,17 +334,17 @@ class _Resolution:
         self._targets: dict[str, int] = {}  # distinct, with the flags of their references
 
     def resolve(self, references: Mapping[str, int], base: _Base) -> Generator[None, None, None]:
-        """Add the targets of references to the URLs that there are.
+        """Resolve references, and add them to the targets.
 
-        A URL that is too long takes room, too. When there is no room, nothing more is resolved.
+        A URL that is too long also uses up room. When no room is left, nothing more is resolved.
         """
         base_url, is_origin_only = base
         folders = {"/": base_url} if is_origin_only else _folders(base_url)
         encoding, fold, targets, room = self._encoding, self._fold, self._targets, self._room
         utf8 = encoding in _UTF8
-        # A path that is replaced needn't be joined.
+        # A rooted reference is joined to the origin, which is faster than joining to a long base.
         origin = authority(base_url) + "/" if len(base_url) > _SHORT else base_url
-        share = len(base_url) // 8  # of the room, for each URL that is joined to the base
+        share = len(base_url) // 8  # room that each reference joined to the base uses up
         work = 0
         rest = iter(references.items())
         for reference, flags in rest:
@@ -344,7 +356,7 @@ class _Resolution:
                 yield
             work += _WORK_PER_REFERENCE
             plain = _PLAIN.fullmatch(reference)
-            if plain and plain[1] in folders:  # what `normalise` would say, in a third of the time
+            if plain and plain[1] in folders:  # does what `normalise` does, in a third of the time
                 target = folders[plain[1]] + plain[2]
                 if len(target) > MAX_LENGTH:
                     room -= len(target)
@@ -390,7 +402,7 @@ class _Resolution:
         self._room = room
 
     def targets(self, url: str) -> Generator[None, None, list[tuple[str, int]]]:
-        """All targets except `url`, with their flags (see `ports`)."""
+        """Return all targets except `url`, with their flags (see `ports`), in steps."""
         targets = self._targets
         targets.pop(url, None)
         found: list[tuple[str, int]] = []
@@ -403,9 +415,10 @@ class _Resolution:
 
 
 def _folders(base: str) -> dict[str, str]:
-    """Where plain references start, by their way up: `/`, nothing, `../`, `../../` ...
+    """Return the URL that plain references are appended to, for each start: `/`, nothing, `../` ...
 
-    Not higher than `_WAY_UP` folders: all of a base with 100,000 would be quadratic.
+    At most `_WAY_UP` folders up, because the folders of a base with 100,000 would take quadratic
+    memory.
     """
     folder = base.partition("?")[0]
     root = folder[: folder.index("/", 8) + 1]

@@ -1,4 +1,4 @@
-"""Work in steps: a generator that yields None between two of them, and returns its result."""
+"""Work in steps: a generator yields None between two steps, and returns the result."""
 
 from collections.abc import Generator
 from typing import TypeVar
@@ -7,7 +7,7 @@ Result = TypeVar("Result")
 
 
 def finish(steps: Generator[None, None, Result]) -> Result:
-    """Do all the work at once."""
+    """Do all steps, and return the result."""
     while True:
         try:
             next(steps)

@@ -1,9 +1,10 @@
-"""HTML to the tags that hold links, by the tokeniser of the HTML standard, without a tree.
+"""Finds the tags of an HTML page that hold links, with the tokeniser of the HTML standard.
 
-https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Links don't need the tree, and
-libraries build it in a time quadratic in the depth of nesting and in the attributes of a tag: of
-1 MB of `<div>` in minutes. Here time grows with length, memory doesn't, and a caller can do other
-work between two steps. docs/decisions/two-readers-of-html.md has the measurements.
+https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Links don't need a tree. Libraries
+that build one take a time quadratic in the depth of nesting and in the attributes of a tag: 1 MB of
+`<div>` takes minutes. Here time grows with the length of the page, memory doesn't grow, and the
+caller can do other work between two steps. docs/decisions/two-readers-of-html.md has the
+measurements.
 """
 
 import re
@@ -18,46 +19,50 @@ _BREAK: Final = r"[\t\n\f\r />]"  # after a name
 
 
 def _possessive(group: str, times: str) -> str:
-    """The group, repeated, and never read another way.
+    """Return a pattern for the repeated group that never backtracks.
 
-    Before 3.11.5 Python matches possessive groups wrongly. An atomic group says the same and takes
-    the reader a sixth longer.
+    Python before 3.11.5 matches possessive groups wrongly. An atomic group means the same, and is a
+    sixth slower.
     """
     if sys.version_info >= (3, 11, 5):
         return f"{group}{times}+"
     return f"(?>{group}{times})"
 
 
-# Everything is possessive (++, *+, ?+): nothing is ever read twice, and a construct that doesn't
-# end within the text fails as a whole.
+# All repetitions are possessive (++, *+, ?+). So no text is read twice, and a construct without its
+# end doesn't match at all.
 _QUOTED_OR_BARE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?!["'])[^\t\n\f\r >]*+)"""
 ATTRIBUTE: Final = (
     rf"[^\t\n\f\r />][^\t\n\f\r />=]*+(?:{SPACE}*+={SPACE}*+{_QUOTED_OR_BARE}|(?!{SPACE}*+=))"
 )
-# 300,000 attributes take 50 ms. A tag with more is none, nor is what follows.
+# 300,000 attributes take 50 ms. A tag with more attributes ends the reading of the page.
 ATTRIBUTES: Final = _possessive(rf"(?:[\t\n\f\r /]*+{ATTRIBUTE})", "{0,300000}") + r"[\t\n\f\r /]*+"
 
 _RAW_TEXT: Final = frozenset(
     {"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"}
 )
 _NESTED: Final = frozenset({"math", "svg", "template"})
-_WINDOW: Final = 1 << 17  # characters read in one step, if no construct is longer
+_WINDOW: Final = 1 << 17  # characters read in one step, unless a construct is longer
 _TOKENS: Final = 1 << 11  # tags and comments in one step
-_MOST_NOFRAMES: Final = 1 << 10  # before the frameset
-_LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; data: URLs are longer, links aren't
-_MOST_NAMED: Final = 1 << 10  # attributes of a tag with the names that links need
-_MOST_REFERENCES: Final = 1 << 14  # to characters, in one value
-_LONGEST_MARK: Final = 16  # characters that end a comment or raw text, and what must follow them
+_MOST_NOFRAMES: Final = 1 << 10  # noframes elements before the frameset
+_LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; only data: URLs are longer
+_MOST_NAMED: Final = 1 << 10  # attributes of a tag that have the names in _ATTRIBUTE_NAMES
+_MOST_REFERENCES: Final = 1 << 14  # character references in a value
+_LONGEST_MARK: Final = 16  # characters of the end of a comment or raw text
 
 
 def _any_case(name: str) -> str:
-    """A name in either case; much faster than the flag IGNORECASE."""
+    """Return a pattern for a name in upper or lower case; much faster than the flag IGNORECASE."""
     return "".join(f"[{c}{c.upper()}]" if c.isalpha() else c for c in name)
 
 
 @lru_cache(64)
 def _reader(names: frozenset[str]) -> re.Pattern[str]:
-    """Skips to the next start tag (or end of template, math or svg) with one of the names."""
+    """Return a pattern that skips to the next start tag with one of the names.
+
+    It also stops at comments, at elements without markup, and at both tags of template, math and
+    svg.
+    """
     wanted = "|".join(map(_any_case, sorted(names | _RAW_TEXT | _NESTED | {"frameset"})))
     ends = "|".join(map(_any_case, sorted(_NESTED)))
     attribute = _possessive(r"""(?:[ ][a-z-]++="[^"]*+")""", "?")
@@ -85,7 +90,7 @@ _RAW_TEXT_END: Final = {
     name: re.compile(rf"</{_any_case(name)}(?={_BREAK})")
     for name in _RAW_TEXT - {"plaintext", "script"}
 }
-# What matters in a script: at its start, after <!--, and after a <script> behind that.
+# Marks in a script that change where it may end: at its start, after <!--, after a <script> there.
 _SCRIPT_END: Final = rf"</{_any_case('script')}(?={_BREAK})"
 _SCRIPT_MARKS: Final = re.compile(rf"<!--|{_SCRIPT_END}")
 _SCRIPT_ESCAPED_MARKS: Final = re.compile(rf"-->|</?{_any_case('script')}(?={_BREAK})")
@@ -94,25 +99,25 @@ _ABRUPT_END: Final = re.compile("-*+>")  # <!--> is a whole comment
 
 
 def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
-    """The start tags with these names (lower case): name, and attributes as they stand there.
+    """Yield the start tags with these names: the name in lower case, and the attributes' text.
 
-    Yields None between two steps of the work, each of a few milliseconds. Text in comments,
-    scripts, templates and the like holds no tags. noscript and declarative shadow roots hold tags;
-    so does noframes in a page with a frameset.
+    Yields None between two steps, each of a few milliseconds. Tags in comments, scripts, templates
+    and the like don't count. Tags in noscript and in declarative shadow roots do, and so do those
+    in noframes if the page has a frameset.
     """
     read = _reader(names).match
     at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
     templates = foreign = count = 0
     has_frameset = False
-    unread: list[tuple[int, int]] = []  # where noframes stand that come before the frameset
+    unread: list[tuple[int, int]] = []  # start and end of each noframes before the frameset
     while at < length:
         token = read(text, at, end)
-        assert token  # it matches nothing at least
+        assert token  # the pattern also matches the empty string
         at = token.end()
         count += 1
         if at >= pause or count % _TOKENS == 0:
             pause = at + _WINDOW
-            yield None  # also before the attributes of a tag of megabytes are looked at
+            yield None  # also before the attributes of a long tag are read
         comment, closing, name, attributes = token.groups()
         if name:
             name = name.lower()
@@ -125,7 +130,7 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
             elif name in _NESTED:
                 change = -1 if closing else 1
                 if name == "template":
-                    # The end of a shadow root changes nothing: no template is open around it.
+                    # The end tag of a shadow root changes nothing, as no template is open.
                     if closing or templates or not is_shadow_root(attributes):
                         templates = max(0, templates + change)
                 elif closing or not attributes.endswith("/"):
@@ -138,10 +143,10 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
                     if len(unread) < _MOST_NOFRAMES:
                         unread.append((first, at))
         elif comment:
-            match = yield from _searching(_COMMENT_END, text, at - 2)  # <!--> is a whole one
+            match = yield from _searching(_COMMENT_END, text, at - 2)  # <!--> is a whole comment
             at = match.end() if match else length
         elif end >= length:
-            return  # what follows, if anything, is without its end
+            return  # the rest, if any, is a construct without its end
         else:
             end = at + (_WINDOW if end - at < _WINDOW else 2 * (end - at))
             yield None
@@ -153,7 +158,7 @@ SHADOW_ROOTS: Final = frozenset({"open", "closed"})
 
 
 def is_shadow_root(attributes: str) -> bool:
-    """Whether a `template` with these attributes is a declarative shadow root, which is visible."""
+    """Whether a `template` with these attributes is a declarative shadow root, so it is visible."""
     mode = attributes_of(attributes).get("shadowrootmode", "") if attributes else ""
     return mode.lower() in SHADOW_ROOTS
 
@@ -161,7 +166,7 @@ def is_shadow_root(attributes: str) -> bool:
 def _searching(
     pattern: re.Pattern[str], text: str, at: int
 ) -> Generator[None, None, re.Match[str] | None]:
-    """The first match of a pattern from a place on, of at most _LONGEST_MARK characters."""
+    """Return the first match after a place, in steps. It has at most _LONGEST_MARK characters."""
     while True:
         end = at + _WINDOW
         match = pattern.search(text, at, end + _LONGEST_MARK)
@@ -172,7 +177,7 @@ def _searching(
 
 
 def _end_of_raw_text(text: str, name: str, at: int) -> Generator[None, None, int]:
-    """Where the end tag starts that closes an element whose content is no markup."""
+    """Return where the end tag of an element whose content is no markup starts, in steps."""
     if name == "plaintext":
         return len(text)
     if name == "script":
@@ -182,7 +187,11 @@ def _end_of_raw_text(text: str, name: str, at: int) -> Generator[None, None, int
 
 
 def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
-    """Where a script ends. <script><!-- <script> </script> --></script> is one element."""
+    """Return where the end tag of a script starts, in steps.
+
+    A comment in a script may hold a whole script: <script><!-- <script></script> --></script> is
+    one element.
+    """
     marks = _SCRIPT_MARKS
     count = 0
     while mark := (yield from _searching(marks, text, at)):
@@ -220,10 +229,10 @@ _NAMED_ATTRIBUTE: Final = re.compile(
 
 
 def attributes_of(text: str) -> Mapping[str, str]:
-    """The attributes of a tag that links need, by lower-case name; the first one of each name.
+    """Return the attributes of a tag that links need, by lower-case name.
 
-    A value that is far too long for a URL is a TooLong, or `data:` if it is such a URL. The value
-    of a srcdoc is an Escaped.
+    If a name occurs several times, its first value counts. A value that is too long for a URL
+    becomes a TooLong, or `data:` if it is such a URL. The value of a srcdoc is an Escaped.
     """
     return _known(text) if len(text) <= _SHORT else _attributes_of(text)
 
@@ -249,17 +258,18 @@ def _attributes_of(text: str) -> dict[str, str]:
 
 
 class Escaped(str):
-    """A value whose character references are still to be undone, by `unescaping`."""
+    """A value whose character references aren't undone yet; `unescaping` undoes them."""
 
     __slots__ = ()
 
 
 class TooLong(str):
-    """An empty string that stands for a value too long for a URL. `start`: how the value begins."""
+    """An empty string in place of a value too long for a URL. `start`: the value's beginning."""
 
     __slots__ = ("start",)
 
     def __new__(cls, value: str) -> Self:
+        """Make the empty string, and keep the beginning of the value."""
         instance = super().__new__(cls)
         instance.start = value[:_SHORT]
         return instance
@@ -272,7 +282,7 @@ def _instead_of(value: str) -> str:
 
 
 _SHORT: Final = 512  # characters
-_known: Final = lru_cache(1 << 14)(_attributes_of)  # most tags stand on the neighbours too
+_known: Final = lru_cache(1 << 14)(_attributes_of)  # neighbouring pages have most tags in common
 
 
 _REFERENCE: Final = re.compile(
@@ -281,9 +291,9 @@ _REFERENCE: Final = re.compile(
 
 
 def unescape(value: str) -> str:
-    """The value of an attribute with its character references undone, as the standard says.
+    """Return the value of an attribute with its character references undone, by the standard.
 
-    A value with more than _MOST_REFERENCES stays as it is.
+    A value with more than _MOST_REFERENCES references is returned unchanged.
     """
     if "&" in value and value.count("&") <= _MOST_REFERENCES:
         value = _REFERENCE.sub(_character, value)
@@ -294,11 +304,11 @@ _ESCAPED_STEP: Final = 1 << 15  # characters
 
 
 def unescaping(value: str) -> Generator[None, None, str]:
-    """`unescape` in steps, with no limit on the number of references."""
+    """Do the same as `unescape` in steps, without a limit on the number of references."""
     pieces = []
     at = 0
     while at < len(value):
-        end = value.find("&", at + _ESCAPED_STEP)  # so no reference lies across
+        end = value.find("&", at + _ESCAPED_STEP)  # a step ends before a reference, never in one
         end = end if end >= 0 else len(value)
         pieces.append(_REFERENCE.sub(_character, value[at:end]).replace("\0", "\ufffd"))
         at = end
@@ -311,7 +321,7 @@ def _character(match: re.Match[str]) -> str:
     if name:
         if after == ";" and (text := html5.get(name + ";")):
             return text
-        # &copy in a query: without its semicolon it counts only where nothing like a name goes on.
+        # Without its semicolon, as in ?a&copy=1, a reference counts only if no name continues it.
         text = html5.get(name) if after != "=" else None
         return match[0] if text is None else text + (after or "")
     digits = (hexadecimal or decimal).lstrip("0") or "0"

@@ -1,9 +1,10 @@
-"""From XHTML to the tags that hold links, by the rules of XML and namespaces, without a tree.
+"""Finds the tags of an XHTML page that hold links, by the rules of XML and namespaces.
 
 https://www.w3.org/TR/xml and https://www.w3.org/TR/xml-names. Names are case-sensitive, any element
 may close itself, and an element counts by its namespace, whatever its prefix is. A browser stops at
-the first error of a page; this reader goes on. Time grows with length. Memory grows only with the
-elements that declare namespaces. docs/decisions/reading.md has the decisions behind this module.
+the first error of a page; this reader continues. No tree is built: time grows with the length of
+the page, memory only with the elements that declare namespaces. docs/decisions/reading.md has the
+decisions behind this module.
 """
 
 import re
@@ -15,7 +16,7 @@ from crawler.reading.media import XHTML_NAMESPACE
 from crawler.reading.parse.tokens import ATTRIBUTES, unescape
 from crawler.url import MAX_LENGTH
 
-# The rest of a longer name counts as an attribute.
+# If a name is longer, its rest counts as an attribute.
 _NAME: Final = r"[^\t\n\f\r />:!?<]{1,4096}+"
 _START: Final = re.compile(
     rf"<(?: (?P<skipped>!--|!\[CDATA\[|\?) | (?P<declaration>!)"
@@ -30,11 +31,11 @@ _TOKENS: Final = 1 << 11  # tags in one step
 _NO_MARKUP: Final = frozenset({"script", "style"})
 _IN_NO_MARKUP: Final = re.compile(r"<(?:(!--|!\[CDATA\[)|/)")
 _MOST_DECLARATIONS: Final = 1 << 10  # of namespaces in a tag
-_DECLARING: Final = 1 << 16  # characters of a tag in which declarations are looked for
-_MOST_OPEN: Final = 1 << 14  # elements inside each other that declare
+_DECLARING: Final = 1 << 16  # characters of a tag that are searched for declarations
+_MOST_OPEN: Final = 1 << 14  # nested elements that declare namespaces
 _SVG_NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _XHTML: Final = 1
-_SVG: Final = 2  # whose `a` is a link, too
+_SVG: Final = 2  # its element `a` is a link, too
 _KINDS: Final = {XHTML_NAMESPACE: _XHTML, _SVG_NAMESPACE: _SVG}
 _DECLARATION: Final = re.compile(
     r"""(?<![^\t\n\f\r /"'])xmlns(?::([^\t\n\f\r />=]++))?[\t\n\r ]*+=[\t\n\r ]*+"""
@@ -43,17 +44,18 @@ _DECLARATION: Final = re.compile(
 
 
 class _Scopes:
-    """The namespaces that prefixes mean, while elements open and close."""
+    """Tracks which namespace each prefix means, while elements open and close."""
 
     def __init__(self, *, default: bool) -> None:
-        """`default`: whether an element without prefix is XHTML where nothing is declared."""
+        """`default`: whether elements without a prefix are XHTML if no namespace is declared."""
         self._kinds: dict[str, int] = {"": _XHTML if default else 0}
-        # The open elements that declare: name, what held before, how many of that name are open.
+        # The open elements that declare namespaces: name, and the meanings that they replaced.
+        # `_nested` holds for each how many elements of that name are open.
         self._open: list[tuple[str, list[tuple[str, int]]]] = []
         self._nested: list[int] = []
 
     def enter(self, name: str, prefix: str, attributes: str) -> int:
-        """The kind of namespace of a start tag with this qualified name."""
+        """Note a start tag, and return the kind of its namespace. `name` includes the prefix."""
         changes = []
         if "xmlns" in attributes:
             found = _DECLARATION.finditer(attributes, 0, _DECLARING)
@@ -72,7 +74,7 @@ class _Scopes:
         return kind
 
     def leave(self, name: str) -> None:
-        """Take note of an end tag: its element's namespace declarations end."""
+        """Note an end tag. The namespace declarations of its element end."""
         if self._open and self._open[-1][0] == name:
             self._nested[-1] -= 1
             if not self._nested[-1]:
@@ -87,11 +89,11 @@ class _Scopes:
 def tags(
     text: str, names: frozenset[str], *, default: bool = True
 ) -> Iterator[tuple[str, str] | None]:
-    """The start tags of XHTML elements with these names: local name, and text of attributes.
+    """Yield the start tags of XHTML elements with these names: local name, and text of attributes.
 
-    In the attributes the entities of the document are undone. Yields None between two steps of the
-    work. Text in comments, CDATA, scripts, styles and templates holds no tags. With `default`,
-    elements in no namespace count, too.
+    Yields None between two steps. In the attributes, entities of the document are expanded. Tags in
+    comments, CDATA, scripts, styles and templates don't count. With `default`, elements without a
+    namespace count, too.
     """
     scopes = _Scopes(default=default)
     entities: Entities | None = None
@@ -119,10 +121,10 @@ def tags(
             continue
         rest = _REST.match(text, at)
         if not rest:
-            return  # a tag without its end, so what follows is nothing
+            return  # the tag has no end, so it includes the rest of the page
         at = rest.end()
         if at >= pause:
-            yield None  # a tag of megabytes: its attributes are another step
+            yield None  # after a long tag: its attributes are read in another step
         name, prefix, local = token["name"], token["prefix"], token["local"]
         if token["closing"]:
             scopes.leave(name)
@@ -140,13 +142,13 @@ def tags(
 
 
 def _after(text: str, mark: str, at: int) -> int:
-    """Where the first mark from a place on ends; the end of the text if there is no mark."""
+    """Return where the first mark after a place ends, or the length of the text without one."""
     found = text.find(mark, at)
     return len(text) if found < 0 else found + len(mark)
 
 
 def _end_of_skipped(text: str, mark: str, at: int) -> Generator[None, None, int]:
-    """`_after` in steps: a mark of several characters may be looked for in vain a long time."""
+    """Do the same as `_after` in steps, because the search for a longer mark is slow."""
     while True:
         end = at + _SEARCHED
         found = text.find(mark, at, end + len(mark) - 1)
@@ -159,7 +161,7 @@ def _end_of_skipped(text: str, mark: str, at: int) -> Generator[None, None, int]
 
 
 def _end_of_script(text: str, name: str, at: int) -> Generator[None, None, int]:
-    """Where the end tag of an element starts that holds no markup."""
+    """Return where the end tag of an element that holds no markup starts, in steps."""
     length, count = len(text), 0
     while at < length:
         count += 1
@@ -167,7 +169,7 @@ def _end_of_script(text: str, name: str, at: int) -> Generator[None, None, int]:
             yield
         mark = _IN_NO_MARKUP.search(text, at, at + _WINDOW)
         if mark is None:
-            at = max(at + 1, min(at + _WINDOW, length) - 8)  # a mark may lie across
+            at = max(at + 1, min(at + _WINDOW, length) - 8)  # a mark may span two windows
             if at + 8 >= length:
                 return length
             yield
@@ -194,14 +196,14 @@ _DECLARED: Final = re.compile(
 )
 _LONGEST_DOCTYPE: Final = 1 << 16  # characters
 _MOST_ENTITIES: Final = 1 << 10
-_DEPTH: Final = 8  # of entities in entities
+_DEPTH: Final = 8  # levels of entities inside entities
 _ROOM: Final = 1 << 22  # characters that entities may add to a document
 _REFERENCE: Final = re.compile(r"&([^\s&;#<\"']++);")
 _NUMERIC: Final = re.compile(r"&#(?:x[0-9a-fA-F]++|[0-9]++);")
 
 
 def _read_doctype(text: str, at: int) -> tuple["Entities", int]:
-    """The entities that a document type declares, and where the document type ends."""
+    """Return the entities that a document type declares, and where the document type ends."""
     match = _DOCTYPE.match(text, at, at + _LONGEST_DOCTYPE)
     if not match:
         return Entities({}), _after(text, ">", at)
@@ -213,10 +215,10 @@ def _read_doctype(text: str, at: int) -> tuple["Entities", int]:
 
 
 class Entities:
-    """The entities that a document declares itself, for attribute values.
+    """Expands the entities that a document declares, in attribute values.
 
-    An entity that is longer than a URL may be counts as empty, and together they add a limited
-    number of characters: entities that hold each other would grow without end.
+    Entities that contain each other could grow without end. So an entity that is too long for a URL
+    counts as empty, and all of them together add a limited number of characters.
     """
 
     def __init__(self, values: dict[str, str]) -> None:
@@ -225,7 +227,7 @@ class Entities:
         self._room = _ROOM
 
     def expand(self, attributes: str) -> str:
-        """The attributes of a tag with the references to these entities undone."""
+        """Return the attributes of a tag with the references to these entities expanded."""
         if not self._values or "&" not in attributes:
             return attributes
         return _REFERENCE.sub(self._expansion, attributes)
