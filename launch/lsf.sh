@@ -3,8 +3,8 @@
 #
 #     config=CONFIG.toml session=SESSION bsub < launch/lsf.sh
 #
-# The crawl stops itself by --max-time with exit code 75, and LSF requeues the job for it (-Q). A
-# lost host requeues it too (-r). SESSION must lie where all hosts see it.
+# The crawl stops itself by --max-time. Its exit code 75 makes LSF requeue the job (-Q). LSF also
+# requeues the job after a lost host (-r). SESSION must lie on a file system that all hosts see.
 #BSUB -J crawl
 #BSUB -n 32
 #BSUB -R "span[ptile=8]"
@@ -13,10 +13,11 @@
 #BSUB -Q "75"
 #BSUB -o crawl-%J.out
 
-max_time=${max_time:-3h50m} # shorter than -W by session.stop_grace and some minutes
-start=${start:-mpirun}      # with an MPI that knows LSF
+max_time=${max_time:-3h50m} # -W less session.stop_grace and some minutes
+start=${start:-mpirun}      # the mpirun of an MPI that supports LSF
 python=${python:-python3}
 
-: "${config:?the configuration, in the environment of bsub}" "${session:?the directory, likewise}"
+: "${config:?missing: config=CONFIG.toml before bsub}"
+: "${session:?missing: session=SESSION before bsub}"
 # shellcheck disable=SC2086  # $start and $python may be several words
 exec $start $python -m crawler crawl "$config" --session "$session" --resume --max-time "$max_time"

@@ -1,13 +1,14 @@
 #!/bin/bash
 # One crawl on hosts of your own, without a scheduler:
 #
-#     launch/mpirun.sh HOSTFILE RANKS CONFIG.toml SESSION [more words for the crawl]
+#     launch/mpirun.sh HOSTFILE RANKS CONFIG.toml SESSION [further options of the crawl]
 #
-# HOSTFILE has a host a line; ssh must reach each without a password. If a rank or a host is lost,
-# the crawl is resumed; to stop it: python -m crawler stop SESSION. SESSION must lie where all hosts
-# see it. With Open MPI 5, MPIRUN="mpirun --with-ft ulfm" lets the others go on without a lost rank.
-hosts=${1:?a file with a host a line} ranks=${2:?how many ranks}
-config=${3:?the configuration} session=${4:?the directory of the session}
+# HOSTFILE has one host a line; ssh must reach each host without a password. SESSION must lie on a
+# file system that all hosts see. If a rank or a host is lost, the script resumes the crawl. With
+# Open MPI 5, MPIRUN="mpirun --with-ft ulfm" lets the other ranks go on without a lost rank. To stop
+# the crawl: python -m crawler stop SESSION
+hosts=${1:?missing: HOSTFILE, with one host a line} ranks=${2:?missing: RANKS, their number}
+config=${3:?missing: CONFIG.toml} session=${4:?missing: SESSION, the directory}
 shift 4
 mpirun=${MPIRUN:-mpirun}
 python=${PYTHON:-python3}
@@ -19,8 +20,9 @@ while true; do
         $python -m crawler crawl "$config" --session "$session" --resume "$@"
     code=$?
     case $code in
-        0 | 1 | 2 | 3 | 75) exit "$code" ;; # ended itself: done, failed, misused, internal errors, stopped
+        # The crawl ended itself: done, failed, wrong usage, internal errors, stopped.
+        0 | 1 | 2 | 3 | 75) exit "$code" ;;
     esac
-    echo "the crawl was lost (exit code $code); it is resumed in $pause_s s" >&2
+    echo "the crawl broke off (exit code $code); it is resumed in $pause_s s" >&2
     sleep "$pause_s"
 done

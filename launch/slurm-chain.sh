@@ -1,15 +1,15 @@
 #!/bin/bash
-# A series of sessions under Slurm, each crawled by a partition of the one before:
+# Several sessions under Slurm; each uses a partition of the session before:
 #
 #     launch/slurm-chain.sh CONFIG.toml DIRECTORY [NUMBER OF SESSIONS]
 #
-# crawl 1 -> partition -> crawl 2 -> partition -> ...; a job starts when the one before has ended
-# well. DIRECTORY gets session-1, part-vector-1, session-2, ...
+# crawl 1 -> partition -> crawl 2 -> partition -> ... Each job starts when the one before succeeded.
+# DIRECTORY gets session-1, part-vector-1, session-2, ...
 set -euo pipefail
 
-config=${1:?the configuration} directory=${2:?where the sessions are to lie} sessions=${3:-2}
+config=${1:?missing: CONFIG.toml} directory=${2:?missing: DIRECTORY} sessions=${3:-2}
 nodes=${NODES:-4} ranks_per_node=${RANKS_PER_NODE:-8} time=${TIME:-04:00:00}
-model=${MODEL:-}                      # python -m partition build --help; its default: whole sites
+model=${MODEL:-}                      # of python -m partition build; by default sites stay whole
 partition_time=${PARTITION_TIME:-02:00:00}
 python=${PYTHON:-python3}
 

@@ -144,7 +144,7 @@ def test_mpirun_goes_on_until_the_crawl_ends_by_itself(tmp_path: Path, code: int
         check=False,
     )
     assert done.returncode == code
-    assert done.stderr.count("the crawl was lost (exit code 137); it is resumed") == 2
+    assert done.stderr.count("the crawl broke off (exit code 137); it is resumed") == 2
     words = "-hostfile hosts -n 4 python3 -m crawler crawl c.toml --session a session --resume"
     assert mpirun.with_name("mpirun.words").read_text() == f"{words} --max-pages 9\n" * 3
 
@@ -189,7 +189,7 @@ def test_a_job_takes_a_lost_crawl_up_again(tmp_path: Path, codes: list[int], sta
     # 3: complete with internal errors, which lets the next job of a chain begin.
     assert done.returncode == (0 if codes == [3] else codes[starts - 1])
     assert (tmp_path / "start.d").read_text().count("\n") == starts
-    assert done.stderr.count("the crawl was lost") == sum(
+    assert done.stderr.count("the crawl broke off") == sum(
         code not in {0, 2, 3} for code in codes[:starts]
     )
 
@@ -285,7 +285,7 @@ def test_a_job_hits_its_time_limit_is_requeued_resumes_and_ends(
     assert stopped >= 1, "it was slower than its time limit"
     # Each stop has requeued the job. On a busy machine a run may be lost besides while it starts,
     # to the signal or to Slurm itself, with a requeue or without.
-    lost = max(killed, output.count("the crawl was lost"))
+    lost = max(killed, output.count("the crawl broke off"))
     assert stopped <= int(ended["Restarts"]) <= stopped + lost, output
     pages = Counter(
         path.name  # a number for each run
