@@ -133,7 +133,7 @@ def test_a_warc_file_that_is_gone_or_cut_is_found(damaged: Path) -> None:
     assert verdict.problems == {"warc": 1}
     assert "the file ends in it" in found(verdict)
     path.unlink()
-    assert f"is missing; {ROWS} rows point there" in found(verify(damaged))
+    assert f"is missing, but {ROWS} rows refer to this file" in found(verify(damaged))
 
 
 def test_a_request_again_that_is_missing_or_came_from_nowhere_is_found(tmp_path: Path) -> None:
@@ -181,18 +181,18 @@ def test_a_row_twice_is_found(damaged: Path) -> None:
 @pytest.mark.parametrize(
     ("change", "said"),
     [
-        ({"url": "http://127.0.0.1/"}, "the key isn't that of the URL"),
+        ({"url": "http://127.0.0.1/"}, "the row's key isn't the key of its URL"),
         ({"site": "b.example"}, "the site of the URL isn't b.example"),
         ({"rank": 1}, "the row is of rank 1"),
-        ({"part": 7}, "part 7: there are 1"),
+        ({"part": 7}, "the row is of part 7, but there are 1"),
         ({"status": 404}, "the status in its record isn't 404"),
         ({"bytes": 5}, "its record has 1 bytes, the row 5"),
         ({"digest": "sha1:AAAA"}, "the row sha1:AAAA"),
-        ({"time": 1.8e9}, "its record is of 20"),
+        ({"time": 1.8e9}, "its record has the date 20"),
         ({"duplicate": True}, "its record is a response"),
-        ({"warc_offset": 1}, "no record begins there"),
+        ({"warc_offset": 1}, "no record begins here"),
         ({"warc_offset": None, "warc_file": None}, "the response wasn't stored"),
-        ({"status": None}, "neither a response nor an error"),
+        ({"status": None}, "the row has neither a status nor an error"),
     ],
 )
 def test_a_changed_row_is_found(damaged: Path, change: dict[str, object], said: str) -> None:

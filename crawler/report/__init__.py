@@ -1,1 +1,1 @@
-"""What a session amounts to: measures, the report, and whether it is sound (`verify`)."""
+"""The measures of a session, the report on it, and checks of its files (`verify`)."""

@@ -1,4 +1,8 @@
-"""The scope of a session with the sites that joined it, and corrected flags of its links."""
+"""The scope of a session, with the sites that joined it during the crawl.
+
+A link to such a site may have been logged as out of scope before the site joined. The correction
+clears this flag when the log is read.
+"""
 
 from pathlib import Path
 
@@ -20,7 +24,7 @@ def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
 
 
 def correction_of(directory: Path) -> session.Correction:
-    """The correction for the flags of logged links, by the scope with all sites that joined."""
+    """The correction for the flags of logged links, for the scope with all sites that joined."""
     info = session.load(directory)
     scope = scope_of(directory, info)
     return session.Correction(scope.joined, Reader(info.config, scope).brings_in)

@@ -1,7 +1,7 @@
-"""What only the ranks know while they run: messages, requests, memory.
+"""Counts that only a running rank knows, such as messages, requests and memory.
 
-The ranks leave it in `report/counters.json` at the end of each run, and the hashes of pairs of
-sites and ranks in `report/site_part.npz`.
+At the end of each run, rank 0 writes the counts of all ranks to `report/counters.json`. It writes
+the hashes of the pairs (source site, other rank) to `report/site_part.npz`.
 """
 
 import contextlib
@@ -29,13 +29,13 @@ class Counters:
     rank: int
     seconds: float
     cpu_seconds: float
-    peak_bytes: int  # of memory
+    peak_bytes: int  # the most memory that the process held
     progress: Sequence[tuple[float, int]]  # seconds since the epoch, inter_part_urls until then
-    waiting: int  # URLs that it knew and hadn't fetched
+    waiting: int  # URLs that the rank knew and hadn't fetched
     requests: int  # pages and robots.txt files
     retries: int  # URLs put back after a failure
-    internal_errors: int  # of code that reads what the web sent, see crawler.faults
-    by_trap: dict[str, int]  # links and URLs kept out, by the rule of [traps]
+    internal_errors: int  # errors raised by code that reads the web's data, see crawler.faults
+    by_trap: dict[str, int]  # links and URLs that each rule of [traps] kept out
     inter_part_links: int
     dropped_links: int
     inter_part_pages: int
@@ -73,7 +73,7 @@ def write_counters(
 ) -> None:
     """Keep what the ranks counted in a run of the session, for this and later reports.
 
-    `reachable`: URL keys of all pages that the crawl should have fetched with status 200, where
+    `reachable`: the URL keys of all pages that the crawl should have fetched with status 200, if
     they are known.
     """
     (directory / "report").mkdir(exist_ok=True)
@@ -86,7 +86,8 @@ def write_counters(
         before = pairs.get(one.rank, np.zeros(0, np.uint64))
         pairs[one.rank] = np.union1d(before, np.array(new, np.uint64))
     arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
-    # A kill may come at any moment. The counters come last: without them nothing of the run counts.
+    # A kill may come at any moment. The counters are written last, because a report ignores a run
+    # whose counters are missing.
     with session.replacing(directory / "report" / _SITE_PART) as file:
         np.savez(file, **arrays)
     counted = [without(asdict(one), "site_part") for one in ranks]
@@ -96,11 +97,12 @@ def write_counters(
 
 
 def without(fields: dict[str, Any], name: str) -> dict[str, Any]:
+    """Copy a dict, leaving out one key."""
     return {key: value for key, value in fields.items() if key != name}
 
 
 class _RankCounts(TypedDict):
-    """The counts of a rank that counters.json must have; others may be missing."""
+    """The counts that counters.json must have for each rank. Other counts may be missing."""
 
     rank: int
     seconds: float
@@ -125,6 +127,10 @@ def check_counters(directory: Path) -> None:
 
 
 def read_runs(directory: Path) -> list[dict[str, Any]]:
+    """Read the counts of each run, with a list `ranks`; empty if there is no file.
+
+    Raises UserError if the file is damaged.
+    """
     path = directory / "report" / _COUNTERS
     with _damage_told(path):
         content = json.loads(path.read_bytes())
@@ -138,6 +144,10 @@ def read_runs(directory: Path) -> list[dict[str, Any]]:
 
 
 def read_site_part(directory: Path) -> dict[int, NDArray[np.uint64]]:
+    """Read, by rank, the hashes of its pairs (source site, other rank); empty without a file.
+
+    Raises UserError if the file is damaged.
+    """
     path = directory / "report" / _SITE_PART
     with _damage_told(path), np.load(path) as file:
         return {int(rank): _keys(file[rank]) for rank in file}
@@ -152,19 +162,23 @@ def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
 
 @contextlib.contextmanager
 def _damage_told(path: Path) -> Iterator[None]:
-    """Turn errors of reading a file into a UserError; a missing file is no error."""
+    """Turn the errors of reading a file into a UserError. A missing file is no error."""
     try:
         yield
     except FileNotFoundError:
         pass
     except (OSError, ValueError, KeyError, EOFError, zipfile.BadZipFile, zlib.error) as error:
         raise UserError(
-            f"{path}: can't be read: {str(error).splitlines()[0]}; move the file away, and the"
-            " measures that only it holds become null"
+            f"{path}: can't be read: {str(error).splitlines()[0]}; move the file away: then the"
+            " report shows null for the measures that need this file"
         ) from None
 
 
 def read_reachable(directory: Path) -> NDArray[np.uint64] | None:
+    """Read the URL keys of all pages that the crawl should have fetched; None without a file.
+
+    Raises UserError if the file is damaged.
+    """
     path = directory / "report" / _REACHABLE
     with _damage_told(path):
         return _keys(np.load(path))

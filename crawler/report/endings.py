@@ -1,6 +1,7 @@
 """What became of the seeds, and why a crawl has fetched nothing.
 
-Pure: logged pages in, values and words out. `report` stores and shows them.
+These functions get logged pages and return values and texts, without I/O. `report` stores and
+shows them.
 """
 
 from collections import defaultdict
@@ -13,9 +14,9 @@ from crawler.session import LoggedPage
 
 FOLLOWED: Final = "its site joined the scope"
 OUTSIDE: Final = "out of scope"
-NOT_FETCHED: Final = "nothing fetched"  # as the reason why a session ended
-_LISTED: Final = 1000  # seeds in metrics.json, of each kind
-_SHOWN: Final = 10  # seeds in a summary
+NOT_FETCHED: Final = "nothing fetched"  # the reason that a session without any page ends with
+_LISTED: Final = 1000  # redirected seeds in metrics.json at most, and failed ones
+_SHOWN: Final = 10  # redirected seeds in a summary at most, and failed ones
 _MOST_HOPS: Final = 20  # more than a chain of redirects has
 
 
@@ -28,18 +29,18 @@ class SeedEnd(NamedTuple):
     """A seed that didn't end at a page of its scope."""
 
     seed: str
-    url: str  # where it, or the redirects from it, end
+    url: str  # the seed itself, or the URL at which its redirects end
     what: str  # FOLLOWED, OUTSIDE, an error class, or "status 404"
 
 
 class _Stop(NamedTuple):
-    """A URL on the way of a seed's redirects."""
+    """One URL in the chain of redirects that begins at a seed."""
 
     url: str
     site: str
-    what: str  # empty: a page, or a redirect to `target`
-    target: int | None = None  # key of the URL that it redirects to
-    outside: str = ""  # the target, if it is out of scope
+    what: str  # the failure, or empty for a page and for a redirect to `target`
+    target: int | None = None  # key of the URL that this one redirects to
+    outside: str = ""  # the target's URL, if it is out of scope
 
 
 class SeedTrail:
@@ -52,7 +53,7 @@ class SeedTrail:
         self._stops: dict[int, _Stop] = {}  # by key of the URL
 
     def add(self, page: LoggedPage) -> None:
-        """Take note of a page, if it is on the way of a seed."""
+        """Take note of a page, if it is in the chain of redirects of a seed."""
         row = page.row
         root = page.chain[0] if page.chain else row.key
         if root not in self._seeds:
@@ -64,11 +65,11 @@ class SeedTrail:
                 outside = page.urls[0]
         elif not is_success(row):
             what = row.error or f"status {row.status}"
-        if page.chain or target is not None or what:  # of most seeds nothing is to be told
+        if page.chain or target is not None or what:  # most seeds are plain pages: keep nothing
             self._stops[row.key] = _Stop(row.url, row.site, what, target, outside)
 
     def ends(self) -> list[SeedEnd]:
-        """The seeds that didn't simply end at a page of their scope, in their order."""
+        """The seeds that didn't simply end at a page in scope, in the order of the seeds."""
         ends = (self._end(key, seed) for key, seed in self._seeds.items())
         return [end for end in ends if end is not None]
 
@@ -102,7 +103,7 @@ def seed_metrics(count: int, ends: Sequence[SeedEnd]) -> dict[str, object]:
 
 
 def seed_lines(metrics: dict[str, object]) -> list[str]:
-    """The part of a summary about seeds; nothing for a session of an earlier version."""
+    """The lines of a summary about seeds; none for a session of an earlier version."""
     if "seeds" not in metrics:
         return []
     elsewhere, failed = metrics["redirected_seeds"], metrics["failed_seeds"]
@@ -132,7 +133,9 @@ _ADVICE: Final[dict[str, str]] = {
     OUTSIDE: "name its host in scope.hosts, or change the rule that the line above names",
     Failure.DNS_NOT_FOUND: _SPELLING,
     Failure.DNS_FAILED: "check your network, and dns.nameservers",
-    Failure.PRIVATE_ADDRESS: "fetch.allow_private_addresses = true allows your own network",
+    Failure.PRIVATE_ADDRESS: (
+        "set fetch.allow_private_addresses = true to crawl servers of your own network"
+    ),
     Failure.NO_CONTACT: "set fetch.contact, so that webmasters can reach you",
     Failure.UNREACHABLE: _SERVER,
     Failure.REFUSED: _SERVER,
@@ -142,19 +145,23 @@ _ADVICE: Final[dict[str, str]] = {
     Failure.TLS: "check the certificate; fetch.ca_files names further authorities",
     Failure.REDIRECT_LOOP: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
     Failure.TOO_MANY_REDIRECTS: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
-    Failure.ROBOTS_DENIED: "the site wants no crawler there; ask its owner, or name other seeds",
-    Failure.ROBOTS_UNREACHABLE: f"without its robots.txt nothing may be fetched; {_LATER}",
-    Failure.UNAVAILABLE: f"the server has too much to do; {_LATER}",
-    Failure.SITE_GIVEN_UP: "its host kept failing; see its other URLs",
-    "status 401": "it wants a login: fetch.netrc_file or fetch.headers",
-    "status 403": "it lets nobody in, or no crawler; ask its owner",
+    Failure.ROBOTS_DENIED: (
+        "the site's robots.txt forbids this URL; ask the site's owner, or name other seeds"
+    ),
+    Failure.ROBOTS_UNREACHABLE: (
+        f"a site may not be crawled while its robots.txt can't be read; {_LATER}"
+    ),
+    Failure.UNAVAILABLE: f"the server is overloaded; {_LATER}",
+    Failure.SITE_GIVEN_UP: "requests to its host kept failing; see the errors of its other URLs",
+    "status 401": "the page needs a login: set fetch.netrc_file or fetch.headers",
+    "status 403": "the server refuses this page to everybody, or to crawlers; ask its owner",
     "status 404": "there is no such page; check the path of the URL",
     "status 410": "the page is gone; name other seeds",
 }
 
 
 def causes(metrics: dict[str, object]) -> list[str]:
-    """Why a session has fetched nothing, a line for each cause, with what to do."""
+    """Why a session has fetched nothing: one line for each cause, which ends with what to do."""
     ends = [end for end in _listed(metrics, "redirected_seeds") if end["what"] == OUTSIDE]
     ends += _listed(metrics, "failed_seeds")
     grouped: defaultdict[str, list[dict[str, str]]] = defaultdict(list)
@@ -169,12 +176,13 @@ def causes(metrics: dict[str, object]) -> list[str]:
     waiting = metrics["waiting"]
     if waiting:
         lines.append(
-            f"max_pages: {waiting:,} URLs are still waiting: resume the session with a larger one"
+            f"max_pages: {waiting:,} URLs are still waiting: resume the session with a larger"
+            " max_pages"
         )
     dropped = metrics.get("dropped_links")
     if dropped and not lines:
         lines.append(
-            f"{dropped:,} links led to other ranks, and session.mode drops them: use"
+            f"{dropped:,} links led to other ranks, and this session.mode drops such links: use"
             " session.mode = exchange"
         )
     return lines or ["the frontier was empty: check the seeds and [scope]"]

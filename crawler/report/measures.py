@@ -1,8 +1,8 @@
 """The measures of a parallel crawl (Cho and Garcia-Molina, Parallel Crawlers, 2002, section 4).
 
-How much of a known web was fetched, and how much of what matters in it, is asked against a
-`Reference`: the graph of an earlier session, or any other. Live sessions and simulated ones are
-measured here by the same lines.
+Coverage and quality compare the fetched pages with a `Reference`, a web that is known: the graph
+of an earlier session, or any other graph. Live and simulated sessions are measured by the same
+functions.
 """
 
 from collections.abc import Sequence
@@ -21,17 +21,17 @@ from crawler.core.order import pagerank
 from crawler.ports import OUT_OF_SCOPE, UserError
 from crawler.regular import regular
 
-POINTS: Final = 100  # of a series
+POINTS: Final = 100  # points of a series at most
 _NO_PAGE: Final = -1
 _Key = TypeVar("_Key", bound=np.integer)
 
 
 @dataclass(frozen=True, slots=True)
 class Reference:
-    """A web of n pages to measure against."""
+    """A known web of n pages, which a crawl is compared with."""
 
-    keys: NDArray[np.uint64]  # (n,), ascending: of the URLs
-    back_links: NDArray[np.int64]  # (n,): pages that link there
+    keys: NDArray[np.uint64]  # (n,): the keys of the URLs, ascending
+    back_links: NDArray[np.int64]  # (n,): how many pages link to each page
     pagerank: NDArray[np.float64]  # (n,): 1 on average
 
     @classmethod
@@ -41,8 +41,10 @@ class Reference:
         sources: NDArray[np.uint64],
         targets: NDArray[np.uint64],
     ) -> "Reference":
-        """`keys` of the pages; `sources` and `targets` of the links, shape (m,). A link counts once
-        however often it stands there, if both its ends are pages and not the same."""
+        """Make a reference from the keys of pages, and of m links (`sources`, `targets`).
+
+        A repeated link counts once. A link counts only between two different pages of `keys`.
+        """
         keys = np.unique(keys)
         start, end = position(keys, sources), position(keys, targets)
         real = (start >= 0) & (end >= 0) & (start != end)
@@ -53,10 +55,10 @@ class Reference:
 
 
 def read_reference(path: Path) -> Reference:
-    """The pages of a session that were fetched with status 200, and their links; or all of a graph
-    directory of the partitioning job that has URLs.
+    """Read a reference from a session, or from a graph directory of the partitioning job.
 
-    Raises UserError for anything else.
+    Of a session, the pages that were fetched with status 200 count. A graph directory must have
+    URLs, and all its pages count. Raises UserError for anything else.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
@@ -77,13 +79,13 @@ def read_reference(path: Path) -> Reference:
     except (OSError, pa.ArrowInvalid, KeyError, IndexError, ValueError) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
         raise UserError(
-            f"{path}: {what}: {str(error).splitlines()[0]}; a session with its tables is needed, or"
+            f"{path}: {what}: {str(error).splitlines()[0]}; name a session with its tables, or"
             " a graph with pages.parquet (id, url) and links.parquet (src, dst)"
         ) from None
 
 
 def position(keys: NDArray[_Key], sought: NDArray[_Key]) -> NDArray[np.int64]:
-    """Where each of the keys sought stands in `keys` (ascending); -1 where it doesn't."""
+    """The index in `keys` (ascending) of each key sought, or -1 if `keys` lacks the key."""
     if not len(keys):
         return np.full(len(sought), _NO_PAGE)
     at = np.minimum(np.searchsorted(keys, sought), len(keys) - 1)
@@ -91,29 +93,31 @@ def position(keys: NDArray[_Key], sought: NDArray[_Key]) -> NDArray[np.int64]:
 
 
 def overlap(pages: int, unique: int) -> float | None:
-    """(N - I) / I of N pages fetched, I different ones (section 4.1)."""
+    """(N - I) / I, for N fetched pages of which I are different (section 4.1)."""
     return (pages - unique) / unique if unique else None
 
 
 def coverage(fetched: int, reachable: int) -> float | None:
-    """I / U of U pages that the crawl could have reached (section 4.2)."""
+    """I / U, for I fetched ones of the U pages that the crawl could have reached (section 4.2)."""
     return fetched / reachable if reachable else None
 
 
 def quality(
     fetched: NDArray[np.int64], importance: NDArray[np.floating | np.integer], after: Sequence[int]
 ) -> list[float | None]:
-    """|A_N and P_N| / |P_N| (section 4.3) for some N: how many of the N most important pages of the
-    web are among the first N different ones fetched.
+    """|A_N and P_N| / |P_N| (section 4.3), for each N in `after`.
 
-    `fetched`: the different pages in the order of their first fetch, by position in `importance`;
-    -1 for one that isn't in the web and matters nothing. Among equals the lower position counts
-    first. With N beyond the web's pages, P_N is the whole of it.
+    A_N are the first N different pages that were fetched, P_N the N most important pages of the
+    web. If N is larger than the web, P_N is the whole web.
+
+    `fetched`: the different pages in the order of their first fetch, by position in `importance`,
+    or -1 for a page that isn't in the web. Of equally important pages, the one with the lower
+    position comes first.
     """
     ranks = np.empty(len(importance), np.int64)
     ranks[np.argsort(-importance, kind="stable")] = np.arange(len(importance))
     real = np.flatnonzero(fetched >= 0)
-    # From this N on a page is among both: the first N fetched and the N most important.
+    # For each page, the smallest N for which it is in both A_N and P_N.
     both = np.sort(np.maximum(real, ranks[fetched[real]]))
     among = np.searchsorted(both, after).tolist()
     wanted = [min(number, len(importance)) for number in after]
@@ -121,7 +125,7 @@ def quality(
 
 
 class Point(NamedTuple):
-    """The measures after so many pages. What can't be known is None."""
+    """The measures after the first `pages` pages. A measure that can't be known is None."""
 
     pages: int
     seconds: float  # since the first page
@@ -141,12 +145,14 @@ def series(
     reachable: NDArray[np.uint64] | None = None,
     again: NDArray[np.bool_] | None = None,
 ) -> list[Point]:
-    """The measures over time: at most POINTS of them, the last after all pages.
+    """The measures over time, at no more than POINTS points. The last point is after all pages.
 
-    Arrays of shape (n,), one element a page in the order of fetching: its URL's key, whether it had
-    status 200, when it was fetched (seconds), and how many URLs all ranks together had exchanged
-    until then. `reachable`: the keys that coverage is about, if they aren't the reference's.
-    `again`: whether it was asked again with a cookie; such a page is no overlap.
+    The arrays have the shape (n,), with one element for each page in the order of fetching.
+
+    `keys`: the key of the page's URL. `good`: whether the page had status 200. `times`: when it was
+    fetched, in seconds. `sent`: how many URLs all ranks together had exchanged until then.
+    `again`: whether the page was requested again with a cookie; such a page is no overlap.
+    `reachable`: the keys that coverage is computed for, if they aren't the keys of the reference.
     """
     if reachable is None and reference is not None:
         reachable = reference.keys

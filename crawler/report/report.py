@@ -1,8 +1,8 @@
-"""The measures of a session: metrics.json.
+"""Computes the measures of a session and writes them to metrics.json.
 
-Pages, bytes and errors are counted in the log. What only the ranks know while they run is read from
-their `counters`. The measures are sums over all runs; if one of them was killed, those that only
-its ranks knew are null.
+Pages, bytes and errors are counted in the log. Counts that only a running rank knows are read from
+`counters`. The measures are sums over all runs. If a run was killed, its counters are lost, and the
+measures that need them are null.
 """
 
 import json
@@ -31,9 +31,9 @@ _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     """Rebuild the tables from the log, compute the measures, write report/metrics.json.
 
-    Coverage and quality are asked against the web in `graph`, a session or a graph directory; else
-    against the previous session, if there is one. docs/measures.md explains all the measures.
-    Raises UserError for a graph that can't be used.
+    Coverage and quality compare the session with the web in `graph`, which is a session or a graph
+    directory. Without `graph` they use the previous session, if there is one. docs/measures.md
+    explains all measures. Raises UserError for a graph that can't be used.
     """
     info = session.load(directory)
     web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
@@ -42,7 +42,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
     correct = correction_of(directory)
 
-    rows, again = 0, []  # the rows of URLs that were asked again with a cookie
+    rows, again = 0, []  # `again`: numbers of the rows of URLs requested again with a cookie
 
     def see(page: session.LoggedPage) -> session.LoggedPage:
         nonlocal rows
@@ -55,14 +55,14 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     totals, by_rank = session.write_tables(directory, see)
     runs = read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
-        runs = []  # one was killed, and what it counted is lost
-    # Hashes of sites that were named in two ways can't be counted together.
+        runs = []  # a run was killed, and its counts are lost
+    # Versions that name sites differently hash them differently: such hashes can't be compared.
     named_alike = len({run.site_names for run in info.runs}) == 1
     site_part = read_site_part(directory) if runs and named_alike else None
     counted = [one for run in runs for one in run["ranks"]]
     for run in runs[:-1]:
         for one in run["ranks"]:
-            one["waiting"] = 0  # what waited then has been taken up again
+            one["waiting"] = 0  # the next run has taken up these URLs
     ranks = [
         {
             "rank": rank,
@@ -95,7 +95,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "imbalance_requests": imbalance([one.pages for one in by_rank]),
         "messages_site_part": None if site_part is None else _distinct(site_part, *site_part),
         **traffic,
-        # A rank that was killed has left no count, but its rows are there.
+        # A killed rank leaves no count, but its log rows tell of the errors.
         "internal_errors": max(
             traffic["internal_errors"] or 0, totals.by_error.get(Failure.INTERNAL, 0)
         ),
@@ -111,7 +111,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
 
 
 def imbalance(loads: Sequence[int]) -> float | None:
-    """W_max/W_avg - 1 with the exact mean; None if there is no load."""
+    """W_max/W_avg - 1 with the exact mean, or None if all loads are zero."""
     return max(loads) * len(loads) / sum(loads) - 1 if sum(loads) else None
 
 
@@ -120,10 +120,10 @@ def _pages(totals: session.Totals) -> dict[str, Any]:
 
 
 def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
-    """The sums of what the given ranks counted; null for what one of them doesn't know."""
+    """The sums of the ranks' counts. A sum is None if one of the ranks lacks this count."""
     sums: dict[str, Any] = {}
     for name in SUMMED:
-        values = [one.get(name) for one in ranks]  # an older session lacks the newer counts
+        values = [one.get(name) for one in ranks]  # sessions of older versions lack newer counts
         sums[name] = None if not values or None in values else sum(values)
     by_trap = sum((Counter(one["by_trap"]) for one in ranks), Counter[str]())
     sums["by_trap"] = dict(sorted(by_trap.items())) if ranks else None
@@ -131,7 +131,10 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
 
 
 def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
-    """The pairs of these ranks; one counts once however many of them hold pages of the site."""
+    """The number of different (site, other rank) pairs of these ranks.
+
+    A pair counts once, even if several of the ranks hold pages of the site.
+    """
     known = [site_part[rank] for rank in ranks if rank in site_part]
     return len(np.unique(np.concatenate(known))) if known else 0
 
@@ -142,8 +145,11 @@ def _series(
     ranks: Sequence[dict[str, Any]],
     again: Sequence[int],
 ) -> list[Point]:
-    """The measures over time. `ranks`: what was counted, in each run, by each. `again`: the numbers
-    of the rows whose URLs were asked again with a cookie."""
+    """The measures over time.
+
+    `ranks`: the counts of each rank in each run. `again`: the numbers of the rows whose URLs were
+    requested again with a cookie.
+    """
     table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status", "time"])
     asked_again = np.zeros(len(table), bool)
     asked_again[list(again)] = True
@@ -168,9 +174,9 @@ def _series(
 
 
 def _politeness(directory: Path) -> dict[str, Any] | None:
-    """The field `politeness` of the metrics; None if the session has no request log.
+    """The field `politeness` of the metrics, or None if the session has no request log.
 
-    `smallest_gap` is, of all sites, the gap that is shortest against its promise.
+    `smallest_gap` is the gap of the site whose gap exceeds the promised gap by the least.
     """
     names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
     table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)

@@ -1,4 +1,4 @@
-"""The measures of a session in words, for a person to read."""
+"""The measures of a session as text, for a person to read."""
 
 from collections.abc import Mapping, Sequence
 from pathlib import Path
@@ -25,7 +25,7 @@ def _politeness_line(kept: dict[str, Any] | None) -> str:
 
 
 def summary(directory: Path, metrics: dict[str, Any]) -> str:
-    """The measures for a person to read."""
+    """The measures of one session as lines of text."""
     lines = [
         f"session   {directory}",
         f"ended     {metrics['reason']}"
@@ -89,8 +89,10 @@ _COMPARED: Sequence[tuple[str, str, str]] = (
 
 
 def comparison(columns: Mapping[str, Mapping[str, Any]]) -> str:
-    """The measures of several crawls, or of a prediction, side by side; what nobody knows is left
-    out. `columns`: metrics by heading."""
+    """The measures of several crawls, or of a prediction, as a table with a column for each.
+
+    `columns`: metrics by heading. A measure that no column has is left out.
+    """
     width = max(12, *map(len, columns))
     lines = [f"{'':28}" + "".join(f"  {heading:>{width}}" for heading in columns)]
     for name, key, form in _COMPARED:

@@ -1,13 +1,15 @@
-"""Verification: the promises of a session, compared with its files.
+"""Verification checks whether the files of a session keep what the crawler promises.
 
-1. `walk`: the log of each rank beside its WARC files, in one pass.
-2. No URL twice, where the mode promises it. `closure`: every link that is followed leads to a row
-   (of a page or of a failure), or is pending while the crawl isn't over; every row was led to.
-3. The tables against the logs, by making them again.
-4. `courtesy`: the gaps between requests to a site, against what was promised.
+1. `walk` compares the log of each rank with its WARC files, in one pass.
+2. No URL has two rows, where the mode promises that. `closure` checks the links: every followed
+   link leads to a row (of a page or of a failure), or is pending while the crawl isn't over. And
+   some link, seed or sitemap leads to every row.
+3. The tables are made again from the logs, and compared.
+4. `courtesy` compares the gaps between requests to a site with the promised gaps.
 
-What grows with the session is 8 bytes a page, 16 a record, 50 a request, and what `session.Share`
-takes to hold all links against all pages. A tail torn off by a kill is no damage, and only noted.
+Memory grows by 8 bytes for each page, 16 for each record and 50 for each request, and by what
+`session.Share` needs to compare all links with all pages. A kill may leave an incomplete last
+entry in a file. Such a torn tail is noted, but is no problem.
 """
 
 from collections.abc import Mapping, Sequence
@@ -31,7 +33,7 @@ __all__ = ["Verdict", "verify"]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """What was read, and what is wrong with it."""
+    """What verification has read, and the problems that it has found."""
 
     session: str
     complete: bool
@@ -39,17 +41,19 @@ class Verdict:
     links: int
     warc_records: int
     pending: int  # URLs that a resume would fetch
-    kept_out: int  # URLs without a row, for a trap, a limit or the mode
-    problems: Mapping[str, int]  # by kind
+    kept_out: int  # URLs that have no row because of a trap, a limit or the mode
+    problems: Mapping[str, int]  # how many, by kind
     lines: Sequence[str]  # the first problems of each kind
-    notes: Sequence[str]  # what looks odd and isn't wrong
+    notes: Sequence[str]  # what looks odd but isn't wrong
 
     @property
     def sound(self) -> bool:
+        """Whether no problem was found."""
         return not self.problems
 
     @property
     def summary(self) -> str:
+        """The verdict in one line."""
         what = f"{self.pages:,} rows, {self.links:,} links, {self.warc_records:,} WARC records"
         state = "complete" if self.complete else f"unfinished, {self.pending:,} URLs pending"
         wrong = ", ".join(f"{count:,} {kind}" for kind, count in self.problems.items())
@@ -57,7 +61,10 @@ class Verdict:
 
 
 def verify(directory: Path) -> Verdict:
-    """Check a session that isn't being crawled. Raises UserError if it is, or is none."""
+    """Check the files of a session.
+
+    Raises UserError if a process is crawling the session, or if the directory holds no session.
+    """
     info = session.load(directory)
     session.check_layout(directory)
     logs = session.log_files(directory)
@@ -69,19 +76,19 @@ def verify(directory: Path) -> Verdict:
         walks[-1].run()
     unknown = sum(walk.unknown_originals() for walk in walks)
     if unknown and not info.config.session.previous:
-        findings.add("warc", directory, f"{unknown:,} revisits are of records that aren't there")
+        findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
     _check_once(walks, info, logs, findings)
     closure = Closure(directory, info, logs, findings)
     closure.check()
     check_politeness(directory, info, findings)
     if info.last.ended is None:
-        findings.note(directory, "the last run was killed: the tables may be of an earlier one")
+        findings.note(directory, "the last run was killed: the tables may be of an earlier run")
     else:
         for difference in session.check_tables(directory, closure.correct):
             findings.add("table", directory / "tables", difference)
     _refuse_if_written(directory, logs)
     if session.load(directory) != info:
-        raise UserError(f"{directory}: has been crawled meanwhile; verify it again")
+        raise UserError(f"{directory}: was crawled during the verification; verify it again")
     return Verdict(
         session=str(directory),
         complete=info.last.complete is True,
@@ -99,19 +106,19 @@ def verify(directory: Path) -> Verdict:
 def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
     """Raise UserError if another process writes to the session.
 
-    Nothing is locked here: a job must not be refused because somebody verifies its session.
+    The session isn't locked here: a crawl must be able to start while somebody verifies.
     """
     writer = session.who_writes(directory)
-    if writer is None and any(map(session.is_open, logs)):  # of a rank that is about to die
+    if writer is None and any(map(session.is_open, logs)):  # by a rank that is about to die
         writer = "is being crawled"
     if writer is not None:
-        raise UserError(f"{directory}: {writer}; verify it when that has ended")
+        raise UserError(f"{directory}: {writer}; verify the session when that has ended")
 
 
 def _check_once(
     walks: Sequence[RankWalk], info: SessionInfo, logs: Sequence[Path], findings: Findings
 ) -> None:
-    """No rank fetches a URL twice; nor do two, where a URL has one owner."""
+    """Check that no rank has fetched a URL twice, and no two ranks a URL that has one owner."""
     settings = info.config
     shared = mode_of(settings).overlaps or (
         settings.assignment.scheme == "part-vector" and settings.assignment.unlisted == "discoverer"

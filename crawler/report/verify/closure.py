@@ -1,4 +1,4 @@
-"""Links against pages: what is followed leads to a row, and every row was led to."""
+"""Compares links with pages: each followed link has a row, and something leads to each row."""
 
 from collections.abc import Iterable, Iterator, Sequence
 from itertools import groupby
@@ -21,13 +21,19 @@ from crawler.session import LoggedPage, SessionInfo
 
 
 class Closure:
-    """Checks the links of a session. `pending` and `kept_out` count URLs that have no row: of a
-    crawl that isn't over, and for a trap, a limit or the mode."""
+    """Checks the links of a session.
+
+    `pending` counts URLs that have no row because the crawl isn't over. `kept_out` counts URLs that
+    have no row because of a trap, a limit or the mode.
+    """
 
     def __init__(
         self, directory: Path, info: SessionInfo, logs: Sequence[Path], findings: Findings
     ) -> None:
-        """`logs`: all files, by rank. Raises UserError if a firewall's part vector is gone."""
+        """`logs`: all log files, ordered by rank.
+
+        Raises UserError if the mode is firewall and the file of its part vector is missing.
+        """
         settings = info.config
         self.pending = 0
         self.kept_out = 0
@@ -37,7 +43,8 @@ class Closure:
         self._findings = findings
         self._max_hops = settings.scope.max_hops or inf
         self._max_depth = settings.traps.max_depth or inf
-        # What an earlier run found out of scope may be in it now, and the other way round.
+        # If the scope has changed, links that an earlier run left out may be in scope, or the
+        # other way round.
         self._judges_again = len({run.scope for run in info.runs}) > 1
         self._scope = scope_of(directory, info)
         self._declared = DeclaredSitemaps()
@@ -55,7 +62,7 @@ class Closure:
             self._scheme = make_scheme(settings.assignment, info.last.ranks, kept)
 
     def check(self) -> None:
-        """Go through the links of all pages, a rank at a time where each is on its own."""
+        """Check the links of all pages; rank by rank, in modes where the ranks share no logs."""
         groups = [self._logs]
         if self._alone:
             groups = [list(files) for _, files in groupby(self._logs, session.rank_of)]
@@ -66,7 +73,10 @@ class Closure:
                 self._missing(link, None, None)
 
     def _check(self, paths: Sequence[Path]) -> session.Keys:
-        """Check the pages of ranks that found all they have by themselves; the pages' keys."""
+        """Check the pages in these logs, which no link from other logs may explain.
+
+        Returns the keys of the pages.
+        """
         skipped = unfollowed(self._settings, judges_again=self._judges_again)
         share = session.Share(paths, self._follows, skipped=skipped, correct=self.correct)
         for _ in share.read():
@@ -95,7 +105,10 @@ class Closure:
         pages: session.Keys,
         paths: Sequence[Path],
     ) -> None:
-        """The links that lead to no row: those that should, and nothing keeps them out."""
+        """Count each link that has no row as pending, kept out or a problem.
+
+        `missing`: which of the share's links these are. `pages`: the keys of all pages.
+        """
         rank = session.rank_of(paths[0]) if self._alone else None
         for source, links, _ in share.links(missing):
             for key, address, flags in links:
@@ -111,7 +124,7 @@ class Closure:
                 self._missing(link, None, rank)
 
     def _missing(self, link: Link, source: Found | None, rank: int | None) -> None:
-        """A URL has no row."""
+        """Count a URL that has no row as pending, kept out or a problem."""
         if link.flags & OUT_OF_SCOPE:
             return
         if not self._info.last.complete:
@@ -126,7 +139,7 @@ class Closure:
 
     def _is_kept_out(self, link: Link, source: Found | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
-            return True  # another rank has it, or a firewall kept it out
+            return True  # another rank has the URL, or the mode firewall kept it out
         if self._watch is None:
             self._watch = Watch(self._settings.traps)
             for page in _pages(self._logs):
@@ -140,7 +153,11 @@ class Closure:
         return Ownership(rank, self._scheme, place, unlisted, FIREWALL).owner(link)
 
     def _say_unled(self, unled: session.Keys, paths: Sequence[Path]) -> None:
-        """Rows that nothing leads to; not even what an earlier run, with other limits, followed."""
+        """Report rows that nothing leads to.
+
+        An earlier run may have had other limits. So a link that this run wouldn't follow counts,
+        too.
+        """
         if len(self._info.runs) > 1:
             share = session.Share(paths, lambda row: True, skipped=0)
             for _ in share.read():

@@ -1,4 +1,4 @@
-"""Checks by the request logs whether a session kept its promised distance from sites."""
+"""Checks in the request logs whether the crawl waited between requests to a site as promised."""
 
 from datetime import UTC, datetime
 from pathlib import Path
@@ -10,7 +10,7 @@ from crawler.session.gaps import Crowd, Event, Gap
 
 
 def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> None:
-    """Add a finding for each gap that is too short, and for requests too many at a time."""
+    """Add a finding for each gap that is too short, and for too many requests at a time."""
     _look_for_files(directory, info, findings)
     requests = session.read_all_requests(directory, lambda torn: _look_at_tear(torn, findings))
 
@@ -23,7 +23,7 @@ def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> 
 
 
 def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> None:
-    """Beside each log with pages there must be a request log, unless an older version wrote it."""
+    """Check that each log with pages has a request log, unless an older version wrote the log."""
     there = set(session.request_files(directory))
     missing = [
         path
@@ -34,8 +34,8 @@ def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> N
         return
     if any(run.site_names is None for run in info.runs):
         what = (
-            f"{len(missing):,} page logs of an earlier version have no request log: whether their"
-            " requests kept their distance can't be checked"
+            f"{len(missing):,} page logs of an earlier version have no request log: nobody can"
+            " check how long the crawl waited between these requests"
         )
         findings.note(directory, what)
         return
@@ -46,10 +46,10 @@ def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> N
 def _look_at_tear(torn: Torn, findings: Findings) -> None:
     where = f"{torn.path} at {torn.offset:,}"
     if session.is_cut(torn):
-        findings.note(where, "a torn tail, of a kill")
+        findings.note(where, "a torn tail, left by a kill")
     else:
         findings.add(
-            "politeness", where, f"{torn.lost_bytes:,} bytes are damaged, or follow what is"
+            "politeness", where, f"{torn.lost_bytes:,} bytes are damaged, or follow damaged bytes"
         )
 
 
@@ -58,7 +58,7 @@ def _words_for_gap(gap: Gap) -> str:
     counted = "from start to start" if from_start else "from end to start"
     clocks = "" if gap.one_host else ", by the wall clocks of two hosts"
     return (
-        f"asked again after {gap.seconds:.3f} s, {counted}{clocks}; promised were"
+        f"the next request came after {gap.seconds:.3f} s, {counted}{clocks}; promised were"
         f" {gap.promised_s:g} s ({gap.why}): {_words_for_event(gap.before)}, then"
         f" {_words_for_event(gap.after)}"
     )
@@ -67,9 +67,9 @@ def _words_for_gap(gap: Gap) -> str:
 def _words_for_crowd(crowd: Crowd) -> str:
     others = "; ".join(map(_words_for_event, crowd.under_way))
     return (
-        f"asked by {len(crowd.under_way) + 1} requests at a time, allowed were {crowd.allowed}"
+        f"{len(crowd.under_way) + 1} requests at a time, allowed were {crowd.allowed}"
         f" (politeness.connections_per_site): {_words_for_event(crowd.at)},"
-        f" while under way: {others}"
+        f" while these were under way: {others}"
     )
 
 

@@ -1,13 +1,13 @@
-"""What verification has found: counted by kind, with the first few in words."""
+"""What verification has found: the number of problems by kind, and the first ones as text."""
 
 from collections import Counter
 from typing import Final
 
-_LINES: Final = 20  # of a kind
+_LINES: Final = 20  # problems of each kind that are kept as text
 
 
 class Findings:
-    """Problems by kind, and what is worth knowing but none."""
+    """Problems by kind, and notes on what is odd but no problem."""
 
     def __init__(self) -> None:
         self.counts: Counter[str] = Counter()
@@ -15,17 +15,18 @@ class Findings:
         self.notes: list[str] = []
 
     def add(self, kind: str, where: object, what: str) -> None:
-        """A problem: what is wrong, and where."""
+        """Add a problem: its kind, where it is, and what is wrong."""
         self.counts[kind] += 1
         if self.counts[kind] <= _LINES:
             self.lines.append(f"{kind}: {where}: {what}")
 
     def note(self, where: object, what: str) -> None:
+        """Add something that is worth knowing but no problem."""
         self.notes.append(f"{where}: {what}")
 
     @property
     def unsaid(self) -> list[str]:
-        """How many problems of each kind have no line."""
+        """A line for each kind with more problems than are kept as text."""
         return [
             f"{kind}: {count - _LINES:,} more"
             for kind, count in self.counts.items()

@@ -1,8 +1,9 @@
-"""The log of a rank beside its WARC files.
+"""Compares the log of a rank with its WARC files.
 
-A rank appends the records of a page, and only then its row. So rows and responses lie in the same
-order, and are met by going through both once. A response without a row is what a kill, or a stop
-while the disk was full, may leave, one in a run; a row without its response is damage.
+A rank first appends the records of a page to the WARC file, then the page's row to the log. So
+rows and responses have the same order, and one pass through both compares them. A kill, or a stop
+because of a full disk, may leave one response without a row in each run. A row without its response
+is damage.
 """
 
 from array import array
@@ -24,14 +25,14 @@ Keys = npt.NDArray[np.uint64]
 
 
 class RankWalk:
-    """The findings about the files of one rank.
+    """Checks the files of one rank.
 
-    `keys` are the keys of its rows, without rows of URLs that were asked again. `links` counts the
-    links of its rows.
+    `keys` are the keys of the rank's rows, without the rows of URLs that were requested again.
+    `links` counts the links in the rows.
     """
 
     def __init__(self, logs: Sequence[Path], info: SessionInfo, findings: Findings) -> None:
-        """`logs`: the files of the rank, oldest first."""
+        """`logs`: the log files of the rank, oldest first."""
         directory = logs[0].parent.parent
         self.keys = array("Q")
         self.rows = self.links = 0
@@ -47,11 +48,11 @@ class RankWalk:
 
     @property
     def records(self) -> int:
-        """WARC records that were read."""
+        """The number of WARC records that were read."""
         return self._responses.records
 
     def run(self) -> None:
-        """Go through its log files and through its WARC files."""
+        """Go through the rank's log files and its WARC files."""
         for path in self._logs:
             for entry in session.read_log(path):
                 if isinstance(entry, LoggedPage):
@@ -61,7 +62,7 @@ class RankWalk:
         self._responses.finish(self._unfinished)
 
     def unknown_originals(self) -> int:
-        """Revisits of payloads that this rank hasn't stored."""
+        """The number of revisits that refer to payloads which this rank hasn't stored."""
         return self._responses.unknown_originals()
 
     def _page(self, path: Path, page: LoggedPage) -> None:
@@ -80,28 +81,31 @@ class RankWalk:
 
     def _row_faults(self, row: PageRow) -> Iterator[str]:
         if url.key(row.url) != row.key:
-            yield "the key isn't that of the URL"
+            yield "the row's key isn't the key of its URL"
         elif self._sites.of(row.url) != row.site:
             yield f"the site of the URL isn't {row.site}"
         if row.rank != self._rank:
             yield f"the row is of rank {row.rank}"
         if not 0 <= row.part < self._parts:
-            yield f"part {row.part}: there are {self._parts}"
-        if row.status is None and (row.error is None or row.warc_file is not None):
-            yield "neither a response nor an error" if row.error is None else "a record of nothing"
+            yield f"the row is of part {row.part}, but there are {self._parts} parts"
+        if row.status is None and row.error is None:
+            yield "the row has neither a status nor an error"
+        elif row.status is None and row.warc_file is not None:
+            yield "the row names a WARC record, but no response came"
         must_be_stored = self._stores_all or not has_page(row.status)
         if row.status is not None and row.warc_file is None and must_be_stored:
             yield "the response wasn't stored"
 
     def _torn(self, torn: Torn) -> None:
         if session.is_damage(torn):
-            what = f"damaged at {torn.offset:,}: whole entries follow, and can't be used"
+            what = f"damaged at {torn.offset:,}: whole entries follow, but can't be used"
             self._findings.add("log", torn.path, what)
         elif not self._killed:
-            what = f"ends in {torn.lost_bytes:,} bytes that are no entry; yet no run was killed"
+            what = f"ends in {torn.lost_bytes:,} bytes that are no entry, but no run was killed"
             self._findings.add("log", torn.path, what)
         else:
-            self._findings.note(torn.path, f"a torn tail of {torn.lost_bytes:,} bytes, of a kill")
+            what = f"a torn tail of {torn.lost_bytes:,} bytes, left by a kill"
+            self._findings.note(torn.path, what)
 
 
 def _link_faults(page: LoggedPage) -> Iterator[str]:
@@ -115,13 +119,16 @@ def _link_faults(page: LoggedPage) -> Iterator[str]:
 def _record_faults(row: PageRow, record: Record) -> Iterator[str]:
     fields = record.fields
     if fields.get("warc-target-uri") != row.url:
-        yield f"its record is of {fields.get('warc-target-uri')}"
+        yield f"its record is of the URL {fields.get('warc-target-uri')}"
     if fields.get("warc-payload-digest") != row.digest:
-        yield f"its record has {fields.get('warc-payload-digest')}, the row {row.digest}"
+        digest = fields.get("warc-payload-digest")
+        yield f"its record has the digest {digest}, the row {row.digest}"
     if (record.kind == "revisit") != row.duplicate:
-        yield f"its record is a {record.kind}"
+        duplicate = "" if row.duplicate else " no"
+        yield f"its record is a {record.kind}, but the row is{duplicate} duplicate"
     if fields.get("warc-date") != session.warc_date(row.time):
-        yield f"its record is of {fields.get('warc-date')}"
+        date = session.warc_date(row.time)
+        yield f"its record has the date {fields.get('warc-date')}, the row {date}"
     as_sent = b"\r\nX-Crawler-Content-Encoding:" not in record.http_head
     if record.kind == "response" and as_sent and len(record.payload) != row.bytes:
         yield f"its record has {len(record.payload):,} bytes, the row {row.bytes:,}"
@@ -133,25 +140,27 @@ class _Responses:
     """A cursor over the responses and revisits in the WARC files of a rank."""
 
     def __init__(self, directory: Path, findings: Findings, *, ends_torn: bool) -> None:
-        """`ends_torn`: the last file may, as nobody has mended it yet."""
+        """`ends_torn`: the last file may end in a torn record, as nobody has mended it yet."""
         self.records = 0
         self._findings = findings
         self._ends_torn = ends_torn
         self._files = session.warc_files(directory)
         self._directory = directory
         self._numbers = {path.name: number for number, path in enumerate(self._files)}
-        self._missing: Counter[str] = Counter()  # rows, by file
+        self._missing: Counter[str] = Counter()  # rows that name a missing file, by the file
         self._number = -1
         self._records: Iterator[Record | Damage] = iter(())
-        self._here: Record | Damage | None = None  # the next one
+        self._here: Record | Damage | None = None  # the record at the cursor
         self._response_id = ""
         self._orphans: list[str] = []
         self._stored = array("Q")  # hashes of the ids of records with payloads
         self._referred = array("Q")
 
     def find(self, row: PageRow) -> Record | None:
-        """The record of a row, if it is whole where the row says. To be asked in the order of the
-        rows; a record passed over has no row."""
+        """The record of a row, or None if no whole record stands where the row says.
+
+        Must be called in the order of the rows. A record that the cursor passes over has no row.
+        """
         assert row.warc_file is not None
         assert row.warc_offset is not None
         number = self._numbers.get(row.warc_file)
@@ -177,28 +186,31 @@ class _Responses:
             return here
         where = f"{self._directory / row.warc_file} at {offset:,}"
         self._findings.add(
-            "warc", where, f"no record begins there, or it is another row's: {row.url}"
+            "warc", where, f"no record begins here, or the record of another row: {row.url}"
         )
         return None
 
     def finish(self, unfinished: int) -> None:
-        """After the last row. `unfinished`: runs that may have left a response without one."""
+        """Check what follows the record of the last row.
+
+        `unfinished`: the number of runs that may have left a response without a row.
+        """
         while self._number < len(self._files):
             self._finish_file()
             self._open(self._number + 1)
         for name, rows in self._missing.items():
             self._findings.add(
-                "warc", self._directory / name, f"is missing; {rows:,} rows point there"
+                "warc", self._directory / name, f"is missing, but {rows:,} rows refer to this file"
             )
         if len(self._orphans) > unfinished:
-            what = f"{len(self._orphans):,} responses, this one first, have no row"
+            what = f"{len(self._orphans):,} responses have no row; this is the first of them"
             self._findings.add("warc", self._orphans[0], what)
         elif self._orphans:
-            what = "a response without a row: the run ended between the two"
+            what = "a response without a row: the run ended before it wrote the row"
             self._findings.note(self._orphans[0], what)
 
     def unknown_originals(self) -> int:
-        """Revisits of what isn't stored here."""
+        """The number of revisits that refer to records which aren't stored here."""
         stored, referred = (np.frombuffer(ids, np.uint64) for ids in (self._stored, self._referred))
         return int((~np.isin(referred, stored)).sum())
 
@@ -213,7 +225,7 @@ class _Responses:
         self._advance()
 
     def _advance(self) -> None:
-        """On to the next response, or to damage, or to the end of the file."""
+        """Move the cursor to the next response, or to damage, or to the end of the file."""
         self._here = None
         for record in self._records:
             if isinstance(record, Damage):
@@ -233,10 +245,11 @@ class _Responses:
                 return
             if record.kind == "request":
                 if self._response_id and fields.get("warc-concurrent-to") != self._response_id:
-                    what = "a request that isn't of the response before it"
+                    what = "a request that doesn't belong to the response before it"
                     self._findings.add("warc", self._where(record), what)
             elif record.kind != "warcinfo" or record.offset:
-                self._findings.add("warc", self._where(record), f"a {record.kind} record there")
+                what = f"a {record.kind} record doesn't belong here"
+                self._findings.add("warc", self._where(record), what)
 
     def _finish_file(self) -> None:
         while isinstance(self._here, Record):
@@ -244,13 +257,13 @@ class _Responses:
         if self._here is not None and self._here.torn:
             last = self._number == len(self._files) - 1
             if last and self._ends_torn:
-                self._findings.note(self._where(self._here), "a torn tail, of a kill")
+                self._findings.note(self._where(self._here), "a torn tail, left by a kill")
             else:
                 self._report(self._here)
         self._here = None
 
     def _pass_over(self, record: Record) -> None:
-        """Pass over a response without a row: a robots.txt that nobody could read has none."""
+        """Pass over a response without a row. Only a robots.txt may be one: it gets no row."""
         if not record.fields.get("warc-target-uri", "").endswith("/robots.txt"):
             self._orphans.append(self._where(record))
         self._advance()
