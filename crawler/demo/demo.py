@@ -1,7 +1,8 @@
 """The demonstration: crawl a small web, partition its link graph, crawl again, compare.
 
-It is offline: the web is served on loopback by a child process, and the partitioning job is
-another, so that neither counts in the figures. All ranks enter `run`.
+The demonstration needs no network: a child process serves the web on loopback. The partitioning
+job runs in another child process. So the figures include the work of neither. All ranks enter
+`run`.
 """
 
 import asyncio
@@ -23,7 +24,7 @@ _SEED = 1
 
 
 async def run(group: Group) -> int:
-    """Both sessions; the exit code."""
+    """Run the demonstration on all ranks. Returns the exit code."""
     folder = Path(time.strftime("demo-%Y%m%d-%H%M%S"))
     serving = serve(_SEED) if group.rank == 0 else nullcontext()
     with serving as served:
@@ -58,7 +59,7 @@ async def _crawl(
     directory: Path,
     assignment: dict[str, str],
 ) -> dict[str, Any] | None:
-    """One session; its metrics at rank 0."""
+    """Crawl one session. Returns its metrics at rank 0, and None elsewhere."""
     plan, reachable = None, None
     if served is not None:
         web, port = served
@@ -69,7 +70,7 @@ async def _crawl(
                 "assignment": assignment,
                 "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
                 "fetch": {"allow_private_addresses": True},
-                "politeness": {"delay_s": 0},  # our own server doesn't mind
+                "politeness": {"delay_s": 0},  # the server is our own
             }
         )
         plan = planning.prepare(settings, group.size)
@@ -84,7 +85,7 @@ async def _crawl(
 
 
 async def _partition(directory: Path, out: Path, ranks: int) -> dict[str, Any]:
-    """What the partitioning job predicts of its part vector."""
+    """Make a part vector of a session's link graph. Returns the measures predicted for it."""
     words = ["build", str(directory), "-k", str(ranks)]
     job = await asyncio.create_subprocess_exec(
         sys.executable,
@@ -94,7 +95,7 @@ async def _partition(directory: Path, out: Path, ranks: int) -> dict[str, Any]:
     )
     output, _ = await job.communicate()
     if job.returncode:
-        raise RuntimeError(f"the partitioning job ended with {job.returncode}")
+        raise RuntimeError(f"the partitioning job failed with exit code {job.returncode}")
     plans: list[dict[str, Any]] = json.loads(output)
     return plans[0]
 

@@ -1,10 +1,10 @@
-"""The other shell: cores over a known web and in virtual time, any number of ranks in one process.
+"""Simulated crawls: the cores of any number of ranks crawl a known web in one process.
 
-Fetches and messages take random virtual time, so messages overtake each other; the core must be
-right whatever the order. The papers' experiments and the randomised tests run here, on the same
-decisions as a live crawl.
+Time is virtual. Fetches and messages take random virtual time, so messages overtake each other, and
+the core must be right in any order of events. The papers' experiments and the randomised tests run
+here. The core decides here as it does in a live crawl.
 
-`web` is the web graph, `shell` one crawl of it, `experiment` many of them, measured.
+`web` holds the web graph, `shell` runs one crawl of it, `experiment` runs and measures many.
 """
 
 from crawler.simulate.experiment import Experiment, Outcome, experiments, measure, plan

@@ -1,4 +1,4 @@
-"""The experiments of the papers: many crawls of one web, side by side on all cores, measured."""
+"""The experiments of the papers: many crawls of one web, in parallel processes, and measured."""
 
 import gc
 import os
@@ -19,25 +19,29 @@ from crawler.report import measures
 from crawler.simulate.shell import Simulation
 from crawler.simulate.web import Pages, Web
 
-_MOST_PAGES = 4  # times as many as can be reached: an overlap of 3
-_WORTH_A_PROCESS = 200_000  # links to follow; to start a Python and hand it the web takes a second
+_MOST_PAGES = 4  # fetches per reachable page at most, which is an overlap of 3
+# Links to follow that make parallel processes worth it: starting a process and sending it the web
+# takes a second.
+_WORTH_A_PROCESS = 200_000
 
 
 @dataclass(frozen=True, slots=True)
 class Experiment:
     """One crawl to be simulated."""
 
-    settings: config.Config  # the mode, the scheme and all the rest
-    procs: int
-    seeds: int  # for each process
-    repeat: int  # the number of the repetition, which draws its own seeds
+    settings: config.Config
+    procs: int  # the number of ranks
+    seeds: int  # for each rank
+    repeat: int  # the number of the repetition; each repetition draws its own seeds
 
 
 @dataclass(frozen=True, slots=True)
 class Outcome:
-    """The measures of a simulated crawl; names and definitions as in metrics.json.
+    """The measures of a simulated crawl, with the names and definitions of metrics.json.
 
-    But `batches` that were sent, and `virtual_seconds` from the start to the end."""
+    Two are new: `batches` counts the batches that were sent, and `virtual_seconds` is the time from
+    the start to the end.
+    """
 
     mode: str
     scheme: str
@@ -65,7 +69,7 @@ class Outcome:
 def plan(
     settings: Sequence[config.Config], *, procs: Sequence[int], seeds: int, repeat: int = 1
 ) -> list[Experiment]:
-    """One experiment for each of the settings, number of processes and repetition."""
+    """One experiment for each combination of settings, number of ranks and repetition."""
     return [
         Experiment(one, ranks, seeds, number)
         for one, ranks, number in product(settings, procs, range(repeat))
@@ -73,15 +77,15 @@ def plan(
 
 
 def experiments(web: Web, planned: Sequence[Experiment]) -> Iterator[Outcome]:
-    """The outcomes of experiments, in their order.
+    """Run experiments, and give their outcomes in the order of `planned`.
 
-    Several run at a time, one on each core, if they are worth it.
+    If the web is large enough, several run at a time, one on each processor core.
     """
     workers = min(len(os.sched_getaffinity(0)), len(planned))
     if workers < 2 or len(web.targets) * len(planned) < _WORTH_A_PROCESS:
         yield from (conduct(web, one) for one in planned)
         return
-    # Fresh processes rather than forks: Arrow's threads don't survive a fork.
+    # Processes are spawned and not forked, because Arrow's threads don't survive a fork.
     with ProcessPoolExecutor(
         workers, get_context("spawn"), initializer=_take_web, initargs=(web,)
     ) as pool:
@@ -102,11 +106,11 @@ def _conduct_here(experiment: Experiment) -> Outcome:
 
 
 def conduct(web: Web, experiment: Experiment) -> Outcome:
-    """Crawl and measure.
+    """Simulate one crawl, and measure it.
 
-    The crawl ends when all that the seeds reach has been fetched: what ranks of the independent and
-    cross-over modes would do after that is overlap and nothing else. It also ends when they have
-    fetched _MOST_PAGES times as many pages: the last few of a web may cost each rank a whole crawl.
+    The crawl ends when all pages that the seeds reach have been fetched. After that, ranks in the
+    modes independent and cross-over would only fetch pages a second time. The crawl also ends after
+    _MOST_PAGES times as many fetches, because the last few pages may cost each rank a whole crawl.
     """
     ranks = experiment.procs
     chooser = random.Random(f"{experiment.repeat} {ranks}")
@@ -128,7 +132,10 @@ def conduct(web: Web, experiment: Experiment) -> Outcome:
 
 
 def _popular(web: Web, settings: config.Config, listed: Sequence[str]) -> list[int]:
-    """The pages that every rank is to know. This web stands for that of the previous session."""
+    """The popular pages, which every rank knows from the start.
+
+    A real crawl takes them from the previous session. Here they are taken from the web itself.
+    """
     if not mode_of(settings).divides:
         return []
     wanted = set(listed)
@@ -138,7 +145,10 @@ def _popular(web: Web, settings: config.Config, listed: Sequence[str]) -> list[i
 
 @contextmanager
 def _no_cycles() -> Iterator[None]:
-    """A crawl makes millions of objects and no cycles. To look for some is a sixth of its time."""
+    """A context without cyclic garbage collection, which would take a sixth of the time.
+
+    A crawl makes millions of objects, but no reference cycles.
+    """
     gc.collect()
     gc.disable()
     try:
@@ -150,8 +160,8 @@ def _no_cycles() -> Iterator[None]:
 def measure(simulation: Simulation, experiment: Experiment, reachable: Pages) -> Outcome:
     """The measures of a finished simulation (Cho and Garcia-Molina 2002, section 4).
 
-    Coverage is about the pages that can be reached from the seeds; what matters is said by the
-    whole web.
+    Coverage counts the pages that can be reached from the seeds (`reachable`). Quality uses the
+    importance that pages have in the whole web.
     """
     order = np.array(simulation.order)
     traffic = [core.traffic for core in simulation.cores]

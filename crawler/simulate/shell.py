@@ -1,4 +1,8 @@
-"""One crawl of a known web."""
+"""Simulates one crawl of a known web.
+
+A heap of events drives the crawl: fetches that end, messages that arrive, cores that asked to be
+woken at a time, and stops. After each event the core of the event's rank does what it can.
+"""
 
 import random
 from array import array
@@ -23,7 +27,9 @@ from crawler.ports import Failure, Fields, Found, Link
 from crawler.reading.scope import Sites
 from crawler.simulate.web import Pages, Web
 
-_FETCHED: Final = 0  # what happens, as numbers: a call of each would cost a fiftieth of a crawl
+# The kinds of events. They are numbers, because a callback for each event would make a crawl 2 %
+# slower.
+_FETCHED: Final = 0
 _ARRIVAL: Final = 1  # of a message
 _AWAKENING: Final = 2
 _STOP: Final = 3
@@ -31,7 +37,7 @@ _STOP: Final = 3
 
 @dataclass(frozen=True, slots=True)
 class Delays:
-    """Seconds of virtual time, each drawn evenly from (shortest, longest)."""
+    """Bounds of random delays: (shortest, longest) in seconds of virtual time."""
 
     fetch: tuple[float, float] = (0.05, 0.5)
     message: tuple[float, float] = (0.001, 0.05)
@@ -56,19 +62,23 @@ class Simulation:
         copies: float = 0.0,
         stored: Callable[[int, Found, Sequence[Link]], None] | None = None,
     ) -> None:
-        """`addresses`: of the sites, for politeness.per = "address". `trouble`: how a fetch of a
-        URL that ends at a time fails, if it does. `encoded`: messages go as bytes, as between real
-        ranks, so that what the codec can't carry doesn't work here; without, a crawl is faster.
-        `copies`: the share of messages that come twice. `stored` is told of each page of a rank,
-        with its links, when a rank would have it in its log: before the links are admitted."""
+        """Prepare a crawl; all arguments after `seed` are optional.
+
+        `addresses`: the address of each site, for politeness.per = "address". `trouble(url, now)`
+        returns the failure of a fetch that ends now, or None for a success. `encoded`: encode the
+        messages as bytes, as real ranks do; without this, a crawl is faster, but the codec isn't
+        tested. `copies`: the share of messages that arrive twice. `stored(rank, found, links)` is
+        called when a rank would write the page to its log, before the links are admitted.
+        """
         self.web = web
         self.settings = settings
         self.now = 0.0
-        self.pages = 0  # that were fetched, by all ranks
-        self.different = 0  # of them
-        # What was fetched, one after another: the page, by whom, and when.
+        self.pages = 0  # fetches of all ranks
+        self.different = 0  # different pages among them
+        # For each fetch, in their order: the number of the page, the rank, and the time.
         self.order, self.by, self.times = list[int](), list[int](), array("d")
-        # Of the batches that have arrived: how many pages had been fetched, and their URLs.
+        # For each batch that has arrived: how many pages had been fetched by then, and how many
+        # URLs the batch holds.
         self._arrived_at, self._arrived = array("q"), array("q")
         sites = Sites("authority")
         rank_of_part = place_parts(scheme, ranks)
@@ -92,7 +102,8 @@ class Simulation:
         self._delays = delays or Delays()
         self._concurrency = concurrency
         self._addresses = addresses
-        # Then a request may always start, and the call for each page would cost something.
+        # With one connection a site, each request may start at once. So `begin` isn't called, which
+        # saves time.
         self._one_connection = settings.politeness.connections_per_site == 1
         self._trouble = trouble
         self._encoded = encoded
@@ -102,13 +113,13 @@ class Simulation:
         self._wake = [inf] * ranks
         self._page_of, self._out_links = web.pages, web.out_links
         self._had = bytearray(len(web))
-        # Time, number, what happens, at which rank, and with what.
+        # A heap of (time, number of the event, kind, rank, what the event is about).
         self._events: list[tuple[float, int, int, int, Any]] = []
         self._number = count()
 
     @property
     def fetched(self) -> list[list[int]]:
-        """The pages that each rank has fetched, in their order."""
+        """The pages that each rank has fetched, in the order of fetching."""
         pages: list[list[int]] = [[] for _ in self.cores]
         for page, rank in zip(self.order, self.by, strict=True):
             pages[rank].append(page)
@@ -116,7 +127,7 @@ class Simulation:
 
     @property
     def progress(self) -> Pages:
-        """The URLs that had arrived at their owners when each page was fetched; shape (pages,)."""
+        """For each fetch, how many URLs had arrived at their owners by then; shape (pages,)."""
         some = np.bincount(self._arrived_at, self._arrived, minlength=self.pages)
         return some[: self.pages].cumsum().astype(np.int64)
 
@@ -131,14 +142,15 @@ class Simulation:
         again: Callable[[int], None] | None = None,
         lost_after: int | None = None,
     ) -> bool:
-        """Crawl until every core knows that the crawl is over; whether it came to that.
+        """Crawl until every core knows that the crawl is over. Returns whether that happened.
 
-        `replicated`: popular pages, that every rank knows. `stop_at`: a time and a rank; what a
-        signal does there and then. `enough`, `most`: stop once so many different pages have been
-        fetched, or pages in all.
-        `again`: admits, at a core that has just started, what earlier runs found. `lost_after`: the
-        number of events after which all ranks are lost, with what they know and have sent.
-        Raises RuntimeError if the cores wait for something that can't come.
+        `replicated`: popular pages, which every rank knows from the start. `stop_at`: a time, and
+        the rank that stops at this time, as by a signal. `enough`: stop after so many different
+        pages. `most`: stop after so many fetches. `again(rank)` is called when a core has started,
+        and admits what earlier runs found. `lost_after`: the number of events after which all ranks
+        are lost, with all that they know and all messages under way.
+
+        Raises RuntimeError if the cores wait for something that can't happen.
         """
         link = self.web.links.__getitem__
         links, popular = (list(map(link, some)) for some in (seeds, replicated))
@@ -190,7 +202,7 @@ class Simulation:
                 not self._addresses or core.locate(visit, self._addresses[visit.found.site], now)
             ) and (self._one_connection or core.begin(visit, now)):
                 under_way[rank] += 1
-                # In place, as the calls for each page would cost a twentieth of the crawl.
+                # Written out here, because calling `_at` and `_draw` makes a crawl 5 % slower.
                 shortest, longest = self._delays.fetch
                 time = now + shortest + (longest - shortest) * self._dice()
                 heappush(self._events, (time, next(self._number), _FETCHED, rank, visit))
@@ -253,5 +265,5 @@ class Simulation:
         self.cores[rank].received(sender, message, self.now)
 
     def _awake(self, rank: int) -> None:
-        if self._wake[rank] <= self.now:  # else an earlier waking has taken the place of this one
+        if self._wake[rank] <= self.now:  # otherwise another wake-up has replaced this one
             self._wake[rank] = inf

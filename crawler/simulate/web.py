@@ -1,4 +1,4 @@
-"""A web graph in memory, for millions of pages: flat arrays, and a Link only for what is met."""
+"""A web graph of millions of pages in memory, as flat arrays."""
 
 from collections.abc import Iterable, Iterator
 from contextlib import suppress
@@ -22,22 +22,25 @@ Pages = NDArray[np.int64]
 
 
 class Web:
-    """Pages 0 to n - 1; the out-links of page i are `targets[offsets[i]:offsets[i + 1]]`.
+    """Pages 0 to n - 1. The out-links of page i are `targets[offsets[i]:offsets[i + 1]]`.
 
-    Self-links and repeated links count for nothing and are dropped.
+    Links of a page to itself are dropped. A repeated link is kept once.
     """
 
-    left_out = 0  # pages that a file had and no crawl could fetch, as their URLs are refused
+    left_out = 0  # pages of the file that no crawl could fetch, because their URLs are refused
 
     def __init__(self, urls: Iterable[str], links: NDArray[np.integer]) -> None:
-        """`urls`: normalised, each once. `links`: shape (n, 2), source and target as numbers."""
+        """Make a web from normalised URLs, each given once, and from links between them.
+
+        `links`: shape (n, 2), the numbers of source and target.
+        """
         texts = list(urls)
-        # Text and keys as bytes and numbers: they go to other processes, and there are millions.
+        # The URLs are one long text, which is small and goes to other processes fast.
         self._ends = np.cumsum([0, *map(len, texts)])
         self._text = "".join(texts).encode("ascii")
         links = links[links[:, 0] != links[:, 1]].astype(np.int64)
         pairs = np.sort(links[:, 0] * len(texts) + links[:, 1])
-        pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # each once, and faster than np.unique
+        pairs = pairs[np.diff(pairs, prepend=-1) > 0]  # as np.unique, but faster
         sources, targets = np.divmod(pairs, max(1, len(texts)))
         self.targets = targets.astype(np.int32)
         self.offsets = np.searchsorted(sources, np.arange(len(texts) + 1))
@@ -49,21 +52,23 @@ class Web:
         return len(self._ends) - 1
 
     def url(self, page: int) -> str:
+        """The URL of a page, given by its number."""
         return self._text[self._ends[page] : self._ends[page + 1]].decode("ascii")
 
     @cached_property
     def links(self) -> list[Link]:
-        """The link to each page.
+        """A link to each page, by its number.
 
-        Made all at once: then neighbours lie together in memory, and memory is what the crawl of a
-        large web waits for. So it is with the two tables below.
+        All links are made at once, so that the links of neighbouring pages lie together in memory.
+        The crawl of a large web mostly waits for memory. `pages` and `out_links` are made at once
+        for the same reason.
         """
         text, sites = self._text.decode("ascii"), dict[str, str]()
         links = []
         for start, end in pairwise(self._ends.tolist()):
             address = text[start:end]
             site = url.site(address)
-            # A site's name once, however many pages it has.
+            # All pages of a site share one string with its name.
             links.append(Link(url.key(address), address, sites.setdefault(site, site), 0))
         return links
 
@@ -99,7 +104,7 @@ class Web:
 
     @cached_property
     def reference(self) -> Reference:
-        """What crawls of this web are measured against; the key of a page is its number."""
+        """The reference for the measures of crawls of this web. A page's key is its number."""
         sources = np.repeat(np.arange(len(self)), np.diff(self.offsets))
         return Reference(
             np.arange(len(self), dtype=np.uint64),
@@ -109,16 +114,16 @@ class Web:
 
     @cached_property
     def most_linked(self) -> Pages:
-        """All pages, those with the most back-links first; the lower number among equals."""
+        """All pages, by falling number of back-links; the lower page number first among equals."""
         back_links = np.bincount(self.targets, minlength=len(self))
         return np.argsort(-back_links, kind="stable").astype(np.int64)
 
 
 def load_web(path: Path) -> Web:
-    """A web from a session, its tables, or a graph directory of the partitioning job.
+    """Load a web from a session, its tables, or a graph directory of the partitioning job.
 
-    Pages without a URL are given one on their site. Raises UserError for anything else, and if no
-    page has a URL that a crawl could fetch; some that haven't are left out with their links.
+    A page without a URL gets one on its site. Pages whose URLs no crawl could fetch are left out,
+    with their links. Raises UserError for anything else, and if no page is left.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
@@ -128,17 +133,20 @@ def load_web(path: Path) -> Web:
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
         raise UserError(
-            f"{path}: {what}: {str(error).splitlines()[0]}; a session or a graph is needed, with"
+            f"{path}: {what}: {str(error).splitlines()[0]}; name a session, or a graph with"
             " pages.parquet (id, url or site) and links.parquet (src, dst)"
         ) from None
     if not len(web):
-        raise UserError(f"{path}: has no page with an http or https URL that a crawl could fetch")
+        raise UserError(
+            f"{path}: has no page with an http or https URL that a crawl could fetch; check the"
+            " column url of pages.parquet"
+        )
     return web
 
 
 def _graph(pages: pa.Table, links: pa.Table) -> Web:
     ids = pages["id"].to_numpy()
-    number: dict[str, int] = {}  # pages of the same URL are one
+    number: dict[str, int] = {}  # pages with the same URL become one page
     numbers = np.full(len(ids), -1)
     for position, text in enumerate(_texts(pages)):
         with suppress(url.BadUrlError):
@@ -151,7 +159,7 @@ def _graph(pages: pa.Table, links: pa.Table) -> Web:
 
 
 def _texts(pages: pa.Table) -> Iterator[str | None]:
-    """The URLs, one at a time, as they would take more memory than all that is made of them."""
+    """The URLs, one at a time. All of them together would take more memory than the whole web."""
     if "url" in pages.column_names:
         for chunk in pages["url"].chunks:
             yield from chunk.to_pylist()
@@ -172,7 +180,7 @@ def _from_session(pages: pa.Table, links: pa.Table) -> Web:
 
 
 def _places(wanted: NDArray[Any], names: NDArray[Any], what: str) -> Pages:
-    """Where each of the wanted names stands. Raises ValueError for one that isn't there."""
+    """The index of each wanted name in `names`. Raises ValueError if a name is missing."""
     order = np.argsort(names, kind="stable").astype(np.int64)
     at: Pages = order[np.searchsorted(names, wanted, sorter=order).clip(max=len(names) - 1)]
     strange = wanted[names[at] != wanted]

@@ -1,11 +1,14 @@
-"""The web of the demonstration: made from a seed, served on loopback, known to the last link.
+"""The web of the demonstration. It is generated from a seed, so every page and link is known.
 
-`DemoWeb.generate` decides sites, pages and links; a page is written when it is asked for. Same
-seed, same web, byte for byte. Sites lie in communities of a common topic and link mostly within
-them, so that a partition of the sites pays. Mixed in is what a crawler meets: redirects inside and
-across sites, dead links, duplicates, robots.txt, `base`, encodings, links of every spelling.
+`DemoWeb.generate` decides which sites, pages and links there are. The HTML of a page is written
+when somebody asks for it. The same seed gives the same web, byte for byte.
 
-`serve` runs the server in a child process; by hand it is `python -m crawler.demo.web --seed 1`.
+Sites with a common topic form a community, and most links stay within the community. So a good
+partition of the sites has far fewer links between its parts than a hash has. The web also has what
+a crawler must handle: redirects inside and across sites, dead links, duplicates, robots.txt,
+`base` elements, encodings, and different spellings of links.
+
+`serve` runs the server in a child process. `python -m crawler.demo.web --seed 1` runs it by hand.
 """
 
 from crawler.demo.web.server import outside_mpi, serve

@@ -1,4 +1,4 @@
-"""Serving a web on 127.0.0.1, here or in a child process."""
+"""Serves a web on 127.0.0.1, in this process or in a child process."""
 
 import argparse
 import asyncio
@@ -19,7 +19,7 @@ from crawler.demo.web.web import DemoWeb
 
 
 class _Answers(dict[tuple[str, str], tuple[bytes, bytes]]):
-    """Head and body by host and path, each made once."""
+    """Head and body of each response by (host, path). Each is made once, when first asked for."""
 
     def __init__(self, web: DemoWeb) -> None:
         super().__init__()
@@ -35,14 +35,14 @@ class _Answers(dict[tuple[str, str], tuple[bytes, bytes]]):
 
 
 class _Connection(asyncio.Protocol):
-    """HTTP/1.1 for GET and HEAD, kept alive, pipelined requests in order."""
+    """Answers GET and HEAD by HTTP/1.1, keeps connections alive, and allows pipelining."""
 
     def __init__(self, answers: _Answers) -> None:
         self._answers = answers
         self._rest = b""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        self._transport = cast("asyncio.Transport", transport)  # uvloop's is no subclass
+        self._transport = cast("asyncio.Transport", transport)  # uvloop's class is no subclass
 
     def data_received(self, data: bytes) -> None:
         *requests, self._rest = (self._rest + data).split(b"\r\n\r\n")
@@ -65,7 +65,8 @@ async def _serve(web: DemoWeb, port: int) -> None:
     for number in (signal.SIGTERM, signal.SIGINT):
         loop.add_signal_handler(number, stop.set)
     answers = _Answers(web)
-    # Written before the first request, so that every crawl meets an equally fast server.
+    # All pages are written before the first request, so that the server is equally fast for every
+    # crawl.
     for url in (*web.pages, *web.redirects):
         _, _, host, path = url.split("/", 3)
         answers[host, f"/{path}"]
@@ -83,16 +84,17 @@ async def _serve(web: DemoWeb, port: int) -> None:
 
 
 def outside_mpi() -> dict[str, str]:
-    """The environment for a child that is no rank: without what MPI launchers put there."""
+    """The environment without the variables of MPI launchers, for a child that is no rank."""
     launchers = ("PMI", "OMPI", "MPI", "HYDRA", "SLURM", "PRTE")
     return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
 
 
 @contextmanager
 def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoWeb, int]]:
-    """The web and the port on 127.0.0.1 where a child process serves it, for as long as the block.
+    """Serve a web in a child process for the length of a `with` block: the web, and its port.
 
-    The child ends with its standard input, so it can't outlive its parent.
+    The server listens on 127.0.0.1. It ends when its standard input is closed, so it can't outlive
+    its parent.
     """
     arguments = ["--seed", str(seed), "--pages", str(pages), "--sites", str(sites)]
     child = subprocess.Popen(  # noqa: S603
@@ -107,7 +109,9 @@ def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoW
         web = DemoWeb.generate(seed, pages, sites)
         line = child.stdout.readline()
         if not line:
-            raise RuntimeError(f"the server of the demonstration ended with {child.wait()}")
+            raise RuntimeError(
+                f"the server of the demonstration failed with exit code {child.wait()}"
+            )
         yield web, json.loads(line)["port"]
     finally:
         child.stdin.close()
@@ -120,14 +124,19 @@ def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoW
 
 
 def main() -> None:
+    """Serve the web that the command line names, until standard input ends."""
     parser = argparse.ArgumentParser(
         prog="python -m crawler.demo.web",
         description="Serve the web of the demonstration on 127.0.0.1 until standard input ends.",
     )
-    parser.add_argument("--seed", type=int, default=1, help="which web (default 1)")
-    parser.add_argument("--pages", type=int, default=2000, help="about (default 2000)")
-    parser.add_argument("--sites", type=int, default=48, help="default 48")
-    parser.add_argument("--port", type=int, default=0, help="default: a free one, printed as JSON")
+    parser.add_argument("--seed", type=int, default=1, help="seed of the web (default 1)")
+    parser.add_argument(
+        "--pages", type=int, default=2000, help="approximate number of pages (default 2000)"
+    )
+    parser.add_argument("--sites", type=int, default=48, help="number of sites (default 48)")
+    parser.add_argument(
+        "--port", type=int, default=0, help="default: a free port, which is printed as JSON"
+    )
     arguments = parser.parse_args()
     web = DemoWeb.generate(arguments.seed, arguments.pages, arguments.sites)
     uvloop.run(_serve(web, arguments.port))

@@ -1,4 +1,4 @@
-"""Deciding a web: sites, pages, links and what else a crawler meets; and what a crawl must find."""
+"""Generates a web: its sites, pages, links and oddities. Says what a crawl of it must find."""
 
 import math
 import random
@@ -41,10 +41,10 @@ class _Site:
 
 @dataclass(repr=False)
 class DemoWeb:
-    """Sites, pages and links; `respond` answers for all hosts.
+    """A web of sites, pages and links. `respond` answers requests to all its hosts.
 
-    `seeds` are where a crawl starts and `hosts` its scope. `pages` (an HTML page with status 200)
-    and `redirects` are by normalised URL; everything else is a 404.
+    A crawl starts at `seeds`, and `hosts` are its scope. `pages` holds the HTML pages with status
+    200, and `redirects` the redirects, both by normalised URL. Any other URL is a 404.
     """
 
     seed: int
@@ -52,12 +52,15 @@ class DemoWeb:
     hosts: tuple[str, ...] = ()
     pages: dict[str, Page] = field(default_factory=dict)
     redirects: dict[str, tuple[int, str]] = field(default_factory=dict)  # status, target
-    guarded: set[str] = field(default_factory=set)  # hosts whose robots.txt closes /private/
+    guarded: set[str] = field(default_factory=set)  # hosts whose robots.txt forbids /private/
     _pools: dict[str, list[str]] = field(default_factory=dict)  # sentences by topic
 
     @classmethod
     def generate(cls, seed: int, pages: int = 2000, sites: int = 48) -> Self:
-        """A web of about so many pages; sizes of sites by a power law without a giant."""
+        """Generate a web of about `pages` pages.
+
+        The sizes of the sites follow a power law, but no site is much larger than all others.
+        """
         rng = random.Random(seed)
         weights = [1 / (rank + 6) for rank in range(sites)]
         popularity = rng.sample(weights, sites)
@@ -75,7 +78,10 @@ class DemoWeb:
         return web
 
     def _add_oddities(self, rng: random.Random, site: _Site, plan: list[_Site]) -> None:
-        """What isn't a plain page: each kind on some sites, linked from pages drawn by chance."""
+        """Add redirects, dead links, duplicates and closed folders to a site.
+
+        Links to them stand on randomly chosen pages of the site. Some kinds are only on some sites.
+        """
         root, leaves = site.root, site.leaves
 
         def put(target: str) -> None:
@@ -112,14 +118,17 @@ class DemoWeb:
         site.home.links.append(Link(f"http://{site.topic}.elsewhere.test/"))
 
     def allowed(self, url: str) -> bool:
-        """What the robots.txt of the site says."""
+        """Whether the robots.txt of the URL's site allows it."""
         host, _, path = url.removeprefix("http://").partition("/")
         closed = path.startswith("private/") and path != "private/open.html"
         return not (closed and host in self.guarded)
 
     @cached_property
     def requests(self) -> frozenset[str]:
-        """What a complete crawl asks for: pages, redirects and dead links; no robots.txt."""
+        """The URLs that a complete crawl requests: pages, redirects and dead links.
+
+        The URLs of robots.txt files aren't among them.
+        """
         seen = set(self.seeds)
         queue = deque(self.seeds)
         roots = tuple(f"http://{host}/" for host in self.hosts)
@@ -141,7 +150,7 @@ class DemoWeb:
         return self.requests & self.pages.keys()
 
     def respond(self, host: str, path: str) -> tuple[int, list[tuple[str, str]], bytes]:
-        """Status, headers and body for a host and a path with its query, as in a request."""
+        """Status, headers and body of the response to a request for `path` (with its query)."""
         url = f"http://{host}{path}"
         if url in self.pages:
             page = self.pages[url]
@@ -165,7 +174,7 @@ class DemoWeb:
 
 
 def _plan_site(rng: random.Random, index: int, size: int, popularity: float) -> _Site:
-    """A site of so many pages: home, sections, leaves in sections; without links as yet."""
+    """Plan a site of `size` pages: a home page, sections, and leaves. It has no links yet."""
     topic = list(TOPICS)[index % len(TOPICS)]
     turn, kind = divmod(index // len(TOPICS), len(_KINDS))
     name = f"{topic}-{_KINDS[kind]}{turn + 1 if turn else ''}"
@@ -198,7 +207,7 @@ def _draw_size(rng: random.Random) -> int:
 
 
 def _link_inside(rng: random.Random, site: _Site) -> None:
-    """Index pages list their leaves; leaves have a neighbour on each side, and related ones."""
+    """Link the pages of a site: sections list leaves, leaves link to neighbours and others."""
     width = len(site.sections)
     for number, section in enumerate(site.sections):
         section.links += [Link(leaf.url) for leaf in site.leaves[number::width]]
@@ -214,7 +223,11 @@ def _some_leaf(rng: random.Random, site: _Site) -> str:
 
 
 def _link_across(rng: random.Random, site: _Site, plan: list[_Site]) -> None:
-    """Links to other sites; and a ring through each community, a ring through the communities."""
+    """Add links to other sites.
+
+    A ring of links goes through the sites of each community, and another through the communities,
+    so that every site can be reached.
+    """
     topics = len(TOPICS)
     ring = [site.index + topics if site.index + topics < len(plan) else site.index % topics]
     if site.index < topics:
@@ -227,7 +240,7 @@ def _link_across(rng: random.Random, site: _Site, plan: list[_Site]) -> None:
 
 
 def _elsewhere(rng: random.Random, site: _Site, plan: list[_Site]) -> str:
-    """A page of another site, mostly of the same community, often its home."""
+    """Choose a page of another site, mostly of the same community, and often its home page."""
     step = len(TOPICS) if rng.random() < 0.88 and len(plan) > 2 * len(TOPICS) else 1
     others = [n for n in range(site.index % step, len(plan), step) if n != site.index]
     if not others:

@@ -1,4 +1,4 @@
-"""Pages and their HTML: English-like text of the topic's words, and links of every spelling."""
+"""Writes the HTML of pages: random sentences with words of a topic, and links in all spellings."""
 
 import posixpath
 import random
@@ -48,30 +48,33 @@ _GREETINGS: Final[Mapping[Encoding, str]] = {
 
 @dataclass(frozen=True, slots=True)
 class Link:
+    """A link, with the value of its `rel` attribute."""
+
     target: str  # normalised URL
     rel: str = ""
 
 
 @dataclass(slots=True)
 class Page:
-    """An HTML page: all that is decided about it before it is written."""
+    """The plan of an HTML page, from which `write` makes its HTML."""
 
     url: str  # normalised
     topic: str
-    size: int  # bytes, about
-    navigation: Sequence[Link]  # that every page of the site has
+    size: int  # approximate, in bytes
+    navigation: Sequence[Link]  # links that every page of the site has
     links: list[Link] = field(default_factory=list)
-    base: str = ""  # path of a base element; none if empty
+    base: str = ""  # path in the base element; empty for a page without a base element
     encoding: Encoding = "utf-8"
 
     def targets(self) -> list[str]:
-        """Distinct targets other than the page itself."""
+        """The different targets of the page's links, without the page itself."""
         found = dict.fromkeys(link.target for link in (*self.navigation, *self.links))
         found.pop(self.url, None)
         return list(found)
 
 
 def make_sentences(rng: random.Random, topic: str) -> list[str]:
+    """Make 3,000 random sentences of common words and words of the topic."""
     words = WORDS + TOPICS[topic].split() * 6
     weights = [1 / (rank + 8) for rank in range(len(WORDS))]
     weights += [0.004] * (len(words) - len(WORDS))
@@ -85,7 +88,7 @@ def make_sentences(rng: random.Random, topic: str) -> list[str]:
 
 
 def write(page: Page, seed: int, sentences: list[str]) -> bytes:
-    """The HTML of a page, of about its size."""
+    """Write the HTML of a page, of about its planned size."""
     rng = random.Random(f"{seed} {page.url}")
     own = TOPICS[page.topic].split()
     title = f"{rng.choice(own)} and {rng.choice(own)}".capitalize()
@@ -150,7 +153,7 @@ def _anchor(rng: random.Random, page: Page, link: Link, text: str) -> str:
 
 
 def _reference(rng: random.Random, page: Page, target: str) -> str:
-    """One of the spellings of a link, relative or absolute."""
+    """Choose one of the spellings of a link, relative or absolute."""
     _, _, host, rest = target.split("/", 3)
     chance = rng.random()
     if f"//{host}/" not in page.url:
