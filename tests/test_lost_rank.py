@@ -215,7 +215,7 @@ def test_in_modes_without_exchange_the_job_ends(tmp_path: Path) -> None:
             kill(running(directory)[1])
             code, said = ended(crawl)
     assert code == 137, said
-    assert "a rank is lost, and the others can't do without: resume the session" in said
+    assert "a rank was lost, and the others can't go on without it: resume the session" in said
     wait_for_death(directory)
     assert_sound(directory)
 

@@ -76,7 +76,7 @@ sys.exit(mpi.run(main))
     [
         ("ValueError('the true error')", 1, "ValueError: the true error"),
         ("UserError('disk: full')", 2, "error: disk: full"),
-        ("LostRankError", 137, "a rank is lost"),
+        ("LostRankError", 137, "a rank was lost"),
     ],
 )
 def test_an_abort_that_returns_or_fails_hides_no_error(

@@ -1,7 +1,7 @@
 """The doorbell of a rank: a datagram socket on its event loop, by which other ranks wake it.
 
-A datagram carries nothing and proves nothing. A lost one costs latency, a forged one costs a look
-in vain.
+The datagrams are empty, and nobody trusts them. A lost datagram only delays a message. After a
+forged one, the rank looks for messages once and finds none.
 """
 
 import asyncio
@@ -14,14 +14,14 @@ from ipaddress import IPv4Address, IPv4Interface
 
 LOOPBACK = "127.0.0.1"
 _BURST = 32  # datagrams read in one turn of the event loop
-_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B  # of Linux; elsewhere all ranks share a host
+_SIOCGIFADDR, _SIOCGIFNETMASK = 0x8915, 0x891B  # Linux only; elsewhere all ranks share a host
 
 
 class Doorbell:
     """Calls `wake` whenever another rank rings. Made in a running event loop."""
 
     def __init__(self, host: str, wake: Callable[[], None]) -> None:
-        """`host` is the address to listen at; an empty one stands for all of this host."""
+        """`host`: the address to listen at. An empty one means all addresses of this host."""
         self._wake = wake
         self._socket = socket.socket(socket.AF_INET, socket.SOCK_DGRAM)
         self._socket.setblocking(False)
@@ -32,17 +32,21 @@ class Doorbell:
 
     def ring(self, other: tuple[str, int]) -> None:
         """Ring at the address and port of another doorbell."""
-        with contextlib.suppress(OSError):  # no route, a full buffer: the receiver looks itself
+        # No route, or a full buffer: the receiver will find the message at its next look.
+        with contextlib.suppress(OSError):
             self._socket.sendto(b"", other)
 
     def close(self) -> None:
-        """Hear nothing any more. A second call does nothing."""
+        """Stop listening. A second call does nothing."""
         if self._socket.fileno() >= 0:
             self._loop.remove_reader(self._socket.fileno())
             self._socket.close()
 
     def _rung(self) -> None:
-        """Take the datagrams. The loop's next turn calls again if a burst leaves some."""
+        """Read the datagrams, and wake the rank.
+
+        If more than _BURST datagrams wait, the loop calls this again in its next turn.
+        """
         with contextlib.suppress(OSError):
             for _ in range(_BURST):
                 self._socket.recv(1)
@@ -50,13 +54,15 @@ class Doorbell:
 
 
 def networks(host_name: str) -> list[IPv4Interface]:
-    """This host's addresses with their networks, without loopback. The address of `host_name`
-    comes first."""
+    """The addresses of this host with their networks, without loopback.
+
+    The address that `host_name` resolves to comes first.
+    """
     found = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())
-            with contextlib.suppress(OSError):  # this one has no address
+            with contextlib.suppress(OSError):  # this interface has no address
                 address, mask = (
                     socket.inet_ntoa(fcntl.ioctl(any_socket, code, request)[20:24])
                     for code in (_SIOCGIFADDR, _SIOCGIFNETMASK)
@@ -70,10 +76,11 @@ def networks(host_name: str) -> list[IPv4Interface]:
 
 
 def meeting_address(mine: Sequence[IPv4Interface], theirs: Sequence[IPv4Interface]) -> str:
-    """Where to ring at another host: its address in a network that both are in, or its first.
+    """The address at which to ring at another host.
 
-    A wrong address costs latency. An address that both hosts have belongs to a bridge within each
-    of them, and is left out.
+    This is the other host's address in a network that both hosts are in, or else its first address.
+    An address that both hosts have is left out, because it belongs to a bridge inside each host.
+    A wrong choice only delays messages.
     """
     own = {interface.ip for interface in mine}
     others = [interface.ip for interface in theirs if interface.ip not in own]

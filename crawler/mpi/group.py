@@ -1,6 +1,7 @@
-"""What all ranks do together: they meet, give each other values, and end.
+"""What all ranks do together: they meet, exchange values, and end.
 
-While one rank works for minutes before it comes, the others wait at a percent of a core or less.
+A rank that waits for the others uses at most one percent of a processor core, even if another rank
+keeps it waiting for minutes.
 """
 
 import asyncio
@@ -19,14 +20,14 @@ from crawler.ports import LostRankError
 T = TypeVar("T")
 
 _BCAST, _GATHER, _ALL, _NOTHING = range(4)  # tags
-_SHORTEST_S, _LONGEST_S = 0.001, 0.02  # between two looks for what other ranks have sent
-_LAST_WORDS_S = 0.3  # for the launcher to pass on what an aborting rank has said
+_SHORTEST_S, _LONGEST_S = 0.001, 0.02  # pause between two looks whether an operation is complete
+_LAST_WORDS_S = 0.3  # time for the launcher to pass on the message of an aborting rank
 
 
 class MpiGroup:
-    """`ports.Group` of the ranks that mpirun has started, without those that were lost since.
+    """The ranks that mpirun has started, without the ranks that were lost since then.
 
-    Values are pickled.
+    Implements `ports.Group`. Values are pickled.
     """
 
     def __init__(self) -> None:
@@ -36,7 +37,7 @@ class MpiGroup:
 
     @property
     def lost_ranks(self) -> bool:
-        """Whether ranks were lost, and the others have gone on."""
+        """Whether ranks were lost and the others have gone on without them."""
         return bool(self._world != MPI.COMM_WORLD)
 
     async def meet(self) -> None:
@@ -45,11 +46,13 @@ class MpiGroup:
             await self._until(self._world.Ibarrier().Test)
 
     async def connect(self) -> MpiTransport:
+        """Return a transport between all ranks."""
         await self.meet()  # so that the constructor blocks only shortly
         with loss_told:
             return MpiTransport(self._world)
 
     async def bcast(self, value: T) -> T:
+        """Return the value of rank 0, on every rank."""
         if self.rank != 0:
             value = await self._take(0, _BCAST)
             return value
@@ -57,12 +60,14 @@ class MpiGroup:
         return value
 
     async def gather(self, value: T) -> list[T]:
+        """Return the values of all ranks on rank 0, and an empty list elsewhere."""
         if self.rank == 0:
             return [value] + [await self._take(rank, _GATHER) for rank in range(1, self.size)]
         await self._taken([self._give(value, 0, _GATHER)])
         return []
 
     async def alltoall(self, values: Sequence[T]) -> list[T]:
+        """Give each rank the value at its index. Returns what each rank gave this one."""
         others = [rank for rank in range(self.size) if rank != self.rank]
         given = [self._give(values[rank], rank, _ALL) for rank in others]
         try:
@@ -77,15 +82,14 @@ class MpiGroup:
         return received
 
     async def all_done(self, done: bool) -> bool:
-        """See ports.Group. Blocks the event loop until all ranks have come, where ranks may be
-        lost; elsewhere there is nothing to agree on."""
-        if not OUTLIVES:
+        """See ports.Group. With an MPI that outlives ranks, blocks the loop until all have come."""
+        if not OUTLIVES:  # a lost rank would have ended all: there is nothing to agree on
             return done
         if not done:
             self._world.Revoke()
         try:
             return bool(self._world.Agree(done))
-        except MPI.Exception as error:  # about a loss, and raised on all ranks
+        except MPI.Exception as error:  # the loss of a rank raises on all ranks
             if not is_loss(error):
                 raise
             return False
@@ -97,13 +101,15 @@ class MpiGroup:
         self.rank, self.size = self._world.rank, self._world.size
 
     def abort(self, code: int, message: str) -> NoReturn:
-        """See ports.Group. This process ends in any case: MPI_Abort may return or fail, and so may
-        the write to standard error."""
+        """See ports.Group.
+
+        This process ends even if MPI_Abort returns or fails, or the write to standard error fails.
+        """
         try:
             for stream, text in ((sys.stdout, ""), (sys.stderr, message)):
                 with contextlib.suppress(
                     AttributeError, OSError, ValueError
-                ):  # nobody listens, or it is closed
+                ):  # the stream is closed, or nobody reads it
                     stream.write(text)
                     stream.flush()
             time.sleep(_LAST_WORDS_S)
@@ -116,9 +122,9 @@ class MpiGroup:
             return self._world.isend(value, rank, tag)
 
     async def _taken(self, requests: Sequence[MPI.Request]) -> None:
-        """Wait until all of these have been taken.
+        """Wait until the receivers have taken the messages of all these requests.
 
-        Each is tested by itself, because Testall doesn't say what is wrong with one of them.
+        Each request is tested by itself, because Testall doesn't say which error a request had.
         """
         try:
             await self._until(lambda: all(request.Test() for request in requests))
@@ -133,17 +139,18 @@ class MpiGroup:
         try:
             await self._until(request.get_status)
             with loss_told:
-                return request.wait()  # has completed: returns at once
+                return request.wait()  # returns at once, as the request is complete
         except LostRankError:
             wreckage.append(request)
             raise
 
     async def _until(self, look: Callable[[], T]) -> T:
-        """The first true value that `look` returns. It is called at growing intervals."""
+        """Call `look` at growing intervals until it returns a true value. Returns this value."""
         pause = _SHORTEST_S
         with loss_told:
             while not (found := look()):
-                if OUTLIVES:  # a request to a dead rank doesn't always say so; a probe for any does
+                # A request to a dead rank doesn't always raise, but a probe for any source does.
+                if OUTLIVES:
                     self._world.Iprobe(MPI.ANY_SOURCE, _NOTHING)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_S)
@@ -151,4 +158,4 @@ class MpiGroup:
 
 
 def _check(group: MpiGroup) -> ports.Group:
-    return group  # mypy holds the class against the protocol
+    return group  # lets mypy check that the class implements the protocol

@@ -1,6 +1,6 @@
-"""The MPI library: loads it, and tells what it says of dead ranks. The only import of mpi4py.
+"""Loads the MPI library, and turns its errors about dead ranks into LostRankError.
 
-Importing this module initialises MPI.
+No other module imports mpi4py. Importing this module initialises MPI.
 """
 
 import os
@@ -15,42 +15,43 @@ try:
     from mpi4py import MPI
 except (ImportError, RuntimeError) as _error:
     raise UserError(
-        f"MPI: {str(_error).splitlines()[0]}; install one beside this Python"
-        " (pip install '.[mpich]') or load the cluster's MPI module"
+        f"MPI: {str(_error).splitlines()[0]}; install an MPI library for this Python"
+        " (pip install '.[mpich]'), or load the cluster's MPI module"
     ) from None
 
 __all__ = ["MPI", "OUTLIVES", "LossTold", "is_loss", "loss_told", "wreckage"]
 
-_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")  # number of ranks, by the mpirun of MPICH, Open MPI
+# The environment variables in which the mpirun of MPICH and of Open MPI put the number of ranks.
+_SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
 
 if MPI.COMM_WORLD.size == 1 and any(os.environ.get(size, "1") != "1" for size in _SIZES):
-    # Each process would crawl everything.
+    # Without this error, each process would crawl everything.
     raise UserError(
         "MPI: mpirun started several processes, but each finds itself alone; use the mpirun of"
         f" this Python's MPI library, {MPI.get_vendor()[0]}"
     )
 
-# Whether the other ranks go on when a rank dies. Open MPI 5 sets the variable under
-# `mpirun --with-ft ulfm`.
+# Whether the other ranks can go on when a rank dies. `mpirun --with-ft ulfm` of Open MPI 5 sets
+# this environment variable.
 OUTLIVES: Final = (
     MPI.get_vendor()[0] == "Open MPI" and os.environ.get("OMPI_MCA_mpi_ft_enable") == "1"  # noqa: SIM112  its name
 )
 _LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
 
-# Requests and communicators that the loss of a rank broke off. They are never freed, because MPI
-# may still look at their buffers.
+# Requests and communicators that were in use when a rank was lost. They are never freed, because
+# MPI may still use their buffers.
 wreckage: Final[list[object]] = []
 
 
 def is_loss(error: MPI.Exception) -> bool:
-    """Whether an error of MPI says that a rank has died, and the others are to go on."""
+    """Whether an error of MPI says that a rank has died and the others can go on."""
     return OUTLIVES and error.Get_error_class() in _LOSSES
 
 
 class LossTold:
-    """A context that raises LostRankError for an error of MPI that is about a dead rank.
+    """A context that turns an MPI error about a dead rank into LostRankError.
 
-    First it revokes the given communicators, so that no other rank waits there for ever.
+    Before raising, it revokes the given communicators, so that no other rank waits there for ever.
     """
 
     def __init__(self, *revoked: MPI.Comm) -> None:

@@ -1,10 +1,14 @@
 """Messages between ranks during a crawl.
 
-How a message travels: `send` queues it behind the window of its destination. From there it goes by
-Issend, whose request completes only when the receiver has taken the message. So the window bounds
-what a receiver has to hold; Isend with its buffers would not. The receiver finds the message by
-Improbe. To spare an idle rank from looking all the time, the sender rings at its doorbell. A lost
-ring costs at most `_IDLE_POLL_S` of latency.
+How a message travels:
+
+1. `send` puts the message into the queue of its destination.
+2. When the destination's window has room, Issend sends the message. Its request completes only
+   when the receiver has taken the message. So the window bounds how many messages a receiver must
+   hold. Isend has no such bound, because its request may complete earlier.
+3. The sender rings at the receiver's doorbell, so that an idle rank needn't look for messages all
+   the time. A lost ring delays a message by at most `_IDLE_POLL_S`.
+4. The receiver finds the message by Improbe.
 """
 
 import asyncio
@@ -21,19 +25,20 @@ from crawler.ports import LostRankError
 _MESSAGE = 0  # tag
 
 _WINDOW = 4  # messages in flight to one rank
-_CELLS = 64  # MPICH's shared memory starves when more than this many messages wait for one rank
-_QUICK_LOOKS = 3  # without a pause, once something moves: a message takes MPI a few calls
-_BURST = 32  # messages taken in one go, between two turns of the event loop
+_CELLS = 64  # MPICH's shared memory fills up if more messages than this wait for one rank
+_QUICK_LOOKS = 3  # looks without a pause after a message moved: MPI needs a few calls for each
+_BURST = 32  # messages taken between two turns of the event loop at most
 
-# Seconds between two looks. They double from the shortest; under half a millisecond uvloop spins.
+# Seconds between two looks for messages. The pause starts with the shortest and doubles each time.
+# Below half a millisecond, uvloop would spin.
 _SHORTEST_S = 0.001
-_BUSY_POLL_S = 0.008  # longest while requests are in flight: MPI moves them only when called
-_IDLE_POLL_S = 0.1  # longest otherwise: the bell wakes us
+_BUSY_POLL_S = 0.008  # longest pause while requests are in flight: MPI moves them only when called
+_IDLE_POLL_S = 0.1  # longest pause otherwise: the doorbell wakes the rank
 
 
 @dataclass(slots=True)
 class _Peer:
-    """The traffic with one rank. A buffer stays with its request until that has completed."""
+    """The traffic with one rank. Each buffer is kept with its request until that is complete."""
 
     remote: bool
     bell: tuple[str, int]
@@ -45,26 +50,29 @@ class _Peer:
 
 
 class _Card(NamedTuple):
-    """What a rank tells the others about where it is."""
+    """Where a rank runs. Each rank tells this to all others."""
 
-    host: int  # the lowest rank there
+    host: int  # the lowest rank on the same host
     networks: list[IPv4Interface]
-    port: int  # of its doorbell
+    port: int  # of the rank's doorbell
 
 
 def _make_peer(mine: _Card, its: _Card, neighbours: int) -> _Peer:
-    """The traffic with a rank. `neighbours` is the number of ranks on this host."""
+    """Prepare the traffic with a rank. `neighbours`: the number of ranks on this host."""
     if its.host != mine.host:
         return _Peer(True, (meeting_address(mine.networks, its.networks), its.port), _WINDOW)
     return _Peer(False, (LOOPBACK, its.port), max(1, min(_WINDOW, _CELLS // neighbours)))
 
 
 class MpiTransport:
-    """`ports.Transport` over a communicator of its own. From one rank to another, order is kept.
+    """Sends messages to other ranks over a communicator of its own. Implements `ports.Transport`.
 
-    Made in a running event loop by all ranks of `comm` at a time, best by `MpiGroup.connect`; it
-    blocks until they are all there. One task at a time may wait. A lost rank raises LostRankError;
-    from then on nothing is sent or received any more.
+    Messages from one rank to another arrive in the order of sending. All ranks of `comm` make their
+    transports together, in a running event loop. The constructor blocks until all ranks are there,
+    so call `MpiGroup.connect`, which waits for them first.
+
+    One task at a time may wait. If a rank is lost, `wait` and `close` raise LostRankError, and from
+    then on nothing is sent or received.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
@@ -74,7 +82,7 @@ class MpiTransport:
         self.rank: int = comm.rank
         self.size: int = comm.size
         self._inbox: list[tuple[int, bytes]] = []
-        self._active: set[int] = set()  # ranks with something leaving or arriving
+        self._active: set[int] = set()  # ranks with messages leaving or arriving
         self._status = MPI.Status()
         self._awake = asyncio.Event()
         self._pause = _SHORTEST_S
@@ -100,7 +108,8 @@ class MpiTransport:
         return f"<MpiTransport rank {self.rank} of {self.size}; {traffic or 'quiet'}>"
 
     def send(self, rank: int, message: bytes) -> None:
-        assert rank != self.rank, "a rank has no messages for itself"
+        """Queue a message to another rank. Returns at once."""
+        assert rank != self.rank, "a rank can't send a message to itself"
         if self._left:
             return
         peer = self._peers[rank]
@@ -110,26 +119,29 @@ class MpiTransport:
             with loss_told:
                 started = self._fill_window(rank)
         except LostRankError:
-            self._lose()  # the task that waits is told
+            self._lose()  # wakes the waiting task, which raises
         else:
             if started:
-                self._wake()  # it slept without requests in flight; now there is one
+                self._wake()  # the waiting task may sleep long, as no request was in flight
 
     def receive(self) -> list[tuple[int, bytes]]:
+        """Return the messages that have come, each with the rank of its sender."""
         self._progress()
         received, self._inbox = self._inbox, []
         return received
 
     def backlog(self, rank: int) -> int:
+        """The bytes of messages to a rank that it hasn't taken yet."""
         return self._peers[rank].backlog
 
     def remote(self, rank: int) -> bool:
+        """Whether a rank runs on another host."""
         return self._peers[rank].remote
 
     async def wait(self, timeout: float) -> None:
-        """Return when a message has come or one of ours was taken, or after `timeout` seconds."""
+        """Wait until a message has come, a sent one was taken, or `timeout` seconds have passed."""
         deadline = self._loop.time() + timeout
-        await asyncio.sleep(0)  # other tasks have their turn in a flood, too
+        await asyncio.sleep(0)  # other tasks get a turn even if messages come all the time
         while not self._progress():
             if self._left:
                 raise LostRankError
@@ -145,17 +157,16 @@ class MpiTransport:
         self._quicken()
 
     async def close(self) -> None:
-        """Deliver what is queued, and leave together with all other ranks.
+        """Deliver all queued messages, and leave together with all other ranks.
 
-        Messages that still come are taken and dropped. The end of a crawl is declared only when
-        every message that counts has been received, so these are notes that no one needs.
-        After a LostRankError `abandon` is left to do.
+        Messages that still arrive are dropped. They don't matter, because a crawl ends only when
+        every message that counts has been received. After a LostRankError, call `abandon`.
         """
         while self._active:
             await self.wait(_IDLE_POLL_S)
             self._inbox.clear()
-        # No one may stop taking messages, still less enter Finalize, while another rank waits
-        # for its own to be taken.
+        # While another rank waits for its messages to be taken, no rank may stop taking messages or
+        # enter Finalize.
         with loss_told:
             barrier = self._comm.Ibarrier()
             while not barrier.Test() or self._active:
@@ -166,12 +177,12 @@ class MpiTransport:
         self._comm.Free()
 
     def abandon(self) -> None:
-        """Leave after the loss of a rank, at once, and let all others know."""
+        """Leave at once after the loss of a rank, and tell all other ranks."""
         self._lose()
         self._bell.close()
 
     def _find_host(self) -> tuple[int, int]:
-        """The lowest rank on this host, by which the host is known, and the number of its ranks."""
+        """The lowest rank on this host, which identifies the host, and the number of its ranks."""
         with LossTold(self._comm):
             node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
         with LossTold(self._comm, node):
@@ -180,7 +191,7 @@ class MpiTransport:
         return host, ranks
 
     def _lose(self) -> None:
-        """Have nothing to do with this communicator any more, nor has anyone else."""
+        """Stop using this communicator, on all ranks."""
         if self._left:
             return
         self._left = True
@@ -197,7 +208,7 @@ class MpiTransport:
         self._wake()
 
     def _progress(self) -> bool:
-        """Take in what has come, let go what was taken; whether there is anything of either."""
+        """Receive messages, and forget sent ones that were taken. Returns whether any moved."""
         if self._left:
             return False
         try:
@@ -219,7 +230,7 @@ class MpiTransport:
         taken = False
         for rank in tuple(self._active):
             peer = self._peers[rank]
-            # Only the oldest is asked for, so that a long message isn't overtaken by a short one.
+            # Only the oldest request is tested, so that no short message overtakes a long one.
             while peer.arriving and peer.arriving[0][0].Test():
                 self._inbox.append((rank, bytes(peer.arriving.popleft()[1])))
             while peer.leaving and peer.leaving[0][0].Test():
@@ -231,7 +242,7 @@ class MpiTransport:
         return taken or bool(self._inbox)
 
     def _fill_window(self, rank: int) -> bool:
-        """Start to send what the window has room for, and ring; whether there was any."""
+        """Send as many messages as the window has room for, and ring. Returns whether any left."""
         peer = self._peers[rank]
         started = False
         while peer.queue and len(peer.leaving) < peer.window:
@@ -245,7 +256,7 @@ class MpiTransport:
         return started
 
     def _wake(self) -> None:
-        self._quicken()  # the datagram may be faster than the message
+        self._quicken()  # look often, as the datagram may be faster than the message
         self._awake.set()
 
     def _quicken(self) -> None:
@@ -262,4 +273,4 @@ class MpiTransport:
 
 
 def _check(transport: MpiTransport) -> ports.Transport:
-    return transport  # mypy holds the class against the protocol
+    return transport  # lets mypy check that the class implements the protocol
