@@ -1,9 +1,11 @@
-"""The order of the frontier: which of the URLs that wait comes first (docs/order.md).
+"""The order of the frontier: which of the waiting URLs comes first (docs/order.md).
 
-`scores` and `pagerank` say what a URL is worth. `fifo` and `heaps` keep the queues of the sites,
-packed, the far ends of long ones on disk; they are equals, one for breadth-first, one for scores.
-`heads` keeps sites by the best that they have. The workbench alone enters here, with one order a
-rank; what it decides besides is when a site may be asked.
+`scores` and `pagerank` compute the score of a URL. `fifo` and `heaps` keep the queues of the sites:
+`fifo` for breadth-first, `heaps` for orders by scores. Both pack their URLs, and move the far ends
+of long queues to disk. `heads` orders the sites by their best URLs.
+
+Only the workbench uses this package. It has one order for all sites of its rank, and decides by
+itself when a site may be asked.
 """
 
 from collections.abc import Callable
@@ -49,9 +51,9 @@ __all__ = [
 def make_order(
     frontier: config.Frontier, earlier: Callable[[int], float | None] = lambda key: None
 ) -> BreadthFirst:
-    """The order that the configuration names. `earlier`: see PageRank.
+    """Make the order that the configuration names. `earlier`: see PageRank.
 
-    Raises UserError for a function of the user's that isn't there.
+    Raises UserError if the order names a function that doesn't exist.
     """
     if ":" in frontier.order:
         return load(frontier.order)

@@ -15,23 +15,26 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | Found])
 
 
 class Fifo(Queue):
-    """First in, first out."""
+    """The queue of one site: first in, first out.
+
+    Its URLs come in the order `head`, `disk`, `tail`, and then those of `low`.
+    """
 
     __slots__ = ("disk", "head", "low", "tail")
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.head: list[bytes | Found] = []  # the next one last
-        self.disk: deque[int] | None = None  # chunks that come between head and tail
+        self.head: list[bytes | Found] = []  # reversed: the next URL is the last element
+        self.disk: deque[int] | None = None  # numbers of chunks on disk
         self.tail: list[bytes | Found] = []
-        self.low: Fifo | None = None  # what comes when nothing else waits
+        self.low: Fifo | None = None  # URLs of low priority, which come after all others
 
 
 class Fifos(Queues):
-    """First in, first out; `on_disk` counts the URLs there.
+    """Keeps the queues of a rank in the order first in, first out.
 
-    A queue keeps what it is given, until `packs` is set: then its bytes, at a third of the memory
-    and about a microsecond a URL.
+    `on_disk` counts the URLs on disk. Once `packs` is set, a queue keeps new URLs as bytes, which
+    takes a third of the memory and about a microsecond for each URL.
     """
 
     def __init__(self, spill: Spill | None = None) -> None:
@@ -39,10 +42,11 @@ class Fifos(Queues):
         self._spill = spill
 
     def queue(self, site: str) -> Fifo:
+        """Make an empty queue for a site."""
         return Fifo(site)
 
     def add(self, queue: Fifo, found: Found, links: int, low: bool) -> bool:
-        """Put in a URL; whether the head has changed, which matters to no one here."""
+        """Put in a URL. Returns False, because no caller needs to know of a new head here."""
         queue.size += 1
         if low:
             if queue.low is None:
@@ -53,7 +57,7 @@ class Fifos(Queues):
         return False
 
     def pop(self, queue: Fifo) -> Found:
-        """Take out the next URL; there must be one."""
+        """Take out the next URL. The queue must not be empty."""
         queue.size -= 1
         head = queue.head
         if not head:
@@ -70,12 +74,12 @@ class Fifos(Queues):
         return record if isinstance(record, Found) else unpack(record, queue.site)
 
     def put_back(self, queue: Fifo, found: Found, rank: Rank) -> None:
-        """Before all others."""
+        """Put a URL back before all others."""
         queue.size += 1
         queue.head.append(found)
 
     def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[Found, float]]:
-        """See `Queues`. The score only says what comes when nothing else waits: minus infinity."""
+        """See `Queues`. The score is minus infinity for URLs of low priority, and 0 for others."""
         for queue in queues:
             low = 0 if queue.low is None else queue.low.size
             while queue.size:
@@ -83,10 +87,11 @@ class Fifos(Queues):
                 yield self.pop(queue), score
 
     def restore(self, queue: Fifo, found: Found, score: float) -> bool:
+        """See `Queues`."""
         return self.add(queue, found, 1, score == -inf)
 
     def spill(self, queues: Iterable[Fifo], excess: int) -> None:
-        """Bring the far ends of the longest queues to disk, `excess` URLs if there are so many."""
+        """Move the far ends of the longest queues to disk, `excess` URLs if there are so many."""
         lines = [line for queue in queues for line in (queue, queue.low) if line is not None]
         keep = cut([len(line.head) + len(line.tail) for line in lines], excess)
         for line in lines:
@@ -94,7 +99,7 @@ class Fifos(Queues):
                 self._unload(line, keep)
 
     def _unload(self, queue: Fifo, keep: int) -> None:
-        """Bring the far end of a queue to disk. After an error it has all that it had, in order."""
+        """Move the far end of a queue to disk. After an error it has all its URLs, in order."""
         if not queue.disk:
             urls = queue.head[::-1] + queue.tail
             queue.head, queue.disk, queue.tail = urls[:keep][::-1], deque(), urls[keep:]
@@ -115,7 +120,7 @@ class Fifos(Queues):
             del queue.tail[:written]
 
     def _write(self, urls: Sequence[bytes | Found]) -> int:
-        """Bring a chunk to disk; its number."""
+        """Write a chunk to disk. Returns its number."""
         assert self._spill is not None
         records = [pack(url) if isinstance(url, Found) else url for url in urls]
         number = self._spill.put(msgspec.msgpack.encode(records))

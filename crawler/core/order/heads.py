@@ -1,31 +1,37 @@
-"""Things by the rank of their heads, which may change: a heap with lazy entries."""
+"""Queues ordered by the priority of their first element, which may change.
+
+A heap with lazy deletion: outdated entries stay in the heap until they are met or swept out.
+"""
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
-Rank = tuple[float, int]  # the smaller comes first
+Rank = tuple[float, int]  # a priority: the element with the smaller one comes first
 
 
 class Holder(Protocol):
-    ticket: int  # of its latest entry; 0: it isn't in there
+    """An object that can be in a `Heads`."""
+
+    ticket: int  # the ticket of the object's latest entry; 0 if the object isn't in a `Heads`
 
 
 T = TypeVar("T", bound=Holder)
-_TICKETS: Final = count(1)  # of all Heads, as a thing goes from one to another
+_TICKETS: Final = count(1)  # shared by all Heads, because an object may move between them
 
 
 class Heads(Generic[T]):
-    """The one with the best head comes first. Something is in one `Heads` at a time, at most once.
+    """A priority queue: the object whose first element has the best priority comes first.
 
-    An entry counts only while it holds the ticket that its thing got last. Those that don't are
-    swept out before they outnumber the others, so each operation costs O(log n) amortised. Called
-    as a deque is, which it takes the place of.
+    An object is in one `Heads` at a time, and only once. Each new entry of an object gets a new
+    ticket, and only the entry with the object's latest ticket counts. Outdated entries are swept
+    out before they outnumber the valid ones, so each operation costs O(log n) amortised. The
+    methods have the names of a deque's, because the workbench uses either.
     """
 
     def __init__(self, rank: Callable[[T], Rank]) -> None:
-        """`rank`: of the head of a thing, as it is now."""
+        """`rank(thing)` returns the current priority of the object's first element."""
         self._rank = rank
         self._heap: list[tuple[Rank, int, T]] = []
         self._live = 0
@@ -33,11 +39,11 @@ class Heads(Generic[T]):
     def __len__(self) -> int:
         return self._live
 
-    def __bool__(self) -> bool:  # compiled, `if heads` asks for this alone
+    def __bool__(self) -> bool:  # compiled code calls only this method for `if heads`
         return self._live > 0
 
     def append(self, thing: T) -> None:
-        """Put in; or once more, after its head has changed."""
+        """Put in an object, or put it in again after its first element has changed."""
         if not thing.ticket:
             self._live += 1
         thing.ticket = next(_TICKETS)
@@ -47,23 +53,23 @@ class Heads(Generic[T]):
             heapify(self._heap)
 
     def appendleft(self, thing: T) -> None:
-        """The same: it comes first if it is the best."""
+        """Do the same as `append`: the place depends on the priority alone."""
         self.append(thing)
 
     def first(self) -> T:
-        """The best. Raises IndexError if there is none."""
+        """The object that comes first. Raises IndexError if there is none."""
         heap = self._heap
         while heap[0][1] != heap[0][2].ticket:
             heappop(heap)
         return heap[0][2]
 
     def remove(self, thing: T) -> None:
-        """Take out something that is in here."""
+        """Take out an object that is in this `Heads`."""
         thing.ticket = 0
         self._live -= 1
 
     def popleft(self) -> T:
-        """Take out the best. Raises IndexError if there is none."""
+        """Take out the object that comes first. Raises IndexError if there is none."""
         thing = self.first()
         heappop(self._heap)
         thing.ticket = 0

@@ -16,8 +16,8 @@ from crawler.core.order.packing import CHUNK, Queue, Queues, cut, short, whole
 from crawler.core.order.scores import Scored
 from crawler.ports import Found, Spill
 
-_VISITED: Final = 10_000  # scores of pages under way that are remembered
-_LATE: Final = 1_000_000  # URLs whose further links are remembered while they may be on disk
+_VISITED: Final = 10_000  # visited pages whose scores are remembered until their links are known
+_LATE: Final = 1_000_000  # URLs, perhaps on disk, for which additions to the score are remembered
 _SHORT: Final = 64  # queues up to this length are sorted without numpy
 
 
@@ -28,9 +28,9 @@ class Heap(Queue):
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.back: list[tuple[Found, Rank]] = []  # given back: before all others, the last first
-        self.slots = array("I")  # a binary heap, the best first
-        self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: rank of its best, number
+        self.back: list[tuple[Found, Rank]] = []  # URLs put back; they come first, the last at once
+        self.slots = array("I")  # a binary heap, the best URL first
+        self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: best priority, number
 
 
 class _Row(NamedTuple):
@@ -50,12 +50,12 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[_Row])
 
 
 class Heaps(Queues):
-    """Binary heaps whose URLs may change their scores while they wait; `on_disk` counts those
-    that are on disk.
+    """Binary heaps of URLs, whose scores may change while they wait.
 
-    What is known of a URL stands in arrays, at the URL's slot: about 65 bytes and its text. The
-    head of a queue is always in memory. A URL on disk keeps the score with which it went there;
-    what has been added since counts from when it is read back, as far as it is remembered.
+    `on_disk` counts the URLs on disk. Each URL in memory has a slot, and its values stand in arrays
+    at this slot. They take about 65 bytes and the text of the URL. The best URL of a queue is
+    always in memory. A URL on disk keeps the score that it had when it was written. Later additions
+    to this score are remembered for the last `_LATE` URLs, and count when the URL is read back.
     """
 
     def __init__(self, order: Scored, spill: Spill | None = None) -> None:
@@ -63,26 +63,27 @@ class Heaps(Queues):
         self._order = order
         self._spill = spill
         self._arrived = 0
-        # By slot; slot 0 is nobody's.
+        # Values by slot. Slot 0 is never used.
         self._keys = array("Q", [0])
         self._texts = [b""]
         self._hops = array("I", [0])
         self._scores = array("d", [0])
         self._arrivals = array("Q", [0])
         self._links = array("I", [0])
-        self._places = array("I", [0])  # in the heap of its queue
+        self._places = array("I", [0])  # the place of the slot in the heap of its queue
         self._queues = [Heap("")]
         self._chains: dict[int, tuple[int, ...]] = {}
         self._free = array("I")
-        self._index = KeyIndex(self._keys)  # of the scores that aren't final
+        self._index = KeyIndex(self._keys)  # the slots whose scores aren't final
         self._visited: dict[int, float] = {}  # oldest first
         self._late: dict[int, float] = {}  # oldest first
 
     def queue(self, site: str) -> Heap:
+        """Make an empty queue for a site."""
         return Heap(site)
 
     def rank(self, queue: Any) -> Rank:
-        """Of the head, the smaller first; there must be one."""
+        """The priority of the queue's first URL. The queue must not be empty."""
         assert isinstance(queue, Heap)
         if queue.back:
             return queue.back[-1][1]
@@ -90,7 +91,7 @@ class Heaps(Queues):
         return -self._scores[head], self._arrivals[head]
 
     def add(self, queue: Heap, found: Found, links: int, low: bool) -> bool:
-        """Put in a URL; whether it is the head now."""
+        """Put in a URL. Returns whether it comes first now."""
         self._arrived += 1
         queue.size += 1
         score, final = (-inf, True) if low else self._order.first(found, links)
@@ -108,7 +109,7 @@ class Heaps(Queues):
         return queue.slots[0] == slot and not queue.back
 
     def pop(self, queue: Heap) -> Found:
-        """Take out the best URL; there must be one."""
+        """Take out the URL that comes first. The queue must not be empty."""
         queue.size -= 1
         if queue.back:
             return queue.back.pop()[0]
@@ -128,12 +129,12 @@ class Heaps(Queues):
         return found
 
     def put_back(self, queue: Heap, found: Found, rank: Rank) -> None:
-        """Before all others, with the rank that it had when it was taken out."""
+        """Put a URL back before all others, with the priority `rank` that it had before."""
         queue.size += 1
         queue.back.append((found, rank))
 
     def drain(self, queues: Iterable[Heap]) -> Iterator[tuple[Found, float]]:
-        """See `Queues`: in the order in which they came."""
+        """See `Queues`. The URLs come in the order in which they were found."""
         waiting: list[tuple[int, Found, float]] = []
         for queue in queues:
             waiting += [(arrival, found, -score) for found, (score, arrival) in queue.back]
@@ -149,6 +150,7 @@ class Heaps(Queues):
             yield found, score
 
     def restore(self, queue: Heap, found: Found, score: float) -> bool:
+        """See `Queues`."""
         self._arrived += 1
         queue.size += 1
         final = score == -inf or not self._order.counts
@@ -159,7 +161,7 @@ class Heaps(Queues):
         return queue.slots[0] == slot and not queue.back
 
     def linked(self, key: int, links: int) -> Heap | None:
-        """Count further back-links; the queue whose head has changed, if one has."""
+        """Count further back-links of a URL. Returns the queue whose first URL changed, or None."""
         added = self._order.more(links)
         slot = self._index.find(key)
         if not slot:
@@ -169,7 +171,7 @@ class Heaps(Queues):
         return self._raise(slot, added)
 
     def fetched(self, key: int, targets: Sequence[int]) -> list[Heap]:
-        """Let a page's links count; the queues whose heads have changed."""
+        """Count the links of a fetched page. Returns the queues whose first URLs have changed."""
         added = self._order.spread(key, self._visited.pop(key, None), targets)
         changed = []
         for target in targets if added else ():
@@ -181,7 +183,7 @@ class Heaps(Queues):
         return changed
 
     def rescore(self, queues: Iterable[Any]) -> None:
-        """Ask the order for new scores; any head may have changed."""
+        """Ask the order for new scores. Afterwards each queue may have another first URL."""
         slots = self._index.slots()
         keys = np.frombuffer(self._keys, np.uint64)[slots]
         links = np.frombuffer(self._links, np.uint32)[slots]
@@ -204,7 +206,7 @@ class Heaps(Queues):
         chain: tuple[int, ...],
         final: bool,
     ) -> int:
-        """Put a URL into the queue; its slot."""
+        """Put a URL into the queue. Returns its slot."""
         if self._free:
             slot = self._free.pop()
             self._keys[slot] = key
@@ -256,7 +258,7 @@ class Heaps(Queues):
         self._free.append(slot)
 
     def _raise(self, slot: int, added: float) -> Heap | None:
-        """Change a score; the queue, if that concerns its head."""
+        """Change a score. Returns the queue if the priority of its first URL may have changed."""
         queue = self._queues[slot]
         place = self._places[slot]
         self._scores[slot] += added
@@ -272,7 +274,7 @@ class Heaps(Queues):
     # --- heaps --------------------------------------------------------------------------------
 
     def _up(self, heap: "array[int]", place: int, slot: int) -> None:
-        """Bring a slot from a place that is free to where it belongs, at or above."""
+        """Put a slot into the heap, at the free place `place` or above it."""
         scores, arrivals, places = self._scores, self._arrivals, self._places
         score, arrival = scores[slot], arrivals[slot]
         while place:
@@ -288,7 +290,10 @@ class Heaps(Queues):
         places[slot] = place
 
     def _down(self, heap: "array[int]", place: int, slot: int) -> None:
-        """The same, at or below: the free place goes down to a leaf, then the slot comes up."""
+        """Put a slot into the heap, at the free place `place` or below it.
+
+        The free place moves down to a leaf. Then `_up` moves the slot up from there.
+        """
         scores, arrivals, places = self._scores, self._arrivals, self._places
         child, end = 2 * place + 1, len(heap)
         while child < end:
@@ -304,7 +309,7 @@ class Heaps(Queues):
         self._up(heap, place, slot)
 
     def _sorted(self, queue: Heap) -> list[int]:
-        """Its slots, the best first."""
+        """The slots of a queue, the best first."""
         if len(queue.slots) <= _SHORT:
             scores, arrivals = self._scores, self._arrivals
             return sorted(queue.slots, key=lambda slot: (-scores[slot], arrivals[slot]))
@@ -314,7 +319,7 @@ class Heaps(Queues):
         return best_first
 
     def _heapify(self, queue: Heap, best_first: list[int]) -> None:
-        """What is sorted is a heap."""
+        """Make the sorted slots the heap of a queue. A sorted array is a heap."""
         queue.slots = array("I", best_first)
         places = self._places
         for place, slot in enumerate(best_first):
@@ -323,7 +328,7 @@ class Heaps(Queues):
     # --- disk ---------------------------------------------------------------------------------
 
     def spill(self, queues: Iterable[Heap], excess: int) -> None:
-        """Bring the worst of the longest queues to disk, `excess` URLs if there are so many."""
+        """Move the worst URLs of the longest queues to disk, `excess` URLs if possible."""
         assert self._spill is not None
         queues = list(queues)
         keep = cut([len(queue.slots) for queue in queues], excess)
@@ -341,11 +346,11 @@ class Heaps(Queues):
                     for slot in best_first[start:]:
                         self._release(slot)
                     del best_first[start:]
-            finally:  # after an error the rest is still here
+            finally:  # after an error, the other URLs stay in memory
                 self._heapify(queue, best_first)
 
     def _fill(self, queue: Heap) -> None:
-        """Read back what may be better than the head."""
+        """Read back all chunks with URLs that may be better than the first URL in memory."""
         while queue.disk:
             if queue.slots:
                 head = queue.slots[0]
@@ -355,7 +360,7 @@ class Heaps(Queues):
                 self._insert(queue, *row)
 
     def _take(self, chunk: tuple[float, int, int]) -> Iterator[_Row]:
-        """Read back a chunk; with what has been added to the scores."""
+        """Read back a chunk. Later additions to the scores are counted."""
         assert self._spill is not None
         rows = _DECODER.decode(self._spill.take(chunk[2]))
         self.on_disk -= len(rows)

@@ -1,4 +1,4 @@
-"""Where a key is: an index over an array of keys, of 6 to 12 bytes a key."""
+"""A hash index over an array of keys, which takes 6 to 12 bytes for each key."""
 
 from array import array
 
@@ -9,14 +9,15 @@ _LEAST = 1024
 
 
 class KeyIndex:
-    """Finds slots of `keys` by their key; slot 0 is nobody's. Keys are hashes already.
+    """Finds the slot of a key in the array `keys`. Slot 0 is never used.
 
-    Open addressing with linear probing, at most two thirds full (Knuth, TAOCP 6.4, algorithms L
-    and R). A dict of the same would need about 110 bytes a key.
+    The index uses open addressing with linear probing, and is at most two thirds full (Knuth, TAOCP
+    6.4, algorithms L and R). The keys are hashes already, so they aren't hashed again. A dict would
+    need about 110 bytes for each key.
     """
 
     def __init__(self, keys: "array[int]") -> None:
-        """`keys` ("Q") by slot; a slot that is indexed keeps its key."""
+        """`keys`: the key of each slot (typecode "Q"). An indexed slot must keep its key."""
         self._keys = keys
         self._table = array("I", bytes(4 * _LEAST))
         self._mask = _LEAST - 1
@@ -26,7 +27,7 @@ class KeyIndex:
         return self._used
 
     def find(self, key: int) -> int:
-        """The slot, or 0."""
+        """The slot of a key, or 0 if the key isn't indexed."""
         table, keys, mask = self._table, self._keys, self._mask
         at = key & mask
         while (slot := table[at]) and keys[slot] != key:
@@ -34,7 +35,7 @@ class KeyIndex:
         return slot
 
     def add(self, slot: int) -> None:
-        """Index a slot, whose key isn't in any other one."""
+        """Index a slot. No other indexed slot may have the same key."""
         if 3 * self._used >= 2 * self._mask:
             self._grow()
         table, mask = self._table, self._mask
@@ -45,7 +46,7 @@ class KeyIndex:
         self._used += 1
 
     def discard(self, key: int) -> bool:
-        """Forget the slot of a key; whether it had one."""
+        """Remove a key from the index. Returns whether the key was indexed."""
         table, keys, mask = self._table, self._keys, self._mask
         hole = key & mask
         while (slot := table[hole]) and keys[slot] != key:
@@ -55,7 +56,7 @@ class KeyIndex:
         self._used -= 1
         at = hole
         while slot := table[at := (at + 1) & mask]:
-            # It may move into the hole unless that lies before its home.
+            # The entry may move into the hole, unless the hole lies before the entry's home.
             if (at - keys[slot]) & mask >= (at - hole) & mask:
                 table[hole] = slot
                 hole = at
@@ -63,12 +64,16 @@ class KeyIndex:
         return True
 
     def slots(self) -> NDArray[np.uint32]:
-        """All that are indexed."""
+        """All slots that are indexed."""
         table = np.frombuffer(self._table, np.uint32)
         return table[np.flatnonzero(table)]
 
     def _grow(self) -> None:
-        """Twice the size. In order of their homes each comes right behind the one before."""
+        """Double the table.
+
+        The entries are placed in the order of their homes. Each goes to its home, or right behind
+        the entry before it if that place is taken.
+        """
         slots = self.slots()
         self._mask = 2 * self._mask + 1
         homes = np.frombuffer(self._keys, np.uint64)[slots] & np.uint64(self._mask)
@@ -79,7 +84,7 @@ class KeyIndex:
         table = np.zeros(self._mask + 1, np.uint32)
         table[places[inside]] = slots[order[inside]]
         self._table = array("I", table.tobytes())
-        for slot in slots[order[~inside]].tolist():  # these go on at the start
+        for slot in slots[order[~inside]].tolist():  # past the table's end: continue at its start
             at = 0
             while self._table[at]:
                 at += 1

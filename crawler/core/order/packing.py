@@ -1,4 +1,4 @@
-"""A waiting URL as few bytes, and which queues go to disk when memory is full."""
+"""Packs waiting URLs into few bytes, and decides which queues go to disk if memory is full."""
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterable, Sequence
@@ -22,61 +22,71 @@ class Queue:
 
 
 class Queues(ABC):
-    """Keeps the URLs of a rank's queues; `on_disk` counts those that are there."""
+    """Keeps the URLs of a rank's queues. `on_disk` counts the URLs on disk."""
 
     def __init__(self, *, packs: bool) -> None:
-        self.packs = packs  # keep what comes from now on in few bytes
+        self.packs = packs  # whether URLs that come from now on are packed
         self.on_disk = 0
 
     @abstractmethod
     def queue(self, site: str) -> Queue:
-        """A new one."""
+        """Make an empty queue for a site."""
 
     @abstractmethod
     def add(self, queue: Any, found: Found, links: int, low: bool) -> bool:
-        """Put in a URL; whether the head has changed, if that matters to anybody."""
+        """Put in a URL to which `links` known links lead.
+
+        `low`: the URL comes after all URLs that aren't low. Returns whether the queue has a new
+        first URL, in orders whose callers need this.
+        """
 
     @abstractmethod
     def pop(self, queue: Any) -> Found:
-        """Take out the URL that comes first; there must be one."""
+        """Take out the URL that comes first. The queue must not be empty."""
 
     @abstractmethod
     def put_back(self, queue: Any, found: Found, rank: Rank) -> None:
-        """Before all others, with the rank that it had when it was taken out."""
+        """Put a URL back before all others, with the priority `rank` that it had before."""
 
     @abstractmethod
     def drain(self, queues: Iterable[Any]) -> Iterable[tuple[Found, float]]:
-        """Take out all that waits there, each with its score, such that `restore` of all, one after
-        the other, makes the same queues. Nothing else may be asked of these queues afterwards."""
+        """Take out all URLs of these queues, each with its score.
+
+        Calling `restore` for all of them in the same order makes the same queues. The drained
+        queues must not be used afterwards.
+        """
 
     @abstractmethod
     def restore(self, queue: Any, found: Found, score: float) -> bool:
-        """Put in a URL of another run, as `add` does, with the score that it had."""
+        """Put in a drained URL with the score that it had. Returns what `add` does."""
 
     @abstractmethod
     def spill(self, queues: Iterable[Any], excess: int) -> None:
-        """Bring the far ends of the longest queues to disk, `excess` URLs if there are so many."""
+        """Move the far ends of the longest queues to disk, `excess` URLs if there are so many."""
 
 
-CHUNK: Final = 4096  # URLs that are read back from disk at a time, at most
+CHUNK: Final = 4096  # URLs that are written to disk and read back together, at most
 KEEP: Final = 64  # URLs of each site that stay in memory, at least
 _RECORD: Final = Struct("<QI")
 _TEXT: Final = _RECORD.size
 
 
 def short(found: Found) -> str:
-    """Its URL, or only what follows the site in it: then a slash comes first."""
+    """The part of the URL that follows the site, if it begins with a slash; else the whole URL."""
     rest = found.url.removeprefix(found.site)
     return rest if rest[:1] == "/" else found.url
 
 
 def whole(text: str, site: str) -> str:
-    """The URL of a site again."""
+    """The URL that `short` has shortened to `text`."""
     return site + text if text[0] == "/" else text
 
 
 def pack(found: Found) -> bytes | Found:
-    """About a third of the memory; itself if redirects led there, which is rare."""
+    """Pack a URL into bytes, which take about a third of the memory.
+
+    A URL that redirects led to is returned as it is. Such URLs are rare.
+    """
     key, url, site, hops, chain = found
     if chain:
         return found
@@ -85,15 +95,17 @@ def pack(found: Found) -> bytes | Found:
 
 
 def unpack(record: bytes, site: str) -> Found:
+    """The URL that `pack` has packed, of the given site."""
     key, hops = _RECORD.unpack_from(record)
     text = record[_TEXT:].decode()
     return Found(key, site + text if text[0] == "/" else text, site, hops)
 
 
 def cut(lengths: Sequence[int], excess: int) -> int:
-    """How many URLs a queue may keep, so that `excess` of them leave memory if possible.
+    """How many URLs each queue may keep in memory, so that `excess` URLs go to disk if possible.
 
-    Only queues of at least twice the length are cut to it, so that chunks are no crumbs.
+    The caller shortens only queues that are at least twice as long, so that no tiny chunks are
+    written.
     """
     sizes = np.array(lengths, np.int64)
     keep = KEEP

@@ -1,4 +1,4 @@
-"""PageRank (Page, Brin, Motwani, Winograd 1998) as an order, and of a whole graph."""
+"""PageRank (Page, Brin, Motwani, Winograd 1998), of a whole graph and as an order."""
 
 from array import array
 from collections.abc import Callable, Sequence
@@ -12,9 +12,9 @@ from crawler.ports import Found
 
 DAMPING: Final = 0.85
 _ROUNDS: Final = 50
-_CLOSE: Final = 1e-4  # change of a page in a round, on average, that ends the rounds
-_FIRST: Final = 100  # pages
-_GROWTH: Final = 1.25  # of the pages, from one computation to the next
+_CLOSE: Final = 1e-4  # the rounds end when the scores change by less than this on average
+_FIRST: Final = 100  # fetched pages before the first computation
+_GROWTH: Final = 1.25  # factor of the fetched pages from one computation to the next
 
 
 def pagerank(
@@ -23,11 +23,11 @@ def pagerank(
     targets: NDArray[np.integer],
     outside: NDArray[np.float64] | None = None,
 ) -> tuple[NDArray[np.float64], float]:
-    """The score of each page, 1 on average, and what of it a page without back-links has.
+    """The scores of all pages, which are 1 on average, and the score of a page without back-links.
 
-    `sources`, `targets`: the links, shape (n,), pages numbered from 0. What a page without links
-    has is shared by all pages. `outside`: so many back-links of each page are from pages that
-    aren't known; each brings what a link brings on average.
+    `sources`, `targets`: the links, shape (n,); pages are numbered from 0. The score of a page
+    without links is distributed over all pages. `outside`: for each page, how many back-links it
+    has from unknown pages. Such a link brings as much as a link brings on average.
     """
     degrees = np.bincount(sources, minlength=pages)
     leaves = degrees == 0
@@ -53,55 +53,66 @@ def pagerank(
 def pagerank_by_key(
     sources: NDArray[np.uint64], targets: NDArray[np.uint64]
 ) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """The keys of all pages of a graph, ascending, with their scores. A link is a pair of keys."""
+    """The keys of all pages of a graph, ascending, and their scores.
+
+    `sources`, `targets`: the links, as keys of pages.
+    """
     keys = np.unique(np.concatenate((sources, targets)))
     scores, _ = pagerank(len(keys), np.searchsorted(keys, sources), np.searchsorted(keys, targets))
     return keys, scores
 
 
 class PageRank(Opic):
-    """The URL with the highest PageRank, as far as this rank knows the graph.
+    """The URL with the highest PageRank comes first, as far as this rank knows the graph.
 
-    The graph is what this rank has fetched; a link of another rank's page is known only as a
-    back-link, and brings what a link brings on average. All scores are computed when the pages
-    have become a quarter more; until then a new link adds what it would add in the first round.
-    What an earlier session says is final.
+    The graph consists of the pages that this rank has fetched. Links on pages of other ranks are
+    known only as numbers of back-links; such a link brings as much as a link brings on average.
 
-    The graph takes 8 bytes a link and 16 a page, and five times as much while scores are computed.
+    All scores are computed again when the number of fetched pages has grown by a quarter. Until
+    then, a new link adds what it would add in the first round of a computation. A score from an
+    earlier session is final.
+
+    The graph takes 8 bytes for each link and 16 for each page. A computation takes five times as
+    much.
     """
 
     def __init__(self, earlier: Callable[[int], float | None] = lambda key: None) -> None:
-        """`earlier`: the score of a key in an earlier session, if that knew it."""
+        """`earlier(key)` returns the score of a page in an earlier session, or None."""
         super().__init__()
         self._earlier = earlier
         self._base = 1 - DAMPING  # the score of a page without back-links
         self._sources = array("Q")
-        self._ends = array("q")  # in `targets`, of each source's links
+        self._ends = array("q")  # where the links of each source end in `_targets`
         self._targets = array("Q")
-        self._next = _FIRST  # pages
+        self._next = _FIRST  # number of fetched pages at which scores are computed again
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """The score in the earlier session, which is final; or else an estimate."""
         score = self._earlier(found.key)
         if score is not None:
             return score, True
         return self._base + self.more(links), False
 
     def more(self, links: int) -> float:
+        """What this many links add on average."""
         return DAMPING * super().more(links)
 
     def spread(self, key: int, score: float | None, targets: Sequence[int]) -> float:
+        """Add the page and its links to the graph. Returns what each link adds until then."""
         self._sources.append(key)
         self._targets.extend(targets)
         self._ends.append(len(self._targets))
         return DAMPING * super().spread(key, score, targets)
 
     def state(self) -> None:
-        return None  # the graph is as much as the logs
+        """None: the graph would be as large as the logs, so it is read from the logs."""
 
     def is_stale(self) -> bool:
+        """Whether the number of fetched pages has grown by a quarter since the last computation."""
         return len(self._sources) >= self._next
 
     def scores(self, keys: NDArray[np.uint64], links: NDArray[np.uint32]) -> NDArray[np.float64]:
+        """Compute the PageRank of the graph. Returns the scores of the waiting URLs `keys`."""
         self._next = int(_GROWTH * len(self._sources)) + 1
         sources = np.frombuffer(self._sources, np.uint64)
         targets = np.frombuffer(self._targets, np.uint64)

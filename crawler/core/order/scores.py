@@ -1,6 +1,7 @@
-"""What a waiting URL is scored by. The greater score comes first, then the URL that came first.
+"""The scores of waiting URLs. The URL with the greater score comes first.
 
-An order only says numbers; who waits where, and who is asked when, is nothing to it.
+Of URLs with equal scores, the URL that was found first comes first. An order only computes
+scores. It doesn't know the queues, or when a site may be asked.
 """
 
 from collections.abc import Callable, Sequence
@@ -15,163 +16,192 @@ from crawler.ports import Found, UserError
 
 
 class BreadthFirst:
-    """A site gives its URLs in the order in which they came, and the sites take turns. No scores.
+    """The URLs of a site come in the order in which they were found, and the sites take turns.
 
-    `counts`: further back-links of a URL are to be reported. `wants_links`: so are the links of
-    each page that is fetched.
+    This order has no scores. `counts`: the order wants to know of further back-links of a URL.
+    `wants_links`: the order wants to know the links of each fetched page.
     """
 
     counts: ClassVar[bool] = False
     wants_links: ClassVar[bool] = False
 
     def state(self) -> list[float] | None:
-        """What it needs besides the scores of waiting URLs to go on in another run; None: only the
-        logs have that."""
+        """The values that another run needs besides the scores of waiting URLs.
+
+        Returns None if only the logs hold what another run needs.
+        """
         return []
 
     def restore(self, state: list[float]) -> None:
-        """Go on where another run has given its state."""
+        """Go on with the `state` of another run."""
 
 
 class Scored(BreadthFirst):
-    """An order by scores. Derive from it for an order of your own whose scores change.
+    """An order by scores. Derive a class from it for an order of your own whose scores change.
 
-    Only if `counts`, `more` is called; only if `wants_links`, `spread` is.
+    `more` is called only if `counts` is true, and `spread` only if `wants_links` is true.
     """
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
-        """The score of a new URL with so many known back-links; whether it is final."""
+        """The score of a new URL with `links` known back-links, and whether this score is final."""
         raise NotImplementedError
 
     def more(self, links: int) -> float:
-        """What so many further back-links add to a score."""
+        """What `links` further back-links add to a score."""
         raise NotImplementedError
 
     def spread(self, key: int, score: float | None, targets: Sequence[int]) -> float:
-        """What each of the links of a fetched page adds to the score of its target.
+        """What each link of a fetched page adds to the score of its target.
 
-        Each link has been counted before, by `first` or `more`. `key` and `score` are the page's,
-        the score as it was when its visit began, None if that isn't known.
+        `first` or `more` has counted each of these links before. `key`: the key of the page.
+        `score`: the page's score when its visit began, or None if that isn't known.
         """
         raise NotImplementedError
 
     def is_stale(self) -> bool:
-        """Whether the scores that aren't final should be computed anew, all at once."""
+        """Whether all scores that aren't final should be computed again."""
         return False
 
     def scores(self, keys: NDArray[np.uint64], links: NDArray[np.uint32]) -> NDArray[np.float64]:
-        """The scores of these waiting URLs, with so many known back-links; none is final."""
+        """New scores of the waiting URLs `keys`, which aren't final.
+
+        `links`: the number of known back-links of each.
+        """
         raise NotImplementedError
 
     def state(self) -> list[float] | None:
+        """None, unless a class says more."""
         return None
 
 
 class DepthFirst(Scored):
-    """The URL that came last."""
+    """The URL that was found last comes first."""
 
     def __init__(self) -> None:
         self._urls = 0
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """The number of URLs found so far."""
         self._urls += 1
         return self._urls, True
 
     def state(self) -> list[float]:
+        """The number of URLs found so far."""
         return [self._urls]
 
     def restore(self, state: list[float]) -> None:
+        """Go on counting from the `state` of another run."""
         self._urls = int(state[0])
 
 
 class Random(Scored):
-    """Any: a hash of the key and the seed. The same at every run, whatever the timing."""
+    """The URLs come in a random order, by a hash of the key and the seed.
+
+    The order is the same in every run, whatever the timing.
+    """
 
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """A hash of the key, from 0 to 1."""
         return xxh3_64_intdigest(found.key.to_bytes(8, "little"), self._seed) / 2**64, True
 
     def state(self) -> list[float]:
+        """Nothing: a score depends on the URL alone."""
         return []
 
 
 class Backlinks(Scored):
-    """The URL with the most back-links known so far (Cho, Garcia-Molina, Page 1998, IB'(P))."""
+    """The URL with the most known back-links comes first.
+
+    This is IB'(P) of Cho, Garcia-Molina and Page, 1998.
+    """
 
     counts = True
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """The number of back-links, which isn't final."""
         return links, False
 
     def more(self, links: int) -> float:
+        """The number of further back-links."""
         return links
 
     def state(self) -> list[float]:
+        """Nothing: the scores of the waiting URLs are all that counts."""
         return []
 
 
 class Opic(Scored):
-    """The URL with the most cash (Abiteboul, Preda, Cobena 2003, on-line page importance).
+    """The URL with the most cash comes first (OPIC: Abiteboul, Preda, Cobena 2003).
 
-    A fetched page splits its cash evenly among its links. Nothing is fetched twice, so cash that
-    reaches a fetched page is out of the game (as in Baeza-Yates et al. 2005). A link whose page
-    isn't this rank's brings what a link of this rank's pages has brought on average; and so does
-    being a seed, at first 1.
+    A fetched page splits its cash evenly among its links. No page is fetched twice, so cash that
+    reaches a fetched page is lost, as in Baeza-Yates et al. 2005. A link on a page of another rank
+    brings what a link on this rank's pages has brought on average. A seed starts with the same
+    amount, which is 1 at first.
     """
 
     counts = True
     wants_links = True
 
     def __init__(self) -> None:
-        self.mean = 1.0  # cash that a link brings
-        self._cash = 0.0  # split so far
-        self._links = 0  # among so many
+        self.mean = 1.0  # cash that a link brings on average
+        self._cash = 0.0  # cash that fetched pages have split so far
+        self._links = 0  # links among which they have split it
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """The cash that this many links bring on average, which isn't final."""
         return links * self.mean, False
 
     def more(self, links: int) -> float:
+        """The cash that this many links bring on average."""
         return links * self.mean
 
     def spread(self, key: int, score: float | None, targets: Sequence[int]) -> float:
+        """The cash of each link, less the average that `first` or `more` has counted for it."""
         if score is None or not targets:
             return 0.0
-        added = score / len(targets) - self.mean  # that was counted for want of this
+        added = score / len(targets) - self.mean
         self._cash += score
         self._links += len(targets)
         self.mean = self._cash / self._links
         return added
 
     def state(self) -> list[float] | None:
+        """What the average cash of a link is computed from."""
         return [self.mean, self._cash, self._links]
 
     def restore(self, state: list[float]) -> None:
+        """Go on with the average of another run."""
         self.mean, self._cash, links = state
         self._links = int(links)
 
 
 class Custom(Scored):
-    """What a function of the user's says of a URL when it is found."""
+    """A function of the user scores each URL when it is found."""
 
     def __init__(self, function: Callable[[Found], float]) -> None:
         self._function = function
 
     def first(self, found: Found, links: int) -> tuple[float, bool]:
+        """What the function returns for the URL. Raises ValueError if that is not a number."""
         score = float(self._function(found))
         if score != score:  # noqa: PLR0124
-            raise ValueError(f"{self._function}: not a number, for {found.url}")
+            raise ValueError(
+                f"frontier.order: {self._function} returned nan for {found.url}; a number is needed"
+            )
         return score, True
 
     def state(self) -> list[float]:
+        """Nothing: a score depends on the URL alone."""
         return []
 
 
 def load(name: str) -> Scored:
-    """The order `module:function`: a function of a Found, or a class derived from Scored.
+    """Load the order `module:name`, a function of a Found or a class derived from Scored.
 
-    Raises UserError: no such module, nothing of that name there, nothing that can be called.
+    Raises UserError if the module can't be imported, or has no such function or class.
     """
     where = f"frontier.order = {name!r}"
     module_name, _, attribute = name.partition(":")
@@ -187,7 +217,7 @@ def load(name: str) -> Scored:
         return function()
     if not callable(function):
         raise UserError(
-            f"{where}: {module_name} has no function {attribute}; one that takes a"
-            " crawler.ports.Found and returns a number is needed"
+            f"{where}: {module_name} has no function {attribute}; name a function that takes a"
+            " crawler.ports.Found and returns a number"
         )
     return Custom(function)
