@@ -205,10 +205,10 @@ class Watched(Cluster):
                 keys.add(key)
                 places[key] += home.holder is None
                 connections[key] += home.free
-            for key, lease in core._bench._leases._leases.items():
+            for key, lease in core._bench.sharing.leases._leases.items():
                 places[key] += lease.held
                 connections[key] += lease.free + lease.ended + sum(lease.early_free.values())
-                clock = core._bench._clock(lease)
+                clock = core._bench.sharing.clock(lease)
                 connections[key] += 0 if clock is None else clock.active
         for _, _, batch in self.batches():
             for terms in batch.clocks:
@@ -423,7 +423,7 @@ def test_turns_without_a_delay_are_long_beside_a_handover(latency_s: float, turn
     cluster.end(first)
     cluster.now += 100
     wants(second)
-    lease = cluster.cores[second]._bench._leases.of(urls[0].site)
+    lease = cluster.cores[second]._bench.sharing.leases.of(urls[0].site)
     assert lease.held
     assert lease.ends - cluster.now == pytest.approx(turn_s)
 

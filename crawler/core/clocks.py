@@ -32,9 +32,9 @@ from math import inf
 from typing import Final
 
 from crawler import config
-from crawler.core.leases import Lease, Leases, Rest
+from crawler.core.leases import Lease, Rest
 from crawler.core.outboxes import Outboxes
-from crawler.core.workbench import Workbench
+from crawler.core.sharing import Sharing
 from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
 
 # A handover costs two latencies, as a wait begins anew with each message. A turn is so long that
@@ -81,13 +81,12 @@ class SharedClocks:
         self,
         rank: int,
         politeness: config.Politeness,
-        leases: Leases,
-        bench: Workbench,
+        sharing: Sharing,
         outboxes: Outboxes,
     ) -> None:
         self._rank = rank
-        self._leases = leases
-        self._bench = bench
+        self._leases = sharing.leases
+        self._sharing = sharing
         self._outboxes = outboxes
         self._by_address = politeness.per == "address"
         self._delay_s = politeness.delay_s
@@ -159,7 +158,7 @@ class SharedClocks:
         if lease.ended and not lease.held:
             ended, lease.ended = lease.ended, 0
             self._send_on(lease, ended, lease.serial, now)
-        wanted = self._bench.wants_clock(lease)
+        wanted = self._sharing.wants_clock(lease)
         if not lease.held:
             if wanted and not lease.asked:
                 self._ask(lease, now)
@@ -178,18 +177,18 @@ class SharedClocks:
 
     def _keeps(self, lease: Lease, now: float, *, wanted: bool) -> bool:
         """Whether a clock that others want stays here for now."""
-        bench = self._bench
+        sharing = self._sharing
         if self._connections == 1:
-            if bench.is_in_use(lease):
+            if sharing.is_in_use(lease):
                 return True  # the delay counts from the end of the request
-        elif bench.is_about_to_begin(lease):
+        elif sharing.is_about_to_begin(lease):
             return now < lease.ends or not lease.used
         # The next request counts: a clock that leaves while the site rests loses no time.
-        return wanted and self._able and max(now, bench.next_request(lease)) < lease.ends
+        return wanted and self._able and max(now, sharing.next_request(lease)) < lease.ends
 
     def _hand_on(self, lease: Lease, now: float, *, wanted: bool) -> None:
         """Give a clock back to its home."""
-        self._bench.clock_leaves(lease)
+        self._sharing.clock_leaves(lease)
         lease.held = lease.contested = False
         lease.asked = wanted and self._able
         if wanted and not self._able:
@@ -223,7 +222,7 @@ class SharedClocks:
         lease.rests |= self._unpacked(terms.rests, now)
         if terms.more or lease.early_recall == terms.serial:
             self._contest(lease)
-        self._bench.clock_arrives(lease)
+        self._sharing.clock_arrives(lease)
 
     def _recalled(self, key: str, serial: int, now: float) -> None:
         """Note that other ranks want a clock that is here, or on its way here."""
@@ -245,7 +244,7 @@ class SharedClocks:
             lease.rests[site] = _later(lease.rests.get(site), rest)
         if lease.held and freed.serial == lease.serial:
             lease.free += freed.count
-            self._bench.clock_arrives(lease)
+            self._sharing.clock_arrives(lease)
         elif freed.serial > lease.serial:
             early = lease.early_free.get(freed.serial, 0)
             lease.early_free[freed.serial] = early + freed.count
@@ -270,7 +269,7 @@ class SharedClocks:
         home = self._homes[key] = _Home(0)
         home.holder, home.serial = self._rank, 1
         lease.serial, lease.ends = 1, now
-        self._bench.share(lease)
+        self._sharing.share(lease)
 
     def _wanted(self, rank: int, key: str, now: float) -> None:
         home = self._home(key)

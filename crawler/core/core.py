@@ -106,9 +106,9 @@ class Core:
         )
         self.traffic = self.foreign.traffic
         self._clocks = None
-        if leases is not None:
+        if self._bench.sharing is not None:
             self._clocks = SharedClocks(
-                self.rank, settings.politeness, leases, self._bench, self._outboxes
+                self.rank, settings.politeness, self._bench.sharing, self._outboxes
             )
         self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
         self.pages = 0  # responses

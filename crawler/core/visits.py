@@ -87,6 +87,10 @@ class VisitState:
         self.on_hold = False  # until `wake`: only errands are visited
         self.errands: deque[Found] | None = None
 
+    def has_work(self) -> bool:
+        """Whether something of this site waits for a visit."""
+        return (self.queue.size > 0 and not self.on_hold) or bool(self.errands)
+
     def __repr__(self) -> str:
         return (
             f"<{self.site}: {self.phase.value}, {self.queue.size} queued, {self.active} active,"

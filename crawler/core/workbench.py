@@ -39,10 +39,11 @@ from typing import Final
 from crawler import config, url
 from crawler.core.addresses import Addresses
 from crawler.core.failures import Failures
-from crawler.core.leases import Lease, Leases, Rest
+from crawler.core.leases import Lease, Leases
 from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queues, Rank, Scored
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
+from crawler.core.sharing import Sharing
 from crawler.core.visits import (
     AWAY,
     BUSY,
@@ -85,7 +86,6 @@ class Workbench:
         # Of a site only one visit at a time is on its way to its request. The delay counts from
         # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
         self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
-        self._leases = leases
         self._by_address = politeness.per == "address"
         self._store: Queues = Fifos(spill)
         self._due: Heads[VisitState] | None = None  # with an order by scores
@@ -103,6 +103,17 @@ class Workbench:
         self._addresses = Addresses(politeness, leases, scored, self._push)
         self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
         self.failures = Failures(retry)
+        self.sharing: Sharing | None = None
+        if leases is not None:
+            self.sharing = Sharing(
+                leases,
+                politeness,
+                self._states,
+                self._addresses,
+                self.failures,
+                self._settle,
+                self._new_resting,
+            )
         self.waiting = 0
         self.active = 0
         self.enqueued = 0  # URLs ever taken in: the rank's load
@@ -139,16 +150,22 @@ class Workbench:
     def _new_state(self, site: str) -> VisitState:
         # Behind the sites that are due already, so that new ones don't keep these waiting.
         delay_s, time, lease = self._politeness.delay_s, self._now, None
-        if self._leases is not None and not self._by_address:
-            lease = self._leases.of(site)
+        if self.sharing is not None:
+            lease = self.sharing.of_site(site)
         if self._rests:
             time = max(time, self._rests.pop(site, 0.0))
         state = VisitState(site, self._store.queue(site), delay_s, time, lease)
         self._states[site] = state
         if lease is not None:
             state.next_time, state.begun = max(time, lease.next_time), lease.begun
-            if lease.rests:
-                self._apply_rest(state, lease)
+            if lease.rests and self.sharing is not None:
+                self.sharing.apply_rest(state, lease)
+        return state
+
+    def _new_resting(self, site: str) -> VisitState:
+        """The state of a site that has no URL here, but whose clock another rank wants."""
+        state = self._new_state(site)
+        self._let_rest(state)
         return state
 
     def hold_back(self, until: Mapping[str, float]) -> None:
@@ -231,7 +248,8 @@ class Workbench:
         assert state is not None, visit.found
         its = self._addresses.find(address, self._rests)
         if its.lease is not None and its.lease.rests:
-            self._apply_rest(state, its.lease)
+            assert self.sharing is not None
+            self.sharing.apply_rest(state, its.lease)
         held = visit.address
         if held is its:
             return True
@@ -344,8 +362,8 @@ class Workbench:
     def _forgive(self, visit: Visit, state: VisitState, address: Address | None) -> None:
         """Forget the failures of a host that has answered."""
         authority = url.authority(visit.found.url)
-        if self.failures.forget(authority) and self._leases is not None:
-            self._tell(state, address, {authority: 0})
+        if self.failures.forget(authority) and self.sharing is not None:
+            self.sharing.tell(state, address, {authority: 0})
 
     def _blame(
         self,
@@ -365,8 +383,8 @@ class Workbench:
         rest_s = failures.rest_s(visit, authority, busy=busy, retry_after_s=retry_after_s)
         if rest_s is not None:
             state.next_time = max(state.next_time, now + rest_s)
-        if self._leases is not None:
-            self._tell(state, address, {authority: failures.in_a_row[authority]})
+        if self.sharing is not None:
+            self.sharing.tell(state, address, {authority: failures.in_a_row[authority]})
         return not again
 
     def wake(self, site: str) -> None:
@@ -450,8 +468,8 @@ class Workbench:
             self._lengthen(state, crawl_delay_s)
             if address is not None and self._connections > 1:
                 address.next_time = max(address.next_time, visit.begun + state.delay_s)
-            if self._leases is not None:
-                self._tell(state, address, {})
+            if self.sharing is not None:
+                self.sharing.tell(state, address, {})
         return state
 
     def _requeue(self, visit: Visit, state: VisitState) -> None:
@@ -483,12 +501,11 @@ class Workbench:
         if state.phase is EMPTY or state.phase is BUSY or state.phase is HELD:
             self._settle(state)
         if state.phase is EMPTY and not (state.active or state.resting):
-            state.resting = True
-            self._resting.append(state)
+            self._let_rest(state)
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
-        if not self._has_work(state):
+        if not state.has_work():
             state.phase = HELD if state.queue.size else EMPTY
             return
         lease = state.lease
@@ -498,8 +515,8 @@ class Workbench:
             has_room = lease.free > 0
         else:
             state.phase = AWAY
-            assert self._leases is not None
-            self._leases.mark(lease)
+            assert self.sharing is not None
+            self.sharing.leases.mark(lease)
             return
         if has_room and not (self._paced and state.unbegun):
             state.phase = WAITING
@@ -507,10 +524,6 @@ class Workbench:
             heappush(self._heap, (state.next_time, self._turn, state))
         else:
             state.phase = BUSY
-
-    def _has_work(self, state: VisitState) -> bool:
-        """Whether something of this site waits for a visit."""
-        return (state.queue.size > 0 and not state.on_hold) or bool(state.errands)
 
     def _push(self, state: VisitState, time: float) -> None:
         self._turn += 1
@@ -552,101 +565,16 @@ class Workbench:
         # Queues that are too short to be cut shan't be looked at again for each URL.
         self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
 
-    # --- clocks that ranks share --------------------------------------------------------------
-
-    def wants_clock(self, lease: Lease) -> bool:
-        """Whether URLs wait here that need this clock."""
-        if self._by_address:
-            its = self._addresses.leased.get(lease.key)
-            return its is not None and bool(its.parked or its.turn)
-        state = self._states.get(lease.key)
-        return state is not None and self._has_work(state)
-
-    def share(self, lease: Lease) -> None:
-        """Let the clock of a site, which was this rank's alone, be one that ranks share."""
-        state = self._states.get(lease.key)
-        if state is None:
-            state = self._new_state(lease.key)
-        state.lease = lease
-        lease.held, lease.free = True, self._connections - state.active
-        self._tell(state, None, {})
-        if state.phase is EMPTY and not (state.active or state.resting):
-            state.resting = True
-            self._resting.append(state)
-
-    def is_in_use(self, lease: Lease) -> bool:
-        """Whether visits hold connections of this clock here."""
-        clock = self._clock(lease)
-        return clock is not None and clock.active > 0
-
-    def is_about_to_begin(self, lease: Lease) -> bool:
-        """Whether visits have been issued whose requests have not started."""
-        clock = self._clock(lease)
-        return clock is not None and clock.unbegun > 0
-
-    def next_request(self, lease: Lease) -> float:
-        """The time before which this clock allows no request."""
-        clock = self._clock(lease)
-        return lease.next_time if clock is None else clock.next_time
-
-    def clock_leaves(self, lease: Lease) -> None:
-        """Bring up to date what the next holder of the clock must know."""
-        clock = self._clock(lease)
-        if clock is not None:
-            lease.next_time = max(clock.next_time, lease.next_time)
-        if isinstance(clock, VisitState):
-            lease.begun = max(clock.begun, lease.begun)
-
-    def clock_arrives(self, lease: Lease) -> None:
-        """Let the sites go on whose clock is here now; `lease` has been brought up to date."""
-        for site in lease.rests:
-            if site in self._states:
-                self._apply_rest(self._states[site], lease)
-        clock = self._clock(lease)
-        if clock is None:
-            return
-        clock.next_time = max(clock.next_time, lease.next_time)
-        if isinstance(clock, Address):
-            self._addresses.next_turn(clock)
-            return
-        clock.begun = max(clock.begun, lease.begun)
-        if self._connections > 1:
-            clock.next_time = max(clock.next_time, clock.begun + clock.delay_s)
-        if clock.phase is AWAY or clock.phase is BUSY:
-            self._settle(clock)
-
-    def _clock(self, lease: Lease) -> VisitState | Address | None:
-        if self._by_address:
-            return self._addresses.leased.get(lease.key)
-        return self._states.get(lease.key)
-
     def _look_at(self, lease: Lease) -> None:
-        """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
-        if lease.contested or lease.ended:
-            assert self._leases is not None
-            self._leases.mark(lease)
-
-    def _tell(self, state: VisitState, address: Address | None, failures: dict[str, int]) -> None:
-        """Note for the next holder of the clock what was learned of a site. `failures`: changes."""
-        lease = state.lease
-        if self._by_address:
-            lease = None if address is None else address.lease
-        if lease is not None:
-            before = lease.rests.get(state.site)
-            if before is not None:
-                failures = before.failures | failures
-            lease.rests[state.site] = Rest(state.next_time, state.delay_s, failures)
-
-    def _apply_rest(self, state: VisitState, lease: Lease) -> None:
-        """Take over what another rank has learned of a site."""
-        rest = lease.rests.get(state.site)
-        if rest is None:
-            return
-        state.next_time = max(state.next_time, rest.next_time)
-        state.delay_s = max(state.delay_s, rest.delay_s)
-        self.failures.learn(rest.failures)
+        assert self.sharing is not None
+        self.sharing.look_at(lease)
 
     # --- what stands for nothing any more ------------------------------------------------------
+
+    def _let_rest(self, state: VisitState) -> None:
+        """Have an empty state forgotten in time."""
+        state.resting = True
+        self._resting.append(state)
 
     def _forget(self, now: float) -> None:
         """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""
@@ -655,9 +583,8 @@ class Workbench:
             state.resting = False
             if state.phase is EMPTY and not state.active:
                 if state.next_time > now:
-                    state.resting = True
-                    self._resting.append(state)
+                    self._let_rest(state)
                 else:
-                    if state.lease is not None:
-                        self.clock_leaves(state.lease)
+                    if state.lease is not None and self.sharing is not None:
+                        self.sharing.clock_leaves(state.lease)
                     del self._states[state.site]
