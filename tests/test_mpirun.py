@@ -97,7 +97,7 @@ def test_an_abort_that_returns_or_fails_hides_no_error(
 @pytest.mark.parametrize(
     ("variable", "value", "said"),
     [
-        ("MPI4PY_LIBMPI", "/nowhere/libmpi.so", "cannot load MPI library; install one"),
+        ("MPI4PY_LIBMPI", "/nowhere/libmpi.so", "cannot load MPI library; install an MPI library"),
         ("PMI_SIZE", "2", "mpirun started several processes, but each finds itself alone"),
         ("OMPI_COMM_WORLD_SIZE", "2", "mpirun started several processes, but each finds itself"),
     ],
