@@ -1,8 +1,8 @@
-"""The clocks that ranks share: which rank has which clock, and how clocks move.
+"""The clocks that ranks share: which rank holds which clock, and how clocks move.
 
-If several ranks hold URLs of a site, the site has one clock, which is at one rank at a time
-(`leases` says why). Each clock has a *home*, a rank that all ranks can name without asking. The
-home hands the clock out and takes it back.
+If several ranks hold URLs of a site, the site has one clock, and one rank at a time holds the clock
+(`leases` says why). Each clock has a *home*, a rank that all ranks can compute. The home grants the
+clock to a rank, and takes it back.
 
     holder                            home                              other rank
       |  <------ clock (grant 7) ------ |                                   |
@@ -10,18 +10,18 @@ home hands the clock out and takes it back.
       |  <------ recall 7 ------------- |                                   |
       |  ------- clock (return 7) ----> | ------- clock (grant 8) --------> |
 
-These messages travel in batches, so the end of the crawl waits for them. If other ranks want a
-clock, its holder hands it on when its turn is over, when it has no URL for it, or when it may fetch
-nothing. Otherwise the clock stays. So a site of one owner costs one grant, and none at all if the
-owner is the home.
+These messages travel in batches, so the crawl can't end before they have arrived. If other ranks
+want a clock, its holder returns it in three cases: the holder's turn is over, it has no URL of the
+site, or it may fetch nothing. If no other rank wants the clock, it stays. So a site with one owner
+costs one grant, and none if the owner is the home.
 
-The system clocks of hosts differ, so times travel as seconds still to wait. The wait begins anew on
-arrival: a slow message makes a wait longer, never shorter.
+The system clocks of hosts differ, so a message gives a time as the seconds still to wait. The wait
+begins when the message arrives. So a slow message makes a wait longer, never shorter.
 
 Batches may overtake each other, so each grant has a serial number. If a recall or a connection
-arrives before its grant, it waits for the grant. If it arrives after the clock has left, it is
-dropped or sent back. Connections in use don't hold a clock up: they follow it when their requests
-end.
+arrives before its grant, it is kept until the grant arrives. If a recall arrives after the clock
+has left, it is dropped; a connection is sent on to the home. A clock may leave while connections
+are in use. They follow the clock when their requests end.
 """
 
 from collections import deque
@@ -37,18 +37,20 @@ from crawler.core.outboxes import Outboxes
 from crawler.core.sharing import Sharing
 from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
 
-# A handover costs two latencies, as a wait begins anew with each message. A turn is so long that
-# this is less than a twentieth up to 0.1 s. Where neither the delay nor a single connection sets
-# the pace, a site may be faster than one rank. Turns are shorter then: the next rank begins while
-# the last one still reads its pages. They are only as long as the handovers call for.
+# A handover takes the time of two messages, during which no rank asks the site. If a message takes
+# up to 0.1 s, this is less than a twentieth of a turn of _TURN_S.
+#
+# Without a delay and with several connections, a site may answer faster than one rank can read.
+# Turns are shorter then, so that the next rank begins while the last one still reads its pages. A
+# turn is _TURN_HANDOVERS times as long as the latest handover, within the bounds given here.
 _TURN_S: Final = 5.0
 _UNPACED_TURN_S: Final = 0.5
 _TURN_HANDOVERS: Final = 25
-_TURN_DELAYS: Final = 5  # at least, so that most requests cost no message
+_TURN_DELAYS: Final = 5  # delays in a turn at least, so that most requests need no message
 
 
 class _Home:
-    """One clock, as its home knows it."""
+    """What the home of a clock knows about it."""
 
     __slots__ = (
         "begun",
@@ -63,12 +65,12 @@ class _Home:
     )
 
     def __init__(self, connections: int) -> None:
-        self.holder: int | None = None  # None: the clock is here, and nobody may use it
-        self.serial = 0  # of the latest grant
-        self.granted = 0.0  # when that was
-        self.recalled = False  # that grant has been
-        self.wants: deque[int] = deque()  # ranks that want the clock, in their order
-        self.free = connections  # that are here
+        self.holder: int | None = None  # the rank that holds the clock; None if it is at its home
+        self.serial = 0  # the number of the latest grant
+        self.granted = 0.0  # the time of the latest grant
+        self.recalled = False  # whether the latest grant has been recalled
+        self.wants: deque[int] = deque()  # ranks that want the clock, in the order of asking
+        self.free = connections  # free connections that are at the home
         self.next_time = 0.0
         self.begun = -inf  # when the latest request started
         self.rests: dict[str, Rest] = {}  # by site
@@ -94,15 +96,15 @@ class SharedClocks:
         paced = politeness.delay_s > 0 or self._connections == 1
         shortest_s = _TURN_S if paced else _UNPACED_TURN_S
         self._shortest_turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
-        self._handover_s = 0.0  # how long the latest one took, of all clocks that have homes here
+        self._handover_s = 0.0  # duration of the latest handover of any clock with its home here
         self._homes: dict[str, _Home] = {}
         self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
         self._number = count()
-        self._able = True  # to fetch: there is page quota, and nobody has stopped the crawl
-        self._reluctant: list[Lease] = []  # not asked for, as this rank wasn't able to fetch
+        self._able = True  # whether this rank may fetch: it has page quota, and nobody stopped it
+        self._reluctant: list[Lease] = []  # needed, but not asked for while this rank can't fetch
 
     def settle(self, now: float, *, able: bool) -> bool:
-        """Ask for the clocks that are needed here and hand on those that must leave.
+        """Ask for the clocks that this rank needs, and return those that must leave.
 
         `able`: this rank may fetch now. Returns whether there was anything to do.
         """
@@ -123,19 +125,19 @@ class SharedClocks:
         return True
 
     def borrow(self, site: str, owner: int) -> None:
-        """Let the clock of a site come here if it is needed, though `owner` owns the whole site.
+        """Share the clock of a site that `owner` owns alone, because this rank needs it, too.
 
-        `owner` is its home from now on.
+        The owner is the home of the clock from now on.
         """
         if not self._by_address and self._leases.of(site) is None:
             self._leases.share(site, owner)
 
     def next_time(self) -> float | None:
-        """The time when the next turn ends that other ranks wait for; None if there is none."""
+        """The time at which the next turn ends that other ranks wait for, or None."""
         return self._turns[0][0] if self._turns else None
 
     def received(self, sender: int, batch: Batch, now: float) -> None:
-        """Handle the clock messages of a batch, returns before new wants."""
+        """Handle the clock messages of a batch. Returned clocks come before new wants."""
         for terms in batch.clocks:
             if self._is_home(terms.key):
                 self._take_back(sender, terms, now)
@@ -180,14 +182,15 @@ class SharedClocks:
         sharing = self._sharing
         if self._connections == 1:
             if sharing.is_in_use(lease):
-                return True  # the delay counts from the end of the request
+                return True  # the request must end first, because the delay begins at its end
         elif sharing.is_about_to_begin(lease):
             return now < lease.ends or not lease.used
-        # The next request counts: a clock that leaves while the site rests loses no time.
+        # What matters is when the next request may begin. If that is after the turn, the clock
+        # leaves at once: the site rests anyway, so no time is lost.
         return wanted and self._able and max(now, sharing.next_request(lease)) < lease.ends
 
     def _hand_on(self, lease: Lease, now: float, *, wanted: bool) -> None:
-        """Give a clock back to its home."""
+        """Return a clock to its home."""
         self._sharing.clock_leaves(lease)
         lease.held = lease.contested = False
         lease.asked = wanted and self._able
@@ -216,7 +219,7 @@ class SharedClocks:
         lease.held, lease.asked, lease.used, lease.serial = True, False, False, terms.serial
         lease.next_time, lease.begun = now + terms.wait_s, now - terms.since_s
         lease.free += terms.free + lease.early_free.pop(terms.serial, 0)
-        lease.free += lease.ended  # they have come to where the clock is
+        lease.free += lease.ended  # these connections are here, and now the clock is, too
         lease.ended = 0
         lease.arrived, lease.ends = now, lease.next_time + terms.turn_s
         lease.rests |= self._unpacked(terms.rests, now)
@@ -225,7 +228,7 @@ class SharedClocks:
         self._sharing.clock_arrives(lease)
 
     def _recalled(self, key: str, serial: int, now: float) -> None:
-        """Note that other ranks want a clock that is here, or on its way here."""
+        """Note that other ranks want a clock that is here, or on its way to this rank."""
         lease = self._lease(key)
         if serial > lease.serial:
             lease.early_recall = serial
@@ -262,7 +265,7 @@ class SharedClocks:
     # --- as a home ----------------------------------------------------------------------------
 
     def _share(self, key: str, now: float) -> None:
-        """Be the home of a clock that another rank wants, and its holder if it was this rank's."""
+        """Become the home and the holder of a clock that this rank has used alone until now."""
         if self._leases.of(key) is not None:
             return
         lease = self._leases.share(key, self._rank)
@@ -282,7 +285,8 @@ class SharedClocks:
         assert home.holder == rank, (terms, home.holder)
         assert home.serial == terms.serial, (terms, home.serial)
         if rank != self._rank:
-            # Two durations, each by one clock: so the clocks of the two hosts may differ.
+            # This subtracts two durations, each measured by one host. So the system clocks of the
+            # two hosts may differ.
             self._handover_s = now - home.granted - terms.turn_s
         home.holder = None
         home.free += terms.free
@@ -293,7 +297,7 @@ class SharedClocks:
         self._serve(terms.key, home, now)
 
     def _follow(self, freed: FreedConnections, now: float) -> None:
-        """Pass on connections whose requests ended after their holder had returned the clock."""
+        """Send connections after the clock, if their requests ended after the clock had left."""
         home = self._homes[freed.key]
         home.free += freed.count
         for site, rest in self._unpacked(freed.rests, now).items():
@@ -309,7 +313,7 @@ class SharedClocks:
             self._outboxes.open(home.holder, now, urgent=True).freed.append(on)
 
     def _serve(self, key: str, home: _Home, now: float) -> None:
-        """Grant a clock that is here, or recall it from its holder, if a rank wants it."""
+        """If a rank wants a clock, grant it; or recall it, if another rank holds it."""
         if not home.wants:
             return
         if home.holder is not None:
@@ -371,7 +375,7 @@ class SharedClocks:
 
 
 def _later(one: Rest | None, other: Rest) -> Rest:
-    """The later of two rests of a site: what two ranks have learned, put together."""
+    """Combine what two ranks know about the rest of a site: the longer times, and all failures."""
     if one is None:
         return other
     return Rest(

@@ -1,13 +1,13 @@
-"""A rank's hold on the clocks that several ranks share.
+"""The leases of a rank on clocks that several ranks share.
 
-"One request at a time, a delay apart" is a promise to a site. Where several ranks hold URLs of a
-site, the site has one clock all the same. The clock is at one rank at a time: that rank holds the
-lease, and only that rank may ask the site. With `politeness.per = "address"` the addresses have
-such clocks instead.
+The crawler promises each site one request at a time, with a delay between two requests. If several
+ranks hold URLs of a site, they share one clock, so that they keep this promise together. One rank
+at a time holds the clock, and only this rank may send requests to the site. With
+`politeness.per = "address"` the clocks belong to addresses instead of sites.
 
-The workbench looks at a lease to see whether the clock is here, and marks the lease when that may
-have to change. `crawler.core.clocks` settles the marked leases: it asks for clocks and hands them
-on.
+A `Lease` says whether a clock is at this rank. The workbench reads it, and marks the lease when the
+clock may have to come or to leave. `crawler.core.clocks` settles the marked leases: it asks for
+clocks, and returns them.
 """
 
 from collections import deque
@@ -17,18 +17,19 @@ from typing import NamedTuple
 
 
 class Rest(NamedTuple):
-    """What a rank has learned about a site that the next holder of the clock must know."""
+    """What a rank has learned about a site, and what the next holder of the clock must know."""
 
-    next_time: float  # no request to the site before
-    delay_s: float  # between two requests: the longest that a robots.txt of the site asks for
-    failures: dict[str, int]  # in a row, by authority
+    next_time: float  # when the next request to the site may begin
+    delay_s: float  # the longest delay between requests that a robots.txt of the site asks for
+    failures: dict[str, int]  # consecutive failures, by authority
 
 
 class Lease:
-    """One rank's side of one shared clock.
+    """What one rank knows about one shared clock.
 
-    `free` counts the connections that are here and not in use. A connection that is in use when the
-    clock leaves follows it as soon as its request has ended: `ended` counts those.
+    `free` counts the connections that are here and not in use. If a connection is in use when the
+    clock leaves, it follows the clock when its request has ended. `ended` counts such connections
+    between the end of the request and the sending.
     """
 
     __slots__ = (
@@ -53,26 +54,26 @@ class Lease:
 
     def __init__(self, key: str, home: int) -> None:
         self.key = key  # the site, or the address
-        self.home = home  # the rank that hands out the clock
-        self.held = False  # the clock is here
-        self.asked = False  # its home knows that this rank wants it
-        self.contested = False  # it is here, and other ranks want it
-        self.serial = 0  # of the latest grant that has arrived here
-        self.arrived = 0.0  # when that grant did
-        self.used = False  # a request has started since it came (several connections)
+        self.home = home  # the rank that grants the clock
+        self.held = False  # whether the clock is here
+        self.asked = False  # whether this rank has asked the home for the clock
+        self.contested = False  # whether the clock is here and other ranks want it
+        self.serial = 0  # the number of the latest grant that has arrived here
+        self.arrived = 0.0  # when that grant arrived
+        self.used = False  # whether a request has begun since then (with several connections)
         self.ends = 0.0  # the end of this rank's turn, which matters while the clock is contested
         self.free = 0
         self.ended = 0
-        self.next_time = 0.0  # no request before, as it was when the clock arrived
-        self.begun = -inf  # when the latest request started, likewise
+        self.next_time = 0.0  # when the next request may begin
+        self.begun = -inf  # when the latest request began
         self.rests: dict[str, Rest] = {}  # by site
         self.marked = False
-        # Messages may overtake the grant that they belong to.
-        self.early_recall = 0  # the serial of the grant
-        self.early_free: dict[int, int] = {}  # connections, by serial
+        # Messages that came before the grant that they belong to:
+        self.early_recall = 0  # the number of the recalled grant
+        self.early_free: dict[int, int] = {}  # free connections, by the number of the grant
 
     def free_connection(self) -> None:
-        """A request has ended. Its connection stays with the clock."""
+        """Note that a request has ended, so that its connection is free."""
         if self.held:
             self.free += 1
         else:
@@ -85,17 +86,19 @@ class Lease:
 
 
 class Leases:
-    """The leases of a rank. `marked` are those that `crawler.core.clocks` has to settle."""
+    """All leases of a rank. `marked` holds the leases that `crawler.core.clocks` must settle."""
 
     def __init__(self, home_of: Callable[[str], int | None]) -> None:
-        """`home_of` gives the rank that hands out the clock of a site (or address); None for a
-        clock that only one rank ever needs."""
+        """`home_of` returns the home of the clock of a site or address.
+
+        It returns None for a clock that only one rank needs.
+        """
         self.marked: deque[Lease] = deque()
         self._home_of = home_of
         self._leases: dict[str, Lease] = {}
 
     def of(self, key: str) -> Lease | None:
-        """The lease of a site or address; None if no other rank needs its clock."""
+        """The lease on the clock of a site or address, or None if no other rank needs the clock."""
         lease = self._leases.get(key)
         if lease is None:
             home = self._home_of(key)
@@ -105,14 +108,14 @@ class Leases:
         return lease
 
     def share(self, key: str, home: int) -> Lease:
-        """The lease of a site that only one rank owns, its home, once another rank needs it."""
+        """Make the lease of a site that only its home owns, once another rank needs the clock."""
         lease = self._leases.get(key)
         if lease is None:
             lease = self._leases[key] = Lease(key, home)
         return lease
 
     def mark(self, lease: Lease) -> None:
-        """Have a lease settled soon."""
+        """Mark a lease, so that it is settled soon."""
         if not lease.marked:
             lease.marked = True
             self.marked.append(lease)

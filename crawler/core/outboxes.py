@@ -1,4 +1,4 @@
-"""The outboxes where URLs wait for their owners, and which of their batches have arrived."""
+"""The outboxes, in which URLs wait to be sent to their owners, and the batches that arrived."""
 
 from math import inf
 
@@ -8,7 +8,7 @@ from crawler.ports import Found
 
 
 class Outbox:
-    """What waits to go to one rank."""
+    """All that waits to be sent to one rank, as the next batch."""
 
     __slots__ = (
         "allow",
@@ -32,10 +32,10 @@ class Outbox:
         "wants",
     )
 
-    # By hand, as mypyc compiles no method that `dataclass` makes.
+    # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes.
     def __init__(self, number: int = 0) -> None:
-        self.found: dict[int, Found] = {}  # by key
-        self.more: dict[int, int] = {}  # links to them beyond the first, by key
+        self.found: dict[int, Found] = {}  # the URLs, by key
+        self.more: dict[int, int] = {}  # further links to these URLs, by key
         self.size = 0  # bytes of the URLs
         self.claims: list[str] = []
         self.grants: dict[str, int] = {}
@@ -51,10 +51,11 @@ class Outbox:
         self.freed: list[FreedConnections] = []
         self.cookies: dict[int, tuple[CookieTerms, ...]] = {}  # of the chains of URLs, by key
         self.number = number
-        self.born: float | None = None  # when the first thing was put
-        self.born_page = 0  # pages fetched by then
+        self.born: float | None = None  # when the outbox got its first content
+        self.born_page = 0  # pages that this rank had fetched by then
 
     def batch(self, load: int) -> Batch:
+        """The content as a batch. `load`: see `Batch`."""
         entries, more = self.found.values(), self.more
         return Batch(
             urls=[found.url for found in entries],
@@ -80,24 +81,26 @@ class Outbox:
 
 
 class Outboxes:
-    """One outbox for each rank, and when each is due (config.Exchange).
+    """One outbox for each rank. Decides when its batch must leave (`config.Exchange`).
 
-    `pages`: fetched so far by this rank. Its owner keeps it up to date, as batches age by pages.
+    `pages`: the number of pages that this rank has fetched so far. The owner of the outboxes keeps
+    it up to date, because batches also leave after a number of pages.
     """
 
     def __init__(self, ranks: int, exchange: config.Exchange) -> None:
         self.pages = 0
         self._exchange = exchange
         self._boxes = [Outbox() for _ in range(ranks)]
-        self._filled: dict[int, Outbox] = {}  # by rank, in order of age
-        self._full: dict[int, Outbox] = {}  # those that needn't get any older
-        # When the oldest is due, by time and by pages; looked at after every event.
+        self._filled: dict[int, Outbox] = {}  # outboxes with content by rank, the oldest first
+        self._full: dict[int, Outbox] = {}  # outboxes whose batch leaves at once
+        # When the oldest outbox is due, by time and by pages. They are read after every event.
         self._due_time = self._due_page = inf
 
     def open(self, rank: int, now: float, *, urgent: bool = False) -> Outbox:
         """The outbox of a rank, to put something in.
 
-        `urgent`: the batch leaves at once, as a rank would otherwise be idle."""
+        `urgent`: the batch leaves at once, because a rank would otherwise be idle.
+        """
         box = self._boxes[rank]
         if box.born is None:
             box.born, box.born_page = now, self.pages
@@ -109,7 +112,7 @@ class Outboxes:
         return box
 
     def add(self, rank: int, found: Found, now: float) -> Outbox:
-        """Put in a URL, and return the outbox. A URL that waits there already is replaced."""
+        """Put in a URL, and return the outbox. The same URL that waits there is replaced."""
         box = self.open(rank, now)
         box.found[found.key] = found
         box.size += len(found.url) + 1
@@ -132,7 +135,7 @@ class Outboxes:
         """Take out the boxes whose batch must leave now."""
         ready = self._filled if everything else self._full
         if not ready and now < self._due_time and self.pages < self._due_page:
-            return []  # as after most events
+            return []  # this is so after most events
         leaving = dict(ready)
         for rank, box in self._filled.items():
             if now < self._too_old(box) and self.pages < self._too_many(box):
@@ -146,11 +149,11 @@ class Outboxes:
         return list(leaving.items())
 
     def next_time(self) -> float | None:
-        """When the oldest batch gets too old."""
+        """The time at which the oldest batch gets too old, or None."""
         return self._due_time if self._filled else None
 
     def _look(self) -> None:
-        """See which box is the oldest now."""
+        """Compute when the oldest outbox is due."""
         oldest = next(iter(self._filled.values()), None)
         self._due_time = inf if oldest is None else self._too_old(oldest)
         self._due_page = inf if oldest is None else self._too_many(oldest)
@@ -164,15 +167,15 @@ class Outboxes:
 
 
 class Arrivals:
-    """The batches of one sender that have come. They may overtake each other, and come again."""
+    """The batches of one sender that have arrived, in any order. A batch may arrive twice."""
 
     def __init__(self) -> None:
-        self._before = 0  # all with lower numbers have come
-        self._beyond: set[int] = set()
+        self._before = 0  # all batches with lower numbers have arrived
+        self._beyond: set[int] = set()  # higher numbers that have arrived
 
     def is_new(self, number: int) -> bool:
-        """Note a batch; whether it comes for the first time."""
-        if number == self._before and not self._beyond:  # in order, as nearly always
+        """Note a batch. Returns whether it has arrived for the first time."""
+        if number == self._before and not self._beyond:  # nearly always, batches arrive in order
             self._before += 1
             return True
         if number < self._before or number in self._beyond:

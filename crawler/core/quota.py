@@ -1,7 +1,8 @@
-"""The page quota: `session.max_pages`, shared out among the ranks.
+"""The page quota: `session.max_pages`, distributed over the ranks.
 
-A rank asks rank 0 for some when it has none and URLs to fetch, and returns what it can't use, so
-that the crawl fetches exactly the limit while any rank has URLs. All of it rides on batches.
+A rank that has URLs but no quota asks rank 0 for a share. A rank that has quota but no URLs returns
+it. So the crawl fetches exactly `max_pages` pages, as long as any rank has URLs. These messages
+travel in batches.
 """
 
 from math import inf
@@ -14,29 +15,29 @@ _LARGEST_SHARE: Final = 64  # pages
 
 
 class Quota:
-    """What one rank may fetch; and at rank 0, what nobody has yet."""
+    """The quota of one rank. At rank 0, it also holds the quota that no rank has yet."""
 
     def __init__(self, limit: int, rank: int, ranks: int, outboxes: Outboxes) -> None:
-        """`limit`: in pages; 0 means none."""
-        self.left = 0.0 if limit else inf  # visits of this rank that may begin
-        self._asked = False  # and not been answered
+        """`limit`: the number of pages that all ranks may fetch; 0 means no limit."""
+        self.left = 0.0 if limit else inf  # visits that this rank may begin
+        self._asked = False  # whether this rank waits for an answer of rank 0
         self._rank = rank
         self._ranks = ranks
         self._outboxes = outboxes
         self._undealt = 0 if rank else limit
-        self._waiting: dict[int, None] = {}  # at rank 0: who has asked, in this order
+        self._waiting: dict[int, None] = {}  # at rank 0: ranks that have asked, the first first
 
     @property
     def starved(self) -> bool:
-        """Nothing is left, and rank 0 knows: only a message can change that."""
+        """Whether no quota is left and rank 0 has been asked, so that only a message can help."""
         return self.left < 1 and self._asked
 
     def spend(self, pages: int) -> None:
-        """Earlier runs of the session have fetched so many."""
+        """Subtract the pages that earlier runs of the session have fetched."""
         self._undealt = max(0, self._undealt - pages)
 
     def ask(self, now: float) -> None:
-        """Nothing is left, and there are URLs to fetch."""
+        """Ask rank 0 for a share, because no quota is left and there are URLs to fetch."""
         if self._asked:
             return
         self._asked = True
@@ -47,10 +48,10 @@ class Quota:
             self._to(0, now).ask = True
 
     def give_back(self, now: float) -> None:
-        """There is nothing to fetch: let others have what is left."""
+        """Return the quota that is left, because there is nothing to fetch."""
         pages, self.left = int(self.left), 0.0
         if self._rank == 0:
-            # It may stand in its own queue still, and must not be given this back at once.
+            # Rank 0 may still wait in its own queue. Then it would get the quota back at once.
             self._waiting.pop(0, None)
             self._asked = False
             self._undealt += pages
@@ -59,6 +60,7 @@ class Quota:
             self._to(0, now).returned += pages
 
     def received(self, sender: int, batch: Batch, now: float) -> None:
+        """Handle what a batch says about quota: a share for this rank, a request, or a return."""
         if batch.allow:
             self.left += batch.allow
             self._asked = False
@@ -69,7 +71,7 @@ class Quota:
             self._share(now)
 
     def _share(self, now: float) -> None:
-        """Grant those whose turn it is small shares, so that few pages lie idle."""
+        """Give a share to each waiting rank. Shares are small, so that little quota lies unused."""
         while self._undealt and self._waiting:
             rank = next(iter(self._waiting))
             del self._waiting[rank]

@@ -1,4 +1,4 @@
-"""The end of the crawl: detects exactly that nothing is queued and nothing in flight, anywhere."""
+"""Detects the end of the crawl: no rank has anything to do, and no batch is under way."""
 
 from crawler.messages import Report, Sums
 
@@ -6,11 +6,15 @@ from crawler.messages import Report, Sums
 class Termination:
     """One rank's part in Mattern's four-counter method (Distributed Computing 2, 1987).
 
-    Its waves are lazy: a rank reports its batch counts in wave k, to rank 0, only while it is
-    passive, so a slow fetch just leaves the wave open. The crawl is over when the batches received
-    by the end of wave k-1 equal those sent by the end of wave k: then none was under way in
-    between, and no rank has become active since. All ranks see the same sums, so all decide the
-    same. `messages` are to be sent, each to the rank beside it; these are no batches.
+    In each wave, every rank reports to rank 0 how many batches it has sent and received. A rank
+    reports only while it is passive, so a wave stays open during a slow fetch. Rank 0 adds up the
+    counts and sends the sums to all ranks.
+
+    The crawl is over when the number of batches received up to wave k-1 equals the number of those
+    sent up to wave k. Then no batch was under way between the waves, so no rank can have become
+    active. All ranks see the same sums, so all decide the same.
+
+    `messages` holds pairs (rank, message) that must be sent. They aren't batches.
     """
 
     def __init__(self, rank: int, ranks: int) -> None:
@@ -19,35 +23,35 @@ class Termination:
         self._rank = rank
         self._ranks = ranks
         self._wave = 0  # the wave that is open
-        self._joined = False
-        self._received_before: int | None = None
-        self._reports: dict[int, Report] = {}  # at rank 0, of the open wave
+        self._joined = False  # whether this rank has reported in the open wave
+        self._received_before: int | None = None  # batches received up to the wave before
+        self._reports: dict[int, Report] = {}  # at rank 0: the reports of the open wave
 
     def passive(self, sent: int, received: int) -> None:
-        """Join the open wave, if this rank hasn't. The counts are of its batches so far.
+        """Report in the open wave, if this rank hasn't done so.
 
-        Only for a rank that is passive: a report made earlier would be a lie.
+        `sent`, `received`: the numbers of batches so far. Call this only while the rank is passive.
         """
         while not (self._joined or self.ended):
             self._joined = True
             report = Report(self._wave, sent, received)
             if self._rank == 0:
-                self._collect(0, report)  # may close the wave and open the next
+                self._collect(0, report)  # this may close the wave and open the next
             else:
                 self.messages.append((0, report))
 
     def received(self, sender: int, message: Report | Sums) -> None:
-        """Take what another rank's Termination has sent. It may come again, or late."""
+        """Handle a message of another rank's Termination, which may come late or twice."""
         if isinstance(message, Report):
             self._collect(sender, message)
         else:
             self._conclude(message)
 
     def _collect(self, sender: int, report: Report) -> None:
-        """At rank 0: the sums for everybody, once all reports have come."""
+        """Note a report at rank 0. When all reports have come, send the sums to all ranks."""
         assert report.wave <= self._wave, (report, self._wave)
         if report.wave < self._wave or sender in self._reports:
-            return  # it came before
+            return  # this report has come before
         self._reports[sender] = report
         if len(self._reports) < self._ranks:
             return
@@ -59,10 +63,10 @@ class Termination:
         self._conclude(sums)
 
     def _conclude(self, sums: Sums) -> None:
-        """Close the open wave."""
+        """Close the open wave with its sums, and decide whether the crawl is over."""
         assert sums.wave <= self._wave, (sums, self._wave)
         if sums.wave < self._wave:
-            return  # they came before
+            return  # these sums have come before
         self.ended = self._received_before == sums.sent
         self._received_before = sums.received
         self._joined = False
