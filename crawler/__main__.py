@@ -66,20 +66,25 @@ def _resume(arguments: argparse.Namespace) -> int:
 
 
 def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
-    """A session may come from somebody else. A module that it names isn't run unless the user names
-    the module, too."""
+    """Refuse to run a module that the session names, unless the user names the module, too.
+
+    Somebody else may have made the session. Raises UserError.
+    """
     said = any(one.partition("=")[0].strip() == "frontier.order" for one in arguments.set)
     if ":" in order and not said:
         raise UserError(
-            f"{arguments.session}: frontier.order = {order!r} names a module, which a resume runs"
-            f" only if you name it, too: --set frontier.order={order}"
+            f"{arguments.session}: frontier.order = {order!r} names a module. A resume runs it only"
+            f" if you name it, too: --set frontier.order={order}"
         )
 
 
 async def _crawl_together(
     prepare: Callable[[int], Any], arguments: argparse.Namespace, group: Group
 ) -> int:
-    """`prepare` makes the plan for so many ranks."""
+    """Crawl on all ranks, and print the report. Returns the exit code.
+
+    `prepare(ranks)` makes the plan at rank 0.
+    """
     from crawler.agent import planning  # noqa: PLC0415
     from crawler.agent.crawl import crawl  # noqa: PLC0415
 
@@ -91,7 +96,7 @@ async def _crawl_together(
         except UserError as error:
             plan = error
     plan = await group.bcast(plan)
-    if isinstance(plan, UserError):  # all ranks know, so they leave together and none is aborted
+    if isinstance(plan, UserError):  # all ranks know of the error, so all leave without an abort
         if group.rank == 0:
             _complain(plan)
         return EXIT_USAGE
@@ -100,7 +105,10 @@ async def _crawl_together(
     if group.rank == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)
     elif group.rank == 0:
-        _complain(f"{plan.directory}: no room for the tables; make some, and resume the session")
+        _complain(
+            f"{plan.directory}: the disk has no room for the tables; free some space, and resume"
+            " the session"
+        )
     if group.rank == 0 and not ending.fetched and ending.reported:
         metrics = json.loads((plan.directory / "report" / "metrics.json").read_text())
         for line in causes(metrics):
@@ -135,7 +143,8 @@ def _stop(arguments: argparse.Namespace) -> int:
         _print(f"{directory} has ended: {info.last.reason}")
         return 0
     session.ask_to_stop(directory)
-    _print(f"{directory} stops: fetches under way have {info.config.session.stop_grace:g} s")
+    grace_s = info.config.session.stop_grace
+    _print(f"{directory} is stopping: fetches under way get {grace_s:g} s to end")
     return 0
 
 
@@ -212,7 +221,7 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
-    # A known web has no traps, and nobody there minds how often it is asked.
+    # A known web has no traps, and its sites need no delay between requests.
     sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
     planned = simulate.plan(
         [
@@ -254,7 +263,7 @@ def _one_line(value: object) -> str:
         return ": ".join(map(_one_line, value))
     if isinstance(value, dict):
         return ", ".join(f"{name} {_one_line(item)}" for name, item in value.items())
-    # What the web sent must not steer the terminal.
+    # Text from the web must not send control characters to the terminal.
     return "".join(c if c.isprintable() else "?" for c in str(value))
 
 
@@ -295,8 +304,8 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a command; its exit code."""
-    # What is wrong with the command line is wrong for all ranks, so only the first one says it.
+    """Run the command that the arguments name. Returns its exit code."""
+    # A wrong command line is wrong on all ranks, so only the first rank reports the error.
     first = all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
     try:
         with nullcontext() if first else _silence():

@@ -19,10 +19,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser = _Parser(
         prog="python -m crawler",
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
-        " Without a command: the demonstration, offline.",
+        " Without a command, it runs the demonstration, which needs no network.",
         epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
-        " 3 done, but this program failed on a page or more (error internal);"
-        " 75 stopped before its end: resume it.",
+        " 3 done, but this program failed on some pages (error internal);"
+        " 75 the crawl was stopped before its end: resume the session.",
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)
@@ -35,7 +35,7 @@ def make_parser() -> argparse.ArgumentParser:
                 action="append",
                 default=[],
                 metavar="TABLE.KEY=VALUE",
-                help="override the configuration; may be given often",
+                help="override a key of the configuration; may be given several times",
             )
         return one
 
@@ -54,17 +54,17 @@ def _add_crawls(command: _Command) -> None:
     """Add the commands that run a crawl, or stop it."""
     crawl = command("crawl", "Crawl from seeds, on all ranks that mpirun starts.")
     crawl.add_argument(
-        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration, or seeds"
+        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration file, or seeds"
     )
     crawl.add_argument("--session", metavar="DIR", help="directory of the session")
     crawl.add_argument(
-        "--resume", action="store_true", help="if it is there already, go on with it"
+        "--resume", action="store_true", help="go on with the session if it exists already"
     )
     resume = command("resume", "Go on with a session, on any number of ranks.")
     resume.add_argument("session", type=Path, metavar="SESSION")
     for one in (crawl, resume):
-        one.add_argument("--max-pages", metavar="N", help="stop after so many pages, all ranks")
-        one.add_argument("--max-time", metavar="T", help="stop after this time, like 3h55m")
+        one.add_argument("--max-pages", metavar="N", help="stop after N pages of all ranks")
+        one.add_argument("--max-time", metavar="T", help="stop after this time, such as 3h55m")
         one.add_argument("--json", action="store_true", help="print metrics.json at the end")
 
     stop = command(
@@ -75,20 +75,27 @@ def _add_crawls(command: _Command) -> None:
 
 def _add_reports(command: _Command) -> None:
     """Add the commands that read a session."""
-    measures = command("report", "Print the measures of a session; write report/.", sets=False)
+    measures = command(
+        "report", "Compute the measures of a session, write report/, and print them.", sets=False
+    )
     measures.add_argument("session", type=Path, metavar="SESSION")
-    measures.add_argument("other", nargs="?", type=Path, metavar="OTHER", help="beside this one")
+    measures.add_argument(
+        "other", nargs="?", type=Path, metavar="OTHER", help="another session to compare"
+    )
     measures.add_argument(
         "--graph",
         type=Path,
         metavar="GRAPH",
-        help="session or graph that coverage and quality are about; default: the previous session",
+        help="compute coverage and quality against this session or graph; default: the previous"
+        " session",
     )
-    measures.add_argument("--json", action="store_true", help="print metrics.json, a list of two")
+    measures.add_argument(
+        "--json", action="store_true", help="print metrics.json; with OTHER, a list of both"
+    )
 
     check = command(
         "verify",
-        "Hold what a session promises against its files; exit code 1 if something is wrong.",
+        "Check the files of a session; exit code 1 if something is wrong.",
         sets=False,
     )
     check.add_argument("session", type=Path, metavar="SESSION")
@@ -99,31 +106,53 @@ def _add_inspections(command: _Command) -> None:
     """Add the commands that show what a crawl would do."""
     settings = command("config", "Print the configuration as commented TOML.")
     settings.add_argument(
-        "file", nargs="?", type=Path, metavar="CONFIG.toml", help="default: defaults"
+        "file",
+        nargs="?",
+        type=Path,
+        metavar="CONFIG.toml",
+        help="a configuration file; without one, the defaults are printed",
     )
 
-    fetch = command("fetch", "Fetch URLs as the agent would; robots.txt isn't asked.")
+    fetch = command("fetch", "Fetch URLs as a crawl would, but without asking for robots.txt.")
     fetch.add_argument("urls", nargs="+", metavar="URL")
     fetch.add_argument("--config", type=Path, metavar="CONFIG.toml")
-    fetch.add_argument("--json", action="store_true", help="one JSON object a line")
+    fetch.add_argument("--json", action="store_true", help="print one JSON object a line")
 
     explain = command("explain", "Say what a crawl does with a URL, and why.")
     explain.add_argument("url", metavar="URL")
     explain.add_argument("--config", type=Path, metavar="CONFIG.toml")
-    explain.add_argument("--ranks", type=_count, default=1, metavar="K", help="of the crawl")
-    explain.add_argument("--robots-file", type=Path, metavar="F", help="instead of the site's")
-    explain.add_argument("--offline", action="store_true", help="ask no server")
+    explain.add_argument(
+        "--ranks", type=_count, default=1, metavar="K", help="number of ranks of the crawl"
+    )
+    explain.add_argument(
+        "--robots-file", type=Path, metavar="F", help="use this file as the site's robots.txt"
+    )
+    explain.add_argument("--offline", action="store_true", help="send no request")
     explain.add_argument("--json", action="store_true", help="print a JSON object")
 
 
 def _add_simulation(command: _Command) -> None:
     """Add the command that crawls in virtual time."""
-    virtual = command("simulate", "Crawl a link graph in virtual time and measure.")
-    virtual.add_argument("graph", type=Path, metavar="GRAPH", help="a session or a graph's folder")
-    virtual.add_argument("--modes", default="exchange", metavar="M,...")
-    virtual.add_argument("--procs", default=[1, 2, 4, 8], type=_counts, metavar="N,...")
-    virtual.add_argument("--seeds", default=5, type=_count, metavar="S", help="for each process")
-    virtual.add_argument("--repeat", default=1, type=_count, metavar="R")
+    virtual = command("simulate", "Crawl a link graph in virtual time, and print the measures.")
+    virtual.add_argument(
+        "graph", type=Path, metavar="GRAPH", help="a session, or the directory of a graph"
+    )
+    virtual.add_argument(
+        "--modes", default="exchange", metavar="M,...", help="modes; default: exchange"
+    )
+    virtual.add_argument(
+        "--procs",
+        default=[1, 2, 4, 8],
+        type=_counts,
+        metavar="N,...",
+        help="numbers of ranks; default: 1,2,4,8",
+    )
+    virtual.add_argument(
+        "--seeds", default=5, type=_count, metavar="S", help="seeds for each rank; default: 5"
+    )
+    virtual.add_argument(
+        "--repeat", default=1, type=_count, metavar="R", help="crawls of each kind; default: 1"
+    )
     virtual.add_argument("--out", type=Path, metavar="DIR", help="write simulate.json there")
     virtual.add_argument("--json", action="store_true", help="print a list of objects")
 
@@ -134,7 +163,7 @@ def _counts(text: str) -> list[int]:
     except ValueError:
         counts = []
     if not counts or min(counts) < 1:
-        raise argparse.ArgumentTypeError(f"{text!r}: whole numbers from 1, like 1,2,4")
+        raise argparse.ArgumentTypeError(f"{text!r}: give whole numbers from 1, such as 1,2,4")
     return counts
 
 

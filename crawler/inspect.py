@@ -1,4 +1,4 @@
-"""What the crawler does with one URL, and why: the commands `fetch` and `explain`."""
+"""Shows what the crawler does with a URL, and why: the commands `fetch` and `explain`."""
 
 import time
 from collections.abc import AsyncIterator, Sequence
@@ -22,11 +22,11 @@ from crawler.session import digest, joined, read_seeds
 
 
 async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
-    """One object for each URL, in order: what the agent gets from it.
+    """Fetch URLs as a crawl would. Gives one object for each URL, in their order.
 
-    Redirects are followed, and robots.txt isn't asked: a person wants this page, now. Fields: url,
-    status or error, redirects (each with url, status and location), headers, encoding, bytes,
-    truncated, digest, links (each with url and flags, see ports).
+    Redirects are followed. No robots.txt is asked for, because a person asked for this page.
+    Fields: url, status or error, redirects (each with url, status and location), headers, encoding,
+    bytes, truncated, digest, links (each with url and flags, see ports).
     """
     async with AsyncExitStack() as stack:
         fetcher = await _fetcher(settings, stack)
@@ -41,7 +41,7 @@ async def _fetcher(settings: config.Config, stack: AsyncExitStack) -> HttpFetche
 
 
 async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str) -> dict[str, Any]:
-    """The result of fetching one URL. The traceback of an internal error goes to the log."""
+    """Fetch one URL. The traceback of an internal error goes to the log."""
     faults = Faults()
     result: dict[str, Any] = {"url": address, "redirects": []}
     try:
@@ -91,7 +91,7 @@ async def _follow(
             target = reader.redirect_target(response)
             step = Fetched(found, response.started, response)
             for _ in reader.read(step):
-                pass  # nobody else wants the CPU
+                pass  # the pauses that `read` offers aren't needed: nothing else runs
             if step.failure is Failure.TOO_MANY_REDIRECTS:
                 return None, step.failure
             redirects.append({"url": response.url, "status": response.status, "location": target})
@@ -109,15 +109,15 @@ async def _follow(
 
 
 def _normalised(settings: config.Config, address: str) -> str:
-    """As a seed. Raises BadUrlError."""
+    """Normalise a URL as a seed is normalised. Raises BadUrlError."""
     normalised, fold = url.normalise(address), settings.normalise.folding()
     return fold(normalised) if fold else normalised
 
 
 def _scope(settings: config.Config, address: str) -> Scope:
-    """The scope by the seeds of the configuration; without seeds, by the address alone.
+    """The scope for the seeds of the configuration. Without seeds, the address is the only seed.
 
-    It has the sites that joined in the configured session, if there is one.
+    If the configuration names a session, sites that joined its scope are in scope, too.
     """
     seeds = read_seeds(settings) or [address]
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
@@ -134,11 +134,12 @@ async def explain(
     robots_file: Path | None = None,
     offline: bool = False,
 ) -> dict[str, Any]:
-    """What a crawl with this configuration and so many ranks does with a URL.
+    """Say what a crawl with this configuration and `ranks` ranks does with a URL.
 
     Fields: url, normalised, scope {allowed, rule}, robots {allowed, line}, site, key (16 hex
-    digits), part, rank, why. The seeds are the configuration's; without any, the URL itself.
-    `offline`: robots.txt isn't asked for; unless there is a `robots_file`, robots is null then.
+    digits), part, rank, why. If the configuration has no seeds, the URL is the only seed.
+    `robots_file`: is read instead of the site's robots.txt. `offline`: no request is sent, so
+    without a `robots_file` the field robots is null.
     """
     try:
         normalised = _normalised(settings, address)
@@ -162,8 +163,9 @@ async def explain(
         )
     elif part is None:
         why = (
-            f"unlisted in the part vector: goes by assignment.unlisted ="
-            f" {settings.assignment.unlisted!r}, registrar is rank {ownership.registrar(site)}"
+            f"its site isn't in the part vector: assignment.unlisted ="
+            f" {settings.assignment.unlisted!r} decides, the registrar is rank"
+            f" {ownership.registrar(site)}"
         )
     else:
         why = f"fetched by rank {ownership.rank_of_part[part]}, by {settings.assignment.scheme}"
@@ -192,7 +194,7 @@ async def _rules(
             return Rules.parse(robots_file.read_bytes(), settings.robots.agent)
         except OSError as error:
             raise UserError(
-                f"--robots-file {robots_file}: {error.strerror}; a readable file is needed"
+                f"--robots-file {robots_file}: {error.strerror}; name a file that can be read"
             ) from None
     if offline or not settings.robots.obey:
         return None

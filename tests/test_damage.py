@@ -369,7 +369,7 @@ def test_a_resume_runs_a_module_only_if_the_user_names_it(
     for words in (["report"], ["verify"], ["stop"], ["resume"]):
         done = run_here_unverified(words[0], str(copy))
         assert done.returncode == (2 if words == ["resume"] else 0), done.stderr
-    assert "names a module, which a resume runs only if you name it, too" in done.stderr
+    assert "names a module. A resume runs it only if you name it, too" in done.stderr
     assert done.stderr.count("\n") == 1
     assert not (tmp_path / "ran").exists()
     said = ["--set", "frontier.order=foreign_order:first", "--max-pages", "0"]
