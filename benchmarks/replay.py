@@ -140,7 +140,7 @@ async def take_up(directory: Path, group: Group, wire: Wire, state: State | None
         figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)
     figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     await report(group, "logs" if state is None else "snapshot", figures)
-    return core.state() if state is None else None
+    return core.resumption.state() if state is None else None
 
 
 async def report(group: Group, what: str, figures: Row) -> None:

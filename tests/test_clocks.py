@@ -141,7 +141,7 @@ class Watched(Cluster):
         """The site waits for a file of any site, perhaps its own."""
         visit, core = self.visits[rank].pop(index), self.cores[rank]
         core.end(visit, HELD, self.now)
-        core.run_errand(self.dice.choice(self.files), self.now)
+        core.door.run_errand(self.dice.choice(self.files), self.now)
         self.held[rank].append(visit.found.site)
         self.tick(rank)
 
@@ -411,7 +411,7 @@ def test_turns_without_a_delay_are_long_beside_a_handover(latency_s: float, turn
     def wants(rank: int) -> None:
         """Let a rank have a URL of the site; the clock is there once all messages have come."""
         own = next(one for one in urls if one.key % 3 == rank)
-        cluster.cores[rank].introduced([own], cluster.now)
+        cluster.cores[rank].door.introduce([own], cluster.now)
         cluster.acquire(rank, clocks_are_fast=False)
         while cluster.flights:
             cluster.now += latency_s

@@ -402,7 +402,7 @@ def test_a_visit_that_has_not_begun_at_a_stop_is_given_back(connections: int) ->
     assert cluster.ended
     assert not cluster.complete
     assert core.waiting == 2
-    assert core.state() is not None  # for a snapshot
+    assert core.resumption.state() is not None  # for a snapshot
 
 
 def test_one_rank_without_a_seed_ends_at_once() -> None:
@@ -724,7 +724,7 @@ def test_the_owner_of_a_sitemap_hears_of_all_who_name_it_even_if_it_was_sent_bef
     for rank, authority in ((0, A), (2, C), (0, C), (0, A)):
         core = cluster.cores[rank]
         cluster.declared[rank].declare(sitemap.key, authority)
-        core.introduced([sitemap], cluster.now)
+        core.door.introduce([sitemap], cluster.now)
         cluster.tick(rank)
         cluster.settle()
     assert cluster.declared[1].as_dict() == {sitemap.key: tuple(sorted((A, C)))}

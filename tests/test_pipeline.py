@@ -638,7 +638,7 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
     assert core.watch.stored(row)
     assert core.refusal(visit) is Failure.SITE_FULL
     cluster.end(0)
-    core.run_errand(ROBOTS, cluster.now)  # for another site
+    core.door.run_errand(ROBOTS, cluster.now)  # for another site
     errand = core.acquire(cluster.now)
     assert errand is not None
     assert core.refusal(errand) is None

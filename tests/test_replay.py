@@ -178,12 +178,12 @@ def restored(cluster: Cluster) -> Cluster:
     """Cores that go on with the states of others."""
     after = Cluster(cluster.scheme, cluster.ranks, cluster.settings)
     for before, core in zip(cluster.cores, after.cores, strict=True):
-        state = before.state()
+        state = before.resumption.state()
         assert state is not None
-        core.resume()
-        for _ in core.restore(state):
+        core.resumption.begin()
+        for _ in core.resumption.restore(state):
             pass
-        core.resumed(wholly=True)
+        core.resumption.end(wholly=True)
     return after
 
 
@@ -296,10 +296,10 @@ def test_pagerank_has_its_graph_again_from_the_log(
     for _ in share.read():
         pass
     core = again.cores[0]
-    core.recall(share.page_keys.tolist(), Watch(chosen.traps), ())
+    core.resumption.recall(share.page_keys.tolist(), Watch(chosen.traps), ())
     waiting = ~session.among(share.link_keys, np.sort(share.page_keys))
     for source, links, targets in share.links(waiting, every=True):
-        core.found_again(source, [link(text) for _, text, _ in links], 0, targets)
+        core.resumption.admit_again(source, [link(text) for _, text, _ in links], 0, targets)
     share.close()
     rest = [[row.url for row, _ in crawl(one, 42)] for one in (cluster, again)]
     assert rest[0] == rest[1]
@@ -332,7 +332,7 @@ def test_some_cores_have_no_state(option: str) -> None:
     cluster = Cluster(SiteHash(1), 1, settings(option))
     cluster.start("http://a.example/")
     cluster.stop(0)
-    assert cluster.cores[0].state() is None
+    assert cluster.cores[0].resumption.state() is None
 
 
 def test_a_core_that_was_broken_off_has_no_state() -> None:
@@ -341,7 +341,7 @@ def test_a_core_that_was_broken_off_has_no_state() -> None:
     cluster.acquire(0)
     cluster.stop(0)
     cluster.cores[0].abandon(in_order=False)
-    assert cluster.cores[0].state() is None
+    assert cluster.cores[0].resumption.state() is None
 
 
 def test_the_state_keeps_chains_hops_and_counts() -> None:
@@ -350,7 +350,7 @@ def test_the_state_keeps_chains_hops_and_counts() -> None:
     target = link("http://a.example/to", REDIRECT)
     cluster.fetch(0, "http://a.example/", target)
     cluster.stop(0)
-    state = cluster.cores[0].state()
+    state = cluster.cores[0].resumption.state()
     assert state is not None
     assert (state.urls, state.hops) == ([target.url], [0])
     assert state.chains == {0: (url.key("http://a.example/"),)}

@@ -43,7 +43,7 @@ PLACES = {
     "hashes": ("crawler.session", "LogHashes.read"),
     "reading": ("crawler.session", "Share.read"),
     "admission": ("crawler.agent.resume", "Replay._admit"),
-    "restoring": ("crawler.core.core", "Core.restore"),
+    "restoring": ("crawler.core.resumption", "Resumption.restore"),
 }
 
 
@@ -139,22 +139,22 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
             core.abandon(in_order=True)
 
     asyncio.run(scenario())
-    assert core.under_way == 0
-    assert core.abandoned == 1
-    assert core.state() is None  # only the logs have all
+    assert core.unfinished.under_way == 0
+    assert core.unfinished.abandoned == 1
+    assert core.resumption.state() is None  # only the logs have all
 
 
 @pytest.mark.parametrize("twice", [True, False])
 def test_ranks_whose_replays_are_dropped_end_together(twice: bool) -> None:
     cluster = Cluster(SiteHash(3), 3)
     for core in cluster.cores:
-        core.resume()
+        core.resumption.begin()
     cluster.start("http://a.example/", "http://b.example/")
     for rank, core in enumerate(cluster.cores):
         core.stop(0)
         core.abandon(in_order=True)
         if twice or rank:
-            core.resumed(wholly=False)
+            core.resumption.end(wholly=False)
         cluster.tick(rank)
     cluster.settle()
     assert cluster.ended
@@ -165,12 +165,12 @@ def test_a_site_that_joins_while_its_rank_gives_up_keeps_nobody_from_ending() ->
     cluster = Cluster(SiteHash(1), 1)
     cluster.start("http://a.example/")
     core = cluster.cores[0]
-    core.join("b.example", "http://a.example/", "http://b.example/", 0)
-    assert core.under_way == 1
+    core.joining.join("b.example", "http://a.example/", "http://b.example/", 0)
+    assert core.unfinished.under_way == 1
     core.stop(0)
     core.abandon(in_order=True)
-    core.joined(1, wholly=False)  # the reading of the logs ends late
-    assert core.under_way == 0
+    core.joining.end(1, wholly=False)  # the reading of the logs ends late
+    assert core.unfinished.under_way == 0
     cluster.tick(0)
     cluster.settle()
     assert cluster.ended

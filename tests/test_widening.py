@@ -146,7 +146,7 @@ class Ranks:
         self.logs[rank].append(logged(fetched, rank))
         self.fetched.append(found.url)
         if fetched.joins is not None:
-            core.join(*fetched.joins, found.url, cluster.now)
+            core.joining.join(*fetched.joins, found.url, cluster.now)
         (index,) = [i for i, visit in enumerate(cluster.visits[rank]) if visit.found is found]
         cluster.end(rank, fetched.links, index=index)
 
@@ -160,8 +160,8 @@ class Ranks:
         """Begin to take sites into the scope of a rank, or go on: crawler.agent.widening."""
         core, joining = self.cluster.cores[rank], self._joining[rank]
         if joining is None:
-            if core.joining:
-                sites = {site for site, _, _ in core.joining}
+            if core.joining.sites:
+                sites = {site for site, _, _ in core.joining.sites}
                 for site in sites:
                     self.scopes[rank].join(site)
                 scope, reader, log = self.scopes[rank], self.readers[rank], list(self.logs[rank])
@@ -171,8 +171,7 @@ class Ranks:
         count, steps = joining
         if next(steps, self) is not None:
             self._joining[rank] = None
-            del core.joining[:count]
-            core.joined(count, wholly=True)
+            core.joining.end(count, wholly=True)
         self.cluster.tick(rank)
 
 

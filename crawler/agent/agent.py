@@ -120,7 +120,7 @@ class Agent:
         session.mend({path.parent.parent for path in self._logs})
         self._manners = session.Manners.of(settings, plan.run, rank, self._clock)
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
-        self._core.recall_joined(self._scope.joined)
+        self._core.joining.recall(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
         self._reader = Reader(settings, self._scope, self._declared, self._jars)
         self._log = RankLog(self._store.directory / "agent.log", rank)
@@ -234,7 +234,7 @@ class Agent:
             _LOG.info("over")
             for task in (*work.asking, work.parsing, *others):
                 task.cancel()
-            self._state = None if self._lost else self._core.state()
+            self._state = None if self._lost else self._core.resumption.state()
         if self._lost:
             raise LostRankError
 
@@ -260,7 +260,7 @@ class Agent:
             self._store.keep,
             self._note_delay,
             self._scope.sites.of,
-            lambda address: core.run_errand(address, clock.now()),
+            lambda address: core.door.run_errand(address, clock.now()),
             core.wake,
             lambda: core.stopping,
         )

@@ -116,7 +116,7 @@ class FetchStage:
             return robots.spoil(authority)
         if sitemaps:
             await with_room(partial(self.repository.introduce, authority, sitemaps))
-            core.introduced(sitemaps, self.clock.now())
+            core.door.introduce(sitemaps, self.clock.now())
         return rules
 
     async def _fail_by(self, rules: Rules, visit: Visit) -> None:

@@ -157,7 +157,7 @@ async def parse_stage(
         row = await with_room(partial(_append, repository, reader, fetched, part, core, faults))
         tally.add(row)
         if fetched.joins is not None:
-            core.join(*fetched.joins, found.url, clock.now())
+            core.joining.join(*fetched.joins, found.url, clock.now())
         if fetched.notice:
             _LOG.warning("%s", fetched.notice)
         response = row.status is not None

@@ -75,7 +75,7 @@ async def hold_back(
     files = session.request_files(directory)[group.rank :: group.size]
     mine = session.read_rests(files, clock, killed=killed)
     for rests in await group.alltoall([mine] * group.size):
-        core.hold_back(rests, clock.now())
+        core.resumption.hold_back(rests, clock.now())
 
 
 class Replay:
@@ -121,7 +121,7 @@ class Replay:
         self.pages = 0  # with a response, in the share
         self._state: State | None = None
         self._restoring: Iterator[None] | None = None
-        core.resume()
+        core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
         self._share = session.Share(paths, self._take, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
@@ -165,7 +165,7 @@ class Replay:
             while not core.stopping and wire.backlog() > self._settings.exchange.max_backlog_bytes:
                 await asyncio.sleep(_BACKLOG_POLL_S)
         self._share.close()
-        core.resumed(wholly=wholly)
+        core.resumption.end(wholly=wholly)
         wire.deliver(core, clock.now())
         alarm.ring()
 
@@ -173,7 +173,7 @@ class Replay:
         """Begin to restore what this rank knew at the last stop. Returns the number of pages of all
         ranks."""
         self.pages = state.pages
-        self._restoring = self._core.restore(state)
+        self._restoring = self._core.resumption.restore(state)
         next(self._restoring)
         return sum(await self._group.alltoall([self.pages] * self._group.size))
 
@@ -208,7 +208,7 @@ class Replay:
         found = self._make_links(
             lambda key, text, _: reader.sitemap(text, declared.authorities(key)), sitemaps
         )
-        core.found_again(None, found, clock.now())
+        core.resumption.admit_again(None, found, clock.now())
         links = 0
         every = core.counts_links
 
@@ -222,7 +222,7 @@ class Replay:
                 return Link(key, text, sites.of(text), flags)
 
             found = self._make_links(make, wanted)
-            core.found_again(source, found, clock.now(), targets)
+            core.resumption.admit_again(source, found, clock.now(), targets)
             links += len(found)
             if links >= _STEP:
                 links = 0
@@ -265,7 +265,7 @@ class Replay:
         else:
             self._pasts[owner].add(row)
         self._read += 1
-        return self._core.follows(row.hops)
+        return self._core.door.follows(row.hops)
 
     async def _settle_sites(self) -> None:
         """Do step 2, and note the pages of these sites."""
@@ -274,7 +274,8 @@ class Replay:
         for site, part in self._unlisted.items():
             claims[ownership.registrar(site)][site] = part
         claimed = await self._group.alltoall(claims)
-        answers = [core.settle(sites, claimant) for claimant, sites in enumerate(claimed)]
+        settle = core.door.claims.settle
+        answers = [settle(sites, claimant) for claimant, sites in enumerate(claimed)]
         for settled in await self._group.alltoall(answers):
             for site, part in settled.items():
                 ownership.learn(site, part)
@@ -297,7 +298,7 @@ class Replay:
             pages += responses
             self._declared.update(declared.as_dict())
             if past is not None:
-                self._core.recall(past.keys, past.watch, past.given_up)
+                self._core.resumption.recall(past.keys, past.watch, past.given_up)
         self._pasts.clear()
         return pages
 

@@ -57,13 +57,13 @@ class Widening:
             await self._wire.joining.wait()
             began = self._clock.now()
             await self._take_in()
-            if not self._core.joining:
+            if not self._core.joining.sites:
                 self._wire.joining.clear()
             await self._rest(_REST * (self._clock.now() - began))
 
     async def _take_in(self) -> None:
         core = self._core
-        joining = [Joined(*one) for one in core.joining]
+        joining = [Joined(*one) for one in core.joining.sites]
         await with_room(partial(self._store.note_joined, joining))
         for one in joining:
             self._scope.join(one.site)
@@ -79,8 +79,7 @@ class Widening:
                 self._deliver()
                 await asyncio.sleep(0)
                 ends = self._clock.now() + _TURN_S
-        del core.joining[: len(joining)]
-        core.joined(len(joining), wholly=wholly)
+        core.joining.end(len(joining), wholly=wholly)
         self._deliver()
 
     def _deliver(self) -> None:
@@ -121,7 +120,7 @@ def admit_late(
                 links = [reader.sitemap(address, entry.authority) for address in entry.urls]
             else:
                 links = [scope.link(address) for address in entry.urls if follows(address, 0)]
-            core.found_late(None, links, (), now())
+            core.joining.admit_late(None, links, (), now())
         yield
 
 
@@ -137,4 +136,4 @@ def _admit_page(
         for number, (key, address) in enumerate(zip(page.keys.tolist(), page.urls, strict=True))
         if not flags[number] & OUT_OF_SCOPE
     ]
-    core.found_late(source, found, before, now)
+    core.joining.admit_late(source, found, before, now)

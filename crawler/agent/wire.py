@@ -28,7 +28,7 @@ class Wire:
         """Send what the core wants sent now; to be called after whatever happened to it."""
         for rank, message in core.tick(now):
             self.send(rank, message)
-        if core.joining:
+        if core.joining.sites:
             self.joining.set()
         if core.ended:
             self.over.set()

@@ -11,7 +11,7 @@ from dataclasses import dataclass, field
 
 from crawler import config
 from crawler.core.outboxes import Outboxes
-from crawler.core.seen import UrlSeen
+from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.sent import SentMemory, make_memory
 from crawler.core.workbench import Workbench
 from crawler.modes import mode_of
@@ -77,6 +77,10 @@ class Foreign:
         """Take a link to a URL that the rank `owner` owns. This is called for each such link."""
         raise AssertionError(f"{link.url} belongs to rank {owner}, and no rank knows of others")
 
+    def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+        """Take a URL of another rank that was submitted by `meet` and is new. See CrossOver."""
+        raise AssertionError(f"{found.url} was never submitted")
+
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         """Take note of links that earlier runs of the session found, by the keys of their URLs.
 
@@ -112,7 +116,7 @@ class CrossOver(Foreign):
 
     def __init__(
         self,
-        seen: UrlSeen,
+        seen: UrlSeen | LateSeen,
         takes_in: Callable[[Found, Found | None], bool],
         bench: Workbench,
         most_taken_up: int,
@@ -125,6 +129,8 @@ class CrossOver(Foreign):
         """
         super().__init__()
         self._seen = seen
+        self._late = seen if isinstance(seen, LateSeen) else None
+        self._known = known_at_once(seen)
         self._takes_in = takes_in
         self._bench = bench
         self._most_taken_up = most_taken_up
@@ -133,13 +139,27 @@ class CrossOver(Foreign):
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
-        again = link.key in origin.chain  # the rules on traps have let it in
-        if again or link.key not in self._seen:
-            self._seen.add(link.key)
-            found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
-            if again or self._takes_in(found, origin.source):
-                self._jars.put(link.key, origin.jar)
-                self.aside.append(found)
+        key = link.key
+        again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in
+        if not again and key in self._known:
+            return
+        found = Found(key, link.url, link.site, origin.hops, origin.chain)
+        if again:
+            self._put(found, origin.jar)
+        elif self._late is None:
+            self._known.add(key)
+            self.set_aside(found, origin.source, origin.jar)
+        else:
+            candidate = Candidate(found, origin.source, origin.jar, is_foreign=True)
+            self._late.submit(candidate, now)
+
+    def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+        if self._takes_in(found, source):
+            self._put(found, jar)
+
+    def _put(self, found: Found, jar: Jar) -> None:
+        self._jars.put(found.key, jar)
+        self.aside.append(found)
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         self._seen.update(fetched)  # who has fetched a page doesn't matter
@@ -177,8 +197,9 @@ class Exchange(Foreign):
         *,
         counts: bool,
     ) -> None:
-        """`seen`: the URLs that this rank takes care of. `declared`: their owners are told who
-        declares them. `counts`: the owner of a URL wants to know of every link to it."""
+        """`seen`: URLs that this rank takes care of, as far as that is known at once. `declared`:
+        their owners are told who declares them. `counts`: the owner of a URL wants to know of every
+        link to it."""
         super().__init__()
         self._sent: SentMemory = make_memory(exchange)  # also what other ranks are to send
         self._seen = seen
@@ -242,7 +263,7 @@ class Exchange(Foreign):
 
 def make_foreign(
     settings: config.Config,
-    seen: UrlSeen,
+    seen: UrlSeen | LateSeen,
     takes_in: Callable[[Found, Found | None], bool],
     bench: Workbench,
     outboxes: Outboxes,
@@ -253,7 +274,8 @@ def make_foreign(
     mode = mode_of(settings)
     if mode.sends:
         counts = bench.order.counts
-        return Exchange(settings.exchange, seen, outboxes, declared, counts=counts)
+        known = known_at_once(seen)
+        return Exchange(settings.exchange, known, outboxes, declared, counts=counts)
     if mode.drops:
         return Firewall()
     if mode.divides:

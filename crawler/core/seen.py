@@ -1,7 +1,16 @@
-"""URL-seen: which keys a rank has met, of URLs that it takes care of."""
+"""URL-seen: which keys a rank has met, of URLs that it takes care of.
 
+There are two kinds of stores, and the door of the core (`core.door`) serves both. A `UrlSeen`
+answers at once. A `LateSeen` is given candidates, and answers about them later, many at a time, as
+a store on disk must.
+"""
+
+from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
-from typing import Protocol
+from typing import NamedTuple, Protocol
+
+from crawler.ports import Found
+from crawler.reading.cookies import NO_COOKIES, Jar
 
 
 class UrlSeen(Protocol):
@@ -25,3 +34,60 @@ class UrlSeen(Protocol):
 # Every key ever met: exact, about 95 bytes a key. No class of its own, where `in` would go through
 # a look-up of its method, for each link of each page.
 MemorySeen = set[int]
+
+
+class Candidate(NamedTuple):
+    """A URL that may have been met before, with all that the door needs once that is known."""
+
+    found: Found
+    source: Found | None  # the page with the link, if this rank has read it
+    jar: Jar = NO_COOKIES  # of the chain of redirects that leads to the URL
+    links: int = 1  # to the URL
+    is_foreign: bool = False  # another rank owns the URL (cross-over)
+
+
+class LateSeen(ABC):
+    """A set of keys that answers late.
+
+    A candidate is pending from `submit` on, until `take_answers` returns it. Meanwhile its rank
+    isn't passive, so every candidate must be answered in the end. Of the candidates of one key, the
+    first that was submitted is answered first. It alone can be new.
+    """
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """The number of candidates that aren't answered."""
+
+    @abstractmethod
+    def submit(self, candidate: Candidate, now: float) -> None:
+        """Ask whether the key of a candidate is new, and note that it has been met.
+
+        The answer may stand for several candidates: known ones of one key may be put together, with
+        the sum of their links. A candidate whose key is in its own chain must stay by itself.
+        """
+
+    @abstractmethod
+    def take_answers(self, now: float, *, hurry: bool) -> Iterable[tuple[Candidate, bool]]:
+        """The candidates answered since the last call, each with whether its key is new.
+
+        This is called after each event, so it must be cheap while there is nothing to return.
+        `hurry`: the rank has nothing else to do, so the store should not wait for more candidates.
+        """
+
+    @abstractmethod
+    def next_time(self) -> float | None:
+        """When `take_answers` should be called again at the latest; None if nothing is pending."""
+
+    @abstractmethod
+    def update(self, keys: Iterable[int]) -> None:
+        """Note that these keys have been met. None of them may be pending."""
+
+    @abstractmethod
+    def __iter__(self) -> Iterator[int]:
+        """All keys, in any order. Nothing may be pending."""
+
+
+def known_at_once(seen: UrlSeen | LateSeen) -> UrlSeen:
+    """The keys that are known to be met without waiting: of a store that answers late, none."""
+    return set[int]() if isinstance(seen, LateSeen) else seen

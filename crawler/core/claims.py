@@ -1,0 +1,86 @@
+"""Sites that no table knows: who gets them, and the URLs that wait until that is known."""
+
+from collections import defaultdict
+from collections.abc import Mapping, Sequence
+
+from crawler.core.foreign import Origin, Traffic
+from crawler.core.outboxes import Outboxes
+from crawler.core.ownership import Ownership, Registrar
+from crawler.ports import Link
+
+Held = tuple[Link, Origin | None]  # no origin: an errand
+
+
+class Claims:
+    """The unlisted sites that one rank claims, and those that it gives away as their registrar."""
+
+    def __init__(
+        self, ranks: int, ownership: Ownership, outboxes: Outboxes, traffic: Traffic
+    ) -> None:
+        self._ownership = ownership
+        self._outboxes = outboxes
+        self._traffic = traffic
+        self._registrar = Registrar(ranks)
+        self._held: defaultdict[str, list[Held]] = defaultdict(list)  # by site
+
+    @property
+    def holds(self) -> bool:
+        """Whether URLs wait for the answers of registrars."""
+        return bool(self._held)
+
+    @property
+    def given(self) -> dict[str, int]:
+        """The sites that this rank has given away, and their ranks."""
+        return self._registrar.given
+
+    def claim(self, link: Link, origin: Origin | None, load: int, now: float) -> int | None:
+        """The owner of an unlisted site, if this rank may decide it. Else the link is held.
+
+        `load`: the URLs that this rank has had to fetch.
+        """
+        site = link.site
+        registrar = self._ownership.registrar(site)
+        if registrar == self._ownership.rank:
+            self.grant(site, registrar, load)
+            return self._ownership.owner(link)
+        if site not in self._held:
+            self._outboxes.open(registrar, now).claims.append(site)
+            self._traffic.claims += 1
+        self._held[site].append((link, origin))
+        return None
+
+    def grant(self, site: str, claimant: int, load: int) -> int:
+        """As the registrar of a site, decide who owns it; the part that it is in from now on."""
+        self._registrar.loads[self._ownership.rank] = load
+        owner = self._registrar.grant(site, claimant)
+        part = self._ownership.rank_of_part.index(owner)
+        self._ownership.learn(site, part)
+        return part
+
+    def learn(self, site: str, part: int) -> Sequence[Held]:
+        """Take note of a registrar's word, and return the links that were held for it."""
+        self._ownership.learn(site, part)
+        return self._held.pop(site, ())
+
+    def hear(self, sender: int, load: int) -> None:
+        """Take note of the load of another rank. Its batches may overtake each other."""
+        loads = self._registrar.loads
+        loads[sender] = max(loads[sender], load)
+
+    def recall(self, given: Mapping[str, int]) -> None:
+        """Take note of the sites that this rank gave away in an earlier run."""
+        for site, rank in given.items():
+            self._registrar.recall(site, rank)
+
+    def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
+        """As the registrar of these sites, whose part in an earlier run is given: their parts now.
+
+        They stay with the rank of that part, if there is such a part, else they are `claimant`'s.
+        """
+        table = self._ownership.rank_of_part
+        settled = {}
+        for site, part in claims.items():
+            owner = self._registrar.recall(site, table[part] if part < len(table) else claimant)
+            settled[site] = table.index(owner)
+            self._ownership.learn(site, settled[site])
+        return settled

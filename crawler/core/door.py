@@ -1,0 +1,251 @@
+"""The one door: every URL that a rank learns of passes here, wherever it comes from.
+
+A URL is taken in to be fetched, given to `foreign` if another rank owns it, held until its owner is
+known (`claims`), or dropped as seen. With a store that answers late, the door submits the URL
+first, and `verify` takes in what the store has answered.
+"""
+
+from collections.abc import Iterable, Sequence
+from math import inf
+
+from crawler import config, url
+from crawler.core.claims import Claims
+from crawler.core.clocks import SharedClocks
+from crawler.core.foreign import Origin, make_foreign
+from crawler.core.outboxes import Outboxes
+from crawler.core.ownership import Ownership
+from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
+from crawler.core.workbench import Workbench
+from crawler.faults import Faults
+from crawler.messages import Batch
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, Fields, Found, Link, errand
+from crawler.reading.cookies import Jar, Jars
+from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.scope import Sites
+from crawler.reading.traps import Watch
+
+
+class Door:
+    """The admission of one rank. Only the door asks the store of URL-seen about links of this rank.
+
+    `admit` takes links, `introduce` sitemaps, `receive` the URLs of a batch, `run_errand` a
+    robots.txt of another site.
+    """
+
+    def __init__(
+        self,
+        settings: config.Config,
+        ranks: int,
+        ownership: Ownership,
+        sites: Sites,
+        seen: UrlSeen | LateSeen,
+        bench: Workbench,
+        watch: Watch,
+        outboxes: Outboxes,
+        clocks: SharedClocks | None,
+        declared: DeclaredSitemaps,
+        jars: Jars,
+        faults: Faults,
+    ) -> None:
+        self.foreign = make_foreign(settings, seen, self._takes_in, bench, outboxes, declared, jars)
+        self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
+        self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
+        self.late = seen if isinstance(seen, LateSeen) else None
+        self._known = known_at_once(seen)
+        self._ownership = ownership
+        self._sites = sites
+        self._bench = bench
+        self._watch = watch
+        self._outboxes = outboxes
+        self._clocks = clocks
+        self._declared = declared
+        self._jars = jars
+        self._faults = faults
+        self._max_hops = settings.scope.max_hops or inf
+        self._max_depth = settings.traps.max_depth or inf
+        self._errands = 0  # so far
+
+    @property
+    def pending(self) -> int:
+        """URLs of which the store hasn't said whether they are new."""
+        return 0 if self.late is None else self.late.pending
+
+    # --- where links were found ---------------------------------------------------------------
+
+    def follows(self, hops: int) -> bool:
+        """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
+        return hops < self._max_hops and hops < self._max_depth
+
+    def origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
+        """Where these links were found, unless that is too far from a seed to follow them."""
+        jar = self._jars.take(source.key)
+        if links and links[0].flags & REDIRECT:
+            return Origin(source, source.hops, (*source.chain, source.key), jar)
+        if source.hops >= self._max_hops:
+            return None
+        if source.hops >= self._max_depth and links and self._watch.too_deep(source.hops):
+            return None
+        return Origin(source, source.hops + 1)
+
+    # --- ways in ------------------------------------------------------------------------------
+
+    def admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
+        """Admit links. A link that has been seen costs a few look-ups and no call."""
+        rank, seen, late, replicated = self._ownership.rank, self._known, self.late, self.replicated
+        owners, counts = self._ownership.rank_of_site, self._bench.order.counts
+        elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
+        site = known = None
+        for link in links:
+            # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
+            fields: Fields = link
+            key = fields[0]
+            if link[3] & OUT_OF_SCOPE:
+                continue
+            if replicated and key in replicated and key not in chain:
+                continue
+            if link[2] != site:  # most links of a page lead to its own site
+                site = link[2]
+                known = owners.get(site)
+            owner = known
+            if owner is None:
+                owner = self._ownership.owner(link)
+                if owner is None:
+                    owner = self.claims.claim(link, origin, self._bench.enqueued, now)
+                    if owner is None:
+                        continue
+            if owner != rank:
+                elsewhere(owner, link, origin, now)
+            elif key not in seen:
+                # As Found(...), in half of the time.
+                found = new_tuple(Found, (key, link[1], site, origin.hops, chain))
+                if late is not None:
+                    late.submit(Candidate(found, origin.source, origin.jar), now)
+                    continue
+                seen.add(key)
+                if chain:
+                    self._jars.put(key, origin.jar)
+                self._take(found, origin.source)
+            elif chain and key in chain:
+                self._ask_again(Found(key, link[1], link[2], origin.hops, chain), origin.jar)
+            elif counts:
+                self._bench.linked(key)
+
+    def introduce(self, links: Sequence[Link], now: float) -> None:
+        """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
+        for link in links:  # also of those that are sent no more, as all ranks know them
+            owner = self._ownership.owner(link)
+            if (
+                owner is not None
+                and owner != self._ownership.rank
+                and not link.flags & OUT_OF_SCOPE
+            ):
+                self.foreign.tell_names(owner, link.key, now)
+        self.admit(links, Origin(None, 0), now)
+
+    def receive(self, sender: int, batch: Batch, now: float) -> None:
+        """Take the URLs of another rank's batch, its claims, and its answers to claims."""
+        self.claims.hear(sender, batch.load)
+        for site in batch.claims:
+            part = self.claims.grant(site, sender, self._bench.enqueued)
+            self._outboxes.open(sender, now).grants[site] = part
+        for site, part in batch.grants.items():
+            self._learn(site, part, now)
+        for key, names in batch.named_by.items():
+            self._declared.declare(key, tuple(names))
+        owners, seen, late = self._ownership.rank_of_site, self._known, self.late
+        for index, address in enumerate(batch.urls):
+            key, links = url.key(address), batch.counts[index]
+            chain = batch.chains.get(index, ())
+            if key in seen and key not in chain:
+                if self._bench.order.counts:
+                    self._bench.linked(key, links)
+                continue
+            site = self._sites.of(address)
+            found = Found(key, address, site, batch.hops[index], chain)
+            jar = Jar.of(batch.cookies.get(key, ()))
+            if key in seen:
+                self._ask_again(found, jar)
+                continue
+            if late is None:
+                seen.add(key)
+                self._jars.put(key, jar)
+            else:
+                late.submit(Candidate(found, None, jar, links), now)
+            if site not in owners and self._ownership.part(found) is None:
+                # The sender knows that we own this site before the registrar's word reached us.
+                self._learn(site, self._ownership.home, now)
+            if late is None:
+                self._take(found, None, links)
+
+    def run_errand(self, address: str, now: float) -> None:
+        """Fetch a robots.txt to which another site's redirects, when its own site allows that.
+
+        There will be a visit to its `errand`, at this rank. If another rank has the site's clock,
+        this rank borrows the clock.
+        """
+        self._run_errand(Link(url.key(address), address, self._sites.of(address), 0), now)
+
+    def _run_errand(self, link: Link, now: float) -> None:
+        owner = self._ownership.owner(link)
+        if owner is None:
+            owner = self.claims.claim(link, None, self._bench.enqueued, now)
+            if owner is None:
+                return
+        if owner != self._ownership.rank and self._clocks is not None:
+            self._clocks.borrow(link.site, owner)
+        self._errands += 1
+        name = errand(link.url, self._errands)
+        self._bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
+
+    def _learn(self, site: str, part: int, now: float) -> None:
+        """Take note of the owner of an unlisted site, and admit the links held for it."""
+        for link, origin in self.claims.learn(site, part):
+            if origin is None:
+                self._run_errand(link, now)
+            else:
+                self.admit([link], origin, now)
+
+    # --- whether a URL is new -----------------------------------------------------------------
+
+    def verify(self, now: float, *, hurry: bool) -> None:
+        """Take in what a store that answers late has answered. See LateSeen.take_answers."""
+        if self.late is None:
+            return
+        for candidate, is_new in self.late.take_answers(now, hurry=hurry):
+            found = candidate.found
+            if candidate.is_foreign:
+                if is_new:
+                    self.foreign.set_aside(found, candidate.source, candidate.jar)
+            elif is_new:
+                self._jars.put(found.key, candidate.jar)
+                self._take(found, candidate.source, candidate.links)
+            elif found.key in found.chain:
+                self._ask_again(found, candidate.jar)
+            elif self._bench.order.counts:
+                self._bench.linked(found.key, candidate.links)
+
+    def _ask_again(self, found: Found, jar: Jar) -> None:
+        """Take in a URL of this rank that was fetched before: a redirect leads back there."""
+        self._jars.put(found.key, jar)
+        self._bench.enqueue(found)
+
+    def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
+        """Take in a new URL of this rank, if the rules on traps let it in."""
+        watch, poor = self._watch, False
+        if watch.rules:
+            if not self._takes_in(found, source):
+                return
+            if watch.poor:
+                try:
+                    poor = watch.is_poor(found)
+                except BaseException as error:
+                    self._faults.note(error, "the rules on traps", found.url)
+        self._bench.enqueue(found, links, poor)
+
+    def _takes_in(self, found: Found, source: Found | None) -> bool:
+        """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
+        try:
+            return self._watch.admit(found, source)
+        except BaseException as error:
+            self._faults.note(error, "the rules on traps", found.url)
+            return True

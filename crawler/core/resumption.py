@@ -1,0 +1,191 @@
+"""How a rank goes on with a session: by what a core knew at the last stop, or by the logs."""
+
+from array import array
+from collections.abc import Iterable, Iterator, Mapping, Sequence
+from typing import Final
+
+from crawler import url
+from crawler.core.door import Door
+from crawler.core.foreign import Origin
+from crawler.core.joining import Joining
+from crawler.core.ownership import Ownership
+from crawler.core.seen import LateSeen, UrlSeen
+from crawler.core.state import State
+from crawler.core.unfinished import Unfinished
+from crawler.core.visits import Visit
+from crawler.core.workbench import Workbench
+from crawler.faults import Faults
+from crawler.ports import COOKIES_LOST, REDIRECT, Found, Link, begun_anew
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.scope import Sites
+from crawler.reading.traps import Watch
+
+_STEP: Final = 500  # URLs, a few milliseconds
+
+
+class Resumption:
+    """Brings back into a core what earlier runs of the session knew.
+
+    Between `begin` and `end` either `restore` is gone through, or `recall` is called, and then
+    `admit_again`. Meanwhile the rank isn't passive.
+    """
+
+    def __init__(
+        self,
+        ownership: Ownership,
+        sites: Sites,
+        seen: UrlSeen | LateSeen,
+        bench: Workbench,
+        watch: Watch,
+        door: Door,
+        joining: Joining,
+        visiting: Mapping[int, Visit],
+        unfinished: Unfinished,
+        declared: DeclaredSitemaps,
+        jars: Jars,
+        faults: Faults,
+    ) -> None:
+        """`visiting`: the visits that are open, by the keys of their URLs."""
+        self._ownership = ownership
+        self._sites = sites
+        self._seen = seen
+        self._bench = bench
+        self._watch = watch
+        self._door = door
+        self._joining = joining
+        self._visiting = visiting
+        self._unfinished = unfinished
+        self._declared = declared
+        self._jars = jars
+        self._faults = faults
+
+    def begin(self) -> None:
+        """A session is resumed."""
+        self._unfinished.replay = True
+
+    def end(self, *, wholly: bool) -> None:
+        """Note that all links of earlier runs are admitted; not `wholly` if a stop broke that off.
+
+        A stop may have dropped the replay meanwhile (`Core.abandon`); then this does nothing.
+        """
+        if self._unfinished.replay:
+            self._unfinished.replay = False
+            if not wholly:
+                self._unfinished.break_off()
+
+    # --- by the logs --------------------------------------------------------------------------
+
+    def recall(self, keys: Iterable[int], watch: Watch, given_up: Iterable[str]) -> None:
+        """Take note of URLs of this rank that were fetched, or failed, in earlier runs of the
+        session; before `Core.start`, and as often as one likes.
+
+        `watch` has recalled the pages; `given_up` are the authorities left alone.
+        """
+        self._seen.update(keys)
+        self._watch.absorb(watch)
+        for authority in given_up:
+            self._bench.failures.give_up(authority)
+
+    def hold_back(self, rests: Mapping[str, float], now: float) -> None:
+        """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
+        self._bench.hold_back({name: now + seconds for name, seconds in rests.items()})
+
+    def admit_again(
+        self, source: Found | None, links: Sequence[Link], now: float, targets: Iterable[int] = ()
+    ) -> None:
+        """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched.
+
+        `targets`: the keys of all links of the page that are followed, if the order wants them.
+        """
+        if source is None:
+            origin = Origin(None, 0, again=True)
+        elif links and links[0].flags & REDIRECT:
+            chain = (*source.chain, source.key)
+            if links[0].flags & COOKIES_LOST:
+                chain = begun_anew(chain)
+            origin = Origin(source, source.hops, chain, again=True)
+        elif self._door.follows(source.hops):
+            origin = Origin(source, source.hops + 1, again=True)
+        else:
+            return
+        self._door.admit(links, origin, now)
+        if source is not None and self._bench.order.wants_links:
+            replicated = self._door.replicated
+            self._bench.fetched(source, [key for key in targets if key not in replicated])
+
+    # --- by what a core knew ------------------------------------------------------------------
+
+    def state(self) -> State | None:
+        """What this rank knows, if it has stopped in good order; it has no further use then.
+
+        Returns None if only the logs have all of it: after a stop that broke off a replay or a
+        page, with URLs held for a claim or pending at the store of URL-seen, with an order that
+        remembers more, and with a cache of what was sent.
+        """
+        door, foreign = self._door, self._door.foreign
+        sent, order = foreign.keys_to_keep(), self._bench.order.state()
+        if sent is None or order is None or self._unfinished.only_logged:
+            return None
+        if door.claims.holds or door.pending or self._joining.sites:
+            return None
+        left = [
+            (visit.found, -visit.rank[0])
+            for visit in self._visiting.values()
+            if not visit.found.is_errand
+        ]
+        left += self._bench.drain()
+        own, aside = foreign.split(left)
+        left = own + aside
+        return State(
+            seen=array("Q", self._seen).tobytes(),
+            sent=array("Q", sent).tobytes(),
+            urls=[found.url for found, _ in left],
+            hops=[found.hops for found, _ in left],
+            scores=array("d", [score for _, score in left]).tobytes(),
+            order=order,
+            aside=len(aside),
+            chains={
+                index: self._without_cookies(found)
+                for index, (found, _) in enumerate(left)
+                if found.chain
+            },
+            watch=self._watch.tables(),
+            given=door.claims.given,
+            learned=self._ownership.learned,
+            named_by=self._declared.as_dict(),
+            failures=self._bench.failures.in_a_row,
+        )
+
+    def _without_cookies(self, found: Found) -> tuple[int, ...]:
+        """The chain that a URL has after a resume. If it had cookies, they are lost then."""
+        had_some = found.key in found.chain or self._jars.get(found.key).cookies
+        return begun_anew(found.chain) if had_some else found.chain
+
+    def restore(self, state: State) -> Iterator[None]:
+        """Be as the core that gave the state, in steps; after the first one, visits may begin."""
+        self._seen.update(array("Q", state.seen))
+        self._door.foreign.note_earlier_links(array("Q", state.sent), ())
+        self._watch.restore(state.watch)
+        self._door.claims.recall(state.given)
+        self._ownership.learned.update(state.learned)
+        self._declared.update(state.named_by)
+        self._bench.failures.in_a_row.update(state.failures)
+        self._bench.order.restore(state.order)
+        scores = array("d", state.scores)
+        inside = len(state.urls) - state.aside
+        for index, address in enumerate(state.urls):
+            if index % _STEP == 0:
+                yield
+            try:
+                site = self._sites.of(address)
+            except BaseException as error:
+                self._faults.note(error, "the site", address)
+                continue
+            chain = state.chains.get(index, ())
+            found = Found(url.key(address), address, site, state.hops[index], chain)
+            if index < inside:
+                self._bench.enqueue(found, score=scores[index])
+            else:
+                self._door.foreign.aside.append(found)
+        yield
