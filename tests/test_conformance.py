@@ -13,25 +13,25 @@ SLOW = {"HTTP", "HTML", "DNS"}  # the rooms have tests of their own for the same
 SCORES = {
     "URLs": {
         "http and https URLs parsed and joined": (247, 247),
-        "what must be refused": (199, 199),
+        "references that must be refused": (199, 199),
         "hosts to ASCII": (87, 87),
         "IDNA, UTS #46 (IdnaTestV2)": (2670, 2670),
         "queries in the encoding of the page": (16, 16),
     },
     "Encodings": {"the encoding that a page declares": (82, 82)},
     "robots.txt": {
-        "rules, made for the test": (114, 117),
+        "rules made for the test": (114, 117),
         "robots.txt files of the web": (199, 202),
         "both": (313, 319),
     },
     "HTTP": {
-        "curl's replies: pages that curl gets, got with the same body": (418, 418),
+        "curl's replies: pages that curl gets, with the same body": (418, 418),
         "curl's replies that end in a page or an error class": (479, 479),
-        "llhttp's replies: pages that curl gets, got with the same body": (61, 61),
+        "llhttp's replies: pages that curl gets, with the same body": (61, 61),
         "llhttp's replies that end in a page or an error class": (85, 85),
-        "replies made to hurt that end in a page or an error class": (22, 22),
+        "hostile replies that end in a page or an error class": (22, 22),
     },
-    "HTML": {"pages made to hurt, all links found": (51, 51)},
+    "HTML": {"hostile pages, all links found": (51, 51)},
     "DNS": {"names at once, every tenth of which doesn't exist": (25_000, 25_000)},
 }
 

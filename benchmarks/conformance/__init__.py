@@ -3,12 +3,13 @@
     python benchmarks conformance CASES [--write]
 
 CASES is a folder with the test files of WPT, html5lib, Google, curl and llhttp under
-`conformance/`. `--write` puts the table into docs/conformance.md. Exit code 1: a difference that
-nobody has explained, or input that costs more than it may. Servers run on loopback, and the test
+`conformance/`. `--write` writes docs/conformance.md. The exit code is 1 if a difference has no
+explanation, or if input costs more than its limit. Servers run on loopback, and the test
 extras are needed (`pip install '.[test]'`).
 """
 
 import argparse
+import textwrap
 from pathlib import Path
 
 from harness import markdown
@@ -27,23 +28,29 @@ def page(areas: list[Area]) -> str:
     lines = [
         "# Conformance",
         "",
-        "`python benchmarks conformance CASES --write` writes this page. CASES holds the public",
-        "test files under `conformance/`, and `pip install '.[test]'` is needed.",
+        "This page lists the public conformance tests that the crawler passes, and what hostile",
+        "input costs. `python benchmarks conformance CASES --write` writes it. CASES is a folder",
+        "with the test files under `conformance/`, and `pip install '.[test]'` is needed.",
         "",
         *markdown(["area", "tests", "what", "passed"], scores, left=4),
         "",
-        "The next table shows what input costs at most, as this machine measured it. The longest",
-        "break is the CPU time in which the event loop serves nobody else; it may be"
+        "The next table shows the greatest cost of input that was measured. The longest break is",
+        "the longest CPU time in which the event loop runs no other task; the limit is"
         f" {hostile.MOST_SECONDS * 1000:.0f} ms.",
-        f"Memory is on top of what the process had; it may be {hostile.MOST_BYTES >> 20} MiB.",
+        "Memory is what the process takes in addition; the limit is"
+        f" {hostile.MOST_BYTES >> 20} MiB.",
         "",
         *markdown(["input", "longest break", "memory"], costs, left=3),
     ]
     for area in areas:
-        lines += ["", f"## {area.name}", "", *filter(None, [area.notes])]
+        lines += ["", f"## {area.name}", "", *_wrapped(area.notes)]
         if area.differences:
             lines += ["", *markdown(["difference", "reason"], area.differences, left=2)]
     return "\n".join(lines) + "\n"
+
+
+def _wrapped(notes: str) -> list[str]:
+    return textwrap.wrap(notes, 100, break_long_words=False, break_on_hyphens=False)
 
 
 def add_arguments(parser: argparse.ArgumentParser) -> None:

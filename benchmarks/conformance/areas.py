@@ -71,7 +71,10 @@ class Area:
 
 def urls(cases: Path) -> Area:
     folder = cases / "conformance" / "url"
-    valid, refused = Test("http and https URLs parsed and joined"), Test("what must be refused")
+    valid, refused = (
+        Test("http and https URLs parsed and joined"),
+        Test("references that must be refused"),
+    )
     hosts, idna = Test("hosts to ASCII"), Test("IDNA, UTS #46 (IdnaTestV2)")
     queries = Test("queries in the encoding of the page")
     for case in _json_cases(folder / "urltestdata.json"):
@@ -97,9 +100,9 @@ def urls(cases: Path) -> Area:
         "URLs",
         "web-platform-tests, `url/resources`",
         [valid, refused, hosts, idna, queries],
-        "A case counts as valid if its result is an http or https URL; as one to refuse if it must"
-        " fail and its input or base starts with `http`. Expected is the standard's result with the"
-        " rules of [normalisation.md](normalisation.md) applied.",
+        "A case counts as valid if its result is an http or https URL. A case must be refused if"
+        " the standard says that it fails, and its input or base starts with `http`. The expected"
+        " result is that of the standard, after the rules of [normalisation.md](normalisation.md).",
     )
 
 
@@ -133,8 +136,8 @@ def encodings(cases: Path) -> Area:
         "Encodings",
         "html5lib-tests, `encoding/`",
         [test],
-        "A page that declares nothing is windows-1252 in these tests. In a crawl it is UTF-8 if"
-        " that is valid, else a guess.",
+        "A page that declares no encoding is windows-1252 in these tests. In a crawl it is UTF-8 if"
+        " its bytes are valid UTF-8; otherwise the encoding is guessed.",
     )
 
 
@@ -142,8 +145,8 @@ def encodings(cases: Path) -> Area:
 
 _ROBOTS_TXT = "RFC 9309, 2.2.2: the URI /robots.txt is implicitly allowed"
 _ESCAPES = (
-    "RFC 9309, 2.2.2: octets are compared after escapes of what needs none are undone and what is"
-    " not ASCII is escaped; the test says that the robots.txt has to be written as the URL is"
+    "RFC 9309, 2.2.2: octets are compared after unnecessary escapes are undone, and other"
+    " characters than ASCII are escaped; the test expects that robots.txt and URL are written alike"
 )
 # (file, path, agent) -> why we read it otherwise than Google's parser does
 _ROBOTS_DIFFERENCES = {
@@ -156,7 +159,7 @@ _ROBOTS_DIFFERENCES = {
 
 
 def robots(cases: Path) -> Area:
-    rules, files = Test("rules, made for the test"), Test("robots.txt files of the web")
+    rules, files = Test("rules made for the test"), Test("robots.txt files of the web")
     both = Test("both")
     differences = []
     for line in (cases / "conformance" / "robots" / "spec.jsonl").read_text("utf-8").splitlines():
@@ -183,11 +186,11 @@ def robots(cases: Path) -> Area:
         "robots.txt",
         "Google's robots.txt specification test",
         [rules, files, both],
-        "An empty URL in the test stands for the root of a site. One rule of Google's that the RFC"
-        " doesn't have is kept: `Allow: /a/index.html` allows `/a/` too. The files that are made to"
-        " hurt are in benchmarks/conformance/hostile.py.",
+        "An empty URL in the test stands for the root of a site. We follow one rule of Google that"
+        " isn't in the RFC: `Allow: /a/index.html` also allows `/a/`. The hostile files are in"
+        " benchmarks/conformance/hostile.py.",
         differences,
-        [("robots.txt made to hurt, read", reading), ("the same, a URL judged", deciding)],
+        [("reading a hostile robots.txt", reading), ("judging a URL by it", deciding)],
     )
 
 
@@ -200,7 +203,7 @@ def http(cases: Path) -> Area:
     curl: Mapping[str, tuple[int, str, int, str]] = json.loads(BODIES.read_text("utf-8"))
     tests, costs, differences = [], [], []
     for name in ("curl", "llhttp"):
-        got = Test(f"{name}'s replies: pages that curl gets, got with the same body")
+        got = Test(f"{name}'s replies: pages that curl gets, with the same body")
         ended = Test(f"{name}'s replies that end in a page or an error class")
         cost = Cost()
         scripted = replies(cases, name)
@@ -217,7 +220,7 @@ def http(cases: Path) -> Area:
                     differences.append((f"`{reply.id}`: {outcome}", "?"))
         tests += [got, ended]
         costs.append((f"{name}'s replies", cost))
-    ours, cost = Test("replies made to hurt that end in a page or an error class"), Cost()
+    ours, cost = Test("hostile replies that end in a page or an error class"), Cost()
     for what, data in hostile.replies():
         _fetch_all([Reply(what, data)], cost)
         ours.count(right=True)
@@ -225,11 +228,11 @@ def http(cases: Path) -> Area:
         "HTTP",
         "the tests of curl (479 replies) and llhttp (85)",
         [*tests, ours],
-        "What curl 7.88.1 gets by a plain GET, exit code 0, and what it makes of the body with"
-        " `--compressed`, stand in tests/instances/curl-bodies.json (`python tests/curl.py` renews"
-        " it). The replies that are made to hurt are in benchmarks/conformance/hostile.py.",
+        "tests/instances/curl-bodies.json says which replies curl 7.88.1 gets by a plain GET with"
+        " exit code 0, and which body it gets with `--compressed`. `python tests/curl.py` writes"
+        " that file anew. The hostile replies are in benchmarks/conformance/hostile.py.",
         differences,
-        [*costs, ("replies made to hurt", cost)],
+        [*costs, ("hostile replies", cost)],
     )
 
 
@@ -263,7 +266,7 @@ async def _outcome(fetch: Awaitable[Response]) -> Outcome:
 
 
 def html(_: Path) -> Area:
-    test, cost = Test("pages made to hurt, all links found"), Cost()
+    test, cost = Test("hostile pages, all links found"), Cost()
     settings = config.load(None, ['scope.domains=["*"]'])
     reader = Reader(settings, make_scope(settings, [], 2026))
     address = "http://a.example/page"
@@ -286,13 +289,13 @@ def html(_: Path) -> Area:
         "HTML",
         "benchmarks/conformance/hostile.py",
         [test],
-        "Nesting, attributes, links, unclosed elements, values and comments, wrong encodings: in"
-        " numbers that make other readers quadratic. Which documents are read, and how:"
-        " [decisions/reading.md](decisions/reading.md).",
+        "The pages have so much nesting, so many attributes, links, unclosed elements, values and"
+        " comments, or so many wrong bytes that other readers take quadratic time."
+        " [decisions/reading.md](decisions/reading.md) says which documents are read, and how.",
         costs=[
-            ("pages made to hurt", cost),
-            ("headers of pages made to hurt", headed),
-            ("sitemaps made to hurt", listed),
+            ("hostile pages", cost),
+            ("headers of hostile pages", headed),
+            ("hostile sitemaps", listed),
         ],
     )
 
@@ -316,8 +319,8 @@ def dns(_: Path) -> Area:
         "DNS",
         "a name server of the test's own",
         [test],
-        "There is no public test of resolvers that a crawler could take; tests/test_dns.py has the"
-        " cases: chains of names, dead and failing servers, both families, odd names, caching.",
+        "There is no public test of resolvers for crawlers. tests/test_dns.py has the cases: chains"
+        " of names, dead and failing servers, both families, odd names, caching.",
     )
 
 

@@ -1,7 +1,7 @@
-"""Input made to hurt, and what taking it costs: time that nobody else gets, and memory.
+"""Hostile input, and what reading it costs: time in which no other task runs, and memory.
 
-Time is CPU time of the event loop's thread, so that a busy machine changes
-nothing; memory is what the process takes on top of what it had. For Linux.
+Time is CPU time of the event loop's thread, so that other load on the machine doesn't matter.
+Memory is what the process takes in addition. For Linux.
 """
 
 import asyncio
