@@ -1,7 +1,8 @@
 """What crosses the floors: values, errors, and the protocols of the outside world.
 
-The deciding part of an agent knows the outside only through these; `crawler.net`, `crawler.mpi` and
-`crawler.session` implement the protocols for real, `tests/fakes.py` for tests.
+The deciding part of an agent knows the outside only through these protocols. `crawler.net`,
+`crawler.mpi` and `crawler.session` implement them for real, `tests/fakes.py` implements them for
+tests.
 """
 
 from crawler.ports.errors import (

@@ -1,4 +1,4 @@
-"""Why a URL gave no page, the errors that cross the floors, and the exit codes."""
+"""Error classes of URLs, the exceptions that cross the floors, and the exit codes."""
 
 from enum import StrEnum
 from typing import Final

@@ -1,4 +1,4 @@
-"""What a request brings, and the rows in which it is logged."""
+"""The results of requests, and the rows in which they are logged."""
 
 from collections.abc import Sequence
 from dataclasses import dataclass, field

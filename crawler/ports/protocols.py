@@ -99,7 +99,7 @@ class Spill(Protocol):
 
 
 class Transport(Protocol):
-    """Messages between ranks. Nothing here blocks; `wait` is the only coroutine."""
+    """Messages between ranks. No method blocks the thread; `wait` and `close` are coroutines."""
 
     rank: int
     size: int
