@@ -32,7 +32,6 @@ import sys
 from collections import deque
 from collections.abc import Iterable, Mapping, Sequence
 from contextlib import suppress
-from heapq import heappop, heappush
 from math import inf
 from typing import Final
 
@@ -40,17 +39,16 @@ from crawler import config, url
 from crawler.core.addresses import Addresses
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
-from crawler.core.order import BreadthFirst, Fifos, Heads, Heaps, Queues, Rank, Scored
+from crawler.core.order import BreadthFirst, Fifos, Heaps, Queues, Rank, Scored
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
+from crawler.core.schedule import Schedule
 from crawler.core.sharing import Sharing
 from crawler.core.visits import (
     AWAY,
     BUSY,
-    DUE,
     EMPTY,
     HELD,
-    PARKED,
     WAITING,
     Address,
     Visit,
@@ -88,19 +86,18 @@ class Workbench:
         self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._by_address = politeness.per == "address"
         self._store: Queues = Fifos(spill)
-        self._due: Heads[VisitState] | None = None  # with an order by scores
         if isinstance(self.order, Scored):
             self._store = Heaps(self.order, spill)
-            self._due = Heads(self._rank)
         self._memory = memory if spill else sys.maxsize
         self._full = min(_UNPACKED, self._memory)  # URLs in memory that call for something
         self._states: dict[str, VisitState] = {}
-        self._heap: list[tuple[float, int, VisitState]] = []
-        self._turn = 0  # sites of equal time take turns
         self._now = 0.0  # as last heard
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
-        scored = None if self._due is None else self._rank
-        self._addresses = Addresses(politeness, leases, scored, self._push)
+        self._by_scores = isinstance(self.order, Scored)
+        rank = self._rank if self._by_scores else None
+        self._schedule = Schedule(rank)
+        self._addresses = Addresses(politeness, leases, rank, self._schedule.push)
+        self._schedule.pass_turn = self._addresses.pass_turn
         self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
         self.failures = Failures(retry)
         self.sharing: Sharing | None = None
@@ -143,7 +140,7 @@ class Workbench:
         if state.phase is EMPTY:
             self._settle(state)
         elif is_head:
-            self._head_changed(state)
+            self._schedule.head_changed(state)
         if self.waiting - self._store.on_disk > self._full:
             self._make_room()
 
@@ -182,7 +179,7 @@ class Workbench:
         assert isinstance(self._store, Heaps)
         queue = self._store.linked(key, links)
         if queue is not None:
-            self._head_changed(self._states[queue.site])
+            self._schedule.head_changed(self._states[queue.site])
 
     def fetched(self, source: Found, keys: Sequence[int]) -> None:
         """Take note of a fetched page's links; to be called if `order.wants_links`.
@@ -193,11 +190,11 @@ class Workbench:
         assert isinstance(store, Heaps)
         assert isinstance(order, Scored)
         for queue in store.fetched(source.key, keys):
-            self._head_changed(self._states[queue.site])
+            self._schedule.head_changed(self._states[queue.site])
         if order.is_stale():
             store.rescore(state.queue for state in self._states.values())
             for state in self._states.values():
-                self._head_changed(state)
+                self._schedule.head_changed(state)
 
     def drain(self) -> Iterable[tuple[Found, float]]:
         """Take out all that waits, each with its score. Nothing else may be asked of it then."""
@@ -206,9 +203,7 @@ class Workbench:
     def acquire(self, now: float) -> Visit | None:
         """A visit to the first of the sites that may be asked now, if there is any."""
         self._now = self._addresses.now = now
-        if not (self._heap or self._due):
-            return None  # as often, and cheaper than to look
-        while (state := self._next(now)) is not None:
+        while (state := self._schedule.pop(now)) is not None:
             if state.on_hold and not state.errands:
                 self._settle(state)
                 self._addresses.pass_turn(state)
@@ -219,23 +214,6 @@ class Workbench:
             else:
                 self._addresses.park(state)
         return None
-
-    def _next(self, now: float) -> VisitState | None:
-        """Take out of its heap the site that comes first of those whose time has come."""
-        due = self._due
-        while True:
-            while (time := self._next_waiting()) is not None and time <= now:
-                state = heappop(self._heap)[2]
-                if due is None:
-                    return state
-                state.phase = DUE
-                due.append(state)
-            if not due:
-                return None
-            state = due.popleft()
-            if state.next_time <= now:
-                return state
-            self._rest_again(state)
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
         """Whether the visit may go on to this address, where its host lives.
@@ -410,28 +388,15 @@ class Workbench:
             state.errands = deque()
         state.errands.append(found)
         self.waiting += 1
-        if self._due is not None:
-            self._head_changed(state)
+        if self._by_scores:
+            self._schedule.head_changed(state)
 
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
-        while self._due:
-            if self._due.first().next_time <= self._now:
-                return self._now
-            self._rest_again(self._due.popleft())
-        return self._next_waiting()
-
-    def _next_waiting(self) -> float | None:
-        """When the time of the next WAITING site comes."""
-        heap = self._heap
-        while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
-            _, turn, state = heappop(heap)
-            heappush(heap, (state.next_time, turn, state))
-            self._addresses.pass_turn(state)
-        return heap[0][0] if heap else None
+        return self._schedule.next_time(self._now)
 
     def _issue(self, state: VisitState, now: float) -> Visit:
-        rank = _UNRANKED if self._due is None else self._rank(state)
+        rank = self._rank(state) if self._by_scores else _UNRANKED
         found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
         failing = self.failures.in_a_row
         failures = failing.get(url.authority(found.url), 0) if failing else 0
@@ -479,8 +444,8 @@ class Workbench:
         else:
             self._store.put_back(state.queue, visit.found, visit.rank)
             self.waiting += 1
-            if self._due is not None:
-                self._head_changed(state)
+            if self._by_scores:
+                self._schedule.head_changed(state)
         self.failures.put_back(visit)
 
     def _rest(
@@ -520,35 +485,15 @@ class Workbench:
             return
         if has_room and not (self._paced and state.unbegun):
             state.phase = WAITING
-            self._turn += 1  # `_push`, for each page, in place
-            heappush(self._heap, (state.next_time, self._turn, state))
+            self._schedule.push(state, state.next_time)
         else:
             state.phase = BUSY
-
-    def _push(self, state: VisitState, time: float) -> None:
-        self._turn += 1
-        heappush(self._heap, (time, self._turn, state))
 
     # --- the order ----------------------------------------------------------------------------
 
     def _rank(self, state: VisitState) -> Rank:
         assert isinstance(self._store, Heaps)
         return _FIRST if state.errands else self._store.rank(state.queue)
-
-    def _head_changed(self, state: VisitState) -> None:
-        """Let a site stand where its best URL puts it, if it stands among others."""
-        if state.phase is DUE:
-            assert self._due is not None
-            self._due.append(state)
-        elif state.phase is PARKED:
-            assert state.address is not None
-            state.address.parked.append(state)
-
-    def _rest_again(self, state: VisitState) -> None:
-        """Let a DUE site wait that has been told to rest since."""
-        state.phase = WAITING
-        self._push(state, state.next_time)
-        self._addresses.pass_turn(state)
 
     def _make_room(self) -> None:
         """Pack what comes from now on; bring what is too much for the memory to disk."""
