@@ -190,7 +190,9 @@ def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path) -> None:
         crawl += ["--max-time", "6s"]
         done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
         assert done.returncode == 75, said.read_text()
-        assert "the disk has no room for the tables; free some space, and resume" in said.read_text()
+        assert (
+            "the disk has no room for the tables; free some space, and resume" in said.read_text()
+        )
         resume = [sys.executable, "-m", "crawler", "resume", str(after), "--max-time", "0"]
         assert subprocess.run(resume, check=False, capture_output=True).returncode == 0
         rows = page_rows(after)
