@@ -184,7 +184,7 @@ def test_simulate_crawls_a_graph(said: Any, tmp_path: Path) -> None:
     ("words", "said_in_error"),
     [
         (["report", "nowhere"], "nowhere/session.toml: No such file"),
-        (["simulate", "nowhere"], "no such file: nowhere/pages.parquet; name a session, or a graph"),
+        (["simulate", "nowhere"], "nowhere/pages.parquet; name a session, or a graph"),
         (["simulate", "x", "--procs", "1,0"], "whole numbers from 1"),
         (["simulate", "{graph}", "--modes", "telepathy"], "session.mode = 'telepathy'"),
         (["config", "--set", "fetch=1"], "--set fetch=1: must have the form table.key=value"),
