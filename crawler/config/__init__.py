@@ -1,7 +1,8 @@
-"""The configuration: every key, its default, what it means, and what it refuses.
+"""The configuration: every key, its default, its meaning, and the values that it allows.
 
-Frozen once loaded. Each room gets only its own table: `Workbench(config.politeness)`. A mistake
-ends in one UserError that names the key, the value and what is allowed.
+A configuration is frozen once it is loaded. Each room gets only the tables that it needs, for
+example `Workbench(config.politeness)`. A mistake raises a UserError that names the key, the value
+and what is allowed.
 
 The keys stand in `crawl` (what is crawled) and `network` (requests), their types in `values`.
 `loading` reads a configuration, `mistakes` explains what is wrong with it, and `toml` writes it.

@@ -1,4 +1,4 @@
-"""Tables on what is crawled: which pages, in which order, by which rank, and what is kept."""
+"""Tables on what is crawled: which pages, in which order, by which rank, and what is stored."""
 
 from typing import Annotated, Literal
 
@@ -21,78 +21,99 @@ from crawler.url import Folding
 
 
 class Session(Table):
+    """The session: where it is stored, where it starts, and when it ends."""
+
     directory: str = Field(
         "",
         json_schema_extra=ASIDE,
-        description="where the session lies; empty: session-DATE-TIME here",
+        description="directory of the session; empty: session-DATE-TIME in the current directory",
     )
     seeds: tuple[str, ...] = Field((), description="URLs to start from")
     seeds_file: InputFile = Field("", description="a file with one seed a line; # starts a comment")
     mode: Literal["exchange", "firewall", "cross-over", "independent"] = Field(
         "exchange",
-        description="what becomes of inter-part links: sent to their owners, dropped, followed by"
-        " a rank without pages of its own; independent: no partition, the seeds dealt out in turn",
+        description="what a rank does with links to URLs of other ranks. exchange: send them to"
+        " their owners; firewall: drop them; cross-over: fetch them when it has no URLs of its"
+        " own; independent: there is no partition, and each rank starts with some of the seeds",
     )
     max_pages: int = Field(
         0,
         ge=0,
         json_schema_extra=ASIDE,
-        description="stop after so many pages of all ranks together; 0: no limit",
+        description="stop after this number of pages of all ranks together; 0: no limit",
     )
     max_time: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         0.0,
         json_schema_extra=ASIDE,
-        description='stop after this time, like "3h55m" (then resumable); 0: no limit',
+        description='stop after this time, such as "3h55m", so that a resume can continue; 0: no'
+        " limit",
     )
     stop_grace: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
         20.0,
         json_schema_extra=ASIDE,
-        description="how long fetches under way may go on after a stop; then they are dropped, and"
-        " their pages are left for a resume",
+        description="how long fetches under way may continue after a stop; then they are broken"
+        " off, and a resume fetches their pages",
     )
     previous: EarlierSession = Field(
         "",
-        description="directory of an earlier session: its pages are asked for only if they have"
-        " changed, and what hasn't is stored as a revisit",
+        description="directory of an earlier session. The crawl makes conditional requests for its"
+        " pages, and stores a page that hasn't changed as a revisit",
     )
 
 
 class Scope(Table):
+    """The scope: which URLs belong to the crawl."""
+
     hosts: tuple[str, ...] = Field(
         (),
-        description="exact host names. Without any hosts, domains and suffixes the scope is the"
-        " sites of the seeds, by http and by https, and the sites that seeds redirect to",
+        description="exact host names. If hosts, domains and suffixes are all empty, the scope is"
+        " the sites of the seeds, by http and by https, and the sites that seeds redirect to",
     )
-    domains: tuple[str, ...] = Field((), description='host names with all below; "*" for any host')
-    suffixes: tuple[str, ...] = Field((), description='ends of host names, like "ac.uk"')
+    domains: tuple[str, ...] = Field(
+        (), description='host names, each with all its subdomains; "*" means any host'
+    )
+    suffixes: tuple[str, ...] = Field((), description='endings of host names, such as "ac.uk"')
     include: tuple[Regex, ...] = Field(
-        (), description="if any: a URL must hold a match of one of these regular expressions"
+        (), description="unless empty: one of these regular expressions must match in a URL"
     )
-    exclude: tuple[Regex, ...] = Field((), description="a URL must hold a match of none of these")
+    exclude: tuple[Regex, ...] = Field(
+        (), description="none of these regular expressions may match in a URL"
+    )
     max_hops: int = Field(
         0,
         ge=0,
-        description="links to follow from a seed, on the way a URL is first met; 0: no limit",
+        description="how many links the crawl may follow from a seed to a URL, by the way on which"
+        " it finds the URL first; 0: no limit",
     )
 
 
 class Normalise(Table):
-    """Rules beyond the URL standard, all off: each may make one URL of different pages."""
+    """Rules of normalisation beyond the URL standard, all of them off by default.
+
+    Each rule may give different pages the same URL.
+    """
 
     drop_session_ids: bool = Field(
-        False, description="PHPSESSID, ;jsessionid and their like (docs/normalisation.md)"
+        False,
+        description="drop session ids: PHPSESSID, ;jsessionid and others (docs/normalisation.md)",
     )
-    drop_tracking: bool = Field(False, description="utm_*, gclid, fbclid and their like")
+    drop_tracking: bool = Field(
+        False, description="drop tracking parameters: utm_*, gclid, fbclid and others"
+    )
     drop_parameters: tuple[ParameterName, ...] = Field(
-        (), description='further parameters to drop, in any case, "ref_*" for all that start so'
+        (),
+        description='names of further parameters to drop, in upper or lower case; "ref_*" means all'
+        " names that begin with ref_",
     )
-    sort_query: bool = Field(False, description="parameters of a query in the order of their names")
-    fold_slash: bool = Field(False, description="/a/ is /a")
-    fold_index: bool = Field(False, description="/a/index.html, /a/default.aspx ... are /a/")
-    fold_www: bool = Field(False, description="www.a.example is a.example")
+    sort_query: bool = Field(False, description="sort the parameters of a query by name")
+    fold_slash: bool = Field(False, description="treat /a/ as /a")
+    fold_index: bool = Field(
+        False, description="treat /a/index.html, /a/default.aspx and others as /a/"
+    )
+    fold_www: bool = Field(False, description="treat www.a.example as a.example")
 
     def folding(self) -> Folding | None:
-        """The rules that are on, if any."""
+        """The rules that are on, or None if all are off."""
         folding = Folding(
             session_ids=self.drop_session_ids,
             tracking=self.drop_tracking,
@@ -106,8 +127,10 @@ class Normalise(Table):
 
 
 class Assignment(Table):
+    """The assignment: which rank owns a URL."""
+
     scheme: Literal["url-hash", "site-hash", "hierarchical", "part-vector"] = Field(
-        "site-hash", description="who owns a URL"
+        "site-hash", description="how the rank that owns a URL is chosen"
     )
     site: Literal["authority", "domain"] = Field(
         "authority",
@@ -116,156 +139,209 @@ class Assignment(Table):
     )
     suffixes: dict[str, Annotated[int, Field(ge=0)]] = Field(
         default_factory=dict,
-        description='hierarchical: part by longest suffix of the host, {de = 0, "ac.uk" = 1};'
-        " other hosts go by site-hash",
+        description="for scheme hierarchical: the part by the longest suffix of the host, such as"
+        ' {de = 0, "ac.uk" = 1}; other hosts are assigned by site-hash',
     )
     suffixes_file: InputFile = Field(
         "",
-        description='the same in a file, one "suffix part" a line; # starts a comment',
+        description="for scheme hierarchical: a file with one suffix and its part a line, such as"
+        " uk 1; # starts a comment",
     )
-    part_vector: InputFile = Field("", description="part-vector: the file")
+    part_vector: InputFile = Field(
+        "", description="for scheme part-vector: the file that partition build has written"
+    )
     unlisted: Literal["claim", "discoverer", "site-hash"] = Field(
-        "claim", description="part-vector: who owns a site that the vector lacks"
+        "claim",
+        description="for scheme part-vector: who owns a site that the vector lacks. claim: the rank"
+        " that first asks the site's registrar; discoverer: each rank owns the pages that it finds;"
+        " site-hash: the rank by the hash of the site",
     )
 
 
 class Exchange(Table):
-    batch_pages: Count = Field(64, description="send a batch after the links of so many pages")
-    batch_bytes: Size = Field(ByteSize(64 << 10), description="or once it is so long")
-    max_delay_s: Annotated[float, Field(gt=0)] = Field(1.0, description="or so old, in seconds")
+    """The exchange of URLs between ranks: batches, and what ranks remember."""
+
+    batch_pages: Count = Field(
+        64, description="send a batch when it holds links of this number of pages"
+    )
+    batch_bytes: Size = Field(
+        ByteSize(64 << 10), description="or when its URLs have this number of bytes"
+    )
+    max_delay_s: Annotated[float, Field(gt=0)] = Field(
+        1.0, description="or when it is this number of seconds old"
+    )
     max_backlog_bytes: Size = Field(
         ByteSize(8 << 20),
-        description="a rank with more than this waiting for another rank stops extracting links",
+        description="a rank stops extracting links while messages of more bytes than this wait for"
+        " another rank",
     )
     replicated: Natural = Field(
         0,
-        description="so many of the most linked-to pages of session.previous are known to all"
-        " ranks: seeds of their owners, and never sent; those that a part vector lists always are",
+        description="how many of the most linked-to pages of session.previous all ranks know from"
+        " the start. Their owners take them as seeds, and nobody sends them. The URLs that a part"
+        " vector lists are always known to all ranks",
     )
     remember: Literal["all", "cache", "batch"] = Field(
-        "all", description="which URLs sent before aren't sent again: all, the latest, this batch's"
+        "all",
+        description="which URLs a rank doesn't send again. all: every URL that it has sent; cache:"
+        " the latest ones; batch: those in the present batch",
     )
-    cache_urls: Count = Field(100_000, description="remember = cache: how many a rank remembers")
+    cache_urls: Count = Field(
+        100_000, description="for remember = cache: how many URLs a rank remembers"
+    )
 
 
 class Frontier(Table):
+    """The frontier: the order of waiting URLs, and the memory that they take."""
+
     order: OrderName = Field(
         "breadth-first",
-        description="which of the URLs that wait comes first: breadth-first, backlinks, pagerank,"
-        " opic, depth-first, random, or what a function of yours says, module:function"
+        description="which waiting URL comes first: breadth-first, backlinks, pagerank, opic,"
+        " depth-first, random, or module:function for a function that you have written"
         " (docs/order.md)",
     )
-    seed: Natural = Field(0, description="order = random: which of all random orders")
+    seed: Natural = Field(
+        0, description="for order = random: another seed gives another random order"
+    )
     memory: Count = Field(
         10_000_000,
         json_schema_extra=ASIDE,
-        description="waiting URLs in memory, each rank; of longer queues the ends lie on disk",
+        description="waiting URLs that each rank keeps in memory; the ends of longer queues are"
+        " kept on disk",
     )
 
 
 class Sitemaps(Table):
+    """Which sitemaps are read, and how much of them."""
+
     from_robots: bool = Field(
         False, description="read the sitemaps that a robots.txt names, on any host"
     )
-    well_known: bool = Field(False, description="and ask each site for /sitemap.xml")
+    well_known: bool = Field(False, description="also ask each site for /sitemap.xml")
     max_bytes: Size = Field(
         ByteSize(50_000_000),
-        description="longest sitemap, as sent and as decoded; fetch.max_bytes if that is more",
+        description="the longest sitemap, as sent and as decoded; if fetch.max_bytes is larger, it"
+        " counts instead",
     )
-    max_entries: Count = Field(50_000, description="of a sitemap")
+    max_entries: Count = Field(50_000, description="the most entries that are read of a sitemap")
 
 
 class Extract(Table):
+    """Which links are taken from a page, and how many."""
+
     elements: tuple[Literal["a", "area", "frame", "iframe", "img", "link", "refresh"], ...] = Field(
         ("a", "area", "frame", "iframe", "link", "refresh"),
-        description="where links are taken from. link: canonical, next, prev and alternate, also in"
-        " Link headers; refresh: meta refresh and Refresh headers; img: src and srcset of img and"
-        " source",
+        description="the elements from which links are taken. link: canonical, next, prev and"
+        " alternate, also in Link headers; refresh: meta refresh and Refresh headers; img: src and"
+        " srcset of img and source",
     )
-    max_links: Count = Field(100_000, description="most different links taken from a page")
+    max_links: Count = Field(100_000, description="the most different links taken from a page")
     max_link_bytes: Size = Field(
         ByteSize(32 << 20),
-        description="most bytes of the URLs of all links of a page together. A page with little"
-        " text has a lower limit, 1 MiB plus 16 times its length. Further links are counted, not"
-        " recorded",
+        description="the most bytes that the URLs of all links of a page may have together. A page"
+        " with little text has a lower limit, 1 MiB plus 16 times its length. Further links are"
+        " counted but not recorded",
     )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
-        description="documents in which links are read, by Content-Type, sniffed type or extension."
-        ' Feeds can be added: "application/rss+xml", "application/atom+xml"; "!.php" excludes',
+        description="the documents in which links are read, by Content-Type, sniffed type or"
+        ' extension. You may add feeds: "application/rss+xml", "application/atom+xml". "!.php"'
+        " excludes an extension",
     )
 
 
 class Traps(Table):
-    """Each 0 switches its rule off. metrics.json counts by these names what they kept out."""
+    """Limits of the rules on traps (docs/traps.md). The value 0 switches a rule off.
+
+    metrics.json counts, by these names, the links and URLs that each rule kept out.
+    """
 
     max_url_length: Natural = Field(
-        2048, description="characters of a URL; URLs of more than 16,384 are never followed"
+        2048,
+        description="the most characters of a URL; URLs of more than 16,384 are never followed",
     )
-    max_path_segments: Natural = Field(50, description="/a/b/c has three")
+    max_path_segments: Natural = Field(
+        50, description="the most segments of a path; /a/b/c has three"
+    )
     max_repeated_segments: Natural = Field(
-        3, description="the same segments again and again: /a/b/a/b/a/b repeats three times"
+        3,
+        description="how many times a path may repeat the same segments; /a/b/a/b/a/b has them"
+        " three times",
     )
     max_calendar_years: Natural = Field(
-        25, description="from today to the date in the URL of a calendar"
+        25, description="the most years between today and the date in the URL of a calendar page"
     )
-    max_depth: Natural = Field(1000, description="links followed from a seed")
+    max_depth: Natural = Field(1000, description="the most links followed from a seed to a URL")
     max_growth: Natural = Field(
-        8, description="times that a link is the URL of its page with something put in"
+        8,
+        description="how many times in a row a link may be the URL of its page with something"
+        " inserted",
     )
-    max_session_ids: Natural = Field(10, description="URLs that differ in nothing but a session id")
-    max_queries_per_path: Natural = Field(20_000, description="different queries of one path")
-    max_urls_per_site: Natural = Field(1_000_000, description="URLs taken in")
+    max_session_ids: Natural = Field(
+        10, description="the most URLs that differ only in a session id"
+    )
+    max_queries_per_path: Natural = Field(
+        20_000, description="the most different queries of one path"
+    )
+    max_urls_per_site: Natural = Field(
+        1_000_000, description="the most URLs of a site that are accepted"
+    )
     max_bytes_per_site: Annotated[ByteSize, Field(ge=0)] = Field(
-        ByteSize(100_000_000_000), description="of bodies, as received"
+        ByteSize(100_000_000_000), description="the most bytes of bodies received from a site"
     )
     max_hosts_per_domain: Natural = Field(
-        100_000, description="hosts of a registrable domain taken in"
+        100_000, description="the most hosts of a registrable domain that are accepted"
     )
     max_barren_hosts: Natural = Field(
         500,
-        description="hosts of a domain, or at an address, that brought nothing new. Each host that"
-        " brought something excuses two. Nothing is fetched from further hosts",
+        description="the most hosts of a domain, or at an address, that brought nothing new. Each"
+        " host that brought something new allows two more. No further host is fetched from",
     )
     max_same_content: Natural = Field(
         100,
-        description="pages of one site with the same bytes; of further ones no link is followed",
+        description="the most pages of a site with the same bytes; links of further such pages"
+        " aren't followed",
     )
     max_long_redirects: Natural = Field(
         100,
-        description="redirects of a site past the fifth in a row, but for those that led to an"
-        " answer; then only five in a row are followed there",
+        description="the most redirects of a site that come after five in a row and don't lead to a"
+        " page; beyond this, only five redirects in a row are followed on the site",
     )
     max_near_duplicates: Natural = Field(
         300,
-        description="pages in a row of a branch of a site that say nearly the same; then the rest"
-        " of the branch comes only when nothing else of the site waits",
+        description="the most pages in a row, in one branch of a site, with nearly the same text;"
+        " after them, the rest of the branch waits until the site has no other URLs",
     )
 
 
 class Seen(Table):
+    """URL-seen: the memory of URLs that the crawl has met."""
+
     store: Literal["memory"] = Field("memory", description="where the keys of seen URLs are kept")
 
 
 class Storage(Table):
+    """What is stored of the pages, and how."""
+
     types: tuple[DocumentKind, ...] = Field(
         ("*/*",),
         json_schema_extra=ASIDE,
-        description="documents that are stored, by Content-Type, sniffed type or extension, like"
-        ' "text/*", "!image/*", "!.zip"; the others have only a row',
+        description="the documents that are stored, by Content-Type, sniffed type or extension,"
+        ' such as "text/*", "!image/*", "!.zip"; other documents have only a row in the log',
     )
     warc_size: Size = Field(
         ByteSize(1_000_000_000),
         json_schema_extra=ASIDE,
-        description="a WARC file that has passed this size is closed",
+        description="a WARC file that is larger than this is closed, and a new one is begun",
     )
     compression: Annotated[int, Field(ge=0, le=3)] = Field(
         1,
         json_schema_extra=ASIDE,
-        description="level of gzip (ISA-L) for WARC records: 0 fastest to 3 smallest",
+        description="gzip level (ISA-L) of WARC records, from 0 (fastest) to 3 (smallest)",
     )
     sync: Literal["record", "interval", "close"] = Field(
         "close",
         json_schema_extra=ASIDE,
-        description="when files are forced to disk: each record, every 5 s, at the end",
+        description="when files are forced to disk. record: after each record; interval: every 5 s;"
+        " close: at the end",
     )

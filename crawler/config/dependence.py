@@ -1,7 +1,7 @@
-"""What the state of a crawl depends on besides its logs, as the configuration itself says.
+"""Which settings the state of a crawl depends on, besides its logs.
 
-Every key counts unless it is marked as ASIDE, so a new key counts by itself. The type of a key says
-whether the value names a file, a session or a module whose content counts as well.
+Every key counts unless it is marked as ASIDE, so nobody can forget a new key. The type of a key
+says whether its value names a file, a session or a module. The content of these counts as well.
 """
 
 from collections.abc import Iterator
@@ -16,7 +16,7 @@ from crawler.config.whole import Config
 
 
 class Dependence(NamedTuple):
-    """The settings that count, by table.key, and what these settings name."""
+    """The settings that count, by table.key, and the files and other things that they name."""
 
     values: dict[str, object]
     files: list[Path]
@@ -41,13 +41,13 @@ def dependence(config: Config) -> Dependence:
                     found.files.append(Path(name))
                 elif what == "session":
                     found.sessions.append(Path(name))
-                elif ":" in name:  # module:function; other orders are our own
+                elif ":" in name:  # module:function; names without a colon are built in
                     found.modules.append(name.partition(":")[0])
     return found
 
 
 def what_is_named(info: FieldInfo) -> str | None:
-    """What the values of a key name, if they name something: see `values.Names`."""
+    """What kind of thing the values of a key name, or None. See `values.Names`."""
     return next((mark.what for mark in _marks(info) if isinstance(mark, Names)), None)
 
 

@@ -1,4 +1,4 @@
-"""Reading a configuration: from a file, from another configuration, and from `--set`."""
+"""Loads a configuration: from a file, from another configuration, and from `--set`."""
 
 import tomllib
 from collections.abc import Iterable, Mapping
@@ -19,10 +19,10 @@ def load(
     *,
     before: Config | None = None,
 ) -> Config:
-    """The configuration of a file or, without one, that of `before`, or else the defaults.
+    """Load a configuration from a file. Without a file, start with `before` or the defaults.
 
-    `overrides` have the form `table.key=value` and go before the file. `values` go before both.
-    Raises UserError with the first mistake and the number of further ones.
+    `overrides` have the form `table.key=value`, and replace what the file says. `values` replace
+    both. Raises UserError with the first mistake and the number of further ones.
     """
     where = str(path) if path else "configuration"
     raw: dict[str, Any] = before.model_dump() if before else {}
@@ -31,7 +31,7 @@ def load(
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}; name a TOML file that can be read") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
-        raise UserError(f"{where}: not TOML: {error}; mend the file") from None
+        raise UserError(f"{where}: not TOML: {error}; correct the file") from None
     for override in overrides:
         table, key, value = _parse_override(override)
         _table(raw, table, where)[key] = value
@@ -54,7 +54,7 @@ def _parse_override(text: str) -> tuple[str, str, object]:
     name, equals, value = text.partition("=")
     table, dot, key = name.strip().partition(".")
     if not (equals and dot and key):
-        shown = text if is_plain(value) else f"{name}=..."  # a secret may be in the wrong place
+        shown = text if is_plain(value) else f"{name}=..."  # the value may be a secret
         raise UserError(
             f"--set {shown}: must have the form table.key=value, for example fetch.concurrency=8"
         )
@@ -65,7 +65,7 @@ def _parse_override(text: str) -> tuple[str, str, object]:
 
 
 def _table(raw: dict[str, Any], name: str, where: str) -> dict[str, Any]:
-    """The table of that name, made if there is none. Raises UserError if it isn't a table."""
+    """The table of that name, or a new one. Raises UserError if the value isn't a table."""
     table: object = raw.setdefault(name, {})
     if not isinstance(table, dict):
         raise UserError(f"{where}: {name} = {show(table)}: must be a table, [{name}]")

@@ -1,4 +1,4 @@
-"""Mistakes in a configuration, each in one line: what is wrong, where, and what to do."""
+"""Explains mistakes in a configuration in one line: what is wrong, where, and what to do."""
 
 import re
 from difflib import get_close_matches
@@ -10,7 +10,7 @@ from crawler.config.whole import Config
 
 _PLAIN = re.compile(r"[\w.+-]{0,12}")
 _SECRETS = ("fetch.headers", "fetch.proxy")  # messages don't show their values
-_WANTED = {  # by type of a mistake, where pydantic's words are harder to understand
+_WANTED = {  # by pydantic's type of mistake, where our words are easier to understand
     "bool_parsing": "must be a boolean: true or false",
     "bool_type": "must be a boolean: true or false",
     "byte_size": "must be a size, like 64KiB or 1GB",
@@ -27,7 +27,7 @@ _WANTED = {  # by type of a mistake, where pydantic's words are harder to unders
 
 
 def explain(error: PydanticValidationError) -> str:
-    """The first mistake, and the number of further ones."""
+    """A line on the first mistake, with the number of further ones."""
     mistakes = error.errors()
     first = mistakes[0]
     location = [str(part) for part in first["loc"]]
@@ -42,17 +42,17 @@ def explain(error: PydanticValidationError) -> str:
 
 
 def show(value: object) -> str:
-    """A value for a message. A secret may stand in the wrong place, so only short words show."""
+    """A value for a message. Only short words are shown, because a longer value may be a secret."""
     return repr(value) if is_plain(str(value)) else "..."
 
 
 def is_plain(text: str) -> bool:
-    """Whether a text may be shown as it is, because it can't be a secret."""
+    """Whether a text may be shown, because it is too short and plain to be a secret."""
     return bool(_PLAIN.fullmatch(text))
 
 
 def _explain_unknown(location: list[str]) -> str:
-    """An unknown table, or an unknown key of a table, with the name that was probably meant."""
+    """A line on an unknown table or key, with the name that was probably meant."""
     *tables, name = location
     known, kind, where = list(Config.model_fields), "table", "the tables are"
     if tables:
@@ -66,7 +66,7 @@ def _explain_unknown(location: list[str]) -> str:
 
 
 def _reword(message: str) -> str:
-    """Pydantic's words as the end of our sentence: "must be less than or equal to 3"."""
+    """Pydantic's message as the end of our sentence, such as "must be less than or equal to 3"."""
     message = message.removeprefix("Value error, ")
     message = re.sub(r"^(Input|String|Value) should ", "must ", message)
     return message[0].lower() + message[1:]

@@ -1,4 +1,4 @@
-"""A configuration as TOML."""
+"""Writes a configuration as TOML."""
 
 import re
 from collections.abc import Mapping, Sequence

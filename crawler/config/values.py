@@ -1,4 +1,4 @@
-"""Types of values: what a value is made of, and what a wrong one should be instead."""
+"""The types of values in the configuration, with the errors for wrong values."""
 
 import re
 from collections.abc import Callable
@@ -11,7 +11,7 @@ _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?
 
 
 def seconds(text: object) -> object:
-    """`"3h55m"`, `"90s"`, `"1d"` or a bare number, in seconds."""
+    """The seconds in a duration such as `"3h55m"`, `"90s"`, `"1d"` or a bare number."""
     if not isinstance(text, str):
         return text
     match = _DURATION.fullmatch(text.strip())
@@ -30,7 +30,7 @@ def _regex(text: str) -> str:
 
 
 def _formed(pattern: str, words: str) -> Callable[[str], str]:
-    """A check that a text has the form of a regular expression; `words` is the error if not."""
+    """Make a check that a regular expression matches a text. `words` is the error if it doesn't."""
 
     def check(text: str) -> str:
         if not re.fullmatch(pattern, text):
@@ -42,9 +42,9 @@ def _formed(pattern: str, words: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class Names:
-    """Says of a type that its values name something outside of the configuration.
+    """Marks a type whose values name a file, a session or a Python module.
 
-    What a crawl does depends on the content of that file, session or Python module, too.
+    What a crawl does also depends on the content of this file, session or module.
     """
 
     what: Literal["file", "session", "module"]
@@ -59,7 +59,7 @@ Count = Annotated[int, Field(ge=1)]
 ParameterName = Annotated[
     str,
     AfterValidator(
-        _formed(r"[^&;=?#/\s]+", "must be the name of a parameter, with * for any letters")
+        _formed(r"[^&;=?#/\s]+", "must be the name of a parameter; * stands for any characters")
     ),
 ]
 DocumentKind = Annotated[
@@ -67,7 +67,7 @@ DocumentKind = Annotated[
     AfterValidator(
         _formed(
             r"!?(\.[^\s/]+|[^\s/.]+/\S+)",
-            "must be a media type, like image/*, or an extension, like .zip",
+            "must be a media type, such as image/*, or an extension, such as .zip",
         )
     ),
 ]

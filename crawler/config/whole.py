@@ -1,4 +1,4 @@
-"""The whole configuration."""
+"""The whole configuration: all tables together."""
 
 from crawler.config.crawl import (
     Assignment,
@@ -18,7 +18,7 @@ from crawler.config.table import Table
 
 
 class Config(Table):
-    """The whole configuration, one field a table."""
+    """The whole configuration, with one field for each table."""
 
     session: Session = Session()
     scope: Scope = Scope()
