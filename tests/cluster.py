@@ -8,7 +8,7 @@ from crawler import config, url
 from crawler.core.core import Core
 from crawler.core.outcomes import DONE, RETRY, Outcome
 from crawler.core.ownership import Ownership, Scheme
-from crawler.core.seen import MemorySeen
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.modes import mode_of
@@ -72,6 +72,7 @@ class Cluster:
     settings: config.Config = field(default_factory=settings)
     now: float = 0.0
     flights: list[Flight] = field(default_factory=list)
+    make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen
 
     def __post_init__(self) -> None:
         table = [part % self.ranks for part in range(self.scheme.parts)]
@@ -84,7 +85,7 @@ class Cluster:
                 self.ranks,
                 Ownership(rank, self.scheme, table, unlisted, mode),
                 AUTHORITIES,
-                MemorySeen(),
+                self.make_seen(),
                 declared=self.declared[rank],
                 jars=self.jars[rank],
             )

@@ -14,6 +14,7 @@ from cluster import Cluster, Flight, Listed, link, run, settings, store
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from slow_seen import stores
 
 from crawler import config
 from crawler.core.core import Core
@@ -232,6 +233,7 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     return links
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=120, deadline=None)
 @given(
     seed=st.integers(0, 2**32),
@@ -245,6 +247,7 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     far=st.sampled_from([0.0, 0.5]),
 )
 def test_promises_are_kept_in_any_order(
+    late: bool,
     seed: int,
     ranks: int,
     connections: int,
@@ -276,6 +279,7 @@ def test_promises_are_kept_in_any_order(
                 "retry.give_up_after=0",
             ],
         ),
+        make_seen=stores(dice, late=late),
     )
     links = web(dice, hosts=dice.choice([1, 2, 4]), pages=30)
     sites = sorted({f"h{number}.example" for number in range(6)})
@@ -343,11 +347,11 @@ def test_an_errand_waits_as_long_as_its_site_told_the_owner(per: str, first: str
     cluster = AtOneAddress(per)
     cluster.start("http://b.example/1")
     cluster.fail(rest_s=60)
-    cluster.cores[0].run_errand(first, cluster.now)
+    cluster.cores[0].door.run_errand(first, cluster.now)
     if first != RULES:
         cluster.visit()
         cluster.now += 5  # the address may be asked again
-        cluster.cores[0].run_errand(RULES, cluster.now)
+        cluster.cores[0].door.run_errand(RULES, cluster.now)
     cluster.visit()
     times = [when for _, address, when in cluster.asked if "b.example" in address]
     assert times[1] - times[0] >= 60
@@ -359,7 +363,7 @@ def test_a_crawl_delay_holds_before_and_after_an_errand(per: str) -> None:
     cluster.start(*(f"http://b.example/{number}" for number in range(4)))
     for _ in range(3):
         cluster.visit(crawl_delay_s=10)
-        cluster.cores[0].run_errand(RULES, cluster.now)
+        cluster.cores[0].door.run_errand(RULES, cluster.now)
         cluster.visit(crawl_delay_s=10)
     assert {rank for rank, _, _ in cluster.asked} == {0, 1}
     times = [when for _, _, when in cluster.asked]

@@ -8,6 +8,7 @@ from cluster import Cluster, Listed, link, run, settings
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from slow_seen import stores
 
 from crawler import url
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
@@ -489,9 +490,10 @@ def scheme_for(world: World, ranks: int, dice: random.Random) -> Scheme:
     return dice.choice(kinds)
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=200, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.sampled_from(["claim", "claim", "site-hash"]))
-def test_every_url_once_and_no_early_end(seed: int, ranks: int, unlisted: str) -> None:
+def test_every_url_once_and_no_early_end(late: bool, seed: int, ranks: int, unlisted: str) -> None:
     dice = random.Random(seed)
     world = World(dice, redirects=True)
     cluster = Cluster(
@@ -505,6 +507,7 @@ def test_every_url_once_and_no_early_end(seed: int, ranks: int, unlisted: str) -
             f"exchange.remember={dice.choice(['all', 'cache', 'batch'])}",
             "exchange.cache_urls=2",
         ),
+        make_seen=stores(dice, late=late),
     )
     seeds = dice.sample(world.urls, min(3, len(world.urls)))
     cluster.start(*seeds)
@@ -515,14 +518,20 @@ def test_every_url_once_and_no_early_end(seed: int, ranks: int, unlisted: str) -
     assert cluster.complete
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=300, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 20))
 def test_the_limit_is_met_exactly_and_failures_do_not_count(
-    seed: int, ranks: int, limit: int
+    late: bool, seed: int, ranks: int, limit: int
 ) -> None:
     dice = random.Random(seed)
     world = World(dice, redirects=False)  # an unfinished chain would make a page of no URL
-    cluster = Cluster(scheme_for(world, ranks, dice), ranks, settings(f"session.max_pages={limit}"))
+    cluster = Cluster(
+        scheme_for(world, ranks, dice),
+        ranks,
+        settings(f"session.max_pages={limit}"),
+        make_seen=stores(dice, late=late),
+    )
     seeds = dice.sample(world.urls, min(5, len(world.urls)))
     cluster.start(*seeds)
     asked = [address for _, address in run(cluster, dice, world.answer, retries=0.2)]
@@ -533,15 +542,21 @@ def test_the_limit_is_met_exactly_and_failures_do_not_count(
     assert cluster.complete == (set(asked) == reachable)
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=100, deadline=None)
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(0, 150))
 def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
-    seed: int, ranks: int, moment: int
+    late: bool, seed: int, ranks: int, moment: int
 ) -> None:
     dice = random.Random(seed)
     world = World(dice, redirects=True)
     limit = dice.choice([0, 0, 5])
-    cluster = Cluster(scheme_for(world, ranks, dice), ranks, settings(f"session.max_pages={limit}"))
+    cluster = Cluster(
+        scheme_for(world, ranks, dice),
+        ranks,
+        settings(f"session.max_pages={limit}"),
+        make_seen=stores(dice, late=late),
+    )
     seeds = dice.sample(world.urls, min(3, len(world.urls)))
     cluster.start(*seeds)
     asked = [

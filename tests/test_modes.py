@@ -11,6 +11,7 @@ from cluster import Cluster, Listed, link, run, settings
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from slow_seen import stores
 from webs import Setting, crawls, exact, reachable
 
 from crawler import config, url
@@ -163,10 +164,11 @@ def test_a_stop_ends_every_mode(setting: Setting, mode: str, moment: float, rank
     assert all(core.complete for core in simulation.cores) == done
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=200, deadline=None)
 @given(crawls(), st.sampled_from(MODES[1:]), st.integers(0, 2**32))
 def test_the_end_is_exact_whatever_overtakes_what_and_whatever_fails(
-    setting: Setting, mode: str, seed: int
+    late: bool, setting: Setting, mode: str, seed: int
 ) -> None:
     """`run` asserts that no core ends while anything is under way."""
     dice = random.Random(seed)
@@ -177,6 +179,7 @@ def test_the_end_is_exact_whatever_overtakes_what_and_whatever_fails(
         setting.scheme,
         setting.ranks,
         settings(unlisted, f"session.mode={mode}", "retry.tries=9", "retry.give_up_after=0"),
+        make_seen=stores(dice, late=late),
     )
     cluster.start(*(web.url(page) for page in setting.seeds))
 

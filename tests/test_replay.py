@@ -12,6 +12,7 @@ from cluster import Cluster, link, run, settings
 from crawls import demo_config, page_rows, run_here, sets
 from hypothesis import given
 from hypothesis import strategies as st
+from slow_seen import stores
 from test_order import Memory
 from test_session import page_row, write_log
 
@@ -176,7 +177,13 @@ def test_without_room_there_is_no_snapshot(tmp_path: Path, monkeypatch: pytest.M
 
 def restored(cluster: Cluster) -> Cluster:
     """Cores that go on with the states of others."""
-    after = Cluster(cluster.scheme, cluster.ranks, cluster.settings)
+    after = Cluster(
+        cluster.scheme,
+        cluster.ranks,
+        cluster.settings,
+        now=cluster.now,
+        make_seen=cluster.make_seen,
+    )
     for before, core in zip(cluster.cores, after.cores, strict=True):
         state = before.resumption.state()
         assert state is not None
@@ -198,6 +205,7 @@ def answer(visit: Visit) -> tuple[list[Link], bool]:
     return [page(n) for n in WEB[int(visit.found.url.rpartition("/")[2])]], True
 
 
+@pytest.mark.parametrize("late", [False, True])
 @pytest.mark.parametrize(
     ("mode", "order"),
     [
@@ -206,7 +214,7 @@ def answer(visit: Visit) -> tuple[list[Link], bool]:
         ("independent", "backlinks"),
     ],
 )
-def test_a_restored_core_goes_on_where_it_was(mode: str, order: str) -> None:
+def test_a_restored_core_goes_on_where_it_was(mode: str, order: str, *, late: bool) -> None:
     """A part of a web; stopped with visits open, which are dropped; the rest; nothing twice."""
     chosen = settings(f"session.mode={mode}", f"frontier.order={order}")
     seeds = [page(n) for n in range(6)]
@@ -215,10 +223,11 @@ def test_a_restored_core_goes_on_where_it_was(mode: str, order: str) -> None:
     whole.start(*(seed.url for seed in seeds))
     wanted = run(whole, dice, answer)
 
-    cluster = Cluster(SiteHash(3), 3, chosen)
+    cluster = Cluster(SiteHash(3), 3, chosen, make_seen=stores(dice, late=late))
     cluster.start(*(seed.url for seed in seeds))
     asked = list[tuple[int, str]]()
     while len(asked) < len(wanted) // 2:
+        cluster.now += late
         rank = dice.randrange(3)
         cluster.acquire(rank)
         if cluster.visits[rank] and dice.random() < 0.7:
@@ -233,6 +242,10 @@ def test_a_restored_core_goes_on_where_it_was(mode: str, order: str) -> None:
         core.abandon(in_order=True)
         cluster.tick(rank)
     cluster.settle()
+    for rank in [*range(3)] * 20 * late:  # until the stores have answered, in a hurry
+        cluster.now += 1
+        cluster.tick(rank)
+        cluster.settle()
     assert cluster.ended
     assert not cluster.complete
     assert any(cluster.visits)

@@ -86,11 +86,14 @@ def predicted_traffic(setting: Setting, simulation: Simulation) -> tuple[int, in
     )
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=600, deadline=None)
 @given(crawls())
-def test_every_reachable_page_once_and_the_traffic_of_the_theorem(setting: Setting) -> None:
+def test_every_reachable_page_once_and_the_traffic_of_the_theorem(
+    late: bool, setting: Setting
+) -> None:
     """The headline. With `discoverer` a page of a new site is fetched by whoever finds it."""
-    simulation = setting.simulation()
+    simulation = setting.simulation(late=late)
     simulation.run(setting.seeds)
     fetched = [page for pages in simulation.fetched for page in pages]
     assert set(fetched) == reachable(setting.web, setting.seeds)
@@ -121,10 +124,11 @@ def test_with_less_memory_only_the_number_of_urls_sent_grows(
     assert sum(one.messages_page_part for one in traffic) == messages
 
 
+@pytest.mark.parametrize("late", [False, True])
 @examples(max_examples=150, deadline=None)
 @given(crawls().filter(exact), st.integers(1, 70))
-def test_max_pages_is_met_exactly(setting: Setting, limit: int) -> None:
-    simulation = setting.simulation(f"session.max_pages={limit}")
+def test_max_pages_is_met_exactly(late: bool, setting: Setting, limit: int) -> None:
+    simulation = setting.simulation(f"session.max_pages={limit}", late=late)
     simulation.run(setting.seeds)
     fetched = [page for pages in simulation.fetched for page in pages]
     everything = reachable(setting.web, setting.seeds)

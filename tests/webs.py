@@ -7,6 +7,7 @@ from dataclasses import dataclass
 import numpy as np
 from cluster import Listed, settings
 from hypothesis import strategies as st
+from slow_seen import stores
 
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.simulate import Delays, Simulation, Web
@@ -26,7 +27,7 @@ class Setting:
     seed: int
     options: list[str]
 
-    def simulation(self, *overrides: str) -> Simulation:
+    def simulation(self, *overrides: str, late: bool = False) -> Simulation:
         return Simulation(
             self.web,
             settings(*self.options, *overrides),
@@ -35,6 +36,7 @@ class Setting:
             seed=self.seed,
             delays=self.delays,
             concurrency=self.concurrency,
+            make_seen=stores(random.Random(self.seed), late=late),
         )
 
 

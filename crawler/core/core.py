@@ -165,7 +165,10 @@ class Core:
         self.door.replicated = frozenset(link.key for link in popular)
 
     def _show_order(self, source: Found, links: Sequence[Link]) -> None:
-        """Let the order of the frontier see the links of a page."""
+        """Let the order of the frontier see the links of a page.
+
+        A link that is pending at the store of URL-seen brings its URL the mean of all links (OPIC).
+        """
         followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
         replicated = self.door.replicated
         self._bench.fetched(source, [key for key in followed if key not in replicated])

@@ -19,7 +19,7 @@ from crawler import config
 from crawler.core.core import Core
 from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.ownership import Ownership, Scheme, place_parts
-from crawler.core.seen import MemorySeen
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.modes import mode_of
@@ -61,6 +61,7 @@ class Simulation:
         encoded: bool = True,
         copies: float = 0.0,
         stored: Callable[[int, Found, Sequence[Link]], None] | None = None,
+        make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen,
     ) -> None:
         """Prepare a crawl; all arguments after `seed` are optional.
 
@@ -69,6 +70,7 @@ class Simulation:
         messages as bytes, as real ranks do; without this, a crawl is faster, but the codec isn't
         tested. `copies`: the share of messages that arrive twice. `stored(rank, found, links)` is
         called when a rank would write the page to its log, before the links are admitted.
+        `make_seen` makes the store of URL-seen of each rank.
         """
         self.web = web
         self.settings = settings
@@ -94,7 +96,7 @@ class Simulation:
                     mode_of(settings),
                 ),
                 sites,
-                MemorySeen(),
+                make_seen(),
             )
             for rank in range(ranks)
         ]
