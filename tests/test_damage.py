@@ -311,8 +311,7 @@ def test_a_new_crawl_refuses_a_file_in_place_of_its_directories(
     )
     assert done.returncode == 2, done.stderr
     assert (
-        done.stderr == f"error: {directory / 'tables'}: is no directory, where one belongs;"
-        " move it away\n"
+        done.stderr == f"error: {directory / 'tables'}: must be a directory; move the file away\n"
     )
     assert [path.name for path in directory.iterdir()] == ["tables"]
 

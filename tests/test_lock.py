@@ -107,7 +107,7 @@ def test_who_waits_goes_on_only_if_the_session_was_not_crawled(tmp_path: Path, w
         holder.communicate(f"{word}\n")
         said = [one.communicate()[0] for one in waiting]
     if word == "crawled":
-        assert all("it has ended just now" in one for one in said), said
+        assert all("that crawl has ended just now" in one for one in said), said
     else:  # and a process that ends without a word counts as killed
         assert said == ["goes on\n"] * 2
 

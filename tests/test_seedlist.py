@@ -68,14 +68,14 @@ def test_letters_of_all_languages(file: Path) -> None:
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"a.example", "no URL; one begins with http:// or https://"),
-        (b"www.a.example/x", "no URL; one begins with http:// or https://"),
-        (b"mailto:a.example", "no URL; one begins with http:// or https://"),
+        (b"a.example", "a URL must begin with http:// or https://"),
+        (b"www.a.example/x", "a URL must begin with http:// or https://"),
+        (b"mailto:a.example", "a URL must begin with http:// or https://"),
         (b"ftp://a.example/", "not an http or https URL"),
         (b"http://", "not an http or https URL"),
         (b"http://a.example:99999/", "not an http or https URL"),
-        (b"http://a.example/my page", "a blank in a URL; write %20, or # before a remark"),
-        (b"http://a.example/\tMy page", "a blank in a URL; write %20, or # before a remark"),
+        (b"http://a.example/my page", "a blank in a URL; write %20, or # before a comment"),
+        (b"http://a.example/\tMy page", "a blank in a URL; write %20, or # before a comment"),
         (b"http://a.example/\xe9", "not UTF-8"),
     ],
 )

@@ -506,14 +506,16 @@ def test_a_session_is_never_overwritten(tmp_path: Path) -> None:
 
 def test_a_directory_that_can_not_be_made(tmp_path: Path) -> None:
     (tmp_path / "file").write_text("")
-    with pytest.raises(UserError, match=r"file/session: Not a directory; a directory that can be"):
+    with pytest.raises(
+        UserError, match=r"file/session: Not a directory; name a directory that can be"
+    ):
         session.create(tmp_path / "file" / "session", config.Config(), 1, 1, [A])
 
 
 @pytest.mark.parametrize(
     ("text", "message"),
     [
-        (None, "No such file or directory; the directory of a session has one"),
+        (None, "No such file or directory; name the directory of a session"),
         ("[[run", "not the description of a session"),
         ("", "not the description of a session"),
         ("run = []", "not the description of a session"),

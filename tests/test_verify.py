@@ -122,7 +122,7 @@ def test_a_record_with_a_good_sum_and_other_bytes_is_found(damaged: Path) -> Non
     member = isal_zlib.decompressobj(31).decompress(whole[target.offset : end])
     forged = isal_zlib.compress(member.replace(b"\r\n\r\nd\r\n", b"\r\n\r\nD\r\n"), 1, 31)
     path.write_bytes(whole[: target.offset] + forged + whole[end:])
-    assert "WARC-Payload-Digest isn't that of its payload" in found(verify(damaged))
+    assert "WARC-Payload-Digest isn't the digest of the payload" in found(verify(damaged))
 
 
 def test_a_warc_file_that_is_gone_or_cut_is_found(damaged: Path) -> None:
@@ -131,7 +131,7 @@ def test_a_warc_file_that_is_gone_or_cut_is_found(damaged: Path) -> None:
         file.truncate(path.stat().st_size - 3)
     verdict = verify(damaged)
     assert verdict.problems == {"warc": 1}
-    assert "the file ends in it" in found(verdict)
+    assert "the file ends in this record" in found(verdict)
     path.unlink()
     assert f"is missing, but {ROWS} rows refer to this file" in found(verify(damaged))
 
@@ -343,7 +343,7 @@ def test_the_command(
     assert json.loads(capsys.readouterr().out)["problems"]["twice"] == ROWS * 30
 
     assert main(["verify", str(damaged / "tables")]) == 2
-    assert "the directory of a session has one" in capsys.readouterr().err
+    assert "name the directory of a session" in capsys.readouterr().err
 
 
 def test_a_session_that_is_crawled_is_left_alone(damaged: Path) -> None:

@@ -1,4 +1,4 @@
-"""The session directory: all that a crawl leaves on disk, and the only code that knows its layout.
+"""The session directory: all files of a crawl, and the only code that knows where they are.
 
     SESSION/session.toml          `info`: the configuration, and each run: ranks, start, end
     SESSION/seeds.txt             `info`: the seeds, normalised
@@ -12,13 +12,13 @@
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
-`layout` checks that there are files where files belong, before a command opens any. `replay` reads
-the logs again when a session is resumed; `previous` looks pages up in the directory
-of an earlier session; `records` reads WARC files back, to verify them.
+`layout` checks that the files are regular files, before a command opens any. `replay` reads the
+logs when a session is resumed. `previous` looks up pages of an earlier session. `records` reads
+WARC files, to verify them.
 
-During a crawl each rank owns one `RankStore`, and nobody else writes these files of its directory.
-They only grow, by whole records, and a resumed run adds to none of them: it starts new ones.
-`docs/session.md` describes the formats for their readers.
+During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
+directory. These files only grow, by whole records. A resumed run starts new files, and adds to no
+old one. `docs/session.md` describes the formats.
 """
 
 from crawler.session.content_seen import ContentSeen

@@ -1,4 +1,4 @@
-"""Rows of the logs as columns of the tables `pages`, `links` and `sites`."""
+"""Turns rows of the logs into columns of the tables `pages`, `links` and `sites`."""
 
 from array import array
 from collections.abc import Mapping, Sequence
@@ -14,8 +14,8 @@ from crawler.ports import PageRow
 from crawler.session.log import LoggedPage
 from crawler.session.requests import read_all_requests
 
-_LINK_ROWS: Final = 256 << 10  # of a row group of links
-_LINK_TEXT: Final = 32 << 20  # bytes of target URLs that also fill a row group of links
+_LINK_ROWS: Final = 256 << 10  # links that fill a row group
+_LINK_TEXT: Final = 32 << 20  # bytes of target URLs that fill a row group
 _TIME = pa.timestamp("us", "UTC")
 
 PAGES: Final = pa.schema(
@@ -92,7 +92,7 @@ def page_table(rows: list[PageRow]) -> pa.Table:
 
 
 class LinkRows:
-    """Links on their way into one row group; nothing here costs Python a step per link."""
+    """Collects the links of one row group. Python takes no step for a single link."""
 
     def __init__(self) -> None:
         self._sources = array("Q")
@@ -107,9 +107,11 @@ class LinkRows:
 
     @property
     def full(self) -> bool:
+        """Whether the links fill a row group."""
         return len(self._flags) >= _LINK_ROWS or len(self._text) >= _LINK_TEXT
 
     def add(self, page: LoggedPage) -> None:
+        """Add the links of a page."""
         if page.lastmods:
             first = len(self._flags)
             self._lastmods |= {first + number: text for number, text in page.lastmods.items()}
@@ -120,6 +122,7 @@ class LinkRows:
         self._text += page.url_text
 
     def table(self) -> pa.Table:
+        """The links as a piece of the table `links`."""
         count = len(self._flags)
         text = np.frombuffer(self._text, np.uint8)
         newline = text == ord("\n")

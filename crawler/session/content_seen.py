@@ -1,4 +1,4 @@
-"""Which payloads a rank has stored, and where."""
+"""Remembers which payloads a rank has stored, and where."""
 
 from array import array
 from pathlib import Path
@@ -18,22 +18,23 @@ _OFFSETS = 1 << 48  # more than a WARC file has bytes
 
 
 class ContentSeen:
-    """Where this rank has stored which payload. What else a revisit must say is read from there.
+    """Where this rank has stored each payload. The WARC record there tells a revisit the rest.
 
-    Fed with the rows of what is stored, or with those of earlier runs. About 150 bytes a payload.
+    It learns from the rows of stored pages, or from those of earlier runs. It takes about 150 bytes
+    for each payload.
     """
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is the rank's, where its WARC files are."""
+        """`directory`: the directory of the rank, which holds its WARC files."""
         self._directory = directory
         self._files: list[str] = []
         self._places: dict[int, int] = {}  # hash of the digest -> file number * _OFFSETS + offset
 
     def remember(self, row: PageRow) -> None:
-        """Take note of a row, if it is one of a whole payload that came with status 2xx."""
+        """Take note of a row, if it has a whole payload that came with status 2xx."""
         if not has_page(row.status) or not row.bytes or row.truncated or row.duplicate:
             return
-        if row.warc_file is None or row.warc_offset is None:  # of a kind that isn't stored
+        if row.warc_file is None or row.warc_offset is None:  # such documents aren't stored
             return
         assert row.digest is not None
         if not self._files or self._files[-1] != row.warc_file:
@@ -42,22 +43,22 @@ class ContentSeen:
         self._places[xxh3_64_intdigest(row.digest.encode())] = place
 
     def state(self) -> tuple[list[str], bytes, bytes]:
-        """What it knows, packed as in state.State."""
+        """All that is remembered, packed as in `state.State`."""
         hashes, places = array("Q", self._places), array("Q", self._places.values())
         return self._files, hashes.tobytes(), places.tobytes()
 
     def restore(self, files: list[str], hashes: bytes, places: bytes) -> None:
-        """Know what another one knew."""
+        """Go on with the `state` of another run."""
         self._files = files
         self._places = dict(zip(array("Q", hashes), array("Q", places), strict=True))
 
     def find(self, payload_digest: str) -> Original | None:
-        """The record that holds this payload, if any."""
+        """The record that holds this payload, or None."""
         place = self._places.get(xxh3_64_intdigest(payload_digest.encode()))
         if place is None:
             return None
         number, offset = divmod(place, _OFFSETS)
         try:
             return read_original(self._directory / self._files[number], offset, payload_digest)
-        except FileNotFoundError:  # its user moved it away, so the payload is stored again
+        except FileNotFoundError:  # the user moved the file away, so the payload is stored again
             return None

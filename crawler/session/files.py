@@ -1,4 +1,4 @@
-"""The two ways in which a session's files are written: they grow, or they are replaced whole."""
+"""The two ways to write a file of a session: append to it, or replace it as a whole."""
 
 import contextlib
 import errno
@@ -16,11 +16,12 @@ LACKS_LOCKS: Final = frozenset((errno.ENOLCK, errno.ENOSYS, errno.EOPNOTSUPP))
 
 
 class AppendFile:
-    """A new file that grows by whole pieces: after an error it is as if the piece had never been.
+    """A new file that grows by whole pieces. If an error occurs, the file stays as it was.
 
-    There is no buffer of ours: once `append` returns, the piece survives a kill of the process (but
-    a crash of the machine only after `sync`). While it is open, it is locked, so that others can
-    see that its writer lives (`is_open`). Raises FileExistsError for a file that exists.
+    Once `append` returns, the piece survives a kill of the process, because nothing is buffered in
+    the process. It survives a crash of the machine only after `sync`. The file is locked while it
+    is open, so that others can see that its writer lives (`is_open`). Raises FileExistsError if the
+    file exists.
     """
 
     def __init__(self, path: Path) -> None:
@@ -32,8 +33,11 @@ class AppendFile:
             fcntl.flock(self._fd, fcntl.LOCK_EX | fcntl.LOCK_NB)
 
     def append(self, piece: bytes) -> int:
-        """Write the piece at the end; its offset. Raises NoRoomError if that may work later, or
-        OSError, both with the file as before."""
+        """Write a piece at the end. Returns its offset.
+
+        Raises NoRoomError if the write may succeed later, or OSError. After either, the file is as
+        it was before.
+        """
         start = end = self.size
         rest = memoryview(piece)
         try:
@@ -42,7 +46,7 @@ class AppendFile:
                 rest = rest[written:]
                 end += written
         except BaseException:
-            # `size` hasn't moved: even if this fails too, the next piece overwrites the torn one.
+            # `size` is unchanged, so the next piece overwrites the torn one even if this fails.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
             with _named(self.path), no_room_told(self.path):
@@ -51,16 +55,15 @@ class AppendFile:
         return start
 
     def sync(self) -> None:
-        """Force what was appended to disk.
+        """Force all appended pieces to disk.
 
-        An OSError is final, also for want of room: what was written since the last time may be
-        lost, and no one can say what.
+        An OSError is final, even if the disk is full: any piece since the last `sync` may be lost.
         """
         with _named(self.path):
             os.fsync(self._fd)
 
     def close(self) -> None:
-        """Sync, then close. A second time nothing happens."""
+        """Sync and close the file. A second call does nothing."""
         fd, self._fd = self._fd, -1
         if fd >= 0:
             try:
@@ -72,7 +75,7 @@ class AppendFile:
 
 @contextlib.contextmanager
 def _named(path: Path) -> Iterator[None]:
-    """Let an OSError say which file it is about."""
+    """Add the path to an OSError that names no file."""
     try:
         yield
     except OSError as error:
@@ -82,9 +85,9 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def failed_file(error: BaseException, directory: Path) -> str | None:
-    """The file in the directory that the disk failed on, and why, in words.
+    """The file below the directory on which a disk error occurred, and the error, as text.
 
-    Looks also into a group of errors. Returns None for errors of another kind.
+    A group of errors is searched. Returns None for errors of other kinds.
     """
     if isinstance(error, BaseExceptionGroup):
         found = [failed_file(one, directory) for one in error.exceptions]
@@ -95,13 +98,15 @@ def failed_file(error: BaseException, directory: Path) -> str | None:
 
 
 def is_no_room(error: OSError) -> bool:
-    """Whether this is for want of space or quota, or because all is read-only."""
+    """Whether an error means that the disk or the quota is full, or the disk is read-only."""
     return error.errno in _NO_ROOM
 
 
 def is_open(path: Path) -> bool:
-    """Whether a process, here or on another node, has this as an AppendFile; no, if the file system
-    has no locks."""
+    """Whether a process, here or on another node, has the file open as an AppendFile.
+
+    Returns False on a file system without locks.
+    """
     with path.open("rb") as file, _where_there_are_locks():
         try:
             fcntl.flock(file, fcntl.LOCK_SH | fcntl.LOCK_NB)
@@ -112,14 +117,14 @@ def is_open(path: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A file to write, which replaces `path` once its content is whole and on disk.
+    """A context with a new file, which replaces `path` once its content is complete and on disk.
 
-    A symbolic link at `path` is replaced itself, not its target. Raises NoRoomError, or OSError;
-    then the old content is left.
+    If `path` is a symbolic link, the link is replaced and not its target. Raises NoRoomError or
+    OSError, and then leaves the old file.
     """
     new = path.with_name(f"{path.name}.new")
     with _named(path), no_room_told(path):
-        new.unlink(missing_ok=True)  # a kill may have left it, with another mode
+        new.unlink(missing_ok=True)  # a kill may have left such a file, with another mode
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:
             with open(new, "xb", opener=lambda name, _: os.open(name, flags, mode)) as file:
@@ -135,9 +140,9 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
 
 @contextlib.contextmanager
 def mistakes_told(about: str = "") -> Iterator[None]:
-    """Turn an OSError about a file that the user can mend into a UserError of one line.
+    """Turn an OSError that the user can do something about into a UserError of one line.
 
-    This is for files that are used before a crawl, or by commands of one process.
+    This is meant for files that are used before a crawl, or by commands of one process.
     """
     try:
         yield
@@ -153,7 +158,7 @@ def mistakes_told(about: str = "") -> Iterator[None]:
 
 @contextlib.contextmanager
 def no_room_told(path: Path) -> Iterator[None]:
-    """Turn an OSError for want of room into a NoRoomError that names the file."""
+    """Turn an OSError about a full disk into a NoRoomError that names the file."""
     try:
         yield
     except OSError as error:
@@ -167,7 +172,7 @@ def no_room_told(path: Path) -> Iterator[None]:
 
 @contextlib.contextmanager
 def _where_there_are_locks() -> Iterator[None]:
-    """Some cluster file systems are mounted without."""
+    """Ignore an OSError that says that the file system has no locks, as on some clusters."""
     try:
         yield
     except OSError as error:

@@ -1,10 +1,13 @@
-"""The fingerprint of all that snapshots depend on besides the logs.
+"""The fingerprint: a hash of all that snapshots depend on besides the logs.
 
-A resume uses snapshots only if the fingerprint is still the same. If the fingerprint covers too
-much, a resume reads the logs without need. If it covers too little, a crawl goes on with wrong
-state. So it covers the whole configuration with the content of all that the configuration names
-(`config.dependence`), but for keys that are marked; the URLs that the session starts with; and
-every source file of the program.
+A resume uses snapshots only if the fingerprint hasn't changed. If the fingerprint covered too
+little, a crawl would go on with wrong state. If it covers too much, a resume reads the logs without
+need. So it covers:
+
+* the whole configuration, except for keys that are marked, and the content of all files that the
+  configuration names (`config.dependence`);
+* the URLs that the session starts with;
+* every source file of the program.
 """
 
 import ast
@@ -30,11 +33,11 @@ _INSTALLED: Final = {
     Path(sysconfig.get_path(name)).resolve()
     for name in ("stdlib", "platstdlib", "purelib", "platlib")
 }
-_LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # decide what a URL is, and what a site is
+_LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # they parse URLs and find domains
 
 
 def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
-    """The hash for a session in its present state, crawled by so many ranks with these settings."""
+    """The hash for the present state of a session, for a crawl with these settings and ranks."""
     depends = config.dependence(settings)
     code = [*_program(), *_suffix_list(), *_modules(depends.modules)]
     facts = [
@@ -50,7 +53,7 @@ def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
 
 
 def _program() -> Iterator[Path]:
-    """The files of the crawler, interpreted or compiled, and those that it uses of `partition`."""
+    """The files of the crawler, interpreted and compiled, and those of `partition`."""
     for pattern in ("**/*.py", "**/*.so"):
         yield from sorted(Path(crawler.__file__).parent.glob(pattern))
     yield from sorted(Path(partvector.__file__).parent.glob("*.py"))
@@ -61,13 +64,13 @@ def _suffix_list() -> Iterator[Path]:
 
 
 def _state_of(session: Path) -> list[object]:
-    """An earlier session: its session.toml, which every run changes, and its log files."""
+    """The state of an earlier session: its session.toml, which each run changes, and its logs."""
     logs = [(str(path.relative_to(session)), path.stat().st_size) for path in log_files(session)]
     return [_hash(session / "session.toml"), logs]
 
 
 def _modules(names: Iterable[str]) -> list[Path]:
-    """The files of modules, and of all that these import, but not those of installed packages."""
+    """The files of modules and of all modules that they import, except for installed packages."""
     files: dict[str, Path | None] = {}
     waiting = list(names)
     while waiting:
@@ -102,10 +105,10 @@ def _file_of(name: str) -> Path | None:
 
 
 def _imports(path: Path, name: str) -> Iterator[str]:
-    """The modules that a module may import; among them names that aren't modules."""
+    """The names that a module imports. Some of them may not be modules."""
     try:
         tree = ast.parse(path.read_bytes())
-    except (OSError, SyntaxError, ValueError):  # not Python source; importing it says what is wrong
+    except (OSError, SyntaxError, ValueError):  # not Python source: importing it will raise
         return
     package = name if path.name == "__init__.py" else name.rpartition(".")[0]
     for node in ast.walk(tree):
@@ -119,7 +122,10 @@ def _imports(path: Path, name: str) -> Iterator[str]:
 
 
 def _hash(path: Path) -> str:
-    """The hash of a file's content; empty if there is no file (its readers complain)."""
+    """The hash of a file's content, or an empty text if the file is missing.
+
+    The code that reads a missing file raises an error.
+    """
     try:
         with path.open("rb") as file:
             content = xxh3_128()

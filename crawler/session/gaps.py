@@ -1,17 +1,18 @@
 """The gaps between the requests to a site, and whether they are as long as was promised.
 
-No I/O happens here. Requests to one *clock* must keep their distance. A clock belongs to a site or,
-with `politeness.per = "address"`, also to an address. With one connection a gap runs from the end
-of a request to the start of the next; with several, from start to start. The promised length is:
+This module does no I/O. Two requests by the same *clock* must keep a distance. A clock belongs to a
+site or, with `politeness.per = "address"`, also to an address. With one connection, a gap runs from
+the end of a request to the start of the next. With several, it runs from start to start. The
+promised length of a gap is:
 
-* `politeness.delay_s`, or the crawl-delay of the authority that was asked before, as far as it was
-  known by then, up to `max_crawl_delay_s`;
-* after a 429 or 503 its Retry-After, or else `retry.busy_base_s`; after no answer `retry.base_s`;
-  both up to `retry.max_s`, and unless the host has been given up.
+* `politeness.delay_s`. A longer Crawl-delay counts instead, if it was known by then. It is that of
+  the authority that was asked before, up to `max_crawl_delay_s`;
+* after a 429 or 503, its Retry-After, or else `retry.busy_base_s`; after a request without an
+  answer, `retry.base_s`. Both hold up to `retry.max_s`, and unless the host was given up.
 
-Between two runs of a session the smaller of their limits counts. All these are lower bounds: where
-the crawler waits longer for another reason (failures in a row, a crawl-delay of another host of the
-site), no promise is checked.
+Between two runs of a session, the smaller of their limits counts. All promises are lower bounds.
+The crawler may wait longer for other reasons, such as consecutive failures or the Crawl-delay of
+another host of the site. This isn't checked.
 """
 
 from array import array
@@ -29,10 +30,10 @@ import numpy.typing as npt
 
 from crawler.ports import Asked, CrawlDelay
 
-TOLERANCE_S: Final = 0.005  # how much a time may be off
-TOLERANCE_SHARE: Final = 0.001  # by which share of a gap clocks may run faster or slower
-SKEW_S: Final = 1.0  # how far the clocks of two hosts may differ
-_LATE_S: Final = 1.0  # between a licence and its request, with several connections
+TOLERANCE_S: Final = 0.005  # the allowed error of a time
+TOLERANCE_SHARE: Final = 0.001  # the allowed error of a clock's speed, as a share of a gap
+SKEW_S: Final = 1.0  # the allowed difference between the clocks of two hosts
+_LATE_S: Final = 1.0  # from a licence to its request, with several connections
 _BUSY: Final = frozenset((429, 503))
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
@@ -47,8 +48,8 @@ class Promise:
     run: int
     rank: int
     host: str
-    boot: str  # of the host; empty if unknown
-    offset: float  # of its times from the steady clock
+    boot: str  # names one start of the host's system; empty if unknown
+    offset: float  # the wall clock minus the steady clock
     by_address: bool
     delay_s: float
     connections: int
@@ -74,27 +75,28 @@ class Event(NamedTuple):
 
 
 class Gap(NamedTuple):
-    """Two requests of one clock that follow each other."""
+    """Two consecutive requests of one clock."""
 
     clock: str  # a site, or an address
     before: Event
     after: Event
     seconds: float
     promised_s: float
-    why: str  # what the promise comes from
+    why: str  # the setting or answer that the promise comes from
 
     @property
     def margin(self) -> float:
+        """By how many seconds the gap is longer than promised."""
         return self.seconds - self.promised_s
 
     @property
     def one_host(self) -> bool:
-        """Whether both times are of one host's clock."""
+        """Whether both times were measured by the same clock of one host."""
         return self.before.promise.place == self.after.promise.place
 
     @property
     def broken(self) -> bool:
-        """Whether the gap is shorter than promised by more than the tolerance of clocks."""
+        """Whether the gap is shorter than promised, by more than the allowed error of clocks."""
         allowed = TOLERANCE_S + TOLERANCE_SHARE * self.promised_s
         return self.margin < -(allowed if self.one_host else max(allowed, SKEW_S))
 
@@ -115,12 +117,15 @@ class Clock:
     requests: int
     first_time: float
     last_time: float
-    smallest: Gap | None = None  # the one with the least margin
+    smallest: Gap | None = None  # the gap with the smallest margin
     impolite: int = 0  # gaps that are too short, and requests that are too many at a time
 
 
 class Requests:
-    """All requests of a session. Add them in any order, then `judge`. About 50 bytes a request."""
+    """All requests of a session. Add them in any order, then call `judge`.
+
+    They take about 50 bytes for each request.
+    """
 
     def __init__(self) -> None:
         self._promises: list[Promise] = []
@@ -137,6 +142,7 @@ class Requests:
         return len(self._start)
 
     def add(self, asked: Asked, promise: Promise) -> None:
+        """Add a request, with the promise that it was made under."""
         if not (self._promises and self._promises[-1] is promise):
             self._promises.append(promise)
         self._promise.append(len(self._promises) - 1)
@@ -154,6 +160,7 @@ class Requests:
         self._key.append(asked.key & 0xFFFF_FFFF_FFFF_FFFF)
 
     def add_delay(self, delay: CrawlDelay, promise: Promise) -> None:
+        """Add the Crawl-delay that a rank read in a robots.txt."""
         known = self._delays.setdefault((promise.run, delay.authority), [])
         time = delay.time + self._shift(promise)
         insort(known, (time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
@@ -162,9 +169,10 @@ class Requests:
             self._last_delays[delay.authority] = time, delay.crawl_delay_s
 
     def crawl_delays(self) -> dict[str, float]:
-        """Seconds between requests that the robots.txt files of sites ask for, by site.
+        """The seconds between requests that robots.txt files ask for, by site.
 
-        Of each file what was known last counts; of the files of a site, the longest delay.
+        The latest version of each file counts. If a site has several files, the longest delay
+        counts.
         """
         asking = {name: delay for name, (_, delay) in self._last_delays.items() if delay}
         if not asking:
@@ -180,9 +188,10 @@ class Requests:
     def judge(
         self, tell: Callable[["Gap | Crowd"], None] = lambda _: None
     ) -> Iterator[tuple[str, Clock]]:
-        """The findings about each site, by name; `tell` gets broken promises, also at addresses.
+        """The findings about each site, in the order of names.
 
-        A promise that was broken at an address counts for the site that was asked too early.
+        `tell` is called with each broken promise, also at addresses. A promise that was broken at
+        an address counts for the site that was asked too early.
         """
         names = list(self._names)
         at_addresses: Counter[str] = Counter()
@@ -212,9 +221,9 @@ class Requests:
         return self._offsets.setdefault(promise.boot, promise.offset) - promise.offset
 
     def resting(self) -> dict[str, float]:
-        """Until when each site, and each address that is a clock, has to rest after its requests.
+        """The time until which each site must rest after its requests; addresses with clocks, too.
 
-        Times are seconds since the epoch, and lower bounds, as the promises are.
+        Times are in seconds since the epoch. They are lower bounds, as the promises are.
         """
         until: dict[str, float] = {}
         names = list(self._names)
@@ -242,7 +251,10 @@ class Requests:
     def _by(
         self, column: "array[int]", some: npt.NDArray[np.int64]
     ) -> Iterator[tuple[int, list[Event]]]:
-        """Groups of requests by a column of names, in the order of names; each sorted by start."""
+        """Groups of requests by a column of names, in the order of names.
+
+        The requests of a group are sorted by their start.
+        """
         if not len(some):
             return
         names = list(self._names)
@@ -294,9 +306,9 @@ class Requests:
         return clock
 
     def _gaps(self, name: str, events: Sequence[Event], *, rests: bool) -> Iterator[Gap]:
-        """The gap before each request but the first, and with `rests` the gaps after failures."""
+        """The gap before each request except the first; with `rests`, also gaps after failures."""
         resting = _Rests() if rests else None
-        last: Event | None = None  # the one that the next gap counts from
+        last: Event | None = None  # the request at which the next gap begins
         for event in events:
             if last is not None:
                 yield self._gap(name, last, event)
@@ -316,8 +328,8 @@ class Requests:
         run = promises[0].run
         known = self._delays.get((run, before.asked.authority))
         if known:
-            # With several connections the rest is settled when a request starts; else when it ends,
-            # or when a run begins that goes on where another one has ended.
+            # With several connections, the delay is decided when the first request starts. With
+            # one, or between two runs, a Crawl-delay counts that was known before the second one.
             settled = before.start if several and run == promises[1].run else after.start
             at = bisect_right(known, (settled, inf))
             delay_s = min(known[at - 1][1], after.promise.max_crawl_delay_s) if at else 0.0
@@ -330,15 +342,15 @@ class _Rests:
     """The rest that is promised after a failure."""
 
     def __init__(self) -> None:
-        self._failures: dict[str, int] = {}  # in a row, by authority
-        self._failed: Event | None = None  # the one whose rest lasts longest
+        self._failures: dict[str, int] = {}  # consecutive failures, by authority
+        self._failed: Event | None = None  # the failed request with the longest rest
         self._until = -inf
         self._rest = (0.0, "")
-        self._answered: set[tuple[int, str]] = set()  # whose robots.txt is known
+        self._answered: set[tuple[int, str]] = set()  # (run, authority) whose robots.txt is known
 
     @classmethod
     def after(cls, events: Sequence[Event]) -> float:
-        """The time when all rests are over that these requests, in their order, have caused."""
+        """The time at which all rests are over that these requests have caused."""
         rests = cls()
         for event in events:
             rests.add(event)
@@ -365,7 +377,7 @@ class _Rests:
             return None
         robots = asked.kind == "robots"
         if robots and (promise.run, asked.authority) in self._answered:
-            return None  # the rules known from before are gone by
+            return None  # the crawl goes on with the rules that it has
         status = asked.status or 0
         if status in _BUSY or (robots and status >= 500):
             if asked.retry_after_s is not None:
@@ -401,7 +413,7 @@ def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:
         heappush(ends, (event.end, number))
         allowed = event.promise.connections
         if len(ends) > allowed:
-            # Clocks may be off: those that ended a moment later count as ended.
+            # Clocks have errors, so requests that ended a moment later count as ended.
             under_way = [
                 events[at]
                 for end, at in sorted(ends, key=lambda one: one[1])

@@ -1,7 +1,7 @@
-"""session.toml: what was run, by which program, from when to when. And the seeds, beside it.
+"""Reads and writes session.toml, which describes the runs of a session, and the list of seeds.
 
-The configuration of the latest run stands in it as in a configuration file; the tables [[run]], one
-for each time that the session was started or resumed, are written by us.
+session.toml holds the configuration of the latest run, in the form of a configuration file. It also
+holds a table [[run]] for each time that the session was started or resumed.
 """
 
 import tomllib
@@ -28,19 +28,22 @@ _SITE_NAMES = 2
 
 
 class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
-    """A table [[run]]. The last fields are None until the run has ended, and stay so if it was
-    killed."""
+    """A table [[run]].
 
-    version: str  # of the program
+    `ended`, `complete` and `reason` are None until the run has ended. They stay None if the run was
+    killed.
+    """
+
+    version: str  # the version of the program
     ranks: int
     parts: int
-    scope: str  # what decides whether a link is followed, as a sum: equal if nothing has changed
+    scope: str  # a hash of all settings that decide whether a link is followed
     started: datetime
     ended: datetime | None = None
-    complete: bool | None = None  # true: the frontier ran empty; false: something ended the run
+    complete: bool | None = None  # whether the frontier ran empty
     reason: str | None = None
-    lost: int | None = None  # ranks that died, and the others went on in the next run
-    site_names: int | None = None  # 2: without the scheme; None: `http://host`, as once
+    lost: int | None = None  # how many ranks died, if the others went on in the next run
+    site_names: int | None = None  # 2: `host:port`; None: `http://host`, as in old versions
 
 
 _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
@@ -48,20 +51,23 @@ _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
 
 @dataclass(frozen=True, slots=True)
 class SessionInfo:
+    """The content of session.toml: the configuration and the runs."""
+
     config: config.Config
     runs: Sequence[Run]  # at least one
 
     @property
     def last(self) -> Run:
+        """The latest run."""
         return self.runs[-1]
 
 
 def create(
     directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
 ) -> None:
-    """Write the first files of a session into a directory that is locked.
+    """Write the first files of a session into a locked directory.
 
-    Raises UserError if there is a session in it already, or if it can't be written.
+    Raises UserError if the directory holds a session already, or can't be written.
     """
     if exists(directory):
         raise UserError(
@@ -80,22 +86,21 @@ def make_directory(directory: Path) -> None:
         directory.mkdir(parents=True, exist_ok=True)
     except OSError as error:
         raise UserError(
-            f"{directory}: {error.strerror}; a directory that can be made and written is needed"
+            f"{directory}: {error.strerror}; name a directory that can be made and written"
         ) from None
 
 
 def exists(directory: Path) -> bool:
-    """Whether there is a session, whole or not."""
+    """Whether the directory holds a session, even a damaged one."""
     return (directory / _NAME).exists() or any(directory.glob("rank-*"))
 
 
 def resume(
     directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
 ) -> SessionInfo:
-    """Note a further run of a session, with these settings; how it stands now. `seeds` are all,
-    old and new.
+    """Note a further run of a session, with these settings. Returns the new description.
 
-    An order to stop that was meant for an earlier run is taken away.
+    `seeds`: all seeds, old and new. An order to stop that was meant for an earlier run is removed.
     """
     info = load(directory)
     (directory / _STOP).unlink(missing_ok=True)
@@ -115,14 +120,16 @@ def finish(directory: Path, complete: bool, reason: str, *, lost: int | None = N
 
 
 def load(directory: Path) -> SessionInfo:
-    """Read session.toml. Raises UserError if there is none or if it isn't one."""
+    """Read session.toml. Raises UserError if the file is missing or not a session's description."""
     path = directory / _NAME
     try:
         raw = tomllib.loads(regular(path).read_text("utf-8"))
         runs = msgspec.convert(raw.pop("run", None), _Runs)
         return SessionInfo(config.load(values=raw), runs)
     except OSError as error:
-        raise UserError(f"{path}: {error.strerror}; the directory of a session has one") from None
+        raise UserError(
+            f"{path}: {error.strerror}; name the directory of a session, which has this file"
+        ) from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError, msgspec.ValidationError) as error:
         raise UserError(f"{path}: not the description of a session: {error}") from None
     except UserError as error:
@@ -130,12 +137,12 @@ def load(directory: Path) -> SessionInfo:
 
 
 def seeds(directory: Path) -> list[str]:
-    """The seeds of a session, normalised. Raises UserError if the file is gone or damaged."""
+    """The seeds of a session, normalised. Raises UserError if the file is missing or damaged."""
     return _read_urls(directory / _SEEDS)
 
 
 def replicated(directory: Path) -> list[str]:
-    """The URLs that every rank knows from the start of a session, normalised; mostly none.
+    """The URLs that every rank knows from the start, normalised. Most sessions have none.
 
     Raises UserError if the file is damaged.
     """
@@ -144,7 +151,7 @@ def replicated(directory: Path) -> list[str]:
 
 
 def _read_urls(path: Path) -> list[str]:
-    needed = "a text file with the URLs of the session, one a line, is needed"
+    needed = "the session needs this text file, with one URL a line; restore the file"
     try:
         text = path.read_bytes().decode()
     except OSError as error:
@@ -153,7 +160,7 @@ def _read_urls(path: Path) -> list[str]:
         raise UserError(f"{path}: {error}; {needed}") from None
     urls = text.split("\n")
     if urls.pop():
-        raise UserError(f"{path}: its last line is cut; {needed}")
+        raise UserError(f"{path}: the last line is incomplete; {needed}")
     for number, url in enumerate(urls, 1):
         try:
             normalise(url)
@@ -163,25 +170,26 @@ def _read_urls(path: Path) -> list[str]:
 
 
 def write_replicated(directory: Path, urls: Iterable[str]) -> None:
-    """Note the URLs that every rank knows, all runs' together, if there are any."""
+    """Write the URLs that every rank knows from the start, of all runs, if there are any."""
     text = "".join(f"{url}\n" for url in urls)
     if text:
         _replace(directory / _REPLICATED, text)
 
 
 def ask_to_stop(directory: Path) -> None:
-    """Leave the order to stop for the ranks, which may be on other nodes."""
+    """Write the file that orders the ranks to stop. The ranks may be on other nodes."""
     with replacing(directory / _STOP):
         pass
 
 
 def is_asked_to_stop(directory: Path) -> bool:
+    """Whether a file orders the ranks to stop."""
     return (directory / _STOP).exists()
 
 
 def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
     judges = settings.model_dump_json(include={"scope": True, "traps": True, "robots": True})
-    # With other names of sites the sites of the seeds are others, and so is the scope.
+    # The scope depends on how sites are named, because the sites of the seeds are in scope.
     what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
     scope = f"{xxh3_64_intdigest(what.encode()):016x}"
     return Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES)
@@ -202,12 +210,12 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
                 lines.append(f"{name} = {config.toml_value(value)}")
         lines.append("")
     text = "\n".join(lines) + "\n" + config.as_toml(_without_logins(settings))
-    # A resumed run needs the secrets again, so they stand there, but for nobody else to read.
+    # A resume needs the secrets again, so the file holds them. Nobody else may read it then.
     _replace(directory / _NAME, text, 0o600 if settings.fetch.holds_secrets else 0o666)
 
 
 def _without_logins(settings: config.Config) -> config.Config:
-    """The settings with seeds as they are fetched: a login in a URL is never sent."""
+    """The settings without the logins in URLs of seeds, which are never sent."""
     seeds = tuple(map(without_login, settings.session.seeds))
     return settings.model_copy(
         update={"session": settings.session.model_copy(update={"seeds": seeds})}

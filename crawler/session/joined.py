@@ -1,10 +1,10 @@
-"""Sites that have joined the scope because redirects of seeds lead there, and their consequences.
+"""Sites that have joined the scope of a crawl, because redirects of seeds lead to them.
 
-If any site has joined, a file `00000.joined` lies beside the log file `00000.log`. Each line is a
+If a site has joined, a file `00000.joined` lies beside the log file `00000.log`. Each line is a
 JSON array of the site, the seed, and the URL where the redirects of the seed end. A rank adds the
-line before it stores a page that was judged with the site in scope. It does so whether it found the
-site itself or was told. So the scope of the session is the configured one and the sites of all
-these files.
+line before it stores a page whose links were judged with the site in scope. Other ranks that are
+told of the site do the same. So the scope of the session is the configured scope and the sites in
+all these files.
 
 A logged page says how many lines the file had when its links were judged (`judged_with` in
 LoggedPage). Links to sites that joined later are flagged OUT_OF_SCOPE in the log, but are followed.
@@ -23,7 +23,7 @@ from crawler.session.files import AppendFile
 from crawler.session.log import LoggedPage
 
 _SUFFIX: Final = ".joined"
-_LOOKED_FOR: Final = 16  # names of sites; for more it is faster to look at each link
+_LOOKED_FOR: Final = 16  # with more sites than this, it is faster to look at each link
 
 
 class Joined(NamedTuple):
@@ -35,7 +35,7 @@ class Joined(NamedTuple):
 
 
 def joined_file(log_path: Path) -> Path:
-    """The file beside a log file, which is there if sites joined in that run at that rank."""
+    """The path of the file beside a log file. The file exists if sites joined in that run."""
     return log_path.with_suffix(_SUFFIX)
 
 
@@ -48,14 +48,15 @@ def joined(session: Path) -> list[Joined]:
                 one = msgspec.json.decode(line, type=Joined)
             except (msgspec.DecodeError, UnicodeDecodeError) as error:
                 raise UserError(
-                    f"{path}: a line is damaged: {error}; lines of site, seed and end are needed"
+                    f"{path}: a line is damaged: {error}; expected lines of the form"
+                    ' ["SITE", "SEED", "END"]'
                 ) from None
             sites.setdefault(one.site, one)
     return [sites[site] for site in sorted(sites)]
 
 
 class JoinedWriter:
-    """Writes the file beside one log file; it is made with the first line."""
+    """Writes the file beside one log file. The file is made with its first line."""
 
     def __init__(self, log_path: Path) -> None:
         self._path = joined_file(log_path)
@@ -63,7 +64,7 @@ class JoinedWriter:
         self._sites: set[str] = set()
 
     def add(self, sites: Iterable[Joined]) -> None:
-        """Add those that aren't there. Raises NoRoomError, and OSError."""
+        """Add the sites that aren't in the file yet. Raises NoRoomError or OSError."""
         new = {one.site: one for one in sites if one.site not in self._sites}
         if not new:
             return
@@ -74,19 +75,21 @@ class JoinedWriter:
         self._sites.update(new)
 
     def sync(self) -> None:
+        """Force the file to disk, if there is one."""
         if self._file is not None:
             self._file.sync()
 
     def close(self) -> None:
+        """Close the file, if there is one."""
         if self._file is not None:
             self._file.close()
 
 
 class Correction:
-    """Takes the flag OUT_OF_SCOPE from links to sites that joined after the links were judged."""
+    """Removes the flag OUT_OF_SCOPE of links to sites that joined after the links were judged."""
 
     def __init__(self, sites: Collection[str], follows: Callable[[str, int], bool]) -> None:
-        """`sites` are those that have joined.
+        """`sites`: the sites that have joined.
 
         `follows` says, given the URL and the flags of a link, whether the link leads to one of
         these sites and is followed.
@@ -108,7 +111,7 @@ class Correction:
         return msgspec.structs.replace(page, flags=bytes(flags))
 
     def late(self, page: LoggedPage) -> list[tuple[int, str]]:
-        """The numbers and URLs of the links whose flag has to go."""
+        """The numbers and URLs of the links whose flag is removed."""
         if page.judged_with == NEVER_FOLLOWED or not self._may_be(page):
             return []
         links = enumerate(zip(page.urls, page.flags, strict=True))

@@ -1,4 +1,4 @@
-"""Sites that stay in the parts in which earlier versions of the program had them."""
+"""Finds the sites that must stay in the parts where earlier versions of the program put them."""
 
 from collections import Counter
 from collections.abc import Iterable
@@ -10,11 +10,12 @@ from crawler.session.log import LoggedPage, read_log
 
 
 def kept_sites(info: SessionInfo, logs: Iterable[Path]) -> dict[str, int]:
-    """The parts that sites must keep, by the rows of the logs; empty for most sessions.
+    """The parts that sites must keep, according to the logs. Most sessions have no such sites.
 
-    Sites of old sessions had other names, so their hashes give other owners today. In the modes
-    firewall and cross-over nobody tells a new owner which links the old owner has found. A site
-    that had several names stays in the part that has most of its pages.
+    Old versions gave sites other names, so the hash of the name gives another owner today. In the
+    modes firewall and cross-over, ranks don't send links to each other, so a new owner wouldn't
+    know the links that the old owner has found. A site that had several names stays in the part
+    with most of its pages.
     """
     mode = mode_of(info.config)
     if (

@@ -1,4 +1,4 @@
-"""The places of a session's files, checked before a command opens any of them."""
+"""Checks that the files of a session are files, before a command opens any of them."""
 
 from pathlib import Path
 from typing import Final
@@ -8,7 +8,7 @@ from crawler.regular import regular
 from crawler.session.log import rank_directories
 
 _FOLDERS: Final = ("report", "tables")
-_FILES: Final = (  # as patterns; those in .new replace others
+_FILES: Final = (  # patterns; a file that ends in .new will replace another file
     "session.toml",
     "seeds.txt",
     "replicated.txt",
@@ -30,17 +30,17 @@ _RANK_FILES: Final = (
 
 
 def check_layout(session: Path) -> None:
-    """Check that there are files where files belong, and directories where directories belong.
+    """Check that the files of a session are regular files, and its directories directories.
 
-    Anything may be missing. Raises UserError, for example for a FIFO, which would hold up whoever
-    opens it, or for a directory in place of a table.
+    Any of them may be missing. Raises UserError for example for a FIFO, which would block the
+    command that opens it.
     """
     ranks = rank_directories(session)
     folders = [session / name for name in _FOLDERS]
     folders += [rank / name for rank in ranks for name in _RANK_FOLDERS]
     for path in folders:
         if not path.is_dir() and (path.exists() or path.is_symlink()):
-            raise UserError(f"{path}: is no directory, where one belongs; move it away")
+            raise UserError(f"{path}: must be a directory; move the file away")
     files = [path for pattern in _FILES for path in session.glob(pattern)]
     files += [path for rank in ranks for pattern in _RANK_FILES for path in rank.glob(pattern)]
     for path in files:

@@ -42,12 +42,12 @@ PATIENCE_S: Final = 5.0  # after a kill, a rank may live for a moment longer tha
 class _Holder(msgspec.Struct):
     """The content of SESSION/lock: the process that holds the lock."""
 
-    work: str  # what it does with the session, in words
+    work: str  # what the process does with the session, such as "is being crawled"
     host: str
     pid: int
     since: str
-    nonce: str  # no two are equal
-    ended: bool = False  # the process has crawled, and ended in good order
+    nonce: str  # a random text, so that no two holders are equal
+    ended: bool = False  # whether the process has crawled, and ended in good order
 
 
 class _Lock:
@@ -59,7 +59,7 @@ class _Lock:
         self.holder = holder
 
 
-_held: Final[dict[Path, _Lock]] = {}  # of this process, by the resolved path of the file
+_held: Final[dict[Path, _Lock]] = {}  # the locks of this process, by the resolved path
 
 
 def lock_session(directory: Path, work: str, patience_s: float = PATIENCE_S) -> None:
@@ -95,8 +95,11 @@ def lock_session(directory: Path, work: str, patience_s: float = PATIENCE_S) -> 
 
 
 def unlock_session(directory: Path, *, crawled: bool = False) -> None:
-    """Give the lock back, if this process has it. `crawled`: the session has been crawled, so a
-    command that waits since then must not crawl it again."""
+    """Give the lock back, if this process has it.
+
+    `crawled`: this process has crawled the session, so a command that waits for the lock must not
+    crawl the session again.
+    """
     path = directory.resolve() / _LEADER
     lock = _held.pop(path, None)
     if lock is None:
@@ -126,7 +129,7 @@ def join_session(directory: Path) -> None:
 
 
 def leave_session(directory: Path) -> None:
-    """Take back `join_session`."""
+    """Stop counting as a rank that crawls the session."""
     lock = _held.pop(directory.resolve() / _RANKS, None)
     if lock is not None:
         os.close(lock.fd)
@@ -152,8 +155,11 @@ def who_writes(directory: Path) -> str | None:
 
 
 def _await_lock(fd: int, directory: Path, before: _Holder | None, deadline: float) -> None:
-    """Lock a file. Raises UserError at the deadline, or if a process has crawled since
-    `before` was read."""
+    """Lock a file.
+
+    Raises UserError at the deadline, or if a process has crawled the session since `before` was
+    read.
+    """
     while not _try(fd, fcntl.LOCK_EX):
         if time.monotonic() > deadline:
             holder = _holder_of(fd)
@@ -161,13 +167,13 @@ def _await_lock(fd: int, directory: Path, before: _Holder | None, deadline: floa
         time.sleep(_POLL_S)
     last = _holder_of(fd)
     if last is not None and last.ended and last != before:
-        raise UserError(f"{directory}: {_words(last)}; it has ended just now")
+        raise UserError(f"{directory}: {_words(last)}; that crawl has ended just now")
 
 
 def _await_ranks(directory: Path, deadline: float) -> None:
-    """Wait until no rank of an earlier run lives.
+    """Wait until no rank of an earlier run lives. Raises UserError at the deadline.
 
-    When a rank was lost, the survivors are such ranks. One of them may take the lock now.
+    After the loss of a rank, the remaining ranks may live on, and this process may be one of them.
     """
     path = directory.resolve() / _RANKS
     if path in _held:
@@ -197,12 +203,12 @@ def _open(path: Path, flags: int) -> int:
         raise UserError(f"{path}: {words}; the session directory must be writable") from None
     if not stat.S_ISREG(os.fstat(fd).st_mode):
         os.close(fd)
-        raise UserError(f"{path}: isn't a file; remove it")
+        raise UserError(f"{path}: isn't a regular file; remove it")
     return fd
 
 
 def _try(fd: int, kind: int) -> bool:
-    """Whether the lock is ours now."""
+    """Try to lock a file without waiting. Returns whether this process has the lock now."""
     try:
         fcntl.flock(fd, kind | fcntl.LOCK_NB)
     except BlockingIOError:
@@ -215,7 +221,7 @@ def _try(fd: int, kind: int) -> bool:
 
 
 def _is_still(fd: int, path: Path) -> bool:
-    """Whether the path names the file that is locked: its holder may have removed it."""
+    """Whether the path still names the locked file. Its last holder may have removed the file."""
     try:
         return os.path.samestat(os.fstat(fd), path.lstat())
     except FileNotFoundError:
@@ -237,7 +243,7 @@ def _holder_of(fd: int) -> _Holder | None:
 
 
 def _read_holder(path: Path) -> _Holder | None:
-    """What the file says; None if it can't be read: it's only for words."""
+    """The holder that the file names, for messages; None if the file can't be read."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

@@ -1,4 +1,4 @@
-"""The log of a rank: page rows with their links. All else is derived from it.
+"""The log of a rank: the rows of its pages with their links. All other data is derived from it.
 
 A file is a header and then frames. Each frame has a checksum and is written by a single write:
 
@@ -7,8 +7,8 @@ A file is a header and then frames. Each frame has a checksum and is written by 
     body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
              MessagePack, an array
 
-Version 2 can be read, too. There a row names its site with the scheme, `http://host`. Readers get
-the name that the site has today, unless they ask for the row as written.
+Version 2 can be read, too. Its rows name a site with the scheme, as `http://host`. Readers get the
+present name of the site, unless they ask for the row as it was written.
 
 All integers are little-endian. A file ends at the first frame that is incomplete or fails its
 checksum.
@@ -34,7 +34,7 @@ from crawler import url
 from crawler.ports import ANEW, REDIRECT, Link, Names, PageRow, UserError
 from crawler.session.files import AppendFile
 
-_RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # others in the directory aren't ours
+_RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # other names in the directory are ignored
 _LOG_NAME: Final = re.compile(r"\d{5,}\.log")
 _MAGIC: Final = b"ABC-LOG\n"
 _VERSION: Final = 3
@@ -43,47 +43,50 @@ _HEADER = struct.Struct("<8sI")
 _FRAME = struct.Struct("<II")
 _PAGE: Final = b"P"
 _SITEMAPS: Final = b"S"
-_WORTH_COMPRESSING = 256  # bytes of URL text; below, zstd gains less than its own header and call
+_WORTH_COMPRESSING = 256  # bytes of URL text; compressing fewer bytes gains nothing
 
-_unzip = zstandard.ZstdDecompressor().decompress  # for one thread, as all of an agent
+_unzip = zstandard.ZstdDecompressor().decompress  # not safe for threads; an agent has only one
 
 
 class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
-    """A page row with its n links, kept packed: most readers need few of the URL texts."""
+    """The row of a page with its n links. They stay packed: most readers need few of the URLs."""
 
     row: PageRow
-    packed_keys: bytes  # of the targets, n little-endian u64
+    packed_keys: bytes  # the keys of the targets, n little-endian u64
     flags: bytes  # n bytes, bits as in crawler.ports
-    packed_urls: bytes  # of the targets, each followed by a newline (none holds one)
+    packed_urls: bytes  # the URLs of the targets, each followed by a newline (no URL has one)
     compressed: bool  # whether packed_urls is a zstd frame
-    chain: tuple[int, ...] = ()  # of the redirects that led to the page, as in Found
-    sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
-    lastmods: dict[int, str] = {}  # by number of the link: when a sitemap says it was changed
-    judged_with: int = 0  # lines of the file `.joined` by which the links were judged, or -1
+    chain: tuple[int, ...] = ()  # the redirects that led to the page, as in Found
+    sitemaps_of: Names | None = None  # set if the links are sitemaps: whose robots.txt names them
+    lastmods: dict[int, str] = {}  # by number of the link: the change date in a sitemap
+    judged_with: int = 0  # how many lines of the file `.joined` the links were judged with, or -1
     gives_cookies: bool = False  # as in Fetched; the cookies aren't stored
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
+        """The keys of the links' targets."""
         return np.frombuffer(self.packed_keys, "<u8")
 
     @property
     def url_text(self) -> bytes:
+        """The URLs of the links' targets, each followed by a newline."""
         if not self.compressed:
             return self.packed_urls
         return _unzip(self.packed_urls)
 
     @property
     def urls(self) -> list[str]:
+        """The URLs of the links' targets."""
         return self.url_text.decode().split("\n")[:-1]
 
     @property
     def is_again(self) -> bool:
-        """Whether the URL had a row before: it was asked again with a cookie."""
+        """Whether the URL was requested before, and now again with a cookie."""
         return self.row.key in self.chain
 
     @property
     def request_key(self) -> int:
-        """The key of the row: that of the URL, or if it was asked again, one for that request."""
+        """The key of the request: the key of the URL, or another one if it was requested again."""
         row = self.row
         return _again_key(row.key, self.chain) if row.key in self.chain else row.key
 
@@ -97,30 +100,30 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _again_key(key: int, chain: tuple[int, ...]) -> int:
-    """The key of a request for a URL to which its chain leads back; with ANEW at its end or not."""
+    """The key of a request for a URL that its chain leads back to. ANEW at the end is ignored."""
     if chain[-1] == ANEW:
         chain = chain[:-1]
     return xxh3_64_intdigest(msgspec.msgpack.encode((key, *chain)))
 
 
 class LoggedSitemaps(msgspec.Struct, array_like=True, frozen=True):
-    """Sitemaps that the robots.txt of an authority names: URLs that no page links to."""
+    """The sitemaps that the robots.txt of an authority names. No page links to them."""
 
     authority: str
     urls: list[str]
 
 
 class Torn(NamedTuple):
-    """The last thing read from a file whose tail can't be used."""
+    """The unusable tail of a file, which readers give as the last entry."""
 
     path: Path
-    offset: int  # everything before it was used
+    offset: int  # where the tail begins
     lost_bytes: int
 
 
 Entry = LoggedPage | LoggedSitemaps | Torn
 
-_SEARCHED = 16 << 20  # bytes behind a tear
+_SEARCHED = 16 << 20  # bytes of an unusable tail that are searched for whole entries
 _decode = msgspec.msgpack.Decoder(LoggedPage).decode
 _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
@@ -147,7 +150,7 @@ def rank_of(path: Path) -> int:
 
 
 class LogWriter:
-    """Writes one new log file; earlier ones of the rank stay as they are."""
+    """Writes one new log file. Earlier log files of the rank stay as they are."""
 
     def __init__(self, directory: Path) -> None:
         names = (path.name for path in directory.glob("*.log"))
@@ -170,6 +173,7 @@ class LogWriter:
         *,
         gives_cookies: bool = False,
     ) -> None:
+        """Append the row of a page with its links. See LoggedPage for the arguments."""
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
         flags = bytes([link.flags for link in links])
         urls = "".join([f"{link.url}\n" for link in links]).encode()
@@ -191,20 +195,23 @@ class LogWriter:
         self._append(_PAGE + self._encode(page))
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
+        """Append the sitemaps that the robots.txt of an authority names."""
         self._append(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls)))
 
     def _append(self, body: bytes) -> None:
         self._file.append(_FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
 
     def sync(self) -> None:
+        """Force the file to disk."""
         self._file.sync()
 
     def close(self) -> None:
+        """Sync and close the file."""
         self._file.close()
 
 
 def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
-    """The page in the body of a frame; its site under the name of today, if it is to be renamed."""
+    """The page in the body of a frame. `renamed`: its site has its present name."""
     page = _decode(body)
     if renamed and "//" in page.row.site:
         row = msgspec.structs.replace(page.row, site=url.renamed_site(page.row.site))
@@ -213,34 +220,34 @@ def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
 
 
 def holds_rows(path: Path) -> bool:
-    """Whether there is more in a log file than its header."""
+    """Whether a log file holds more than its header."""
     return path.stat().st_size > _HEADER.size
 
 
 def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
-    """What a log file holds, in the order of writing; a torn or damaged tail ends it with a Torn.
+    """The entries of a log file, in the order of writing.
 
-    `renamed`: sites of version 2 have their names of today. Raises UserError for a format version
-    that this program doesn't know.
+    If the file has a torn or damaged tail, the last entry is a Torn. `renamed`: sites of version 2
+    get their present names. Raises UserError for an unknown format version.
     """
     return (entry for _, entry in read_placed(path, renamed=renamed))
 
 
 def holds(session: Path, wanted: Callable[[PageRow], bool]) -> bool:
-    """Whether the logs have a row that is wanted. They are read as far as the first one."""
+    """Whether the logs hold a row that is wanted. They are read up to the first such row."""
     entries = chain.from_iterable(map(read_log, log_files(session)))
     return any(isinstance(entry, LoggedPage) and wanted(entry.row) for entry in entries)
 
 
 def read_page(file: BinaryIO, offset: int) -> LoggedPage:
-    """The page whose frame begins at this offset, by `read_placed`."""
+    """The page whose frame begins at an offset that `read_placed` gave."""
     file.seek(offset)
     length, _ = _FRAME.unpack(file.read(_FRAME.size))
     return _page(memoryview(file.read(length))[1:])
 
 
 def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entry]]:
-    """As `read_log`, each with its offset."""
+    """The entries of a log file as `read_log` gives them, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
         header = file.read(_HEADER.size)
@@ -274,7 +281,7 @@ def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entr
 
 
 def is_damage(torn: Torn) -> bool:
-    """Whether a whole entry follows: then this isn't the tail that a killed process left."""
+    """Whether the tail is damaged, and not just torn by a kill: whole entries follow in it."""
     with torn.path.open("rb") as file:
         file.seek(torn.offset)
         rest = file.read(_SEARCHED)

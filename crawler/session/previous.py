@@ -1,4 +1,4 @@
-"""What an earlier session stored of a URL, for conditional requests and revisit records."""
+"""Looks up what an earlier session stored of a URL, for conditional requests and revisits."""
 
 import logging
 from array import array
@@ -19,18 +19,16 @@ _OFFSETS = 1 << 48  # more than a log file has bytes
 
 
 class Previous:
-    """The whole pages of a session, by URL key; a page is read from the log when asked for. A
-    context manager.
+    """Finds whole pages of a session by URL key, and reads them from the logs. Use as a context.
 
-    16 bytes a page. Pages whose WARC file is gone are left out: a revisit couldn't name the record.
-    A torn tail of a log is as if it weren't there.
+    It takes 16 bytes for each page. Pages whose WARC file is missing are left out, because a
+    revisit must name the record. A torn tail of a log is ignored.
     """
 
     def __init__(self, session: Path | None, wanted: Callable[[PageRow], bool]) -> None:
-        """Read the logs of all ranks, if there is a session at all; `wanted` says of a row
-        whether to keep it.
+        """Read the logs of all ranks. `session`: None for no pages at all.
 
-        Raises UserError for a log of another version.
+        `wanted(row)` says whether to keep a page. Raises UserError for a log of another version.
         """
         files = log_files(session) if session else []
         self._directories = [path.parent.parent for path in files]
@@ -56,11 +54,11 @@ class Previous:
         return len(self._keys)
 
     def find(self, key: int) -> Earlier | None:
-        """The latest whole page of this URL, if any.
+        """The latest whole page of this URL, or None.
 
-        A page with validators has its record with it (`Earlier.original`). If a server answers that
-        such a page hasn't changed, nobody else has its content. So if the record can't be read to
-        its end any more, there is no page: it will be fetched anew.
+        A page with validators comes with its record (`Earlier.original`). If a server answers that
+        such a page hasn't changed, only this record has the content. So if the record can't be read
+        to its end, this returns None, and the page will be fetched again.
         """
         if not self._keys.size:
             return None
@@ -102,7 +100,7 @@ class Previous:
         """Warn once about each file that can't be relied on."""
         if path not in self._warned:
             self._warned.add(path)
-            _LOG.warning("previous session: %s: %s; its pages are fetched anew", path, reason)
+            _LOG.warning("previous session: %s: %s; its pages are fetched again", path, reason)
 
     def __enter__(self) -> Self:
         return self
@@ -115,9 +113,9 @@ class Previous:
 def read_links(
     session: Path, correct: Callable[[LoggedPage], LoggedPage] = lambda page: page
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The links that a session has followed, as keys of their pages: sources and targets.
+    """The links that a session has followed, as the keys of their sources and of their targets.
 
-    16 bytes a link. `correct` gives the flags that the links of a page have today
+    They take 16 bytes for each link. `correct` corrects the flags of a page's links
     (`joined.Correction`). Raises UserError for a log of another version.
     """
     sources, degrees, targets = array("Q"), array("Q"), bytearray()
@@ -139,9 +137,9 @@ def most_linked(
     count: int,
     correct: Callable[[LoggedPage], LoggedPage] = lambda page: page,
 ) -> list[str]:
-    """URLs of the `count` whole pages of a session with the most pages that link to them.
+    """The URLs of the `count` whole pages that most pages of a session link to.
 
-    The most linked-to first. Raises UserError for a log of another version.
+    The most linked-to URL comes first. Raises UserError for a log of another version.
     """
     sources, targets = read_links(session, correct)
     order = np.lexsort((sources, targets))
@@ -166,7 +164,7 @@ def _whole_rows(session: Path) -> Iterator[PageRow]:
 
 
 def _is_whole(row: PageRow) -> bool:
-    # A part (206) isn't asked for again: validators are those of the whole.
+    # A partial response (206) doesn't count, because its validators belong to the whole page.
     is_page = has_page(row.status) and row.status != 206
     status_fits = is_page or (row.status == 304 and row.duplicate)
     return status_fits and row.error is None and row.truncated is None

@@ -1,4 +1,4 @@
-"""WARC files read back record by record, each held against its own sums. `verify` walks them."""
+"""Reads WARC files record by record, and checks the lengths and hashes of each. For `verify`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -8,13 +8,13 @@ from isal import isal_zlib
 
 from crawler.session.warc import digest
 
-_GZIP = 31  # zlib's code for: with a gzip header and trailer
+_GZIP = 31  # zlib's code for data with a gzip header and trailer
 _PIECE = 256 << 10
-_END = b"\r\n\r\n"  # of a record, and of a head
+_END = b"\r\n\r\n"  # ends a record, and also its head
 
 
 class Record(NamedTuple):
-    """A record that is whole: its sums and lengths are right."""
+    """A whole record: its lengths and hashes are right."""
 
     offset: int
     kind: str
@@ -23,29 +23,33 @@ class Record(NamedTuple):
 
     @property
     def http_head(self) -> bytes:
+        """The head of the HTTP message in the block."""
         return self.block.partition(_END)[0]
 
     @property
     def payload(self) -> bytes:
-        """Of the HTTP response in the block."""
+        """The payload of the HTTP response in the block."""
         return self.block.partition(_END)[2]
 
 
 class Damage(NamedTuple):
-    """Something that is no whole record."""
+    """Bytes that are no whole record."""
 
     offset: int
     what: str
-    torn: bool  # the file just ends there
+    torn: bool  # whether the file ends in the middle of the record
 
 
 class MalformedError(Exception):
-    """What is wrong with a record."""
+    """A record is wrong; the message says how."""
 
 
 def read_records(path: Path, offset: int = 0) -> Iterator[Record | Damage]:
-    """The records from an offset on. After a Damage what follows can be read only if it is a record
-    that is whole as far as gzip goes; else the Damage is the last."""
+    """The records of a file, from an offset on.
+
+    If gzip could read a damaged record to its end, the records behind it follow. Otherwise the
+    Damage is the last element.
+    """
     with path.open("rb") as file:
         file.seek(offset)
         rest = file.read(_PIECE)
@@ -57,10 +61,11 @@ def read_records(path: Path, offset: int = 0) -> Iterator[Record | Damage]:
                     size += len(rest)
                     rest = member.unused_data if member.eof else file.read(_PIECE)
             except isal_zlib.error:  # type: ignore[misc]  # its stub takes it for an instance
-                yield Damage(offset, "its gzip member is damaged", torn=False)
+                yield Damage(offset, "the gzip member of the record is damaged", torn=False)
                 return
             if not member.eof:
-                yield Damage(offset, f"the file ends in it, after {size:,} bytes", torn=True)
+                what = f"the file ends in this record, after {size:,} bytes"
+                yield Damage(offset, what, torn=True)
                 return
             try:
                 yield _parse(offset, bytes(data))
@@ -82,10 +87,13 @@ def _parse(offset: int, data: bytes) -> Record:
         raise MalformedError("it doesn't end as a WARC record does")
     record = Record(offset, fields.get("warc-type", ""), fields, tail[: -len(_END)])
     if fields.get("content-length") != str(len(record.block)):
-        raise MalformedError(f"Content-Length isn't that of its block, {len(record.block):,}")
+        raise MalformedError(
+            f"Content-Length is {fields.get('content-length')}, but the block has"
+            f" {len(record.block)} bytes"
+        )
     block_digest = fields.get("warc-block-digest")  # earlier versions wrote one
     if block_digest is not None and block_digest != digest(record.block):
-        raise MalformedError("WARC-Block-Digest isn't that of its block")
+        raise MalformedError("WARC-Block-Digest isn't the digest of the block")
     if record.kind == "response" and fields.get("warc-payload-digest") != digest(record.payload):
-        raise MalformedError("WARC-Payload-Digest isn't that of its payload")
+        raise MalformedError("WARC-Payload-Digest isn't the digest of the payload")
     return record

@@ -1,7 +1,7 @@
-"""Reading the logs of a session to go on with it, at the speed of arrays.
+"""Reads the logs of a session fast, to resume the session.
 
-A rank reads the files of its share once. Of each page Python sees the row; links are only keys, in
-numpy arrays. The texts of those few links that are still to be fetched are read afterwards.
+Each rank reads a share of the log files once. Python looks at the row of each page, but links stay
+keys in numpy arrays. Afterwards, the texts of the few links that must still be fetched are read.
 """
 
 from array import array
@@ -28,14 +28,16 @@ from crawler.session.log import (
 
 Keys = npt.NDArray[np.uint64]
 
-_STEP: Final = 500  # pages, a few milliseconds
-_CHUNK: Final = 1 << 21  # links that are made unique at a time
+_STEP: Final = 500  # pages read in one step, which takes a few milliseconds
+_CHUNK: Final = 1 << 21  # links whose keys are sorted and made unique at a time
 _OFFSETS: Final = 1 << 48  # more than a log file has bytes
 
 
 class LogFile(NamedTuple):
+    """A log file, with its size at one moment."""
+
     path: Path
-    rank: int  # that wrote it
+    rank: int  # the rank that wrote the file
     bytes: int
 
 
@@ -45,8 +47,11 @@ def log_sizes(session: Path) -> list[LogFile]:
 
 
 def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
-    """Who reads what: each rank its own files, and those of ranks that aren't there any more go to
-    whoever has the least to read."""
+    """The log files that each rank reads.
+
+    A rank reads its own files. A file of a rank that doesn't exist any more goes to the rank that
+    has the least to read.
+    """
     loads, paths = [0] * ranks, [list[Path]() for _ in range(ranks)]
     for file in sorted(files, key=lambda file: (file.rank >= ranks, file.path)):
         reader = file.rank if file.rank < ranks else loads.index(min(loads))
@@ -55,14 +60,14 @@ def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
     return paths
 
 
-# A page; those of its links that are wanted: keys, texts, flags; the keys of all, if every time.
+# A page; its wanted links as (key, URL, flags); and the keys of all its links, if asked for.
 FoundLinks = tuple[Found, list[tuple[int, str, int]], list[int]]
 
 
 class Share:
-    """What some log files say. `read` it first, to the end; then ask for links by their keys.
+    """The content of some log files. First `read` it to the end, then ask for links by their keys.
 
-    About 20 bytes a page and 12 bytes for each different link.
+    It takes about 20 bytes for each page and 12 bytes for each different link.
     """
 
     def __init__(
@@ -73,21 +78,21 @@ class Share:
         skipped: int,
         correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
-        """`take` gets every row, and says whether links of that page are followed.
+        """`take(row)` is called for every row. It says whether links of this page are followed.
 
-        Links with any of the flags `skipped` are never followed. `correct` gives the flags that the
-        links of a page have today (`joined.Correction`).
+        Links with any of the flags `skipped` are never followed. `correct` corrects the flags of a
+        page's links (`joined.Correction`).
         """
-        self.sitemaps: list[str] = []  # that no page links to
-        self.torn: list[Torn] = []  # of files whose tails can't be used
+        self.sitemaps: list[str] = []  # URLs of sitemaps that no page links to
+        self.torn: list[Torn] = []  # the unusable tails of files
         self.declared = DeclaredSitemaps()
         self._take = take
         self._skipped = skipped
         self._correct = correct or (lambda page: page)
         self._paths = paths
         self._files = [path.open("rb") for path in paths]
-        self._keys = array("Q")  # of pages
-        self._places = array("Q")  # of pages: file number * _OFFSETS + offset
+        self._keys = array("Q")  # the keys of pages
+        self._places = array("Q")  # where each page stands: file number * _OFFSETS + offset
         self._links = _FirstPlaces()
 
     @property
@@ -97,7 +102,7 @@ class Share:
 
     @property
     def link_keys(self) -> Keys:
-        """The different links that are followed, sorted; and each `LoggedPage.return_key`."""
+        """The keys of all followed links and each `LoggedPage.return_key`, sorted and different."""
         return self._links.keys
 
     def read(self) -> Iterator[None]:
@@ -136,8 +141,11 @@ class Share:
         return self._page(page).row
 
     def links(self, wanted: npt.NDArray[np.bool_], *, every: bool = False) -> Iterator[FoundLinks]:
-        """Those of `link_keys` that are wanted, page by page, each where it was found first; or
-        `every` time, which takes as long as the reading."""
+        """The links of `link_keys` that are wanted, page by page.
+
+        A link is given at the page where it was found first. With `every`, it is given at each page
+        where it was found, which takes as long as the reading.
+        """
         pages = self._links.places[wanted]
         keys = self._links.keys[wanted]
         if every:
@@ -166,6 +174,7 @@ class Share:
         return source, found, targets
 
     def close(self) -> None:
+        """Close the log files."""
         for file in self._files:
             file.close()
 
@@ -175,13 +184,13 @@ class Share:
 
 
 class _Chunk:
-    """Links of the pages from `first` on, on their way into an array."""
+    """Collects the links of pages, from the page with the number `first` on."""
 
     def __init__(self, first: int) -> None:
         self.first = first
         self.keys = bytearray()
         self.flags = bytearray()
-        self.counts = array("I")  # by page
+        self.counts = array("I")  # how many links each page has
 
     def add(self, page: LoggedPage, *, follows: bool) -> None:
         before = len(self.flags)
@@ -195,7 +204,7 @@ class _Chunk:
         self.counts.append(len(self.flags) - before)
 
     def unique(self, skipped: int) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """The keys of links without any of the flags `skipped`; for each its first page."""
+        """The different keys of links without the flags `skipped`, each with its first page."""
         counts = np.frombuffer(self.counts, np.uint32)
         pages = np.arange(self.first, self.first + len(counts), dtype=np.uint32).repeat(counts)
         kept = (np.frombuffer(self.flags, np.uint8) & skipped) == 0
@@ -203,9 +212,9 @@ class _Chunk:
 
 
 class _FirstPlaces:
-    """Keys with the place where each was first, sorted once `settle` has been called.
+    """Different keys, each with its first place. They are sorted once `settle` has been called.
 
-    Kept as sorted runs of falling length, so that each key is merged a few times only.
+    The keys are kept in sorted runs of falling length, so that each key is merged only a few times.
     """
 
     def __init__(self) -> None:
@@ -220,7 +229,7 @@ class _FirstPlaces:
         return self._runs[0][1]
 
     def add(self, keys: Keys, places: npt.NDArray[np.uint32]) -> None:
-        """Add a sorted run; its places are behind those of all before."""
+        """Add a sorted run. Its places must come after those of all runs before."""
         self._runs.append((keys, places))
         while len(self._runs) > 1 and len(self._runs[-2][0]) < 2 * len(self._runs[-1][0]):
             self._merge()
@@ -235,7 +244,7 @@ class _FirstPlaces:
 
 
 def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    """Which of the keys are known; both are sorted."""
+    """For each key, whether it is among the known ones. Both arrays must be sorted."""
     if not len(known):
         return np.zeros(len(keys), np.bool_)
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -244,10 +253,11 @@ def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
 
 
 def deal(asked: Sequence[Keys]) -> list[npt.NDArray[np.bool_]]:
-    """Give each key to one of those who asked for it: of each asker's keys, which are its.
+    """Give each key to one of the ranks that asked for it.
 
-    An asker's keys are different and sorted. The upper half of a key says whose turn it is; the
-    whole key, modulo the ranks, has said already who deals.
+    `asked`: the keys of each asking rank, different and sorted. Returns, for each rank, which of
+    its keys it gets. The upper half of a key chooses among the ranks that asked for the key. (The
+    whole key, modulo the number of ranks, has chosen the rank that calls this.)
     """
     keys = np.concatenate(asked)
     order = np.argsort(keys, kind="stable")
@@ -261,9 +271,9 @@ def deal(asked: Sequence[Keys]) -> list[npt.NDArray[np.bool_]]:
 
 
 def _firsts(keys: Keys, places: npt.NDArray[np.uint32]) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """The different keys, sorted; for each the first of its places.
+    """The different keys, sorted, and the first place of each.
 
-    (np.unique could do it, but not as fast: a stable sort of two sorted runs only merges them.)
+    This is faster than np.unique, because a stable sort of two sorted runs only merges them.
     """
     order = np.argsort(keys, kind="stable")
     keys = keys[order]

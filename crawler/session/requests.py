@@ -1,12 +1,12 @@
 """The request log of a rank: each request that it made to a site, and its promises to sites.
 
-The report finds the smallest gaps in it, and `verify` proves politeness from it. Files lie in
-SESSION/rank-00000/requests, one for each file of the page log, under the same number:
+The report takes the smallest gaps from this log, and `verify` checks politeness with it. The files
+are in SESSION/rank-00000/requests. Each has the number of a file of the page log:
 
     header   8 bytes "ABC-REQS", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
-    body     a byte for its kind, "M" for Manners, "Q" for an Asked, "D" for a CrawlDelay; then that
-             as MessagePack, an array
+    body     a byte for its kind, "M" for Manners, "Q" for an Asked, "D" for a CrawlDelay; then the
+             object as a MessagePack array
 
 All integers are little-endian. A row is written when its request has ended, by a single write. So
 the row survives a kill, and a request that was under way at the kill has no row. A file ends at the
@@ -41,12 +41,12 @@ _DELAY: Final = b"D"
 
 
 class Manners(msgspec.Struct, array_like=True, frozen=True):
-    """What a rank promises in a run, by [politeness] and [retry]; the first row of a file."""
+    """What a rank promises in a run, by [politeness] and [retry]. It is the first row of a file."""
 
-    run: int  # of the session
+    run: int  # the number of the run
     rank: int
     host: str
-    boot: str  # of the host's system; all ranks of one boot have the same steady clock
+    boot: str  # names one start of the host's system; its ranks have the same steady clock
     offset: float  # the wall clock minus the steady clock, when the run began here
     per: str
     delay_s: float
@@ -70,6 +70,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def promise(self) -> Promise:
+        """The promise by which the requests of this file are judged."""
         return Promise(
             run=self.run,
             rank=self.rank,
@@ -108,7 +109,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _boot() -> str:
-    """The name that Linux gives to each of its starts; empty elsewhere."""
+    """The name of the present start of the system, which only Linux gives; empty elsewhere."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -119,7 +120,7 @@ Row = Manners | Asked | CrawlDelay | Torn
 
 
 class RequestLog:
-    """Writes one new file. Rows that find no room wait in memory for the next row, or the end."""
+    """Writes one new file. If the disk is full, rows wait in memory until a write succeeds."""
 
     def __init__(self, path: Path, manners: Manners) -> None:
         path.parent.mkdir(parents=True, exist_ok=True)
@@ -130,6 +131,7 @@ class RequestLog:
         self._append(_MANNERS + self._encode(manners))
 
     def note(self, what: Asked | CrawlDelay) -> None:
+        """Append a row."""
         kind = _REQUEST if isinstance(what, Asked) else _DELAY
         self._append(kind + self._encode(what))
 
@@ -141,7 +143,7 @@ class RequestLog:
             return
         try:
             self._file.append(frame)
-        except NoRoomError:  # the page log meets the same, and holds up the rank
+        except NoRoomError:  # the page log will meet the same error, and pause the rank
             self._waiting.append(frame)
 
     def _write_waiting(self) -> None:
@@ -153,6 +155,7 @@ class RequestLog:
             return
 
     def sync(self) -> None:
+        """Force the file to disk."""
         self._file.sync()
 
     def close(self) -> int:
@@ -175,9 +178,10 @@ _DECODERS: Final[Mapping[bytes, Callable[[memoryview], Manners | Asked | CrawlDe
 
 
 def read_requests(path: Path) -> Iterator[Row]:
-    """The rows of a file, in the order of writing; a torn or damaged tail ends it with a Torn.
+    """The rows of a file, in the order of writing.
 
-    Raises UserError for a format version that this program doesn't know.
+    If the file has a torn or damaged tail, the last row is a Torn. Raises UserError for an unknown
+    format version.
     """
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
@@ -206,7 +210,7 @@ def read_requests(path: Path) -> Iterator[Row]:
 
 
 def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
-    """The row in the body of a frame; None if its kind is unknown."""
+    """The row in the body of a frame, or None if the body isn't a known row."""
     decode = _DECODERS.get(body[:1])
     if decode is None:
         return None
@@ -217,7 +221,7 @@ def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
 
 
 def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: None) -> Requests:
-    """The requests of all ranks and runs; `tears` gets the torn tails."""
+    """The requests of all ranks and runs. `tears` is called with each torn tail."""
     requests = Requests()
     for path in request_files(session):
         promise = None
@@ -237,10 +241,10 @@ def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: N
 
 
 def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str, float]:
-    """Seconds for which sites and addresses still have to rest after the requests in these files.
+    """How many seconds each site or address must still rest after the requests in these files.
 
-    After a kill the last requests may be missing in a log. Then each site whose robots.txt asks for
-    a longer delay than our own rests for that delay.
+    After a kill (`killed`), the last requests may be missing in a log. So each site whose
+    robots.txt asks for a longer delay than the configured one rests for that delay.
     """
     rests: dict[str, float] = {}
     for path in files:
@@ -251,7 +255,10 @@ def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str
 
 
 def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
-    """Seconds of rest by site after one file; negative, or missing, where the rest is over."""
+    """The seconds of rest by site after the requests in one file.
+
+    A value is negative or missing if the rest is over.
+    """
     rows = read_requests(path)
     manners = next(rows, None)
     if not isinstance(manners, Manners):
@@ -278,7 +285,7 @@ def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
 
 
 def is_cut(torn: Torn) -> bool:
-    """Whether a torn tail may come from a kill: then it holds no whole frame."""
+    """Whether a torn tail may come from a kill, because it holds no whole frame."""
     with torn.path.open("rb") as file:
         file.seek(torn.offset)
         rest = file.read(_SEARCHED)
@@ -290,5 +297,5 @@ def is_cut(torn: Torn) -> bool:
     return True
 
 
-_SEARCHED: Final = 1 << 20  # bytes behind a tear
-_LONGEST: Final = 1 << 16  # bytes of a row
+_SEARCHED: Final = 1 << 20  # bytes of a torn tail that are searched for whole frames
+_LONGEST: Final = 1 << 16  # the most bytes of a row

@@ -1,4 +1,4 @@
-"""The seeds that a user names, in the configuration and in a file as editors write it."""
+"""Reads the seeds that a user names in the configuration and in a text file."""
 
 import re
 from collections.abc import Iterator, Sequence
@@ -11,13 +11,13 @@ from crawler.ports import UserError
 from crawler.url import BadUrlError, normalise, without_login
 
 _REMARK: Final = re.compile(r"(?:^|\s)#.*")
-_INVISIBLE: Final = "\ufeff\u200b\u2060"  # what an editor or a web page may leave beside a URL
+_INVISIBLE: Final = "\ufeff\u200b\u2060"  # characters that copying a URL may leave beside it
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _ODD: Final = re.compile("(\\s)|[\udc80-\udcff]")
 _NO_URL: Final = "not an http or https URL"
-_NO_SCHEME: Final = "no URL; one begins with http:// or https://"
+_NO_SCHEME: Final = "a URL must begin with http:// or https://"
 _NAMED: Final = 20  # wrong lines whose text a message shows
-_SHOWN: Final = 60  # characters of each
+_SHOWN: Final = 60  # characters shown of each wrong line
 
 
 class _Wrong(NamedTuple):
@@ -28,15 +28,17 @@ class _Wrong(NamedTuple):
     why: str
 
     def __str__(self) -> str:
-        # A login is nobody's business; bytes that are no UTF-8 are shown as such.
+        # The message must not show a login. Bytes that aren't UTF-8 are shown as escapes.
         shown = without_login(self.text)
         shown = ascii(shown[:_SHOWN] + ("..." if len(shown) > _SHOWN else ""))
         return f"line {self.number}: {shown}: {self.why}"
 
 
 def read_seeds(settings: config.Config) -> list[str]:
-    """The seeds that a configuration names, normalised and folded. Raises UserError, which names
-    all lines of the file that aren't URLs."""
+    """The seeds that a configuration names, normalised and folded.
+
+    Raises UserError for seeds that aren't URLs. It names all wrong lines of a file.
+    """
     seeds = [_seed(text) for text in settings.session.seeds if text and not text.startswith("#")]
     if settings.session.seeds_file:
         seeds += _read_file(settings.session.seeds_file)
@@ -56,7 +58,7 @@ def _read_file(name: str) -> list[str]:
     try:
         text = textfile.decode(Path(name).read_bytes())
     except (OSError, ValueError) as error:  # a UnicodeDecodeError is a ValueError
-        raise UserError(f"{where}: {error}; a text file with one URL a line is needed") from None
+        raise UserError(f"{where}: {error}; name a text file with one URL a line") from None
     seeds: list[str] = []
     wrong: list[_Wrong] = []
     for number, line in _lines(text):
@@ -74,7 +76,7 @@ def _read_file(name: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """Numbers from 1, and lines that aren't empty, without remarks and blanks around."""
+    """The lines that aren't empty, with their numbers from 1, without comments and outer blanks."""
     for number, line in textfile.lines(text):
         content = _REMARK.sub("", line).strip().strip(_INVISIBLE).strip()
         if content:
@@ -82,11 +84,11 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _oddity(line: str) -> str | None:
-    """The mistake in a line that a browser's address bar would accept; None if there is none."""
+    """The mistake in a line that a URL parser would accept, or None."""
     odd = _ODD.search(line)
     if odd is None:
         return None
-    return "a blank in a URL; write %20, or # before a remark" if odd[1] else "not UTF-8"
+    return "a blank in a URL; write %20, or # before a comment" if odd[1] else "not UTF-8"
 
 
 def _all_wrong(wrong: Sequence[_Wrong]) -> str:
@@ -98,7 +100,7 @@ def _all_wrong(wrong: Sequence[_Wrong]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers in the form `3-5, 8`, no more than a message can hold."""
+    """Rising numbers in the form `3-5, 8`, cut off after 100 ranges."""
     ranges = []
     for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]

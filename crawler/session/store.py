@@ -1,4 +1,4 @@
-"""What a rank writes during a crawl: the WARC records of a fetch, then its row with its links."""
+"""Writes the files of a rank during a crawl: the WARC records of a fetch, then its log row."""
 
 import logging
 import os
@@ -43,13 +43,13 @@ from crawler.session.warc import (
 
 _LOG = logging.getLogger("crawler")
 _SYNC_INTERVAL_S = 5.0
-_SLOW_S = 5.0  # to store a page; the whole rank stands still meanwhile
+_SLOW_S = 5.0  # storing a page for longer than this is worth a warning, as it blocks the rank
 _VALIDATOR_BYTES = 512
 _MEDIA_TYPE_LENGTH = 128
 
 
 def _read_earlier(earlier: Earlier) -> Original | None:
-    """The record of the previous session's page; None if it can't be read any more."""
+    """The record of the page in the previous session, or None if it can't be read any more."""
     row = earlier.row
     if earlier.original is not None or row.warc_offset is None or row.digest is None:
         return earlier.original
@@ -60,7 +60,7 @@ def _read_earlier(earlier: Earlier) -> Original | None:
 
 
 def validator(response: Response, name: bytes) -> str | None:
-    """A header that can be sent back as it came, in a conditional request."""
+    """The value of a header, or None if a conditional request couldn't send it back unchanged."""
     value = response.header(name)
     if value is None or not 0 < len(value) <= _VALIDATOR_BYTES:
         return None
@@ -69,7 +69,7 @@ def validator(response: Response, name: bytes) -> str | None:
 
 
 def media_type(content_type: str) -> str:
-    """Lower case, without parameters, and without anything that a terminal would obey."""
+    """The media type in lower case, without parameters, and with printable characters only."""
     return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
 
 
@@ -101,10 +101,10 @@ def mend(directories: Iterable[Path]) -> None:
 
 
 class RankStore:
-    """The repository of one rank (`ports.Repository`), sole writer of its WARC files and log.
+    """The repository of one rank (`ports.Repository`), the only writer of its WARC files and log.
 
-    An OSError of a write surfaces, a NoRoomError if it may work later; at most it leaves WARC
-    records without a row that points there.
+    A failed write raises NoRoomError if it may succeed later, or else OSError. It can leave WARC
+    records that no row names, but never a row without its records.
     """
 
     def __init__(
@@ -130,7 +130,9 @@ class RankStore:
         log = self.directory / "log"
         log.mkdir(parents=True, exist_ok=True)
         if not os.access(self.directory, os.W_OK | os.X_OK):
-            raise UserError(f"{self.directory}: can't be written; WARC files must be made there")
+            raise UserError(
+                f"{self.directory}: can't be written; allow this user to make files there"
+            )
         self.seen = ContentSeen(self.directory)
         self._rank = rank
         self._keeps = keeps
@@ -161,14 +163,14 @@ class RankStore:
         part: int,
         follows: Callable[[PageRow], bool] = lambda row: True,
     ) -> PageRow:
-        """Store a fetch: WARC records first, then its row with its links, in one piece.
+        """Store a fetch: first its WARC records, then its row and links in one write.
 
-        Links that aren't to be followed, as `follows` says of the row, are flagged OUT_OF_SCOPE:
-        so the log tells what a resumed session has to follow.
+        If `follows(row)` is false, all links are flagged OUT_OF_SCOPE, so that the log tells which
+        links a resumed session must follow.
         """
         began = time.monotonic()
         if self._unlogged is not None and self._unlogged[0] is fetched:
-            row = self._unlogged[1]  # there was no room for it
+            row = self._unlogged[1]  # the disk had room for the records, but not for the row
         else:
             row = self._store(fetched, part)
             if not self._follows(row, follows):
@@ -211,7 +213,7 @@ class RankStore:
             self._requests.note(what)
 
     def sync(self) -> None:
-        """Force everything to disk, whatever the policy."""
+        """Force all files to disk, whatever `storage.sync` says."""
         if self._requests is not None:
             self._requests.sync()
         self._warc.sync()
@@ -264,7 +266,7 @@ class RankStore:
         return row
 
     def _store(self, fetched: Fetched, part: int) -> PageRow:
-        """Write the WARC records, if there was a response; the row that belongs to them."""
+        """Write the WARC records, if there was a response. Returns the row that names them."""
         found, response = fetched.found, fetched.response
         kept = _NOTHING if response is None else self._keep(response, fetched)
         failure = fetched.failure or (response.failure if response else None)
@@ -296,7 +298,7 @@ class RankStore:
         )
 
     def _keep(self, response: Response, fetched: Fetched) -> _Kept:
-        """Write the WARC records of a response; what its row says of them."""
+        """Write the WARC records of a response. Returns what its row says of them."""
         try:
             stored, kept, original = self._describe(response, fetched)
         except OSError:  # of the disk
@@ -311,7 +313,7 @@ class RankStore:
             if not as_sent:
                 fetched.failure = Failure.INTERNAL
             kept = kept._replace(place=place)
-        if self._policy == "record":  # before the row that points there is written
+        if self._policy == "record":  # the records must be on disk before the row that names them
             self._warc.sync()
         return kept
 
@@ -361,8 +363,11 @@ class RankStore:
             return None, False
 
     def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
-        """The digest of the page, and the record that holds it already, here or in the previous
-        session. After status 304 both are those of the page that hasn't changed."""
+        """The digest of the page, and the record that holds the same payload already, if any.
+
+        The record may be of this session or of the previous one. After status 304, both are those
+        of the page that hasn't changed.
+        """
         if response.status == 304 and earlier is not None:
             original = _read_earlier(earlier)
             if original is not None:

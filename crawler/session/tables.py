@@ -1,7 +1,7 @@
-"""The logs of all ranks as three Parquet tables, streamed: a session is larger than memory.
+"""Writes three Parquet tables from the logs of all ranks, and checks them.
 
-What grows with the session is 8 bytes a page and one small object a site. Columns and their meaning
-are in docs/session.md.
+The logs are streamed, because a session may be larger than memory. Memory grows by 8 bytes for each
+page and one small object for each site. docs/session.md explains the columns.
 """
 
 from array import array
@@ -31,16 +31,16 @@ from crawler.session.columns import (
 from crawler.session.files import no_room_told
 from crawler.session.log import LoggedPage, Torn, log_files, rank_directories, read_log
 
-_PAGE_ROWS: Final = 64 << 10  # of a row group of pages, or of sites
-# In the metadata of each file. Files of earlier versions have no such entry; their sites are named
-# with the scheme, `http://host`, and have fewer columns.
+_PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
+# An entry in the metadata of each file. Files of earlier versions don't have it. They have fewer
+# columns, and name sites with the scheme, as `http://host`.
 _FORMAT: Final = {b"abc_tables": b"2"}
 _NEW_COLUMNS: Final = frozenset(
     ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type", "crawl_delay")
 )
-_LATEST_COLUMNS: Final = frozenset(("crawl_delay",))  # that tables of this format may lack
+_LATEST_COLUMNS: Final = frozenset(("crawl_delay",))  # tables of this format may lack these
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
-# Columns whose values recur; in the others a dictionary is made only to be thrown away.
+# Columns whose values recur, which a dictionary makes smaller.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
     "duplicate", "warc_file", "retries", "noindex", "alike", "media_type", "source_key",
@@ -70,10 +70,10 @@ def _as_logged(page: LoggedPage) -> LoggedPage:
 
 
 def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, list[Totals]]:
-    """Write tables/*.parquet from the logs. Old tables go once all three new ones are whole.
+    """Write tables/*.parquet from the logs. The new tables replace old ones when all are complete.
 
-    Returns the totals of the session, and those of each rank. `correct` gives the flags that the
-    links of a page have today (`joined.Correction`), and sees every page once.
+    Returns the totals of the session, and those of each rank. `correct` is called once for each
+    page, and corrects the flags of its links (`joined.Correction`).
     """
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
@@ -83,7 +83,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
         with ExitStack() as stack:
             stack.enter_context(no_room_told(directory / "tables"))
             for new in news.values():
-                new.unlink(missing_ok=True)  # it might be a symbolic link
+                new.unlink(missing_ok=True)  # an old file there may be a symbolic link
             writers = {
                 name: stack.enter_context(_writer(path, _SCHEMAS[name]))
                 for name, path in news.items()
@@ -99,9 +99,9 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
 
 
 def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
-    """The differences between the tables and the logs, in words; at most one line a row group.
+    """The differences between the tables and the logs, as text.
 
-    `correct`: as in `write_tables`.
+    At most one difference is given for each row group. `correct`: as in `write_tables`.
     """
     ranks = {path: _Counts() for path in rank_directories(session)}
     with ExitStack() as stack:
@@ -131,7 +131,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
 
 
 def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) -> str | None:
-    """How a row group isn't what was made of the logs, if it isn't."""
+    """How a row group differs from the rows made from the logs, or None if it doesn't."""
     if group >= file.num_row_groups:
         return f"{len(rows):,} rows are missing"
     try:
@@ -157,7 +157,7 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) 
 def _made(
     session: Path, ranks: Mapping[Path, "_Counts"], correct: Correct, *, renamed: bool = True
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The tables by name, in pieces that become row groups. All pages are counted on the way.
+    """The tables made from the logs, in pieces (name, row group). All pages are counted, too.
 
     `renamed`: see `read_log`.
     """
@@ -179,7 +179,7 @@ def _made(
     if len(links):
         yield "links", links.table()
     names = sorted(sites)
-    if renamed:  # else the tables are of a version that had no request log
+    if renamed:  # otherwise the tables are of a version without request logs
         count_requests(sites, session)
     for start in range(0, len(names), _PAGE_ROWS):
         yield "sites", site_table({name: sites[name] for name in names[start:][:_PAGE_ROWS]})
@@ -188,7 +188,7 @@ def _made(
 def _pages(
     session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool
 ) -> Iterator[LoggedPage]:
-    """All pages, by rank and then in the order of storing, counted on the way."""
+    """All pages, by rank and then in the order of storing. They are also counted in `ranks`."""
     for path in log_files(session):
         counts = ranks[path.parent.parent]
         for entry in read_log(path, renamed=renamed):
@@ -207,7 +207,7 @@ def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:
 
 @dataclass(slots=True)
 class _Counts:
-    """What is counted over the page rows of a rank."""
+    """The counts over the page rows of a rank."""
 
     keys: "array[int]" = field(default_factory=lambda: array("Q"))  # of pages with a response
     stored: int = 0
