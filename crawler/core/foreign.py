@@ -1,7 +1,7 @@
-"""Links that this rank finds to URLs that other ranks own. Each mode treats them in its own way.
+"""What a rank does with links to URLs that other ranks own. Each mode has a class for that.
 
-`Exchange` sends the URLs to their owners, and `Firewall` drops the links. `CrossOver` sets the URLs
-aside, and takes them up, oldest first, while this rank has dealt with everything of its own. In
+`Exchange` sends the URLs to their owners. `Firewall` drops the links. `CrossOver` sets the URLs
+aside, and fetches them, oldest first, while this rank has no URLs of its own to fetch. In
 independent mode there are no such links. See `modes`.
 """
 
@@ -24,13 +24,13 @@ Waiting = tuple[Found, float]  # with its score
 
 @dataclass(slots=True)
 class Traffic:
-    """What this rank has sent, by the words of DESIGN: the models' messages aren't MPI's."""
+    """What this rank has sent (docs/measures.md). These messages are the models', not MPI's."""
 
-    inter_part_links: int = 0  # links found whose page belongs to another rank
-    dropped_links: int = 0  # of them those that a firewall stopped
-    inter_part_pages: int = 0  # pages of other ranks that this one has crossed over to
+    inter_part_links: int = 0  # links found that lead to URLs of other ranks
+    dropped_links: int = 0  # such links that a firewall dropped
+    inter_part_pages: int = 0  # pages of other ranks that this rank has crossed over to
     inter_part_urls: int = 0  # URLs sent
-    transmissions_target_part: int = 0  # of them those not sent before, as far as is remembered
+    transmissions_target_part: int = 0  # URLs sent that the memory of sent URLs didn't hold
     messages_page_part: int = 0  # (page, other rank) pairs with a link
     site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
     claims: int = 0
@@ -43,7 +43,8 @@ class Origin:
 
     __slots__ = ("again", "chain", "hops", "jar", "others", "source")
 
-    # By hand, as mypyc compiles no method that `dataclass` makes, and there is one for each page.
+    # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes, and an
+    # origin is made for each page.
     def __init__(
         self,
         source: Found | None,
@@ -53,11 +54,11 @@ class Origin:
         *,
         again: bool = False,
     ) -> None:
-        self.source = source  # None: they are seeds
-        self.hops = hops  # of the links
-        self.chain = chain  # of the links; a link to a URL of the chain is to be asked for again
-        self.jar = jar  # of the chain
-        self.others: tuple[int, ...] = ()  # the ranks that own some of them
+        self.source = source  # the page with the links; None for seeds
+        self.hops = hops  # the hops of the links
+        self.chain = chain  # the chain of the links; a URL in the chain is requested again
+        self.jar = jar  # the cookies of the chain
+        self.others: tuple[int, ...] = ()  # the other ranks that own some of the links
         self.again = again  # found in an earlier run, which has counted them
 
 
@@ -78,6 +79,7 @@ class Foreign:
         raise AssertionError(f"{link.url} belongs to rank {owner}, and no rank knows of others")
 
     def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+        """Set a new URL aside, if the rules on traps let it in."""
         """Take a URL of another rank that was submitted by `meet` and is new. See CrossOver."""
         raise AssertionError(f"{found.url} was never submitted")
 
@@ -94,7 +96,7 @@ class Foreign:
         """Enqueue URLs set aside until one can be fetched now. See CrossOver."""
 
     def keys_to_keep(self) -> Iterable[int] | None:
-        """The keys of URLs sent that a snapshot must hold; None if a snapshot can't do that."""
+        """The keys of sent URLs that a snapshot must hold, or None if a snapshot can't do that."""
         return ()
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
@@ -106,6 +108,7 @@ class Firewall(Foreign):
     """Drops the links."""
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Count the link, and drop it."""
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
         traffic.dropped_links += 1
@@ -137,6 +140,7 @@ class CrossOver(Foreign):
         self._jars = jars
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Set the URL aside, if it is new and the rules on traps let it in."""
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
         key = link.key
@@ -154,6 +158,7 @@ class CrossOver(Foreign):
             self._late.submit(candidate, now)
 
     def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+        """Set a new URL aside, if the rules on traps let it in."""
         if self._takes_in(found, source):
             self._put(found, jar)
 
@@ -162,6 +167,7 @@ class CrossOver(Foreign):
         self.aside.append(found)
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        """Note the fetched URLs as seen, whichever rank has fetched them."""
         self._seen.update(fetched)  # who has fetched a page doesn't matter
 
     def take_up(self, visiting: int, now: float) -> None:
@@ -180,6 +186,7 @@ class CrossOver(Foreign):
             bench.enqueue(found)
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
+        """Separate the waiting URLs of other ranks, and add those that are set aside."""
         own = [one for one in waiting if one[0].key not in self.taken_up]
         aside = [one for one in waiting if one[0].key in self.taken_up]
         return own, aside + [(found, 0.0) for found in self.aside]
@@ -197,11 +204,13 @@ class Exchange(Foreign):
         *,
         counts: bool,
     ) -> None:
-        """`seen`: URLs that this rank takes care of, as far as that is known at once. `declared`:
-        their owners are told who declares them. `counts`: the owner of a URL wants to know of every
-        link to it."""
+        """`seen`: URLs that this rank takes care of, as far as that is known at once.
+
+        `declared`: sitemaps whose owners are told which authorities declare them. `counts`: whether
+        the owner of a URL wants to know of every link to it.
+        """
         super().__init__()
-        self._sent: SentMemory = make_memory(exchange)  # also what other ranks are to send
+        self._sent: SentMemory = make_memory(exchange)  # also holds what other ranks will send
         self._seen = seen
         self._outboxes = outboxes
         self._declared = declared
@@ -209,6 +218,7 @@ class Exchange(Foreign):
         self._told: set[tuple[int, str]] = set()  # keys of sitemaps, and who declares them
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Put the URL into the outbox of its owner, unless it was sent before."""
         traffic = self._recounted if origin.again else self.traffic
         traffic.inter_part_links += 1
         if origin.source is not None and owner not in origin.others:
@@ -218,8 +228,8 @@ class Exchange(Foreign):
         key = link.key
         if not self._declared.empty:
             self.tell_names(owner, key, now)
-        # To be asked again: the owner is told even if it has been told of the URL before. That
-        # counts as nothing sent, because the owner has the URL.
+        # A URL that leads back into its chain is requested again. So its owner is told, even if it
+        # has the URL already. That doesn't count as a URL sent.
         returns = key in origin.chain
         if self._outboxes.count_again(owner, key):
             if returns:
@@ -244,20 +254,23 @@ class Exchange(Foreign):
             box.cookies[link.key] = origin.jar.terms()
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
-        # This rank's own URLs that are fetched are in `seen`, and would only take up memory here.
+        """Note the URLs as sent, so that they are not sent again."""
+        # Fetched URLs of this rank are in `seen` already, so they would only waste memory here.
         self._sent.update(key for key in fetched if key not in self._seen)
         self._sent.update(left)
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
-        # The URL itself may have been sent before, found as a plain link.
+        """Tell the owner of a sitemap which authorities declare it, each authority once."""
+        # The URL itself may have been sent before as a plain link.
         for authority in names_of(self._declared.authorities(key)):
             if (key, authority) not in self._told:
                 self._told.add((key, authority))
-                late = key in self._sent  # the sitemap may be read any moment
+                late = key in self._sent  # the owner may read the sitemap at any moment
                 names = self._outboxes.open(owner, now, urgent=late).named_by
                 names.setdefault(key, []).append(authority)
 
     def keys_to_keep(self) -> Iterable[int] | None:
+        """The keys that the memory of sent URLs gives."""
         return self._sent.keys_to_keep()
 
 
@@ -270,7 +283,7 @@ def make_foreign(
     declared: DeclaredSitemaps,
     jars: Jars,
 ) -> Foreign:
-    """What the configured mode does. See the classes for the arguments."""
+    """Make the object for the configured mode. See the classes for the arguments."""
     mode = mode_of(settings)
     if mode.sends:
         counts = bench.order.counts

@@ -1,9 +1,9 @@
 """Ownership: which part a URL belongs to, and which rank holds the part.
 
-A scheme is a pure look-up. `Ownership` adds what a rank learns during a session: sites that the
-part vector lacks and that a registrar has given away (`unlisted = "claim"`), and sites that have
-moved to another rank (`Ownership.move_site`). In independent mode there is no partition: every rank
-owns all that it finds.
+A `Scheme` looks up the part of a URL, and never changes. `Ownership` adds what a rank learns during
+a session: the owners of sites that the part vector lacks, as a registrar has decided
+(`unlisted = "claim"`), and the sites that have moved to another rank (`Ownership.move_site`). In
+independent mode there is no partition, and every rank owns all URLs that it finds.
 """
 
 from collections.abc import Mapping, Sequence
@@ -22,14 +22,24 @@ class Located(Protocol):
     """A URL with its key and its site: a Link, a Found, a PageRow."""
 
     @property
-    def key(self) -> int: ...
+    def key(self) -> int:
+        """The key of the URL."""
+        ...
+
     @property
-    def url(self) -> str: ...
+    def url(self) -> str:
+        """The normalised URL."""
+        ...
+
     @property
-    def site(self) -> str: ...
+    def site(self) -> str:
+        """The site of the URL."""
+        ...
 
 
 class Scheme(Protocol):
+    """A way to assign URLs to parts."""
+
     parts: int
 
     def part(self, key: int, site: str) -> int | None:
@@ -44,6 +54,7 @@ class UrlHash:
         self.parts = parts
 
     def part(self, key: int, site: str) -> int:
+        """The part by the key alone."""
         return key % self.parts
 
 
@@ -55,6 +66,7 @@ class SiteHash:
         self._known: dict[str, int] = {}
 
     def part(self, key: int, site: str) -> int:
+        """The part by the hash of the site."""
         part = self._known.get(site)
         if part is None:
             part = jump_hash(xxh3_64_intdigest(site.encode()), self.parts)
@@ -63,10 +75,10 @@ class SiteHash:
 
 
 class Hierarchical:
-    """The longest suffix of the host that the table names; other hosts by site hash."""
+    """The part of the longest suffix of the host in a table. Other hosts go by site hash."""
 
     def __init__(self, suffixes: Mapping[str, int], parts: int) -> None:
-        """Raises UserError for a part that there isn't."""
+        """Raises UserError for a part that doesn't exist."""
         for suffix, part in suffixes.items():
             if part >= parts:
                 raise UserError(
@@ -78,6 +90,7 @@ class Hierarchical:
         self._known: dict[str, int] = {}
 
     def part(self, key: int, site: str) -> int:
+        """The part by the host of the site."""
         part = self._known.get(site)
         if part is None:
             part = self._known[site] = self._look_up(key, site)
@@ -101,6 +114,7 @@ class KeptSites:
         self._others = others
 
     def part(self, key: int, site: str) -> int | None:
+        """The given part of a kept site, or the part by the other scheme."""
         part = self._kept.get(site)
         return self._others.part(key, site) if part is None else part
 
@@ -108,12 +122,12 @@ class KeptSites:
 def make_scheme(
     assignment: config.Assignment, ranks: int, kept: Mapping[str, int] | None = None
 ) -> Scheme:
-    """The configured scheme. The hash schemes have as many parts as there are ranks.
+    """Make the configured scheme. The hash schemes have as many parts as there are ranks.
 
-    `kept`: sites that stay in these parts, whatever a hash of their names says.
+    `kept`: sites that stay in given parts, whatever the hash of their names says.
 
-    Raises UserError for a file that can't be read, a table with parts that there aren't, and a part
-    vector with fewer parts than there are ranks.
+    Raises UserError for a file that can't be read, for a table with parts that don't exist, and for
+    a part vector with fewer parts than ranks.
     """
     if kept:
         return KeptSites(kept, make_scheme(assignment, ranks))
@@ -136,7 +150,7 @@ def make_scheme(
 
 
 def _suffixes(assignment: config.Assignment) -> dict[str, int]:
-    """The table of suffixes, with that of the file; no suffix may stand in both, or twice."""
+    """The table of suffixes, together with that of the file. No suffix may have two parts."""
     table, name = dict(assignment.suffixes), assignment.suffixes_file
     if not name:
         return table
@@ -161,19 +175,19 @@ def _suffixes(assignment: config.Assignment) -> dict[str, int]:
 
 
 def place_parts(scheme: Scheme, ranks: int) -> list[int]:
-    """The rank of each part: packed by load where a part vector knows the loads."""
+    """The rank of each part. If a part vector knows the loads, the ranks get similar loads."""
     if isinstance(scheme, PartVector) and len(scheme.loads):
         return pack(scheme.loads, ranks)
     return [part % ranks for part in range(scheme.parts)]
 
 
 def replicated_urls(scheme: Scheme) -> Sequence[str]:
-    """The popular URLs that every rank is to know, if the scheme has a list of them."""
+    """The popular URLs that every rank must know, if the scheme lists any."""
     return scheme.replicated if isinstance(scheme, PartVector) else ()
 
 
 class Ownership:
-    """Part and rank of every URL, as one rank knows them."""
+    """The part and the rank of every URL, as far as one rank knows them."""
 
     def __init__(
         self,
@@ -183,30 +197,32 @@ class Ownership:
         unlisted: str = "claim",
         mode: Mode = EXCHANGE,
     ) -> None:
-        """`unlisted`: see config. Claims are answered by messages. In a mode without messages,
-        `claim` means `site-hash`."""
+        """`rank_of_part`: the rank of each part. `unlisted`: see `config.Assignment`.
+
+        Claims are answered by messages. So in a mode without messages, `claim` means `site-hash`.
+        """
         if len(rank_of_part) != scheme.parts:
             raise ValueError(f"{len(rank_of_part)} ranks given for {scheme.parts} parts")
         self.rank = rank
         self.rank_of_part = tuple(rank_of_part)
-        self.home = self.rank_of_part.index(rank)  # the part that takes sites found in no table
-        # The owners of sites that have one, as far as they have been asked for.
+        self.home = self.rank_of_part.index(rank)  # the part of URLs that this rank owns as finder
+        # The owners of sites that have one owner, as far as `owner` has been asked.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
         self._divides = mode.divides
         self._overlaps = mode.overlaps
         self._hashes_urls = isinstance(scheme, UrlHash)
         self._whole_sites = not mode.divides or not _splits_sites(scheme)
-        # New pages of a site in several parts go by their directory, so the text is needed.
+        # If a site is split by directories, the part of a new page depends on the text of its URL.
         self._by_directory = (
             scheme if isinstance(scheme, PartVector) and scheme.has_directories else None
         )
         self._unlisted = "site-hash" if unlisted == "claim" and not mode.sends else unlisted
         self._registrars = SiteHash(scheme.parts)
-        self.learned: dict[str, int] = {}  # the parts of unlisted sites, and of those that moved
+        self.learned: dict[str, int] = {}  # the parts of unlisted sites and of sites that moved
 
     def part(self, place: Located) -> int | None:
-        """The part of a URL; None while the site has to be claimed first."""
+        """The part of a URL, or None if its site must be claimed first."""
         if not self._divides:
             return self.home
         if self.learned:  # asked first, because a site may have moved
@@ -217,11 +233,11 @@ class Ownership:
         if part is not None or self._unlisted == "claim":
             return part
         if self._unlisted == "discoverer":
-            return self.home  # the thesis's rule: who finds a new page keeps it
+            return self.home  # the rule of the thesis: the rank that finds a new page owns it
         return self._registrars.part(place.key, place.site)
 
     def owner(self, place: Located) -> int | None:
-        """The rank that owns a URL; None while the site has to be claimed first."""
+        """The rank that owns a URL, or None if its site must be claimed first."""
         part = self.part(place)
         if part is None:
             return None
@@ -236,7 +252,10 @@ class Ownership:
         return self._scheme.part(place.key, place.site)
 
     def learn(self, site: str, part: int) -> None:
-        """Note whom the registrar gave an unlisted site. What is known doesn't change."""
+        """Note the part of an unlisted site, as the registrar has decided.
+
+        Raises ValueError if the site is known to be in another part.
+        """
         if self.learned.setdefault(site, part) != part:
             raise ValueError(f"{site} is in part {self.learned[site]} and now in {part}")
 
@@ -260,11 +279,11 @@ class Ownership:
         return self._overlaps or not self._whole_sites or self._unlisted == "discoverer"
 
     def clock_home(self, site: str) -> int | None:
-        """The rank that hands out the clock of a site; None if one rank owns the whole site.
+        """The rank that grants the clock of a site, or None if one rank owns the whole site.
 
-        All ranks give the same answer at all times, also when a site has moved: they don't hear of
-        that all at once. A rank that owns all of a site which is listed is also the home of its
-        clock, unless the site has moved.
+        All ranks give the same answer at all times. The answer doesn't change when a site moves,
+        because the ranks learn of a move at different times. If one rank owns a whole listed site,
+        this rank is the home of its clock, unless the site has moved.
         """
         if not self.shares_sites:
             return None
@@ -276,17 +295,17 @@ class Ownership:
         return self.registrar(site)
 
     def _site_part(self, site: str) -> int | None:
-        """The part that the scheme names for a site, wherever its single pages are."""
+        """The part that the scheme names for a site, even if some of its pages are in others."""
         if isinstance(self._scheme, PartVector):
             return self._scheme.site_part(site)
         return None if self._hashes_urls else self._scheme.part(0, site)
 
     def registrar(self, site: str) -> int:
-        """The rank that decides about an unlisted site, and that starts with its seeds."""
+        """The rank that decides who owns an unlisted site, and that starts with its seeds."""
         return self.rank_of_part[self._registrars.part(0, site)]
 
     def starts(self, seed: Located) -> bool:
-        """Whether a seed is this rank's to begin with: nobody has discovered it."""
+        """Whether this rank starts with a seed, which no rank has discovered."""
         if not self._divides:
             return True
         if self._listed(seed) is None:
@@ -302,20 +321,22 @@ def _splits_sites(scheme: Scheme) -> bool:
 
 
 class Registrar:
-    """Gives unlisted sites away: the first to claim a site gets it, unless it has had its share.
+    """Gives unlisted sites to ranks.
 
-    One rank alone decides about a site, so its answers never contradict each other.
+    The first rank to claim a site gets it. But if this rank has more than its share of the load,
+    the rank with the smallest load gets the site. One registrar alone decides about a site, so the
+    answers never contradict each other.
     """
 
-    SLACK = 1.1  # a rank is over its share with more than this times the mean load
-    HEADROOM = 100  # URLs above that: at the start of a crawl every load is small
+    SLACK = 1.1  # a rank's share is this times the mean load, and HEADROOM URLs more
+    HEADROOM = 100  # at the start of a crawl, all loads are small
 
     def __init__(self, ranks: int) -> None:
-        self.loads = [0] * ranks  # URLs that each rank has had to fetch, as last heard
-        self.given: dict[str, int] = {}  # sites and their ranks
+        self.loads = [0] * ranks  # URLs that each rank has had to fetch, by its latest message
+        self.given: dict[str, int] = {}  # the ranks of sites
 
     def recall(self, site: str, owner: int) -> int:
-        """The rank that owns a site of earlier runs: the first one named."""
+        """Note the owner of a site in an earlier run. Returns the owner that was noted first."""
         self.loads[owner] += site not in self.given
         return self.given.setdefault(site, owner)
 
@@ -327,6 +348,6 @@ class Registrar:
             owner = claimant
             if self.loads[claimant] > self.SLACK * share + self.HEADROOM:
                 owner = self.loads.index(min(self.loads))
-            self.loads[owner] += 1  # a URL at least, until more is heard
+            self.loads[owner] += 1  # at least one URL, until the owner reports its load
             self.given[site] = owner
         return owner
