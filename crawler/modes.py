@@ -1,14 +1,14 @@
 """The four modes of a parallel crawl: what ranks do about URLs that other ranks own.
 
-They are those of Cho and Garcia-Molina (2002, section 3). `session.mode` names one of them. The
-rest of the program asks a `Mode` what it wants to know, and never compares the name.
+The modes are those of Cho and Garcia-Molina (2002, section 3). `session.mode` names one of them.
+The rest of the program asks a `Mode` for its properties, and never compares the name.
 
 | mode | who owns a URL | a rank that finds a URL of another rank |
 |---|---|---|
 | exchange | one rank | sends the URL to its owner |
 | firewall | one rank | drops the link |
-| cross-over | one rank | fetches the URL itself, once it has dealt with its own |
-| independent | each rank that finds it | there is none |
+| cross-over | one rank | fetches the URL itself, once it has fetched all its own |
+| independent | each rank that finds it | no URL belongs to another rank |
 """
 
 from dataclasses import dataclass
@@ -19,9 +19,9 @@ from crawler import config
 
 @dataclass(frozen=True, slots=True)
 class Mode:
-    """A mode, by what follows from it."""
+    """The properties of a mode."""
 
-    name: str  # of session.mode
+    name: str  # the value of session.mode
     divides: bool  # Each URL has one owner. Otherwise every rank owns all that it finds.
     sends: bool  # Ranks send URLs, and claims of unlisted sites, to each other.
     drops: bool  # Links to other ranks aren't followed.
@@ -29,15 +29,15 @@ class Mode:
 
     @property
     def shares_logs(self) -> bool:
-        """Whether a page in the log of one rank is done for all ranks.
+        """Whether a page in the log of one rank counts as fetched for all ranks.
 
-        Otherwise nobody tells a rank anything, so each goes by its own log alone.
+        Otherwise the ranks tell each other nothing, so each resumes from its own log alone.
         """
         return self.sends
 
     @property
     def may_change_ranks(self) -> bool:
-        """Whether a session may go on with more or fewer ranks: all logs are read as one then."""
+        """Whether a session may resume with another number of ranks, which share all logs."""
         return self.shares_logs
 
 

@@ -168,13 +168,14 @@ class CrossOver(Foreign):
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         """Note the fetched URLs as seen, whichever rank has fetched them."""
-        self._seen.update(fetched)  # who has fetched a page doesn't matter
+        self._seen.update(fetched)
 
     def take_up(self, visiting: int, now: float) -> None:
         """Cross over: enqueue URLs set aside until one can be fetched now.
 
-        Only while all of this rank's own pages are dealt with (`visiting` are under way), and few
-        at a time: own pages may turn up with any of them.
+        This is done only while no URL of this rank's own waits or is being fetched. `visiting`: the
+        number of visits under way. Few URLs are taken up at a time, because each of their pages may
+        lead to URLs of this rank's own.
         """
         bench, taken_up = self._bench, self.taken_up
         while self.aside and bench.waiting + visiting == len(taken_up) < self._most_taken_up:

@@ -1,8 +1,8 @@
-"""URL-seen: which keys a rank has met, of URLs that it takes care of.
+"""URL-seen: the memory of the URLs that a rank has met and takes care of.
 
-There are two kinds of stores, and the door of the core (`core.door`) serves both. A `UrlSeen`
-answers at once. A `LateSeen` is given candidates, and answers about them later, many at a time, as
-a store on disk must.
+There are two kinds of stores, and the door of the core (`core.door`) works with both. A `UrlSeen`
+says at once whether a URL is new. A `LateSeen` takes candidates, and answers later about many at a
+time, as a store on disk must.
 """
 
 from abc import ABC, abstractmethod
@@ -14,7 +14,7 @@ from crawler.reading.cookies import NO_COOKIES, Jar
 
 
 class UrlSeen(Protocol):
-    """A set of keys. Every link of every page is held against it."""
+    """A set of keys that answers at once. It is asked about every link of every page."""
 
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -27,12 +27,12 @@ class UrlSeen(Protocol):
         ...
 
     def update(self, keys: Iterable[int], /) -> None:
-        """`add` each of the keys."""
+        """Call `add` for each of the keys."""
         ...
 
 
-# Every key ever met: exact, about 95 bytes a key. No class of its own, where `in` would go through
-# a look-up of its method, for each link of each page.
+# Holds every key ever met, in about 95 bytes for each. A class of our own would make `in` slower,
+# which is called for each link of each page.
 MemorySeen = set[int]
 
 
@@ -89,5 +89,5 @@ class LateSeen(ABC):
 
 
 def known_at_once(seen: UrlSeen | LateSeen) -> UrlSeen:
-    """The keys that are known to be met without waiting: of a store that answers late, none."""
+    """The keys that are known at once to have been met. A store that answers late gives none."""
     return set[int]() if isinstance(seen, LateSeen) else seen

@@ -1,7 +1,7 @@
-"""What a rank remembers of the URLs that it has sent to their owners, so as not to send them again.
+"""The memory of the URLs that a rank has sent to their owners, so that it doesn't send them again.
 
-`exchange.remember` chooses the kind of memory. `foreign.Exchange` owns it, and nobody else sees it.
-It is no part of URL-seen: that holds what this rank takes care of, and this what others do.
+`exchange.remember` chooses the kind of memory. Only `foreign.Exchange` uses it. The memory is
+separate from URL-seen, which holds the URLs that this rank takes care of itself.
 """
 
 from collections.abc import Iterable
@@ -11,7 +11,7 @@ from crawler import config
 
 
 class SentMemory(Protocol):
-    """A set of keys, as far as it goes. Every link to another rank is held against it."""
+    """A set of keys, which may forget some. It is asked about every link to another rank."""
 
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -20,28 +20,29 @@ class SentMemory(Protocol):
         ...
 
     def update(self, keys: Iterable[int], /) -> None:
-        """`add` each of the keys."""
+        """Call `add` for each of the keys."""
         ...
 
     def keys_to_keep(self) -> Iterable[int] | None:
-        """The keys that a snapshot must hold; None if a snapshot can't hold what is remembered."""
+        """The keys that a snapshot must hold, or None if a snapshot can't hold this memory."""
         ...
 
 
 class AllSent(set[int]):
-    """Every key ever sent: exact, about 95 bytes a key.
+    """Remembers every key ever sent, in about 95 bytes for each.
 
-    `in` and `add` are those of the set, because methods in Python would take longer, for each link.
+    `in` and `add` are the set's own methods. Methods in Python would take longer for each link.
     """
 
     __slots__ = ()
 
     def keys_to_keep(self) -> Iterable[int]:
+        """All keys."""
         return self
 
 
 class LatestSent:
-    """The latest keys only: an old key may look new again."""
+    """Remembers only the latest keys, so an old key may look new again."""
 
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
@@ -51,37 +52,43 @@ class LatestSent:
         return key in self._keys
 
     def add(self, key: int) -> None:
+        """Make a key the latest one."""
         self._keys.pop(key, None)
         self._keys[key] = None
         if len(self._keys) > self._capacity:
             del self._keys[next(iter(self._keys))]
 
     def update(self, keys: Iterable[int]) -> None:
+        """Call `add` for each of the keys."""
         for key in keys:
             self.add(key)
 
     def keys_to_keep(self) -> None:
-        """The logs have the keys, too."""
+        """None: a resume reads the keys from the logs."""
 
 
 class NothingSent:
-    """Every key is new (`exchange.remember = "batch"`: only the outbox knows what it holds)."""
+    """Remembers nothing, so every key is new.
+
+    This is `exchange.remember = "batch"`: only the outbox recognises URLs, those that wait in it.
+    """
 
     def __contains__(self, key: object) -> bool:
         return False
 
     def add(self, key: int) -> None:
-        pass
+        """Do nothing."""
 
     def update(self, keys: Iterable[int]) -> None:
-        pass
+        """Do nothing."""
 
     def keys_to_keep(self) -> Iterable[int]:
+        """No keys."""
         return ()
 
 
 def make_memory(exchange: config.Exchange) -> SentMemory:
-    """The memory that the configuration names."""
+    """Make the memory that the configuration names."""
     if exchange.remember == "all":
         return AllSent()
     return LatestSent(exchange.cache_urls) if exchange.remember == "cache" else NothingSent()
