@@ -280,7 +280,7 @@ def test_what_is_no_file_is_refused_before_it_is_opened(
 def test_a_file_in_place_of_a_directory_is_refused(copy: Path, name: str) -> None:
     shutil.rmtree(copy / name)
     empty(copy / name)
-    with pytest.raises(UserError, match=f"^{re.escape(str(copy / name))}: is no directory"):
+    with pytest.raises(UserError, match=f"^{re.escape(str(copy / name))}: must be a directory"):
         verify(copy)
 
 
