@@ -69,9 +69,9 @@ def test_page_quota_is_kept_for_what_the_store_may_find_new() -> None:
     cluster.start(A)
     wait(cluster)
     assert cluster.acquire(0) == A
-    held = core.quota.left
+    held = core._quota.left
     cluster.end(0, [link(B)])
-    assert core.quota.left == held
+    assert core._quota.left == held
     wait(cluster)
     cluster.fetch(0, B)
     assert core.complete

@@ -335,7 +335,7 @@ def test_a_foreign_page_that_fails_is_tried_again_like_any_other() -> None:
 def test_after_a_resume_nobody_crosses_over_to_what_was_fetched(remember: str) -> None:
     options = settings("session.mode=cross-over", f"exchange.remember={remember}")
     cluster = Cluster(THREE, 3, options)
-    cluster.cores[0].foreign.note_earlier_links([url.key(f"{B}/old")], [])
+    cluster.cores[0]._foreign.note_earlier_links([url.key(f"{B}/old")], [])
     cluster.start(f"{A}/")
     cluster.fetch(0, f"{A}/", link(f"{B}/old"), link(f"{B}/new"))
     cluster.fetch(0, f"{B}/new")

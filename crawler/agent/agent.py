@@ -59,6 +59,7 @@ from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import types_of
 from crawler.reading.parse import Kinds
 from crawler.reading.reader import Reader
+from crawler.reading.traps import Watch
 from crawler.report.counters import Counters
 
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
@@ -104,6 +105,7 @@ class Agent:
         self._declared = DeclaredSitemaps()
         self._jars = Jars()  # of chains of redirects; never stored
         self._faults = Faults()  # of code that reads what the web sent
+        self._watch = Watch(settings.traps)
         self._core = make_core(
             plan,
             transport,
@@ -113,6 +115,7 @@ class Agent:
             self._declared,
             self._jars,
             self._faults,
+            self._watch,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
@@ -132,6 +135,7 @@ class Agent:
             transport,
             self._clock,
             self._faults,
+            self._watch,
         )
         self._stopper = Stopper(
             job,
@@ -306,6 +310,7 @@ class Agent:
             self._settings.exchange.max_backlog_bytes,
             clock,
             faults,
+            self._watch,
         )
         asks = [tasks.create_task(one) for one in asking]
         return Work(asks, to_parse, tasks.create_task(parsing))

@@ -20,6 +20,7 @@ from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
+from crawler.reading.traps import Watch
 
 _FILES = 64  # further open files of a rank: of Python, of the MPI, and its own
 
@@ -57,6 +58,7 @@ def make_core(
     declared: DeclaredSitemaps,
     jars: Jars,
     faults: Faults,
+    watch: Watch,
 ) -> Core:
     """The core of a rank. `scores` are those of the previous session's pages, for the order."""
     settings = plan.settings
@@ -80,6 +82,7 @@ def make_core(
         declared,
         jars,
         faults,
+        watch,
     )
 
 

@@ -10,6 +10,7 @@ from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
+from crawler.reading.traps import Watch
 from crawler.report.counters import Counters
 
 _NOTE_INTERVAL_S = 1.0
@@ -28,6 +29,7 @@ class Figures:
         transport: Transport,
         clock: Clock,
         faults: Faults,
+        watch: Watch,
     ) -> None:
         self._core = core
         self._scope = scope
@@ -36,6 +38,7 @@ class Figures:
         self._transport = transport
         self._clock = clock
         self._faults = faults
+        self._watch = watch
         self._progress: list[tuple[float, int]] = []
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
@@ -76,7 +79,7 @@ class Figures:
             requests=self._tally.requests,
             retries=self._core.retries,
             internal_errors=self._faults.count,
-            by_trap=dict(self._scope.trapped + self._core.watch.fired),
+            by_trap=dict(self._scope.trapped + self._watch.fired),
             inter_part_links=traffic.inter_part_links,
             dropped_links=traffic.dropped_links,
             inter_part_pages=traffic.inter_part_pages,

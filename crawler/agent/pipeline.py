@@ -38,6 +38,7 @@ from crawler.ports import (
 )
 from crawler.reading.reader import Reader
 from crawler.reading.robots import Rules
+from crawler.reading.traps import Watch
 
 _LOG = logging.getLogger("crawler")
 _BACKLOG_POLL_S = 0.005
@@ -120,6 +121,7 @@ async def parse_stage(
     max_backlog_bytes: int,
     clock: Clock,
     faults: Faults,
+    watch: Watch,
 ) -> None:
     """Page to out-links; store both; hand the links to the core.
 
@@ -147,14 +149,14 @@ async def parse_stage(
             _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
-        if found.chain and core.watch.gets_lost(fetched):
+        if found.chain and watch.gets_lost(fetched):
             fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
         try:
-            core.watch.compare(fetched)
+            watch.compare(fetched)
         except BaseException as error:
             faults.note(error, "the comparison", found.url)
             fetched.failure = fetched.failure or Failure.INTERNAL
-        row = await with_room(partial(_append, repository, reader, fetched, part, core, faults))
+        row = await with_room(partial(_append, repository, reader, fetched, part, watch, faults))
         tally.add(row)
         if fetched.joins is not None:
             core.joining.join(*fetched.joins, found.url, clock.now())
@@ -176,7 +178,7 @@ def _append(
     reader: Reader,
     fetched: Fetched,
     part: int,
-    core: Core,
+    watch: Watch,
     faults: Faults,
 ) -> PageRow:
     """Store a fetch whose links are judged by the scope of this moment; its row."""
@@ -185,7 +187,7 @@ def _append(
     except BaseException as error:
         faults.note(error, "the links", fetched.found.url)
         _spoil(fetched)
-    return repository.append(fetched, part, core.watch.stored)
+    return repository.append(fetched, part, watch.stored)
 
 
 def _spoil(fetched: Fetched) -> None:

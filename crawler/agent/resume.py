@@ -147,7 +147,7 @@ class Replay:
             await self._find_pending()
         else:
             return self._give_up()
-        self._core.quota.spend(pages)
+        self._core.resumption.count_pages(pages)
         return pages
 
     async def admit(
@@ -309,7 +309,7 @@ class Replay:
         if core.counts_links:
             given = ~fetched  # an owner wants to know of every link
         left = links[~(fetched | given)]
-        core.foreign.note_earlier_links(links[fetched].tolist(), left.tolist())
+        core.resumption.note_links(links[fetched].tolist(), left.tolist())
         self._pending = given & ~fetched
         self._fetched = links[fetched]
 

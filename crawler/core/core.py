@@ -63,9 +63,11 @@ class Core:
         declared: DeclaredSitemaps | None = None,
         jars: Jars | None = None,
         faults: Faults | None = None,
+        watch: Watch | None = None,
     ) -> None:
         """`order`: by default what the configuration names. `spill`: none, and all that waits is
-        kept in memory. `declared`, `jars`, `faults`: by default new ones that nobody else sees.
+        kept in memory. `declared`, `jars`, `faults`, `watch`: by default new ones that nobody else
+        sees.
         """
         self.rank = ownership.rank
         self._faults = faults or Faults()  # of code that reads what the web sent
@@ -79,7 +81,7 @@ class Core:
             settings.frontier.memory,
             leases,
         )
-        self.watch = Watch(settings.traps)
+        self._watch = watch or Watch(settings.traps)
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._clocks = None
         if self._bench.sharing is not None:
@@ -95,16 +97,16 @@ class Core:
             sites,
             seen,
             self._bench,
-            self.watch,
+            self._watch,
             self._outboxes,
             self._clocks,
             declared,
             jars,
             self._faults,
         )
-        self.foreign = self.door.foreign
-        self.traffic = self.foreign.traffic
-        self.quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
+        self._foreign = self.door.foreign
+        self.traffic = self._foreign.traffic
+        self._quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
@@ -119,10 +121,11 @@ class Core:
             sites,
             seen,
             self._bench,
-            self.watch,
+            self._watch,
             self.door,
             self.joining,
             self._visiting,
+            self._quota,
             self.unfinished,
             declared,
             jars,
@@ -158,7 +161,7 @@ class Core:
         links = list(filter(self.ownership.starts, (*seeds, *popular)))
         for link in links:
             try:
-                self.watch.welcome(link.url)
+                self._watch.welcome(link.url)
             except BaseException as error:
                 self._faults.note(error, "the rules on traps", link.url)
         self.door.admit(links, Origin(None, 0), now)
@@ -189,13 +192,13 @@ class Core:
             self.joining.note(*joined)
         if batch.stop:
             self.stopping = True
-        self.quota.received(sender, batch, now)
+        self._quota.received(sender, batch, now)
         if self._clocks is not None:
             self._clocks.received(sender, batch, now)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with its destination."""
-        quota, termination = self.quota, self._termination
+        quota, termination = self._quota, self._termination
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
         if self.door.late is not None:
@@ -218,7 +221,7 @@ class Core:
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit begins any more, unless a message changes that."""
-        return self.stopping or self.quota.starved
+        return self.stopping or self._quota.starved
 
     def _verify(self, now: float) -> None:
         """Take in what a late store of URL-seen has answered.
@@ -258,9 +261,9 @@ class Core:
             return None
         if self.door.late is not None:
             self._verify(now)
-        if self.foreign.aside:
-            self.foreign.take_up(self.unfinished.under_way + self.door.pending, now)
-        quota = self.quota
+        if self._foreign.aside:
+            self._foreign.take_up(self.unfinished.under_way + self.door.pending, now)
+        quota = self._quota
         if quota.left < 1:
             if self._bench.waiting:
                 quota.ask(now)
@@ -279,17 +282,17 @@ class Core:
         return visit
 
     def _may_fetch(self) -> bool:
-        return self.quota.left >= 1 and not self.stopping
+        return self._quota.left >= 1 and not self.stopping
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the site isn't to be asked for this URL after all, if so."""
         if visit.failures and self._bench.failures.are_too_many(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
-            counts = self.watch.rules and not visit.found.is_errand
-            if counts and self.watch.is_full(visit.found.site):
+            counts = self._watch.rules and not visit.found.is_errand
+            if counts and self._watch.is_full(visit.found.site):
                 return Failure.SITE_FULL
-            if self.watch.is_crowded(visit.found):
+            if self._watch.is_crowded(visit.found):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, "the rules on traps", visit.found.url)
@@ -298,7 +301,7 @@ class Core:
     def refusal_at(self, visit: Visit, address: str) -> Failure | None:
         """Why a URL isn't to be asked for at the address that the name of its host leads to."""
         try:
-            if self.watch.is_crowded(visit.found, address):
+            if self._watch.is_crowded(visit.found, address):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, "the rules on traps", visit.found.url)
@@ -353,7 +356,7 @@ class Core:
     def _put_back(self, visit: Visit) -> None:
         del self._visiting[visit.found.key]
         self.unfinished.visits -= 1
-        self.quota.left += 1
+        self._quota.left += 1
 
     def stored(
         self, found: Found, links: Sequence[Link], now: float, *, response: bool
@@ -382,7 +385,7 @@ class Core:
         fields: Fields = found
         del self._visiting[fields[0]]
         self.unfinished.visits -= 1
-        taken_up = self.foreign.taken_up
+        taken_up = self._foreign.taken_up
         if taken_up and found.key in taken_up:
             taken_up.remove(found.key)
             self.traffic.inter_part_pages += response
@@ -390,7 +393,7 @@ class Core:
             self.pages += 1
             self._outboxes.pages = self.pages
         else:
-            self.quota.left += 1
+            self._quota.left += 1
 
     def stop(self, now: float) -> None:
         """End the crawl early, on all ranks: fetches under way are finished, nothing new begins."""
@@ -411,7 +414,7 @@ class Core:
     @property
     def waiting(self) -> int:
         """URLs that this rank has still to fetch, or that may be new."""
-        return self._bench.waiting + len(self.foreign.aside) + self.door.pending
+        return self._bench.waiting + len(self._foreign.aside) + self.door.pending
 
     @property
     def ended(self) -> bool:

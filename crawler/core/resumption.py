@@ -9,6 +9,7 @@ from crawler.core.door import Door
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.ownership import Ownership
+from crawler.core.quota import Quota
 from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.state import State
 from crawler.core.unfinished import Unfinished
@@ -41,6 +42,7 @@ class Resumption:
         door: Door,
         joining: Joining,
         visiting: Mapping[int, Visit],
+        quota: Quota,
         unfinished: Unfinished,
         declared: DeclaredSitemaps,
         jars: Jars,
@@ -55,6 +57,7 @@ class Resumption:
         self._door = door
         self._joining = joining
         self._visiting = visiting
+        self._quota = quota
         self._unfinished = unfinished
         self._declared = declared
         self._jars = jars
@@ -63,6 +66,17 @@ class Resumption:
     def begin(self) -> None:
         """A session is resumed."""
         self._unfinished.replay = True
+
+    def count_pages(self, pages: int) -> None:
+        """Count pages that earlier runs of the session have fetched, of all ranks."""
+        self._quota.spend(pages)
+
+    def note_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        """Note the links that this rank found in earlier runs, by the keys of their targets.
+
+        `fetched`: those that are fetched; `left`: those that other ranks take care of.
+        """
+        self._door.foreign.note_earlier_links(fetched, left)
 
     def end(self, *, wholly: bool) -> None:
         """Note that all links of earlier runs are admitted; not `wholly` if a stop broke that off.
