@@ -26,7 +26,7 @@ from crawler import config, url
 from crawler.core.order import Scored, make_order
 from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 from crawler.session import SpillFiles
 
 ORDERS = ["breadth-first", "depth-first", "random", "backlinks", "opic", "pagerank"]
@@ -38,14 +38,14 @@ def resident() -> int:
     return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
-def found(number: int, sites: int) -> Found:
+def found(number: int, sites: int) -> CrawlUrl:
     """The same for the same number. Half of the URLs are on sites by Zipf's law."""
     mixed = number * 0x9E3779B97F4A7C15 % 2**64
     draw = (mixed >> 11) / 2**53
     site_number = int(sites**draw) if mixed % 2 else int(sites * draw)
     site = f"https://www.site{site_number}.example"
     address = f"{site}/section-{number % 97}/2026/11/{number}-the-title-of-an-article"
-    return Found(url.key(address), address, site, number % 20)
+    return CrawlUrl(url.key(address), address, site, number % 20)
 
 
 def numbers(urls: int, count: int) -> Iterator[int]:

@@ -5,8 +5,8 @@
 
 The web has half as many URLs again as pages were fetched, on sites of 1,000 each, and every link
 leads to one of them by chance, half of the links within the site. `measure` prints for each rank
-how long the parts of `crawler.agent.resume` take, from the logs and from a snapshot. `recall` has
-to end before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
+how long the parts of `crawler.agent.resume` take, from the logs and from a snapshot. `read_logs`
+has to end before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
 """
 
 import argparse
@@ -29,7 +29,7 @@ from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
-from crawler.core.state import State
+from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults
 from crawler.ports import Group, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
@@ -96,14 +96,16 @@ async def measure(directory: Path, group: Group) -> int:
     del state
     gc.collect()
     began = time.perf_counter()
-    state = msgspec.msgpack.decode(path.read_bytes(), type=State)
+    state = msgspec.msgpack.decode(path.read_bytes(), type=CoreSnapshot)
     await report(group, "read", {"seconds": time.perf_counter() - began})
     await take_up(directory, group, Wire(transport), state)
     await transport.close()
     return 0
 
 
-async def take_up(directory: Path, group: Group, wire: Wire, state: State | None) -> State | None:
+async def take_up(
+    directory: Path, group: Group, wire: Wire, state: CoreSnapshot | None
+) -> CoreSnapshot | None:
     settings = session.load(directory).config
     logs = session.shares(session.log_sizes(directory), group.size)
     clock, alarm = SystemClock(), Alarm()
@@ -123,7 +125,7 @@ async def take_up(directory: Path, group: Group, wire: Wire, state: State | None
         judges_again=False,
     )
     await replay.adopt(state)
-    pages = await replay.recall()
+    pages = await replay.read_logs()
     times.append((time.perf_counter(), time.process_time()))
     receiving = asyncio.ensure_future(
         exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)
@@ -135,7 +137,7 @@ async def take_up(directory: Path, group: Group, wire: Wire, state: State | None
     await asyncio.sleep(3)  # what others have sent
     receiving.cancel()
     figures: dict[str, float] = {"pages": pages, "waiting": core.waiting}
-    for name, before, after in zip(("recall", "admit"), times, times[1:], strict=False):
+    for name, before, after in zip(("read_logs", "admit"), times, times[1:], strict=False):
         figures[f"{name}_seconds"] = round(after[0] - before[0], 2)
         figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)
     figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024

@@ -12,7 +12,7 @@ from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
-from crawler.ports import Failure, Fetched, FetchError, Found, Response, UserError
+from crawler.ports import CrawlUrl, Failure, Fetched, FetchError, Response, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.parse import finish
 from crawler.reading.reader import REDIRECTS, Reader, make_scope
@@ -84,7 +84,7 @@ async def _follow(
     fetcher: HttpFetcher, reader: Reader, jars: Jars, target: str, redirects: list[dict[str, Any]]
 ) -> tuple[Response | None, Failure | None]:
     """The response at the end of the redirects, if any, and the failure, if any."""
-    found = Found(url.key(target), target, url.site(target), 0)
+    found = CrawlUrl(url.key(target), target, url.site(target), 0)
     try:
         response = await fetcher.fetch(target)
         while response.status in REDIRECTS:
@@ -98,7 +98,7 @@ async def _follow(
             if step.failure is not None:
                 return None, step.failure
             chain, jar = (*found.chain, found.key), jars.take(found.key)
-            found = Found(url.key(target), target, url.site(target), 0, chain)
+            found = CrawlUrl(url.key(target), target, url.site(target), 0, chain)
             jars.put(found.key, jar)
             response = await fetcher.fetch(target, cookie=reader.cookie(found))
     except url.BadUrlError:
@@ -122,7 +122,7 @@ def _scope(settings: config.Config, address: str) -> Scope:
     seeds = read_seeds(settings) or [address]
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     if settings.session.directory:
-        scope.recall_joined(one.site for one in joined(Path(settings.session.directory)))
+        scope.restore_joined(one.site for one in joined(Path(settings.session.directory)))
     return scope
 
 
@@ -151,7 +151,7 @@ async def explain(
     scheme = make_scheme(settings.assignment, ranks)
     ownership = Ownership(0, scheme, place_parts(scheme, ranks), "claim")
     site, key = scope.sites.of(normalised), url.key(normalised)
-    part = ownership.part(Found(key, normalised, site, 0))
+    part = ownership.part(CrawlUrl(key, normalised, site, 0))
     if not verdict.allowed:
         why = f"not fetched: {verdict.rule}"
     elif rules is not None and not rules.allows(normalised):

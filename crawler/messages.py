@@ -65,7 +65,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     returned: int = 0  # to rank 0: page quota that the sender doesn't need
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
     number: int = 0  # of the batches from this sender to this receiver
-    named_by: dict[int, list[str]] = {}  # by key of a sitemap: authorities that name it
+    declared_by: dict[int, list[str]] = {}  # by key of a sitemap: authorities that name it
     joined: list[tuple[str, str, str]] = []  # (site that joins the scope, seed, end of its chain)
     # Clocks that ranks share (`crawler.core.clocks`).
     wants: list[str] = []  # sites, or addresses, whose clocks the sender wants

@@ -32,10 +32,10 @@ PLACES = (  # by the module that looks the function up
     "crawler.session.store:media_type",
     "crawler.session.store:validator",
     "crawler.session.warc:_http_head",
-    "crawler.reading.traps:Watch.admit",
-    "crawler.reading.traps:Watch.compare",
-    "crawler.reading.traps:Watch.is_full",
-    "crawler.reading.traps:Watch.stored",
+    "crawler.reading.traps:TrapMonitor.admit",
+    "crawler.reading.traps:TrapMonitor.compare",
+    "crawler.reading.traps:TrapMonitor.is_full",
+    "crawler.reading.traps:TrapMonitor.stored",
 )
 
 

@@ -12,7 +12,7 @@ from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.modes import mode_of
-from crawler.ports import Failure, Found, Link
+from crawler.ports import CrawlUrl, Failure, Link
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
@@ -36,7 +36,9 @@ def link(address: str, flags: int = 0) -> Link:
     return Link(url.key(address), address, AUTHORITIES.of(address), flags)
 
 
-def store(core: Core, found: Found, links: Sequence[Link], now: float, *, response: bool) -> None:
+def store(
+    core: Core, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
+) -> None:
     """Let a core admit the links of a URL whose visit has ended, all at once."""
     for _ in core.stored(found, links, now, response=response):
         pass

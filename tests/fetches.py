@@ -3,7 +3,7 @@
 from collections.abc import Sequence
 
 from crawler import url as urls
-from crawler.ports import Failure, Fetched, Found, Link, Response
+from crawler.ports import CrawlUrl, Failure, Fetched, Link, Response
 
 REQUEST = b"GET / HTTP/1.1\r\nHost: a.example\r\nUser-Agent: test\r\n\r\n"
 HTML = (b"Content-Type", b"text/html; charset=utf-8")
@@ -38,8 +38,8 @@ def response(
     )
 
 
-def found(url: str, hops: int = 0) -> Found:
-    return Found(urls.key(url), url, urls.site(url), hops)
+def found(url: str, hops: int = 0) -> CrawlUrl:
+    return CrawlUrl(urls.key(url), url, urls.site(url), hops)
 
 
 def link(url: str, flags: int = 0) -> Link:

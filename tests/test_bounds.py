@@ -20,7 +20,7 @@ from crawler.reading.parse.xhtml import tags as xhtml_tags
 from crawler.reading.reader import Reader, make_scope
 from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import entries
-from crawler.reading.traps import Watch, _put_in
+from crawler.reading.traps import TrapMonitor, _put_in
 from crawler.url import MAX_FOLLOWED, MAX_LENGTH, BadUrlError, LongUrlError, normalise
 
 T = TypeVar("T")
@@ -315,7 +315,7 @@ def test_meta_elements_and_headers_for_robots_are_read_up_to_a_length() -> None:
 
 
 def test_names_of_sessions_are_found_in_a_time_that_grows_with_the_url() -> None:
-    watch = Watch(config.Traps(max_session_ids=1))
+    watch = TrapMonitor(config.Traps(max_session_ids=1))
     address = f"{A}/?" + "sess" * 4000
     assert watch.admit(found(address), None)  # quadratic, it would take a second
     ids = [f"{A}/?xsessx={n}aaaaaa" for n in range(2)]

@@ -22,7 +22,7 @@ from crawler import url
 from crawler.core.ownership import UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
-from crawler.ports import Failure, Fetched, Found, Link, Response
+from crawler.ports import CrawlUrl, Failure, Fetched, Link, Response
 from crawler.reading.cookies import Jar
 from crawler.reading.reader import Reader, make_scope
 from partition import evaluate, graph
@@ -43,7 +43,7 @@ def moved(source: str, target: str, *cookies: str) -> Response:
     return response(source, status=302, headers=headers)
 
 
-def read(cluster: Cluster, rank: int, found: Found, answer: Response) -> Fetched:
+def read(cluster: Cluster, rank: int, found: CrawlUrl, answer: Response) -> Fetched:
     """What the parse stage of a rank makes of a response."""
     scope = make_scope(cluster.settings, [], 2026)
     fetched = Fetched(found, answer.started, answer)
@@ -52,7 +52,7 @@ def read(cluster: Cluster, rank: int, found: Found, answer: Response) -> Fetched
     return fetched
 
 
-def cookie_of(cluster: Cluster, rank: int, found: Found) -> str:
+def cookie_of(cluster: Cluster, rank: int, found: CrawlUrl) -> str:
     """What a request for the URL sends."""
     return cluster.jars[rank].get(found.key).header(found.url)
 

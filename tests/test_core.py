@@ -14,7 +14,7 @@ from crawler import url
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Report, Sums
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Found, Link
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Failure, Link
 from crawler.reading.reader import MAX_REDIRECTS, redirect_failure
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
@@ -39,7 +39,9 @@ def test_a_seed_starts_at_its_owner_only_and_is_sent_by_nobody() -> None:
     assert cluster.batches() == []
     assert cluster.cores[0].traffic.inter_part_links == 0
     assert cluster.acquire(0) == f"{A}/"
-    assert cluster.visits[0][0].found == Found(url.key(f"{A}/"), f"{A}/", SITE_A, hops=0, chain=())
+    assert cluster.visits[0][0].found == CrawlUrl(
+        url.key(f"{A}/"), f"{A}/", SITE_A, hops=0, chain=()
+    )
 
 
 def test_a_seed_out_of_scope_starts_nowhere() -> None:

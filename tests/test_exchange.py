@@ -7,7 +7,7 @@ from hypothesis import strategies as st
 from crawler import config
 from crawler.core.outboxes import Outboxes
 from crawler.messages import Batch, Message, Note, Report, Sums, decode, encode
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 
 # --- messages ---------------------------------------------------------------------------------
 
@@ -52,9 +52,9 @@ def test_compression_is_used_where_it_pays() -> None:
 # --- outboxes ---------------------------------------------------------------------------------
 
 
-def found(number: int, length: int = 20) -> Found:
+def found(number: int, length: int = 20) -> CrawlUrl:
     site = "a.example"
-    return Found(number, f"{site}/{number}/".ljust(length, "x"), site, 0)
+    return CrawlUrl(number, f"{site}/{number}/".ljust(length, "x"), site, 0)
 
 
 def boxes(pages: int = 10, size: int = 1000, delay_s: float = 5) -> Outboxes:

@@ -27,7 +27,7 @@ from crawler.config import Config
 from crawler.core.core import Core
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.faults import Faults
-from crawler.ports import Found, Link, PageRow
+from crawler.ports import CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
@@ -40,7 +40,7 @@ HOSTS = [f"http://s{number}.example" for number in range(10)]
 
 
 async def recall_together(replays: Sequence[Replay]) -> None:
-    await asyncio.gather(*(replay.recall() for replay in replays))
+    await asyncio.gather(*(replay.read_logs() for replay in replays))
 
 
 class Still:
@@ -171,7 +171,7 @@ class Schedule:
         directory.mkdir(parents=True, exist_ok=True)
         return LogWriter(directory)
 
-    def _store(self, rank: int, found: Found, links: Sequence[Link]) -> None:
+    def _store(self, rank: int, found: CrawlUrl, links: Sequence[Link]) -> None:
         part = 0  # where a site was, only matters to one that no table knows
         row = PageRow(
             found.url, found.key, found.site, part, rank, found.hops, 0.0, 0.0, status=200

@@ -5,7 +5,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.ports import ALTERNATE, CANONICAL, NEXT, NOFOLLOW, PREV
-from crawler.reading.parse import Kinds, media_type, page_directives
+from crawler.reading.parse import MediaTypes, media_type, page_directives
 from crawler.reading.parse.headers import header_links
 
 
@@ -107,4 +107,4 @@ def test_media_types() -> None:
     ],
 )
 def test_kinds(patterns: list[str], media: str, url: str, held: bool) -> None:
-    assert Kinds(patterns).hold(media, url) is held
+    assert MediaTypes(patterns).hold(media, url) is held

@@ -18,9 +18,9 @@ from hypothesis import strategies as st
 from servers import RawServer, read_head
 
 from crawler import config, url
-from crawler.ports import Failure, Fetched, Found, PageRow
+from crawler.ports import CrawlUrl, Failure, Fetched, PageRow
 from crawler.reading.hosts import Hosts
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 from crawler.report.verify import verify
 
 LIMIT = 20
@@ -31,8 +31,8 @@ def traps(**limits: int) -> config.Traps:
     return config.load(None, [f"traps.{key}={value}" for key, value in limits.items()]).traps
 
 
-def found(address: str) -> Found:
-    return Found(url.key(address), address, AUTHORITIES.of(address), 3)
+def found(address: str) -> CrawlUrl:
+    return CrawlUrl(url.key(address), address, AUTHORITIES.of(address), 3)
 
 
 def row(page: str, **more: object) -> PageRow:
@@ -41,7 +41,7 @@ def row(page: str, **more: object) -> PageRow:
     return PageRow(page, url.key(page), site, 0, 0, 3, 0.0, 0.0, **more)  # type: ignore[arg-type]
 
 
-def answers(watch: Watch, number: int, domain: str = "trap.test", **more: object) -> bool:
+def answers(watch: TrapMonitor, number: int, domain: str = "trap.test", **more: object) -> bool:
     """A page of a host of its own is found and fetched; whether it was let in."""
     address = f"http://h{number}.{domain}/"
     if not watch.admit(found(address), None):
@@ -64,7 +64,7 @@ BARREN = [
 
 @pytest.mark.parametrize("kind", BARREN)
 def test_hosts_of_a_domain_that_bring_nothing_end(kind: dict[str, object]) -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     let_in = [answers(watch, number, **kind) for number in range(200)]
     assert sum(let_in) == LIMIT
     assert watch.fired["max_barren_hosts"] == 200 - LIMIT
@@ -74,7 +74,7 @@ def test_hosts_of_a_domain_that_bring_nothing_end(kind: dict[str, object]) -> No
 
 
 def test_hosts_that_bring_something_new_are_not_held_back() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     assert all(answers(watch, number) for number in range(1000))
     assert not watch.fired
     # One fruitful host excuses two barren ones.
@@ -84,7 +84,7 @@ def test_hosts_that_bring_something_new_are_not_held_back() -> None:
 
 
 def test_a_host_that_brings_something_at_its_second_page_counts_as_fruitful() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     for number in range(10 * LIMIT):
         assert answers(watch, number, status=301, bytes=0)
         watch.stored(row(f"http://h{number}.trap.test/home"))
@@ -92,12 +92,12 @@ def test_a_host_that_brings_something_at_its_second_page_counts_as_fruitful() ->
 
 @pytest.mark.parametrize("error", ["robots-denied", "site-full", "internal", "private-address"])
 def test_what_says_nothing_about_a_host_counts_for_nothing(error: str) -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     assert all(answers(watch, n, status=None, error=error) for n in range(10 * LIMIT))
 
 
 def test_hosts_of_any_domain_at_one_address_end_there() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     for number in range(200):
         assert answers(watch, number, f"d{number}.test", status=302, bytes=0)
     new = found("http://new.example.org/")
@@ -108,20 +108,20 @@ def test_hosts_of_any_domain_at_one_address_end_there() -> None:
 
 
 def test_hosts_of_a_domain_are_bounded_whatever_they_bring() -> None:
-    watch = Watch(traps(max_hosts_per_domain=70, max_barren_hosts=0))
+    watch = TrapMonitor(traps(max_hosts_per_domain=70, max_barren_hosts=0))
     assert sum(answers(watch, number) for number in range(200)) == 70
     assert watch.fired["max_hosts_per_domain"] == 130
 
 
 def test_each_host_of_a_place_for_hosts_is_a_domain_of_its_own() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     for number in range(10 * LIMIT):
         address = f"10.0.{number}.1"
         assert answers(watch, number, "blogspot.com", status=302, bytes=0, address=address)
 
 
 def test_seeds_are_let_in_whatever_their_domain_is_like() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     for number in range(100):
         watch.welcome(f"http://seed{number}.trap.test/")
     assert sum(answers(watch, number, status=302, bytes=0) for number in range(100)) == LIMIT
@@ -146,7 +146,7 @@ def test_addresses_and_odd_names_have_domains_too() -> None:
 @pytest.mark.parametrize("text", ["the same words on each page", "x"])
 def test_pages_of_many_hosts_that_say_the_same_are_nothing_new(text: str) -> None:
     """The bytes differ, by the links of each page."""
-    watch, dice = Watch(traps()), random.Random(1)
+    watch, dice = TrapMonitor(traps()), random.Random(1)
     let_in = 0
     for number in range(300):
         address = f"http://h{number}.trap.test/"
@@ -180,16 +180,16 @@ def histories(draw: st.DrawFn) -> list[PageRow]:
 def test_what_is_known_of_hosts_is_kept_in_logs_shares_and_snapshots(
     rows: list[PageRow], limit: int, readers: int
 ) -> None:
-    def recalled(some: list[PageRow]) -> Watch:
-        watch = Watch(traps(max_barren_hosts=limit))
+    def recalled(some: list[PageRow]) -> TrapMonitor:
+        watch = TrapMonitor(traps(max_barren_hosts=limit))
         for one in some:
-            watch.recall(one)
+            watch.replay(one)
         return watch
 
     live = recalled(rows)
-    snapshot = Watch(traps(max_barren_hosts=limit))
+    snapshot = TrapMonitor(traps(max_barren_hosts=limit))
     snapshot.restore(live.tables())
-    shared = Watch(traps(max_barren_hosts=limit))
+    shared = TrapMonitor(traps(max_barren_hosts=limit))
     for reader in range(readers + 1):
         shared.absorb(recalled(rows[reader :: readers + 1]))
     live.tables()  # looks up what is still to be looked up
@@ -207,9 +207,9 @@ def test_what_is_known_of_hosts_is_kept_in_logs_shares_and_snapshots(
 
 
 def test_a_snapshot_of_an_earlier_version_is_still_read() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     answers(watch, 1)
-    again = Watch(traps())
+    again = TrapMonitor(traps())
     again.restore(watch.tables()[:5])
     assert answers(again, 2)
 
@@ -304,5 +304,5 @@ def test_a_crawl_gets_out_of_a_domain_with_hosts_without_end(
 def test_any_status_of_success_may_bring_something_new() -> None:
     """As everywhere: a body that comes with a 2xx is a page."""
     for status in (200, 203, 226):
-        watch = Watch(traps())
+        watch = TrapMonitor(traps())
         assert all(answers(watch, number, status=status) for number in range(4 * LIMIT))

@@ -22,9 +22,9 @@ BREAKING = str(Path(__file__).parent / "breaking.py")
 GOOD_PAGES = 12
 HTML = {"Content-Type": "text/html"}
 # Faults that belong to a site: its host has the marker, so that no other site is touched.
-OF_SITES = {"DnsResolver.resolve", "Reader.sitemaps", "Rules.reading", "Watch.is_full"}
+OF_SITES = {"DnsResolver.resolve", "Reader.sitemaps", "Rules.reading", "TrapMonitor.is_full"}
 # Faults that leave the page a row without an error: only the rule on traps doesn't apply.
-HARMLESS = {"Watch.admit", "Watch.is_full", "Watch.stored"}
+HARMLESS = {"TrapMonitor.admit", "TrapMonitor.is_full", "TrapMonitor.stored"}
 # Faults before a response is there.
 WITHOUT_RESPONSE = {
     "Credentials.headers",
@@ -184,8 +184,8 @@ def test_a_broken_invariant_of_the_core_ends_the_rank(
 @pytest.mark.parametrize(
     ("place", "links"),
     [
-        ("crawler.reading.traps:Watch.recall", True),
-        ("crawler.agent.agent:Agent._recall", True),
+        ("crawler.reading.traps:TrapMonitor.replay", True),
+        ("crawler.agent.agent:Agent._remember", True),
         ("crawler.reading.scope:Sites.of", False),
     ],
 )

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crawler.ports import Response
 from crawler.reading.encodings import decoding, encode, find_encoding
-from crawler.reading.parse import Kinds, finish, media_type, read
+from crawler.reading.parse import MediaTypes, finish, media_type, read
 from crawler.reading.parse.encoding import encode_query
 from crawler.reading.robots import Rules
 from crawler.reading.sitemaps import entries
@@ -51,7 +51,7 @@ def check(label: str) -> None:
         found = finish(read(response, ELEMENTS))
         assert find_encoding(found.encoding) == found.encoding
         media = media_type(response.content_type, response.body)
-        Kinds(["*/*"]).hold(media, response.url)
+        MediaTypes(["*/*"]).hold(media, response.url)
     sitemap = b'<?xml version="1.0" encoding="%b"?>' % label.encode("latin-1", "replace")
     sitemap += b"<urlset><url><loc>/x</loc></url><url><loc>" + TORTURE + b"</loc></url></urlset>"
     for mark in (b"", b"\xef\xbb\xbf", b"\xff\xfe", b"\xfe\xff"):

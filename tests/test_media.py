@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.reading.media import charset_source, media_type, parse_type, supplied_type, types_of
-from crawler.reading.parse import Kinds
+from crawler.reading.parse import MediaTypes
 
 XHTML = b'<?xml version="1.0"?><html xmlns="http://www.w3.org/1999/xhtml"><body/></html>'
 
@@ -103,7 +103,7 @@ def test_whatever_the_header_says_the_document_is_stored_by_default(
 ) -> None:
     media = media_type(content_type, body, nosniff=nosniff)
     assert parse_type(media) == (media, None)
-    assert Kinds(["*/*"]).hold(media, "http://a.example/")
+    assert MediaTypes(["*/*"]).hold(media, "http://a.example/")
 
 
 @pytest.mark.parametrize("piece", [b"<!---->", b"<!--", b"<?x", b"<!x", b" ", b"<!x[", b"-"])
@@ -113,5 +113,9 @@ def test_a_long_start_takes_a_time_that_grows_with_its_length(piece: bytes) -> N
 
 
 def test_a_choice_means_the_type_in_the_header_too() -> None:
-    assert Kinds(["application/xml"]).hold("application/xhtml+xml", "http://a/", "application/xml")
-    assert not Kinds(["*/*", "!text/xml"]).hold("application/xhtml+xml", "http://a/", "text/xml")
+    assert MediaTypes(["application/xml"]).hold(
+        "application/xhtml+xml", "http://a/", "application/xml"
+    )
+    assert not MediaTypes(["*/*", "!text/xml"]).hold(
+        "application/xhtml+xml", "http://a/", "text/xml"
+    )

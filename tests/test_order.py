@@ -37,8 +37,8 @@ from crawler.core.order import (
     Heaps,
     Opic,
     PageRank,
+    Priority,
     Random,
-    Rank,
     Scored,
     fifo,
     heaps,
@@ -51,15 +51,15 @@ from crawler.core.order.keyindex import KeyIndex
 from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
-from crawler.ports import OUT_OF_SCOPE, Found, NoRoomError, UserError
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, NoRoomError, UserError
 from crawler.session import EarlierScores, RankStore, SpillFiles, read_links, spill
 
 SITES = ["a.example", "b.example", "c.example"]  # the last one is a domain
 
 
-def found(key: int, site: str = SITES[0], hops: int = 0, chain: tuple[int, ...] = ()) -> Found:
+def found(key: int, site: str = SITES[0], hops: int = 0, chain: tuple[int, ...] = ()) -> CrawlUrl:
     host = site if "//" in site else "www." + site
-    return Found(key, f"{host}/{key}", site, hops, chain)
+    return CrawlUrl(key, f"{host}/{key}", site, hops, chain)
 
 
 class Memory:
@@ -90,17 +90,17 @@ def test_opic_splits_the_cash_of_a_page_among_its_links() -> None:
     store = Heaps(Opic())
     a = store.queue(SITES[0])
     store.add(a, found(1), 1, low=False)
-    assert store.rank(a) == (-1, 1)
+    assert store.priority(a) == (-1, 1)
     assert store.pop(a) == found(1)
     for key in (2, 3, 4, 5):
         store.add(a, found(key), 1, low=False)
     store.fetched(1, [2, 3, 4, 5])
-    assert store.rank(a) == (-0.25, 2)
+    assert store.priority(a) == (-0.25, 2)
     assert store.pop(a).key == 2
     store.linked(5, 1)
     store.add(a, found(6), 1, low=False)
     assert store.fetched(2, [5, 6]) == [a]
-    assert store.rank(a) == (-0.375, 5)
+    assert store.priority(a) == (-0.375, 5)
     assert [store.pop(a).key for _ in range(4)] == [5, 3, 4, 6]
 
 
@@ -212,16 +212,16 @@ def test_random_is_the_same_for_the_same_seed_and_no_other() -> None:
     assert drawn(1) != sorted(drawn(1))
 
 
-def short_first(url: Found) -> float:
+def short_first(url: CrawlUrl) -> float:
     return -len(url.url)
 
 
-def nothing_known(url: Found) -> float:
+def nothing_known(url: CrawlUrl) -> float:
     return float("nan")
 
 
 class Furthest(Scored):
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         return found.hops, True
 
 
@@ -281,13 +281,13 @@ class Waiting(RuleBasedStateMachine):
         )
         self.queues = {site: self.store.queue(site) for site in SITES}
         self.waiting: dict[str, dict[int, list[float]]] = {site: {} for site in SITES}
-        self.back: dict[str, list[tuple[Found, Rank]]] = {site: [] for site in SITES}
-        self.urls: list[Found] = []
+        self.back: dict[str, list[tuple[CrawlUrl, Priority]]] = {site: [] for site in SITES}
+        self.urls: list[CrawlUrl] = []
         self.links: dict[int, int] = {}
         self.taken: dict[int, float | None] = {}  # scores, unless it was low
-        self.out: list[tuple[Found, Rank]] = []
+        self.out: list[tuple[CrawlUrl, Priority]] = []
 
-    def new(self, url: Found, links: int, low: bool) -> list[float]:
+    def new(self, url: CrawlUrl, links: int, low: bool) -> list[float]:
         """Its rank: what must come first, last in the list."""
         arrival = url.key
         if not isinstance(self.twin, Scored):
@@ -320,27 +320,27 @@ class Waiting(RuleBasedStateMachine):
             if not self.queues[site].size:
                 return
             if self.back[site]:
-                expected, rank = self.back[site].pop()
-                assert self.rank(site) in {rank, None}
+                expected, priority = self.back[site].pop()
+                assert self.priority(site) in {priority, None}
             else:
                 key = self.best(site)
                 expected = self.urls[key - 1]
                 score, arrival = self.waiting[site].pop(key)
-                rank = (-score, int(-arrival))
-                assert self.rank(site) in {rank, None}
+                priority = (-score, int(-arrival))
+                assert self.priority(site) in {priority, None}
                 self.taken[key] = None if score == -inf else score
             assert self.store.pop(self.queues[site]) == expected
-            self.out.append((expected, rank))
+            self.out.append((expected, priority))
 
-    def rank(self, site: str) -> Rank | None:
-        return self.store.rank(self.queues[site]) if isinstance(self.store, Heaps) else None
+    def priority(self, site: str) -> Priority | None:
+        return self.store.priority(self.queues[site]) if isinstance(self.store, Heaps) else None
 
     @precondition(lambda self: self.out)
     @rule()
     def put_back(self) -> None:
-        url, rank = self.out.pop()
-        self.back[url.site].append((url, rank))
-        self.store.put_back(self.queues[url.site], url, rank)
+        url, priority = self.out.pop()
+        self.back[url.site].append((url, priority))
+        self.store.put_back(self.queues[url.site], url, priority)
 
     @rule()
     def pack(self) -> None:
@@ -403,11 +403,11 @@ class Waiting(RuleBasedStateMachine):
     @contextmanager
     def heads_are_told(self) -> Iterator[list[object]]:
         """Whatever has another rank at its head than before must be among what is told."""
-        before = {site: self.rank(site) for site in SITES if self.queues[site].size}
+        before = {site: self.priority(site) for site in SITES if self.queues[site].size}
         told: list[object] = []
         yield told
-        for site, rank in before.items():
-            assert rank == self.rank(site) or self.queues[site] in told
+        for site, priority in before.items():
+            assert priority == self.priority(site) or self.queues[site] in told
 
     @invariant()
     def counts_are_true(self) -> None:
@@ -493,7 +493,7 @@ def test_a_rank_keeps_in_memory_what_it_may(order: str, tmp_path: Path) -> None:
             assert bench.waiting - bench._store.on_disk <= 1000
         assert bench.waiting == 3000
         assert any((tmp_path / "frontier").iterdir())
-        come: dict[str, list[Found]] = {site: [] for site in SITES}
+        come: dict[str, list[CrawlUrl]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
             come[visit.found.site].append(visit.found)
             bench.end(visit, DONE, 0)
@@ -592,20 +592,20 @@ def test_an_index_finds_what_is_in_it(ops: list[tuple[bool, int, int]], many: in
 class Thing:
     def __init__(self, number: int) -> None:
         self.ticket = 0
-        self.rank: Rank = (0, number)
+        self.priority: Priority = (0, number)
 
 
 @given(st.lists(st.tuples(st.integers(0, 4), st.integers(0, 5) | st.none()), max_size=200))
 def test_heads_give_the_best_as_it_is_now(ops: list[tuple[int, int | None]]) -> None:
     things = [Thing(number) for number in range(5)]
-    heads, inside = Heads[Thing](lambda thing: thing.rank), set[Thing]()
+    heads, inside = Heads[Thing](lambda thing: thing.priority), set[Thing]()
     for number, score in ops:
         if score is not None:
-            things[number].rank = (score, number)
+            things[number].priority = (score, number)
             heads.append(things[number])
             inside.add(things[number])
         elif inside:
-            best = min(inside, key=lambda thing: thing.rank)
+            best = min(inside, key=lambda thing: thing.priority)
             assert heads.first() is best
             assert heads.popleft() is best
             inside.remove(best)
@@ -639,7 +639,7 @@ def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
             bench.enqueue(url)
         assert bench.waiting == 6000
         assert bench._store.on_disk > 2000
-        come: dict[str, list[Found]] = {site: [] for site in SITES}
+        come: dict[str, list[CrawlUrl]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
             come[visit.found.site].append(visit.found)
             bench.end(visit, DONE, 0)

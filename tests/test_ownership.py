@@ -20,15 +20,15 @@ from crawler.core.ownership import (
     replicated_urls,
 )
 from crawler.modes import INDEPENDENT
-from crawler.ports import Found, UserError
+from crawler.ports import CrawlUrl, UserError
 from partition import partvector
 
 SITES = [f"{number}.example" for number in range(2000)]
 
 
-def at(site: str, key: int = 0) -> Found:
+def at(site: str, key: int = 0) -> CrawlUrl:
     """Some URL of a site."""
-    return Found(key, f"{site}/{key}", site, 0)
+    return CrawlUrl(key, f"{site}/{key}", site, 0)
 
 
 class Listed:
@@ -389,7 +389,7 @@ def test_what_a_part_vector_says_beyond_sites(tmp_path: Path) -> None:
         "http://a.example/x/y/z?q",
         "http://c.example/",
     ]
-    places = [Found(url.key(one), one, url.site(one), 0) for one in urls]
+    places = [CrawlUrl(url.key(one), one, url.site(one), 0) for one in urls]
     assert [known.part(place) for place in places] == [0, 2, 3, None]
     assert list(replicated_urls(scheme)) == ["http://b.example/"]
     assert replicated_urls(UrlHash(5)) == ()

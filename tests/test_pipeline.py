@@ -278,7 +278,7 @@ def walk(
     script: Script,
     *seeds: str,
     overrides: Sequence[str] = (),
-    recall: Callable[[int], Earlier | None] = lambda key: None,
+    find_earlier: Callable[[int], Earlier | None] = lambda key: None,
     steps: int = 200,
 ) -> tuple[list[Fetched], Scripted]:
     """One rank's stages in virtual time, from the seeds up to what the parse stage would get."""
@@ -303,7 +303,7 @@ def walk(
                     to_fetch,
                     robots,
                     world,
-                    recall,
+                    find_earlier,
                     Reader(cluster.settings, scope),
                     NoRepository(),
                     core,
@@ -656,7 +656,7 @@ def earlier(*links: tuple[str, int], etag: str | None = '"1"') -> Earlier:
 def test_a_page_that_was_stored_before_is_asked_for_by_its_validators() -> None:
     known = earlier()
     for knows, sent in ((known, Validators('"1"', None)), (earlier(etag=None), None), (None, None)):
-        done, world = walk({}, A, recall=lambda key, knows=knows: knows)  # type: ignore[misc]
+        done, world = walk({}, A, find_earlier=lambda key, knows=knows: knows)  # type: ignore[misc]
         assert done[0].earlier is knows
         assert world.validators == [None, sent]  # robots.txt, the page
 

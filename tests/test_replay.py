@@ -22,10 +22,10 @@ from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Found, Link, PageRow
-from crawler.reading.traps import Watch
-from crawler.session import LogFile, Share
-from crawler.session import replay as replay_module
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Link, PageRow
+from crawler.reading.traps import TrapMonitor
+from crawler.session import LogFile, LogShard
+from crawler.session import shards as shards_module
 from crawler.session.joined import joined_file
 
 
@@ -89,8 +89,8 @@ def test_a_share_is_what_a_loop_over_all_links_says(
         return row.hops < 5
 
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(replay_module, "_CHUNK", chunk)
-        share = Share(sorted(tmp_path.iterdir()), take, skipped=skipped)
+        patch.setattr(shards_module, "_CHUNK", chunk)
+        share = LogShard(sorted(tmp_path.iterdir()), take, skipped=skipped)
         for _ in share.read():
             pass
     assert [row.key for row in rows] == share.page_keys.tolist() == list(range(number))
@@ -305,11 +305,11 @@ def test_pagerank_has_its_graph_again_from_the_log(
 
     cluster.start(page(0).url)
     before = crawl(cluster, 18)  # 2, 3, 4, 6, 8, 11, 14, 18: each time a quarter more
-    share = Share([write_log(tmp_path, *before)], lambda row: True, skipped=OUT_OF_SCOPE)
+    share = LogShard([write_log(tmp_path, *before)], lambda row: True, skipped=OUT_OF_SCOPE)
     for _ in share.read():
         pass
     core = again.cores[0]
-    core.resumption.recall(share.page_keys.tolist(), Watch(chosen.traps), ())
+    core.resumption.note_fetched(share.page_keys.tolist(), TrapMonitor(chosen.traps), ())
     waiting = ~session.among(share.link_keys, np.sort(share.page_keys))
     for source, links, targets in share.links(waiting, every=True):
         core.resumption.admit_again(source, [link(text) for _, text, _ in links], 0, targets)
@@ -327,7 +327,7 @@ def test_what_comes_last_and_what_is_on_disk_is_drained_too() -> None:
             for _ in range(2)
         ]
         for n in range(1000):
-            found = Found(n, f"http://a.example/{n}", "http://a.example", 1)
+            found = CrawlUrl(n, f"http://a.example/{n}", "http://a.example", 1)
             benches[0].enqueue(found, 1 + n % 7, low=n % 50 == 0)
         for found, score in benches[0].drain():
             benches[1].enqueue(found, score=score)

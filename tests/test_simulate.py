@@ -22,7 +22,7 @@ from crawler.core.core import Core
 from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, Found, Link, UserError
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, CrawlUrl, Failure, Link, UserError
 from crawler.session.columns import LINKS, PAGES
 from crawler.simulate import (
     Delays,
@@ -297,7 +297,7 @@ def test_progress_is_what_had_arrived_when_each_page_was_fetched(setting: Settin
             receive(sender, message, now)
 
         def stored(
-            found: Found, links: Sequence[Link], now: float, *, response: bool
+            found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
         ) -> Iterator[None]:
             progress.append(arrived)
             return store(found, links, now, response=response)

@@ -205,7 +205,7 @@ def test_any_bytes_are_harmless(body: bytes, start: str) -> None:
 
 
 @pytest.mark.parametrize(
-    ("sitemap", "entry", "named_by", "allowed"),
+    ("sitemap", "entry", "declared_by", "allowed"),
     [
         ("http://a.example/s.xml", "http://a.example/x/y", None, True),
         ("http://a.example/dir/s.xml?x=/y/", "http://a.example/dir/x", None, True),
@@ -219,9 +219,9 @@ def test_any_bytes_are_harmless(body: bytes, start: str) -> None:
     ],
 )
 def test_of_whom_a_sitemap_may_speak(
-    sitemap: str, entry: str, named_by: str | None, allowed: bool
+    sitemap: str, entry: str, declared_by: str | None, allowed: bool
 ) -> None:
-    assert belongs(sitemap, entry, named_by) is allowed
+    assert belongs(sitemap, entry, declared_by) is allowed
 
 
 # File of crawler-commons -> number of entries in it.

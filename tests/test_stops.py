@@ -41,7 +41,7 @@ sys.exit(main(sys.argv[1:]))
 """
 PLACES = {
     "hashes": ("crawler.session", "LogHashes.read"),
-    "reading": ("crawler.session", "Share.read"),
+    "reading": ("crawler.session", "LogShard.read"),
     "admission": ("crawler.agent.resume", "Replay._admit"),
     "restoring": ("crawler.core.resumption", "Resumption.restore"),
 }

@@ -14,11 +14,11 @@ from hypothesis import strategies as st
 from servers import Page, PageServer
 
 from crawler import config, url
-from crawler.ports import OUT_OF_SCOPE, Failure, Fetched, Found, Link, PageRow, Response
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fetched, Link, PageRow, Response
 from crawler.reading.branches import Branches
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.shapes import Shapes
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 A = "http://a.example"
 YEAR = 2027
@@ -30,9 +30,9 @@ def traps(**limits: int) -> config.Traps:
     return config.Traps(**{**OFF, **limits})
 
 
-def found(path: str, site: str = A) -> Found:
+def found(path: str, site: str = A) -> CrawlUrl:
     address = url.normalise(site + path)
-    return Found(url.key(address), address, site, 0)
+    return CrawlUrl(url.key(address), address, site, 0)
 
 
 LINK = Link(1, A + "/elsewhere", A, 0)
@@ -119,7 +119,7 @@ def test_the_scope_keeps_traps_out_and_counts_the_links() -> None:
 
 def fetches_until_caught(step: object, start: str, most: int = 100) -> int:
     """How many URLs of a chain are let in, each found on the page before."""
-    watch = Watch(traps(max_growth=8))
+    watch = TrapMonitor(traps(max_growth=8))
     page, address = None, start
     for number in range(most):
         target = found(address)
@@ -152,7 +152,7 @@ def test_url_trap_growing_is_caught_within_10_fetches(start: str, step: object) 
 
 def test_a_growing_url_is_caught_among_others_that_grow() -> None:
     """Each page has links to all the chains: two grow, one is of numbers."""
-    watch = Watch(config.Traps())
+    watch = TrapMonitor(config.Traps())
     pages, fetched = [found("/?pos=", A)], 0
     while pages and fetched < 200:
         page, *pages = pages
@@ -180,7 +180,7 @@ def test_a_growing_url_is_caught_among_others_that_grow() -> None:
     ],
 )
 def test_what_only_looks_as_if_it_grew_is_let_in(path: list[str]) -> None:
-    watch = Watch(config.Traps())
+    watch = TrapMonitor(config.Traps())
     urls = [found(one) for one in path]
     assert all(watch.admit(one, before) for one, before in zip(urls, [None, *urls], strict=False))
     assert watch.fired == {}
@@ -188,7 +188,7 @@ def test_what_only_looks_as_if_it_grew_is_let_in(path: list[str]) -> None:
 
 def test_what_is_remembered_of_grown_urls_is_bounded(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr("crawler.reading.traps._WATCHED_URLS", 10)
-    watch = Watch(traps(max_growth=8))
+    watch = TrapMonitor(traps(max_growth=8))
     for number in range(100):
         assert watch.admit(found(f"/{number}xx"), found(f"/{number}x"))
     assert len(watch._growths) == 10
@@ -197,7 +197,7 @@ def test_what_is_remembered_of_grown_urls_is_bounded(monkeypatch: pytest.MonkeyP
 # --- counts
 
 
-def admitted(watch: Watch, paths: list[str]) -> int:
+def admitted(watch: TrapMonitor, paths: list[str]) -> int:
     return sum(watch.admit(found(path), None) for path in paths)
 
 
@@ -213,7 +213,7 @@ def admitted(watch: Watch, paths: list[str]) -> int:
     ],
 )
 def test_urls_that_differ_only_in_a_session_id(template: str) -> None:
-    watch = Watch(traps(max_session_ids=10))
+    watch = TrapMonitor(traps(max_session_ids=10))
     ids = [f"{number:032x}" for number in range(50)]
     assert admitted(watch, [template.format(one) for one in ids]) == 10
     assert watch.fired == {"max_session_ids": 40}
@@ -225,12 +225,12 @@ def test_urls_that_differ_only_in_a_session_id(template: str) -> None:
     ["/news?newsid={}", "/story?sid={}", "/article?id={}", "/page?sid=07/05/{}", "/session/{}"],
 )
 def test_numbers_of_articles_are_no_session_ids(template: str) -> None:
-    watch = Watch(config.Traps())
+    watch = TrapMonitor(config.Traps())
     assert admitted(watch, [template.format(number + 123456) for number in range(200)]) == 200
 
 
 def test_queries_per_path() -> None:
-    watch = Watch(traps(max_queries_per_path=5))
+    watch = TrapMonitor(traps(max_queries_per_path=5))
     assert admitted(watch, [f"/list?a={number}" for number in range(9)]) == 5
     assert admitted(watch, [f"/other?a={number}" for number in range(9)]) == 5
     assert admitted(watch, [f"/list/{number}" for number in range(9)]) == 9
@@ -238,7 +238,7 @@ def test_queries_per_path() -> None:
 
 
 def test_urls_per_site() -> None:
-    watch = Watch(traps(max_urls_per_site=5))
+    watch = TrapMonitor(traps(max_urls_per_site=5))
     assert admitted(watch, [f"/{number}" for number in range(9)]) == 5
     assert watch.admit(found("/", "http://b.example"), None)
     assert watch.fired == {"max_urls_per_site": 4}
@@ -255,7 +255,7 @@ def row(
 
 def test_links_of_pages_that_are_all_the_same_are_followed_so_often() -> None:
     """As of a site that answers 200 with the same page whatever it is asked for."""
-    watch = Watch(traps(max_same_content=3))
+    watch = TrapMonitor(traps(max_same_content=3))
     follow = [watch.stored(row(n, "sha1:same", duplicate=n > 0)) for n in range(6)]
     assert follow == [True, True, True, False, False, False]
     assert watch.stored(row(7, "sha1:other", duplicate=False))
@@ -342,7 +342,7 @@ def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPat
 
 
 def test_the_watch_counts_what_comes_last() -> None:
-    watch = Watch(traps(max_near_duplicates=5))
+    watch = TrapMonitor(traps(max_near_duplicates=5))
     for number in range(6):
         page = found(f"/x/{number}")
         body = text(number, 1)
@@ -354,7 +354,7 @@ def test_the_watch_counts_what_comes_last() -> None:
 
 @pytest.mark.parametrize("changes", [{"status": 404}, {"body": b""}])
 def test_only_pages_that_lead_somewhere_are_compared(changes: dict[str, Any]) -> None:
-    watch = Watch(traps(max_near_duplicates=1))
+    watch = TrapMonitor(traps(max_near_duplicates=1))
     page = found("/x/1")
     links = [] if changes == {"body": b""} else [LINK]
     for _ in range(9):
@@ -522,7 +522,7 @@ def test_a_site_that_answers_anything_has_its_good_pages_fetched_first(tmp_path:
 
 
 def test_bytes_per_site() -> None:
-    watch = Watch(traps(max_bytes_per_site=10))
+    watch = TrapMonitor(traps(max_bytes_per_site=10))
     assert not watch.is_full(A)
     assert watch.stored(row(0, None, size=9))
     assert not watch.is_full(A)
@@ -533,13 +533,13 @@ def test_bytes_per_site() -> None:
 
 
 def test_depth() -> None:
-    watch = Watch(traps(max_depth=3))
+    watch = TrapMonitor(traps(max_depth=3))
     assert [watch.too_deep(hops) for hops in range(5)] == [False, False, False, True, True]
     assert watch.fired == {"max_depth": 2}
 
 
 def test_every_count_can_be_switched_off() -> None:
-    watch = Watch(traps())
+    watch = TrapMonitor(traps())
     paths = [f"/x?PHPSESSID={number:032x}" for number in range(100)]
     assert admitted(watch, paths + ["/?a=" + "%2F" * number for number in range(50)]) == 150
     assert all(watch.stored(row(number, "sha1:same", size=1 << 50)) for number in range(200))
@@ -555,7 +555,7 @@ def test_every_count_can_be_switched_off() -> None:
 @given(st.lists(st.text("abc/?&=%2F", max_size=12), max_size=30, unique=True))
 def test_any_urls_are_judged_in_any_order(paths: list[str]) -> None:
     """Nothing raises, and so few URLs meet no limit on counts."""
-    watch = Watch(config.Traps())
+    watch = TrapMonitor(config.Traps())
     urls = [found("/" + path) for path in paths]
     for one, before in zip(urls, [None, *urls], strict=False):
         watch.admit(one, before)

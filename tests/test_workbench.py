@@ -22,7 +22,7 @@ from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
 from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 
 SITES = [f"{letter}.example" for letter in "abcd"]
 
@@ -47,8 +47,8 @@ def bench(
     )
 
 
-def found(number: int, site: str = SITES[0]) -> Found:
-    return Found(number, f"{site}/{number}", site, 0)
+def found(number: int, site: str = SITES[0]) -> CrawlUrl:
+    return CrawlUrl(number, f"{site}/{number}", site, 0)
 
 
 class Model(RuleBasedStateMachine):
@@ -85,7 +85,7 @@ class Model(RuleBasedStateMachine):
         self.delay_s, self.connections, self.longest = delay_s, connections, longest
         self.now = 0.0
         self.urls = 0
-        self.queue: dict[str, deque[Found]] = {site: deque() for site in SITES}
+        self.queue: dict[str, deque[CrawlUrl]] = {site: deque() for site in SITES}
         self.active = dict.fromkeys(SITES, 0)
         self.delay: dict[str, float] = dict.fromkeys(SITES, delay_s)
         self.allowed = dict.fromkeys(SITES, 0.0)  # the earliest next request
@@ -164,11 +164,11 @@ class Model(RuleBasedStateMachine):
         if self.starting.get(visit.found.site) is visit:
             del self.starting[visit.found.site]
 
-    def take(self, found: Found, due: list[str]) -> None:
+    def take(self, found: CrawlUrl, due: list[str]) -> None:
         """A URL comes out while these sites are due: in order, those put back first."""
         assert found == self.queue[found.site].popleft()
 
-    def wait_again(self, found: Found) -> None:
+    def wait_again(self, found: CrawlUrl) -> None:
         self.queue[found.site].appendleft(found)
 
     def forget(self) -> None:
@@ -341,14 +341,14 @@ class Best(Model):
         if key not in self.back:
             self.links[key] = self.links.get(key, 1) + links
 
-    def rank(self, url: Found) -> tuple[float, float]:
+    def rank(self, url: CrawlUrl) -> tuple[float, float]:
         return -self.links.get(url.key, 1), url.key
 
     def head(self, site: str) -> tuple[float, float]:
         first = self.queue[site][0].key
         return self.back[first] if first in self.back else min(map(self.rank, self.queue[site]))
 
-    def take(self, found: Found, due: list[str]) -> None:
+    def take(self, found: CrawlUrl, due: list[str]) -> None:
         queue = self.queue[found.site]
         head = self.head(found.site)
         assert head == min(self.head(site) for site in due)
@@ -360,7 +360,7 @@ class Best(Model):
         queue.remove(found)
         self.taken[found.key] = head
 
-    def wait_again(self, found: Found) -> None:
+    def wait_again(self, found: CrawlUrl) -> None:
         super().wait_again(found)
         self.back[found.key] = self.taken[found.key]
 

@@ -39,7 +39,7 @@ from crawler.agent.stopping import Stopper, Work
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
-from crawler.core.state import State
+from crawler.core.snapshot import CoreSnapshot
 from crawler.core.visits import Visit
 from crawler.faults import Faults
 from crawler.net import NotingFetcher
@@ -57,9 +57,9 @@ from crawler.ports import (
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import types_of
-from crawler.reading.parse import Kinds
+from crawler.reading.parse import MediaTypes
 from crawler.reading.reader import Reader
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
@@ -72,7 +72,7 @@ class _Web(NamedTuple):
     fetcher: Fetcher
     robots: RobotsGate
     pages: Fetcher  # notes each request
-    recall: Callable[[int], Earlier | None]
+    find_earlier: Callable[[int], Earlier | None]
 
 
 class Agent:
@@ -93,7 +93,7 @@ class Agent:
         self._transport = transport
         self._job = job
         self._logs = plan.logs[rank] if plan.logs else ()  # of earlier runs, to be read here
-        self._state: State | None = None  # at the end, for a snapshot
+        self._state: CoreSnapshot | None = None  # at the end, for a snapshot
         self._lost = False
         allow_files(settings, len(self._logs))
         self._clock = SystemClock()
@@ -105,7 +105,7 @@ class Agent:
         self._declared = DeclaredSitemaps()
         self._jars = Jars()  # of chains of redirects; never stored
         self._faults = Faults()  # of code that reads what the web sent
-        self._watch = Watch(settings.traps)
+        self._watch = TrapMonitor(settings.traps)
         self._core = make_core(
             plan,
             transport,
@@ -119,11 +119,11 @@ class Agent:
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
-        self._kinds = Kinds(settings.storage.types)
+        self._kinds = MediaTypes(settings.storage.types)
         session.mend({path.parent.parent for path in self._logs})
         self._manners = session.Manners.of(settings, plan.run, rank, self._clock)
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
-        self._core.joining.recall(self._scope.joined)
+        self._core.joining.restore(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
         self._reader = Reader(settings, self._scope, self._declared, self._jars)
         self._log = RankLog(self._store.directory / "agent.log", rank)
@@ -281,7 +281,7 @@ class Agent:
             to_fetch,
             web.robots,
             web.pages,
-            web.recall,
+            web.find_earlier,
             self._reader,
             self._store,
             core,
@@ -365,7 +365,7 @@ class Agent:
             self._settings,
             self._core,
             self._group,
-            self._recall,
+            self._remember,
             self._declared,
             self._faults,
             judges_again=self._plan.judges_again,
@@ -381,7 +381,7 @@ class Agent:
         restored = await replay.adopt(state)
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
-        pages = await replay.recall()
+        pages = await replay.read_logs()
         looking.cancel()
         killed = self._plan.killed or self._job.lost > 0
         await hold_back(self._plan.directory, self._core, self._group, self._clock, killed=killed)
@@ -397,7 +397,7 @@ class Agent:
         media, label = types_of(response)
         return self._kinds.hold(media, response.url, label)
 
-    def _recall(self, row: PageRow) -> None:
+    def _remember(self, row: PageRow) -> None:
         if row.rank == self._transport.rank:
             self._store.seen.remember(row)
 

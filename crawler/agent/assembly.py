@@ -20,7 +20,7 @@ from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 _FILES = 64  # further open files of a rank: of Python, of the MPI, and its own
 
@@ -45,7 +45,7 @@ def allow_files(settings: config.Config, logs: int) -> None:
 def scope_of(plan: Plan) -> Scope:
     """The scope of the crawl, with the sites that joined it in earlier runs."""
     scope = make_scope(plan.settings, plan.seeds, time.gmtime().tm_year)
-    scope.recall_joined(one.site for one in plan.joined)
+    scope.restore_joined(one.site for one in plan.joined)
     return scope
 
 
@@ -58,7 +58,7 @@ def make_core(
     declared: DeclaredSitemaps,
     jars: Jars,
     faults: Faults,
-    watch: Watch,
+    watch: TrapMonitor,
 ) -> Core:
     """The core of a rank. `scores` are those of the previous session's pages, for the order."""
     settings = plan.settings

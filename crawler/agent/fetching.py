@@ -38,14 +38,14 @@ _TOO_BUSY = frozenset((429, 503))  # statuses of a server that has too much to d
 class FetchStage:
     """Visit to response. `run` runs many times side by side.
 
-    A visit ends as soon as the site has served it. `recall`: what the previous session says of a
-    URL key.
+    A visit ends as soon as the site has served it. `find_earlier` returns what the previous session
+    says of a URL key.
     """
 
     to_fetch: Queue[Visit]
     robots: RobotsGate
     fetcher: Fetcher
-    recall: Callable[[int], Earlier | None]
+    find_earlier: Callable[[int], Earlier | None]
     reader: Reader
     repository: Repository
     core: Core
@@ -183,7 +183,7 @@ class FetchStage:
 
     async def _fetch(self, visit: Visit, crawl_delay_s: float | None) -> None:
         core, clock, found = self.core, self.clock, visit.found
-        earlier = self.recall(found.key)
+        earlier = self.find_earlier(found.key)
         if not core.begin(visit, clock.now(), crawl_delay_s=crawl_delay_s):
             return
         try:

@@ -10,7 +10,7 @@ from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
 _NOTE_INTERVAL_S = 1.0
@@ -29,7 +29,7 @@ class Figures:
         transport: Transport,
         clock: Clock,
         faults: Faults,
-        watch: Watch,
+        watch: TrapMonitor,
     ) -> None:
         self._core = core
         self._scope = scope

@@ -38,7 +38,7 @@ from crawler.ports import (
 )
 from crawler.reading.reader import Reader
 from crawler.reading.robots import Rules
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
 _BACKLOG_POLL_S = 0.005
@@ -121,7 +121,7 @@ async def parse_stage(
     max_backlog_bytes: int,
     clock: Clock,
     faults: Faults,
-    watch: Watch,
+    watch: TrapMonitor,
 ) -> None:
     """Page to out-links; store both; hand the links to the core.
 
@@ -178,7 +178,7 @@ def _append(
     reader: Reader,
     fetched: Fetched,
     part: int,
-    watch: Watch,
+    watch: TrapMonitor,
     faults: Faults,
 ) -> PageRow:
     """Store a fetch whose links are judged by the scope of this moment; its row."""

@@ -2,7 +2,7 @@
 
 The ranks work together. Their number, and what each of them owns, may differ from the earlier runs:
 
-1. Each rank reads a share of the log files: pages, and the keys of their links (`session.Share`).
+1. Each rank reads some of the log files: pages, and the keys of their links (`session.LogShard`).
 2. The ranks ask the registrars about the sites that no table knows.
 3. The ranks tell the owners which pages were fetched. No rank makes a visit before that, so no page
    is fetched again.
@@ -32,14 +32,14 @@ from crawler import config, session, url
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
-from crawler.core.state import State
+from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults, is_fault
 from crawler.modes import mode_of
-from crawler.ports import Clock, Failure, Found, Group, Link, PageRow
+from crawler.ports import Clock, CrawlUrl, Failure, Group, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, unfollowed
 from crawler.reading.scope import Scope
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
 _STEP = 500  # links, a few milliseconds
@@ -50,7 +50,7 @@ _BACKLOG_POLL_S = 0.005
 class _Past:
     """The pages of one rank that earlier runs fetched, as far as they are in one share."""
 
-    watch: Watch
+    watch: TrapMonitor
     faults: Faults
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
     given_up: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class _Past:
     def add(self, row: PageRow) -> None:
         self.keys.append(row.key)
         try:
-            self.watch.recall(row)
+            self.watch.replay(row)
             if row.error == Failure.SITE_GIVEN_UP:
                 self.given_up.add(url.authority(row.url))
         except BaseException as error:
@@ -79,7 +79,7 @@ async def hold_back(
 
 
 class Replay:
-    """One rank's part in a resume: `adopt`, then `recall` before the crawl, `admit` during it."""
+    """One rank's part in a resume: `adopt` and `read_logs` before the crawl, `admit` during it."""
 
     _given_up = False  # a stop came while the logs were read
 
@@ -100,7 +100,7 @@ class Replay:
 
         `declared` and `faults` are those of this rank. What the logs say is added to them.
         `judges_again`: earlier runs had another scope, so each link must be judged again.
-        `correct`: see session.Share.
+        `correct`: see session.LogShard.
         """
         self._settings = settings
         self._core = core
@@ -113,28 +113,28 @@ class Replay:
         self._shared = mode.shares_logs
         self._tells_owners = not mode.overlaps  # then no page may be fetched twice
         self._pasts: defaultdict[int, _Past] = defaultdict(
-            lambda: _Past(Watch(settings.traps), faults)
+            lambda: _Past(TrapMonitor(settings.traps), faults)
         )
         self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
         self._unlisted_pages: list[int] = []
         self._read = 0
         self.pages = 0  # with a response, in the share
-        self._state: State | None = None
+        self._state: CoreSnapshot | None = None
         self._restoring: Iterator[None] | None = None
         core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
-        self._share = session.Share(paths, self._take, skipped=skipped, correct=correct)
+        self._share = session.LogShard(paths, self._take, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
 
-    async def adopt(self, state: State | None) -> bool:
+    async def adopt(self, state: CoreSnapshot | None) -> bool:
         """Use the state of the last stop instead of the logs, if all ranks have theirs. Returns
         whether they have. To be called first."""
         agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
         return agreed
 
-    async def recall(self) -> int:
+    async def read_logs(self) -> int:
         """Do steps 1 to 4. Returns the number of pages in the session, as far as it was read.
 
         A stop ends the reading.
@@ -169,7 +169,7 @@ class Replay:
         wire.deliver(core, clock.now())
         alarm.ring()
 
-    async def _restore(self, state: State) -> int:
+    async def _restore(self, state: CoreSnapshot) -> int:
         """Begin to restore what this rank knew at the last stop. Returns the number of pages of all
         ranks."""
         self.pages = state.pages
@@ -216,7 +216,7 @@ class Replay:
             is_lost = wanted and self._is_lost(page, wanted[0][0])
             source = page._replace(chain=()) if is_lost else page
 
-            def make(key: int, text: str, flags: int, source: Found = source) -> Link:
+            def make(key: int, text: str, flags: int, source: CrawlUrl = source) -> Link:
                 if self._judges_again:
                     return reader.link_again(source, text, flags)
                 return Link(key, text, sites.of(text), flags)
@@ -228,7 +228,7 @@ class Replay:
                 links = 0
                 yield
 
-    def _is_lost(self, source: Found, target: int) -> bool:
+    def _is_lost(self, source: CrawlUrl, target: int) -> bool:
         """Whether a redirect leads back to a URL of its chain whose own row is lost, by damage."""
         if target not in source.chain:
             return False
@@ -298,7 +298,7 @@ class Replay:
             pages += responses
             self._declared.update(declared.as_dict())
             if past is not None:
-                self._core.resumption.recall(past.keys, past.watch, past.given_up)
+                self._core.resumption.note_fetched(past.keys, past.watch, past.given_up)
         self._pasts.clear()
         return pages
 

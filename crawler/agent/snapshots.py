@@ -9,7 +9,7 @@ import msgspec
 from crawler import session
 from crawler.agent.planning import Plan
 from crawler.core.core import Core
-from crawler.core.state import State
+from crawler.core.snapshot import CoreSnapshot
 
 _LOG = logging.getLogger("crawler")
 
@@ -24,7 +24,7 @@ class RankSnapshot:
         self._logs = plan.logs[rank] if plan.logs else ()
         self._hashes: session.LogHashes | None = None  # of these logs
 
-    async def read(self) -> State | None:
+    async def read(self) -> CoreSnapshot | None:
         """What this rank knew at the last stop; None if that isn't to be had, or if a stop comes
         meanwhile."""
         self._hashes = session.LogHashes(self._logs)
@@ -38,9 +38,9 @@ class RankSnapshot:
         if packed is None:
             _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
             return None
-        return msgspec.msgpack.decode(packed, type=State)
+        return msgspec.msgpack.decode(packed, type=CoreSnapshot)
 
-    def write(self, state: State, log_path: Path) -> None:
+    def write(self, state: CoreSnapshot, log_path: Path) -> None:
         """Leave a snapshot. `log_path` is the log of this run."""
         content = msgspec.msgpack.encode(state)
         logs = [log_path, *self._logs]

@@ -17,7 +17,7 @@ from crawler.agent.room import with_room
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
-from crawler.ports import OUT_OF_SCOPE, Clock, Found, Link
+from crawler.ports import OUT_OF_SCOPE, Clock, CrawlUrl, Link
 from crawler.reading.reader import Reader
 from crawler.reading.scope import Scope
 from crawler.session import Correction, Entry, Joined, LoggedPage, LoggedSitemaps, RankStore
@@ -129,7 +129,7 @@ def _admit_page(
 ) -> None:
     """Admit the late links of a page, by their numbers."""
     row, flags = page.row, page.flags
-    source = Found(row.key, row.url, row.site, row.hops, page.chain)
+    source = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
     found = [scope.link(address, flags[number] & ~OUT_OF_SCOPE) for number, address in late.items()]
     before = [
         Link(key, address, scope.sites.of(address), flags[number])

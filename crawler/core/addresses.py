@@ -10,7 +10,7 @@ from weakref import WeakValueDictionary
 
 from crawler import config
 from crawler.core.leases import Leases
-from crawler.core.order import Heads, Rank
+from crawler.core.order import Heads, Priority
 from crawler.core.visits import PARKED, WAITING, Address, Visit, VisitState
 
 
@@ -21,11 +21,12 @@ class Addresses:
         self,
         politeness: config.Politeness,
         leases: Leases | None,
-        rank: Callable[[VisitState], Rank] | None,
+        priority: Callable[[VisitState], Priority] | None,
         push: Callable[[VisitState, float], None],
     ) -> None:
-        """`rank`: of a site by its best URL, with an order by scores. `push` puts a site into the
-        heap of the workbench, for a time."""
+        """`priority`: of a site by its best URL, with an order by scores. `push` puts a site into
+        the heap of the workbench, for a time.
+        """
         self.now = 0.0
         # Kept, as their clocks may have to leave for another rank.
         self.leased: dict[str, Address] = {}
@@ -34,14 +35,14 @@ class Addresses:
         self._connections: Final = politeness.connections_per_site
         self._paced: Final = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._leases = leases
-        self._rank = rank
+        self._priority = priority
         self._push = push
 
     def find(self, name: str, rests: dict[str, float]) -> Address:
         """The address of this name. `rests`: until when addresses rest, by their names."""
         address = self._known.get(name)
         if address is None:
-            parked = deque[VisitState]() if self._rank is None else Heads(self._rank)
+            parked = deque[VisitState]() if self._priority is None else Heads(self._priority)
             lease = None if self._leases is None else self._leases.of(name)
             address = self._known[name] = Address(parked, lease)
             address.next_time = max(address.next_time, rests.pop(name, 0.0))

@@ -67,10 +67,10 @@ class Claims:
         loads = self._registrar.loads
         loads[sender] = max(loads[sender], load)
 
-    def recall(self, given: Mapping[str, int]) -> None:
+    def restore(self, given: Mapping[str, int]) -> None:
         """Take note of the sites that this rank gave away in an earlier run."""
         for site, rank in given.items():
-            self._registrar.recall(site, rank)
+            self._registrar.grant_again(site, rank)
 
     def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
         """As the registrar of these sites, whose part in an earlier run is given: their parts now.
@@ -80,7 +80,9 @@ class Claims:
         table = self._ownership.rank_of_part
         settled = {}
         for site, part in claims.items():
-            owner = self._registrar.recall(site, table[part] if part < len(table) else claimant)
+            owner = self._registrar.grant_again(
+                site, table[part] if part < len(table) else claimant
+            )
             settled[site] = table.index(owner)
             self._ownership.learn(site, settled[site])
         return settled

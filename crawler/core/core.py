@@ -39,11 +39,11 @@ from crawler.core.workbench import Workbench
 from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
 from crawler.modes import mode_of
-from crawler.ports import OUT_OF_SCOPE, Failure, Fields, Found, Link, Spill
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # links, a few milliseconds
 
@@ -63,7 +63,7 @@ class Core:
         declared: DeclaredSitemaps | None = None,
         jars: Jars | None = None,
         faults: Faults | None = None,
-        watch: Watch | None = None,
+        watch: TrapMonitor | None = None,
     ) -> None:
         """`order`: by default what the configuration names. `spill`: none, and all that waits is
         kept in memory. `declared`, `jars`, `faults`, `watch`: by default new ones that nobody else
@@ -81,7 +81,7 @@ class Core:
             settings.frontier.memory,
             leases,
         )
-        self._watch = watch or Watch(settings.traps)
+        self._watch = watch or TrapMonitor(settings.traps)
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._clocks = None
         if self._bench.sharing is not None:
@@ -167,7 +167,7 @@ class Core:
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)
 
-    def _show_order(self, source: Found, links: Sequence[Link]) -> None:
+    def _show_order(self, source: CrawlUrl, links: Sequence[Link]) -> None:
         """Let the order of the frontier see the links of a page.
 
         A link that is pending at the store of URL-seen brings its URL the mean of all links (OPIC).
@@ -261,8 +261,8 @@ class Core:
             return None
         if self.door.late is not None:
             self._verify(now)
-        if self._foreign.aside:
-            self._foreign.take_up(self.unfinished.under_way + self.door.pending, now)
+        if self._foreign.deferred:
+            self._foreign.cross_over(self.unfinished.under_way + self.door.pending, now)
         quota = self._quota
         if quota.left < 1:
             if self._bench.waiting:
@@ -359,7 +359,7 @@ class Core:
         self._quota.left += 1
 
     def stored(
-        self, found: Found, links: Sequence[Link], now: float, *, response: bool
+        self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
     ) -> Iterator[None]:
         """Admit the links of a URL whose visit has ended, now that its row is stored.
 
@@ -381,13 +381,13 @@ class Core:
         """Let a site go on whose errand is done, whatever came of it."""
         self._bench.wake(site)
 
-    def _finish(self, found: Found, *, response: bool) -> None:
+    def _finish(self, found: CrawlUrl, *, response: bool) -> None:
         fields: Fields = found
         del self._visiting[fields[0]]
         self.unfinished.visits -= 1
-        taken_up = self._foreign.taken_up
-        if taken_up and found.key in taken_up:
-            taken_up.remove(found.key)
+        crossing = self._foreign.crossing
+        if crossing and found.key in crossing:
+            crossing.remove(found.key)
             self.traffic.inter_part_pages += response
         if response:
             self.pages += 1
@@ -414,7 +414,7 @@ class Core:
     @property
     def waiting(self) -> int:
         """URLs that this rank has still to fetch, or that may be new."""
-        return self._bench.waiting + len(self._foreign.aside) + self.door.pending
+        return self._bench.waiting + len(self._foreign.deferred) + self.door.pending
 
     @property
     def ended(self) -> bool:

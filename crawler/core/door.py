@@ -18,11 +18,11 @@ from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.workbench import Workbench
 from crawler.faults import Faults
 from crawler.messages import Batch
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Fields, Found, Link, errand
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Fields, Link, errand
 from crawler.reading.cookies import Jar, Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 
 class Door:
@@ -40,7 +40,7 @@ class Door:
         sites: Sites,
         seen: UrlSeen | LateSeen,
         bench: Workbench,
-        watch: Watch,
+        watch: TrapMonitor,
         outboxes: Outboxes,
         clocks: SharedClocks | None,
         declared: DeclaredSitemaps,
@@ -76,7 +76,7 @@ class Door:
         """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
         return hops < self._max_hops and hops < self._max_depth
 
-    def origin(self, source: Found, links: Sequence[Link]) -> Origin | None:
+    def origin(self, source: CrawlUrl, links: Sequence[Link]) -> Origin | None:
         """Where these links were found, unless that is too far from a seed to follow them."""
         jar = self._jars.take(source.key)
         if links and links[0].flags & REDIRECT:
@@ -116,8 +116,8 @@ class Door:
             if owner != rank:
                 elsewhere(owner, link, origin, now)
             elif key not in seen:
-                # As Found(...), in half of the time.
-                found = new_tuple(Found, (key, link[1], site, origin.hops, chain))
+                # As CrawlUrl(...), in half of the time.
+                found = new_tuple(CrawlUrl, (key, link[1], site, origin.hops, chain))
                 if late is not None:
                     late.submit(Candidate(found, origin.source, origin.jar), now)
                     continue
@@ -126,7 +126,7 @@ class Door:
                     self._jars.put(key, origin.jar)
                 self._take(found, origin.source)
             elif chain and key in chain:
-                self._ask_again(Found(key, link[1], link[2], origin.hops, chain), origin.jar)
+                self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
                 self._bench.linked(key)
 
@@ -150,7 +150,7 @@ class Door:
             self._outboxes.open(sender, now).grants[site] = part
         for site, part in batch.grants.items():
             self._learn(site, part, now)
-        for key, names in batch.named_by.items():
+        for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
         owners, seen, late = self._ownership.rank_of_site, self._known, self.late
         for index, address in enumerate(batch.urls):
@@ -161,7 +161,7 @@ class Door:
                     self._bench.linked(key, links)
                 continue
             site = self._sites.of(address)
-            found = Found(key, address, site, batch.hops[index], chain)
+            found = CrawlUrl(key, address, site, batch.hops[index], chain)
             jar = Jar.of(batch.cookies.get(key, ()))
             if key in seen:
                 self._ask_again(found, jar)
@@ -195,7 +195,7 @@ class Door:
             self._clocks.borrow(link.site, owner)
         self._errands += 1
         name = errand(link.url, self._errands)
-        self._bench.enqueue_errand(Found(url.key(name), name, link.site, 0))
+        self._bench.enqueue_errand(CrawlUrl(url.key(name), name, link.site, 0))
 
     def _learn(self, site: str, part: int, now: float) -> None:
         """Take note of the owner of an unlisted site, and admit the links held for it."""
@@ -224,12 +224,12 @@ class Door:
             elif self._bench.order.counts:
                 self._bench.linked(found.key, candidate.links)
 
-    def _ask_again(self, found: Found, jar: Jar) -> None:
+    def _ask_again(self, found: CrawlUrl, jar: Jar) -> None:
         """Take in a URL of this rank that was fetched before: a redirect leads back there."""
         self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 
-    def _take(self, found: Found, source: Found | None, links: int = 1) -> None:
+    def _take(self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1) -> None:
         """Take in a new URL of this rank, if the rules on traps let it in."""
         watch, poor = self._watch, False
         if watch.rules:
@@ -242,7 +242,7 @@ class Door:
                     self._faults.note(error, "the rules on traps", found.url)
         self._bench.enqueue(found, links, poor)
 
-    def _takes_in(self, found: Found, source: Found | None) -> bool:
+    def _takes_in(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
         try:
             return self._watch.admit(found, source)

@@ -15,11 +15,11 @@ from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.sent import SentMemory, make_memory
 from crawler.core.workbench import Workbench
 from crawler.modes import mode_of
-from crawler.ports import Found, Link, names_of
+from crawler.ports import CrawlUrl, Link, names_of
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
 from crawler.reading.declared import DeclaredSitemaps
 
-Waiting = tuple[Found, float]  # with its score
+Waiting = tuple[CrawlUrl, float]  # with its score
 
 
 @dataclass(slots=True)
@@ -47,7 +47,7 @@ class Origin:
     # origin is made for each page.
     def __init__(
         self,
-        source: Found | None,
+        source: CrawlUrl | None,
         hops: int,
         chain: tuple[int, ...] = (),
         jar: Jar = NO_COOKIES,
@@ -65,20 +65,20 @@ class Origin:
 class Foreign:
     """What a rank does with links to URLs of other ranks: in independent mode there are none.
 
-    The other modes have classes of their own. `CrossOver` alone fills `aside` and `taken_up`.
+    The other modes have classes of their own. `CrossOver` alone fills `deferred` and `crossing`.
     """
 
     def __init__(self) -> None:
         self.traffic = Traffic()
-        self.aside: deque[Found] = deque()  # URLs to be taken up, oldest first
-        self.taken_up: set[int] = set()  # keys of those in the workbench, and not yet dealt with
+        self.deferred: deque[CrawlUrl] = deque()  # URLs to be taken up, oldest first
+        self.crossing: set[int] = set()  # keys of those in the workbench, and not yet dealt with
         self._recounted = Traffic()  # what earlier runs have counted
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Take a link to a URL that the rank `owner` owns. This is called for each such link."""
         raise AssertionError(f"{link.url} belongs to rank {owner}, and no rank knows of others")
 
-    def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+    def set_aside(self, found: CrawlUrl, source: CrawlUrl | None, jar: Jar) -> None:
         """Set a new URL aside, if the rules on traps let it in."""
         """Take a URL of another rank that was submitted by `meet` and is new. See CrossOver."""
         raise AssertionError(f"{found.url} was never submitted")
@@ -92,7 +92,7 @@ class Foreign:
     def tell_names(self, owner: int, key: int, now: float) -> None:
         """Tell the owner of a sitemap which authorities declare it, each authority once."""
 
-    def take_up(self, visiting: int, now: float) -> None:
+    def cross_over(self, visiting: int, now: float) -> None:
         """Enqueue URLs set aside until one can be fetched now. See CrossOver."""
 
     def keys_to_keep(self) -> Iterable[int] | None:
@@ -120,14 +120,14 @@ class CrossOver(Foreign):
     def __init__(
         self,
         seen: UrlSeen | LateSeen,
-        takes_in: Callable[[Found, Found | None], bool],
+        takes_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
         bench: Workbench,
-        most_taken_up: int,
+        most_crossing: int,
         jars: Jars,
     ) -> None:
         """`takes_in` says whether the rules on traps let a URL in, given the page with the link.
 
-        `most_taken_up`: URLs in the workbench at a time. `jars` get the cookies of URLs that are
+        `most_crossing`: URLs in the workbench at a time. `jars` get the cookies of URLs that are
         set aside.
         """
         super().__init__()
@@ -136,7 +136,7 @@ class CrossOver(Foreign):
         self._known = known_at_once(seen)
         self._takes_in = takes_in
         self._bench = bench
-        self._most_taken_up = most_taken_up
+        self._most_crossing = most_crossing
         self._jars = jars
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
@@ -147,7 +147,7 @@ class CrossOver(Foreign):
         again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in
         if not again and key in self._known:
             return
-        found = Found(key, link.url, link.site, origin.hops, origin.chain)
+        found = CrawlUrl(key, link.url, link.site, origin.hops, origin.chain)
         if again:
             self._put(found, origin.jar)
         elif self._late is None:
@@ -157,40 +157,40 @@ class CrossOver(Foreign):
             candidate = Candidate(found, origin.source, origin.jar, is_foreign=True)
             self._late.submit(candidate, now)
 
-    def set_aside(self, found: Found, source: Found | None, jar: Jar) -> None:
+    def set_aside(self, found: CrawlUrl, source: CrawlUrl | None, jar: Jar) -> None:
         """Set a new URL aside, if the rules on traps let it in."""
         if self._takes_in(found, source):
             self._put(found, jar)
 
-    def _put(self, found: Found, jar: Jar) -> None:
+    def _put(self, found: CrawlUrl, jar: Jar) -> None:
         self._jars.put(found.key, jar)
-        self.aside.append(found)
+        self.deferred.append(found)
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         """Note the fetched URLs as seen, whichever rank has fetched them."""
         self._seen.update(fetched)
 
-    def take_up(self, visiting: int, now: float) -> None:
+    def cross_over(self, visiting: int, now: float) -> None:
         """Cross over: enqueue URLs set aside until one can be fetched now.
 
         This is done only while no URL of this rank's own waits or is being fetched. `visiting`: the
         number of visits under way. Few URLs are taken up at a time, because each of their pages may
         lead to URLs of this rank's own.
         """
-        bench, taken_up = self._bench, self.taken_up
-        while self.aside and bench.waiting + visiting == len(taken_up) < self._most_taken_up:
+        bench, crossing = self._bench, self.crossing
+        while self.deferred and bench.waiting + visiting == len(crossing) < self._most_crossing:
             due = bench.next_time()
             if due is not None and due <= now:
                 return
-            found = self.aside.popleft()
-            taken_up.add(found.key)
+            found = self.deferred.popleft()
+            crossing.add(found.key)
             bench.enqueue(found)
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
         """Separate the waiting URLs of other ranks, and add those that are set aside."""
-        own = [one for one in waiting if one[0].key not in self.taken_up]
-        aside = [one for one in waiting if one[0].key in self.taken_up]
-        return own, aside + [(found, 0.0) for found in self.aside]
+        own = [one for one in waiting if one[0].key not in self.crossing]
+        deferred = [one for one in waiting if one[0].key in self.crossing]
+        return own, deferred + [(found, 0.0) for found in self.deferred]
 
 
 class Exchange(Foreign):
@@ -248,7 +248,7 @@ class Exchange(Foreign):
             self._put(owner, link, origin, now)
 
     def _put(self, owner: int, link: Link, origin: Origin, now: float) -> None:
-        found = Found(link.key, link.url, link.site, origin.hops, origin.chain)
+        found = CrawlUrl(link.key, link.url, link.site, origin.hops, origin.chain)
         box = self._outboxes.add(owner, found, now)
         box.cookies.pop(link.key, None)
         if origin.jar.cookies:
@@ -267,7 +267,7 @@ class Exchange(Foreign):
             if (key, authority) not in self._told:
                 self._told.add((key, authority))
                 late = key in self._sent  # the owner may read the sitemap at any moment
-                names = self._outboxes.open(owner, now, urgent=late).named_by
+                names = self._outboxes.open(owner, now, urgent=late).declared_by
                 names.setdefault(key, []).append(authority)
 
     def keys_to_keep(self) -> Iterable[int] | None:
@@ -278,7 +278,7 @@ class Exchange(Foreign):
 def make_foreign(
     settings: config.Config,
     seen: UrlSeen | LateSeen,
-    takes_in: Callable[[Found, Found | None], bool],
+    takes_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
     bench: Workbench,
     outboxes: Outboxes,
     declared: DeclaredSitemaps,

@@ -7,7 +7,7 @@ from crawler.core.foreign import Origin
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.unfinished import Unfinished
-from crawler.ports import REDIRECT, Found, Link
+from crawler.ports import REDIRECT, CrawlUrl, Link
 
 
 class Joining:
@@ -33,7 +33,7 @@ class Joining:
         self._outboxes = outboxes
         self._unfinished = unfinished
 
-    def recall(self, sites: Iterable[str]) -> None:
+    def restore(self, sites: Iterable[str]) -> None:
         """Take in the sites that joined in earlier runs of the session, before `Core.start`."""
         self._joined.update(sites)
 
@@ -55,7 +55,7 @@ class Joining:
         return True
 
     def admit_late(
-        self, source: Found | None, links: Sequence[Link], before: Iterable[Link], now: float
+        self, source: CrawlUrl | None, links: Sequence[Link], before: Iterable[Link], now: float
     ) -> None:
         """Admit links of a logged page, or sitemaps (no source), that lead to sites that have
         joined the scope since. `before`: the other links of the page that are followed."""

@@ -4,7 +4,7 @@ from math import inf
 
 from crawler import config
 from crawler.messages import Batch, ClockTerms, CookieTerms, FreedConnections
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 
 
 class Outbox:
@@ -18,12 +18,12 @@ class Outbox:
         "claims",
         "clocks",
         "cookies",
+        "declared_by",
         "found",
         "freed",
         "grants",
         "joined",
         "more",
-        "named_by",
         "number",
         "recalls",
         "returned",
@@ -34,12 +34,12 @@ class Outbox:
 
     # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes.
     def __init__(self, number: int = 0) -> None:
-        self.found: dict[int, Found] = {}  # the URLs, by key
+        self.found: dict[int, CrawlUrl] = {}  # the URLs, by key
         self.more: dict[int, int] = {}  # further links to these URLs, by key
         self.size = 0  # bytes of the URLs
         self.claims: list[str] = []
         self.grants: dict[str, int] = {}
-        self.named_by: dict[int, list[str]] = {}  # by key of a sitemap of that rank
+        self.declared_by: dict[int, list[str]] = {}  # by key of a sitemap of that rank
         self.joined: list[tuple[str, str, str]] = []  # sites that join the scope
         self.ask = False
         self.allow = 0
@@ -70,7 +70,7 @@ class Outbox:
             returned=self.returned,
             stop=self.stop,
             number=self.number,
-            named_by=self.named_by,
+            declared_by=self.declared_by,
             joined=self.joined,
             wants=self.wants,
             clocks=self.clocks,
@@ -111,7 +111,7 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def add(self, rank: int, found: Found, now: float) -> Outbox:
+    def add(self, rank: int, found: CrawlUrl, now: float) -> Outbox:
         """Put in a URL, and return the outbox. The same URL that waits there is replaced."""
         box = self.open(rank, now)
         box.found[found.key] = found

@@ -19,7 +19,7 @@ from partition.partvector import PartVector, PartVectorError, jump_hash, pack
 
 
 class Located(Protocol):
-    """A URL with its key and its site: a Link, a Found, a PageRow."""
+    """A URL with its key and its site: a Link, a CrawlUrl, a PageRow."""
 
     @property
     def key(self) -> int:
@@ -335,7 +335,7 @@ class Registrar:
         self.loads = [0] * ranks  # URLs that each rank has had to fetch, by its latest message
         self.given: dict[str, int] = {}  # the ranks of sites
 
-    def recall(self, site: str, owner: int) -> int:
+    def grant_again(self, site: str, owner: int) -> int:
         """Note the owner of a site in an earlier run. Returns the owner that was noted first."""
         self.loads[owner] += site not in self.given
         return self.given.setdefault(site, owner)

@@ -11,16 +11,16 @@ from crawler.core.joining import Joining
 from crawler.core.ownership import Ownership
 from crawler.core.quota import Quota
 from crawler.core.seen import LateSeen, UrlSeen
-from crawler.core.state import State
+from crawler.core.snapshot import CoreSnapshot
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.faults import Faults
-from crawler.ports import COOKIES_LOST, REDIRECT, Found, Link, begun_anew
+from crawler.ports import COOKIES_LOST, REDIRECT, CrawlUrl, Link, begun_anew
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # URLs, a few milliseconds
 
@@ -28,8 +28,8 @@ _STEP: Final = 500  # URLs, a few milliseconds
 class Resumption:
     """Brings back into a core what earlier runs of the session knew.
 
-    Between `begin` and `end` either `restore` is gone through, or `recall` is called, and then
-    `admit_again`. Meanwhile the rank isn't passive.
+    Between `begin` and `end` either `restore` is gone through, or `note_fetched` and `admit_again`
+    are called. Meanwhile the rank isn't passive.
     """
 
     def __init__(
@@ -38,7 +38,7 @@ class Resumption:
         sites: Sites,
         seen: UrlSeen | LateSeen,
         bench: Workbench,
-        watch: Watch,
+        watch: TrapMonitor,
         door: Door,
         joining: Joining,
         visiting: Mapping[int, Visit],
@@ -90,7 +90,9 @@ class Resumption:
 
     # --- by the logs --------------------------------------------------------------------------
 
-    def recall(self, keys: Iterable[int], watch: Watch, given_up: Iterable[str]) -> None:
+    def note_fetched(
+        self, keys: Iterable[int], watch: TrapMonitor, given_up: Iterable[str]
+    ) -> None:
         """Take note of URLs of this rank that were fetched, or failed, in earlier runs of the
         session; before `Core.start`, and as often as one likes.
 
@@ -106,7 +108,11 @@ class Resumption:
         self._bench.hold_back({name: now + seconds for name, seconds in rests.items()})
 
     def admit_again(
-        self, source: Found | None, links: Sequence[Link], now: float, targets: Iterable[int] = ()
+        self,
+        source: CrawlUrl | None,
+        links: Sequence[Link],
+        now: float,
+        targets: Iterable[int] = (),
     ) -> None:
         """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched.
 
@@ -130,7 +136,7 @@ class Resumption:
 
     # --- by what a core knew ------------------------------------------------------------------
 
-    def state(self) -> State | None:
+    def state(self) -> CoreSnapshot | None:
         """What this rank knows, if it has stopped in good order; it has no further use then.
 
         Returns None if only the logs have all of it: after a stop that broke off a replay or a
@@ -144,21 +150,21 @@ class Resumption:
         if door.claims.holds or door.pending or self._joining.sites:
             return None
         left = [
-            (visit.found, -visit.rank[0])
+            (visit.found, -visit.priority[0])
             for visit in self._visiting.values()
             if not visit.found.is_errand
         ]
         left += self._bench.drain()
-        own, aside = foreign.split(left)
-        left = own + aside
-        return State(
+        own, deferred = foreign.split(left)
+        left = own + deferred
+        return CoreSnapshot(
             seen=array("Q", self._seen).tobytes(),
             sent=array("Q", sent).tobytes(),
             urls=[found.url for found, _ in left],
             hops=[found.hops for found, _ in left],
             scores=array("d", [score for _, score in left]).tobytes(),
             order=order,
-            aside=len(aside),
+            deferred=len(deferred),
             chains={
                 index: self._without_cookies(found)
                 for index, (found, _) in enumerate(left)
@@ -167,27 +173,27 @@ class Resumption:
             watch=self._watch.tables(),
             given=door.claims.given,
             learned=self._ownership.learned,
-            named_by=self._declared.as_dict(),
+            declared_by=self._declared.as_dict(),
             failures=self._bench.failures.in_a_row,
         )
 
-    def _without_cookies(self, found: Found) -> tuple[int, ...]:
+    def _without_cookies(self, found: CrawlUrl) -> tuple[int, ...]:
         """The chain that a URL has after a resume. If it had cookies, they are lost then."""
         had_some = found.key in found.chain or self._jars.get(found.key).cookies
         return begun_anew(found.chain) if had_some else found.chain
 
-    def restore(self, state: State) -> Iterator[None]:
+    def restore(self, state: CoreSnapshot) -> Iterator[None]:
         """Be as the core that gave the state, in steps; after the first one, visits may begin."""
         self._seen.update(array("Q", state.seen))
         self._door.foreign.note_earlier_links(array("Q", state.sent), ())
         self._watch.restore(state.watch)
-        self._door.claims.recall(state.given)
+        self._door.claims.restore(state.given)
         self._ownership.learned.update(state.learned)
-        self._declared.update(state.named_by)
+        self._declared.update(state.declared_by)
         self._bench.failures.in_a_row.update(state.failures)
         self._bench.order.restore(state.order)
         scores = array("d", state.scores)
-        inside = len(state.urls) - state.aside
+        inside = len(state.urls) - state.deferred
         for index, address in enumerate(state.urls):
             if index % _STEP == 0:
                 yield
@@ -197,9 +203,9 @@ class Resumption:
                 self._faults.note(error, "the site", address)
                 continue
             chain = state.chains.get(index, ())
-            found = Found(url.key(address), address, site, state.hops[index], chain)
+            found = CrawlUrl(url.key(address), address, site, state.hops[index], chain)
             if index < inside:
                 self._bench.enqueue(found, score=scores[index])
             else:
-                self._door.foreign.aside.append(found)
+                self._door.foreign.deferred.append(found)
         yield

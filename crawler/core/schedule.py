@@ -7,15 +7,15 @@ those whose time has come are DUE, and the one with the best URL comes first.
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from crawler.core.order import Heads, Rank
+from crawler.core.order import Heads, Priority
 from crawler.core.visits import DUE, PARKED, WAITING, VisitState
 
 
 class Schedule:
     """The sites of a workbench that wait for their time or their turn."""
 
-    def __init__(self, rank: Callable[[VisitState], Rank] | None) -> None:
-        """`rank`: of a site by its best URL; None without an order by scores.
+    def __init__(self, priority: Callable[[VisitState], Priority] | None) -> None:
+        """`priority`: of a site by its best URL; None without an order by scores.
 
         Set `pass_turn` before anything else is called. It hears of each site that came to its turn
         but has to rest.
@@ -23,7 +23,7 @@ class Schedule:
         self.pass_turn: Callable[[VisitState], None]
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
-        self._due = None if rank is None else Heads(rank)
+        self._due = None if priority is None else Heads(priority)
 
     def __bool__(self) -> bool:
         return bool(self._heap or self._due)

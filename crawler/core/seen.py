@@ -9,7 +9,7 @@ from abc import ABC, abstractmethod
 from collections.abc import Iterable, Iterator
 from typing import NamedTuple, Protocol
 
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 from crawler.reading.cookies import NO_COOKIES, Jar
 
 
@@ -39,8 +39,8 @@ MemorySeen = set[int]
 class Candidate(NamedTuple):
     """A URL that may have been met before, with all that the door needs once that is known."""
 
-    found: Found
-    source: Found | None  # the page with the link, if this rank has read it
+    found: CrawlUrl
+    source: CrawlUrl | None  # the page with the link, if this rank has read it
     jar: Jar = NO_COOKIES  # of the chain of redirects that leads to the URL
     links: int = 1  # to the URL
     is_foreign: bool = False  # another rank owns the URL (cross-over)

@@ -7,8 +7,8 @@ from math import inf
 from mypy_extensions import mypyc_attr
 
 from crawler.core.leases import Lease
-from crawler.core.order import Heads, Queue, Rank
-from crawler.ports import Found
+from crawler.core.order import Heads, Priority, Queue
+from crawler.ports import CrawlUrl
 
 
 class Phase(Enum):
@@ -85,7 +85,7 @@ class VisitState:
         self.address: Address | None = None  # as last resolved
         self.resting = False  # in the workbench's queue of states to be forgotten
         self.on_hold = False  # until `wake`: only errands are visited
-        self.errands: deque[Found] | None = None
+        self.errands: deque[CrawlUrl] | None = None
 
     def has_work(self) -> bool:
         """Whether something of this site waits for a visit."""
@@ -107,22 +107,22 @@ class Visit:
         "failures",
         "found",
         "has_begun",
-        "rank",
+        "priority",
         "retries",
         "state",
     )
 
     def __init__(
         self,
-        found: Found,
-        rank: Rank,
+        found: CrawlUrl,
+        priority: Priority,
         state: VisitState,
         retries: int,
         failures: int,
         now: float,
     ) -> None:
         self.found = found
-        self.rank = rank  # by its score, when the visit began
+        self.priority = priority  # by its score, when the visit began
         self.retries = retries  # requests for this URL that have failed
         self.failures = failures  # of its host in a row, when the visit began
         self.begun = now  # when its request started, or could have started at the earliest

@@ -39,7 +39,7 @@ from crawler import config, url
 from crawler.core.addresses import Addresses
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
-from crawler.core.order import BreadthFirst, Fifos, Heaps, Queues, Rank, Scored
+from crawler.core.order import BreadthFirst, Fifos, Heaps, Priority, Queues, Scored
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
 from crawler.core.schedule import Schedule
@@ -54,10 +54,10 @@ from crawler.core.visits import (
     Visit,
     VisitState,
 )
-from crawler.ports import Found, NoRoomError, Spill
+from crawler.ports import CrawlUrl, NoRoomError, Spill
 
-_UNRANKED: Final[Rank] = (0.0, 0)
-_FIRST: Final[Rank] = (-inf, 0)
+_NO_PRIORITY: Final[Priority] = (0.0, 0)
+_FIRST: Final[Priority] = (-inf, 0)
 _UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
 
 
@@ -94,9 +94,9 @@ class Workbench:
         self._now = 0.0  # as last heard
         self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
         self._by_scores = isinstance(self.order, Scored)
-        rank = self._rank if self._by_scores else None
-        self._schedule = Schedule(rank)
-        self._addresses = Addresses(politeness, leases, rank, self._schedule.push)
+        priority = self._priority if self._by_scores else None
+        self._schedule = Schedule(priority)
+        self._addresses = Addresses(politeness, leases, priority, self._schedule.push)
         self._schedule.pass_turn = self._addresses.pass_turn
         self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
         self.failures = Failures(retry)
@@ -121,7 +121,7 @@ class Workbench:
         )
 
     def enqueue(
-        self, found: Found, links: int = 1, low: bool = False, score: float | None = None
+        self, found: CrawlUrl, links: int = 1, low: bool = False, score: float | None = None
     ) -> None:
         """Take in a URL that was never seen before, with the back-links known so far.
 
@@ -181,7 +181,7 @@ class Workbench:
         if queue is not None:
             self._schedule.head_changed(self._states[queue.site])
 
-    def fetched(self, source: Found, keys: Sequence[int]) -> None:
+    def fetched(self, source: CrawlUrl, keys: Sequence[int]) -> None:
         """Take note of a fetched page's links; to be called if `order.wants_links`.
 
         Each of them has been counted before, by `enqueue` or `linked`.
@@ -196,7 +196,7 @@ class Workbench:
             for state in self._states.values():
                 self._schedule.head_changed(state)
 
-    def drain(self) -> Iterable[tuple[Found, float]]:
+    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
         """Take out all that waits, each with its score. Nothing else may be asked of it then."""
         return self._store.drain(state.queue for state in self._states.values())
 
@@ -373,7 +373,7 @@ class Workbench:
             if state.phase is HELD:
                 self._settle(state)
 
-    def enqueue_errand(self, found: Found) -> None:
+    def enqueue_errand(self, found: CrawlUrl) -> None:
         """Take in an errand. It comes before all URLs of its site, even while the site is held: two
         sites may wait for each other."""
         state = self._states.get(found.site)
@@ -383,7 +383,7 @@ class Workbench:
         if state.phase is EMPTY or state.phase is HELD:
             self._settle(state)
 
-    def _queue_errand(self, state: VisitState, found: Found) -> None:
+    def _queue_errand(self, state: VisitState, found: CrawlUrl) -> None:
         if state.errands is None:
             state.errands = deque()
         state.errands.append(found)
@@ -396,12 +396,12 @@ class Workbench:
         return self._schedule.next_time(self._now)
 
     def _issue(self, state: VisitState, now: float) -> Visit:
-        rank = self._rank(state) if self._by_scores else _UNRANKED
+        priority = self._priority(state) if self._by_scores else _NO_PRIORITY
         found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
         failing = self.failures.in_a_row
         failures = failing.get(url.authority(found.url), 0) if failing else 0
         retries = self.failures.take_retries(found.key)
-        visit = Visit(found, rank, state, retries, failures, now)
+        visit = Visit(found, priority, state, retries, failures, now)
         state.active += 1
         self.waiting -= 1
         self.active += 1
@@ -442,7 +442,7 @@ class Workbench:
         if visit.found.is_errand:
             self._queue_errand(state, visit.found)
         else:
-            self._store.put_back(state.queue, visit.found, visit.rank)
+            self._store.put_back(state.queue, visit.found, visit.priority)
             self.waiting += 1
             if self._by_scores:
                 self._schedule.head_changed(state)
@@ -491,9 +491,9 @@ class Workbench:
 
     # --- the order ----------------------------------------------------------------------------
 
-    def _rank(self, state: VisitState) -> Rank:
+    def _priority(self, state: VisitState) -> Priority:
         assert isinstance(self._store, Heaps)
-        return _FIRST if state.errands else self._store.rank(state.queue)
+        return _FIRST if state.errands else self._store.priority(state.queue)
 
     def _make_room(self) -> None:
         """Pack what comes from now on; bring what is too much for the memory to disk."""

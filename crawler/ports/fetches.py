@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from crawler.ports.errors import PASSING, Failure
-from crawler.ports.links import Found, Link, Names
+from crawler.ports.links import CrawlUrl, Link, Names
 
 
 def has_page(status: int | None) -> bool:
@@ -169,7 +169,7 @@ class Earlier:
 class Fetched:
     """The result of a visit, on its way from the fetch stage to the repository."""
 
-    found: Found
+    found: CrawlUrl
     time: float
     response: Response | None = None
     failure: Failure | None = None

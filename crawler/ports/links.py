@@ -61,7 +61,7 @@ def begun_anew(chain: tuple[int, ...]) -> tuple[int, ...]:
     return chain if chain[-1] == ANEW else (*chain, ANEW)
 
 
-class Found(NamedTuple):
+class CrawlUrl(NamedTuple):
     """A URL on its way into a frontier: that of its own rank, or that of its owner by a batch."""
 
     key: int
@@ -93,6 +93,6 @@ def without_errand(name: str) -> str:
     return name.partition(_ERRAND)[0]
 
 
-# A Link or a Found in code that only looks up its key, which it takes by index. With the named
+# A Link or a CrawlUrl in code that only looks up its key, which it takes by index. With the named
 # field, a compiled module would convert the int to a machine number and back, once for each link.
 Fields = tuple[Any, ...]

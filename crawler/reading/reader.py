@@ -12,9 +12,9 @@ from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
     REDIRECT,
+    CrawlUrl,
     Failure,
     Fetched,
-    Found,
     Link,
     Names,
     Response,
@@ -24,7 +24,7 @@ from crawler.ports import (
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import HTML, HTML_TYPES, types_of
-from crawler.reading.parse import Kinds, Page, form_of, read_headers
+from crawler.reading.parse import MediaTypes, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.shapes import Shapes
@@ -96,7 +96,7 @@ class Reader:
         self._elements = frozenset(settings.extract.elements)
         self._max_links = settings.extract.max_links
         self._max_link_bytes = int(settings.extract.max_link_bytes)
-        self._kinds = Kinds(settings.extract.types)
+        self._kinds = MediaTypes(settings.extract.types)
         self._agent = settings.robots.agent
         self._obeys_nofollow = settings.robots.obey_nofollow
         self._fold = settings.normalise.folding()
@@ -287,7 +287,7 @@ class Reader:
                 text = f"seed {seed}: redirects to {target.url}, which is out of scope ({rule})"
                 self._notice(fetched, text)
 
-    def cookie(self, found: Found) -> str:
+    def cookie(self, found: CrawlUrl) -> str:
         """Return the value of the header Cookie for a URL to which redirects led; mostly empty."""
         return self._jars.get(found.key).header(found.url) if found.chain else ""
 
@@ -306,7 +306,7 @@ class Reader:
         once = (*walked(found.chain), found.key).count(target.key) == 1
         return once and cookie not in {"", seen}
 
-    def redirect(self, source: Found, address: str, flags: int = 0) -> Link:
+    def redirect(self, source: CrawlUrl, address: str, flags: int = 0) -> Link:
         """Return the link of a redirect to a normalised URL.
 
         Redirects of named sitemaps may lead to any host. So may redirects of seeds, if the scope is
@@ -347,7 +347,7 @@ class Reader:
     def _folded(self, address: str) -> str:
         return self._fold(address) if self._fold else address
 
-    def link_again(self, source: Found, address: str, flags: int) -> Link:
+    def link_again(self, source: CrawlUrl, address: str, flags: int) -> Link:
         """Return the link to a URL, judged again by the present scope."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
@@ -364,7 +364,7 @@ class Reader:
 
 
 def redirect_failure(
-    source: Found, target: int, limit: int = MAX_REDIRECTS, *, again: bool = False
+    source: CrawlUrl, target: int, limit: int = MAX_REDIRECTS, *, again: bool = False
 ) -> Failure | None:
     """Return the reason why a redirect isn't followed, or None if it is followed.
 

@@ -14,7 +14,7 @@ from typing import NamedTuple
 from publicsuffixlist import PublicSuffixList
 
 from crawler import config, url
-from crawler.ports import OUT_OF_SCOPE, Found, Link, UserError
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
 _CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
@@ -125,7 +125,7 @@ class Scope:
     def _find_place(self, authority: str) -> tuple[Verdict, str]:
         return self._judge_authority(authority), self.sites.of_authority(authority)
 
-    def seed_of(self, found: Found) -> str | None:
+    def seed_of(self, found: CrawlUrl) -> str | None:
         """Return the seed that a URL is, or whose redirects led to it; None if there is none."""
         return self._seeds.get(found.chain[0] if found.chain else found.key)
 
@@ -143,7 +143,7 @@ class Scope:
         self._known_link.cache_clear()
         return True
 
-    def recall_joined(self, sites: Iterable[str]) -> None:
+    def restore_joined(self, sites: Iterable[str]) -> None:
         """Add the sites that joined in earlier runs. Must be called before a link is judged."""
         if self.widens:
             self.joined.update(sites)

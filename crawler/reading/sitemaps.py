@@ -39,17 +39,17 @@ class Entry(NamedTuple):
     priority: float | None = None  # 0 to 1
 
 
-def belongs(sitemap: str, entry: str, named_by: Names | None = None) -> bool:
+def belongs(sitemap: str, entry: str, declared_by: Names | None = None) -> bool:
     """Whether the protocol allows a sitemap to list a URL; both are normalised.
 
     A sitemap may list URLs in its own folder and below. If the robots.txt of an authority
-    (`named_by`) names the sitemap, or an index that lists it, the sitemap may also list all URLs of
-    that host and port, with http and https.
+    (`declared_by`) names the sitemap, or an index that lists it, the sitemap may also list all URLs
+    of that host and port, with http and https.
     """
     folder = sitemap.partition("?")[0]
     if entry.startswith(folder[: folder.rindex("/") + 1]):
         return True
-    return site(authority(entry)) in map(site, names_of(named_by))
+    return site(authority(entry)) in map(site, names_of(declared_by))
 
 
 def entries(

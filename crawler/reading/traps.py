@@ -1,9 +1,9 @@
 """Rules on traps: keep out endless URLs, known by their shape or by what a site has sent before.
 
 Each rule is a key of the table [traps], and what it keeps out is counted under that name. `shapes`
-judges a URL alone. `Watch` belongs to the owner of a site, and remembers what the site has sent. A
-URL that a rule refuses is never fetched; a page that was fetched is always stored. `branches`
-refuses nothing: it finds URLs that should be fetched last.
+judges a URL alone. `TrapMonitor` belongs to the owner of a site, and remembers what the site has
+sent. A URL that a rule refuses is never fetched; a page that was fetched is always stored.
+`branches` refuses nothing: it finds URLs that should be fetched last.
 """
 
 import re
@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from crawler import config
-from crawler.ports import REDIRECT, Fetched, Found, PageRow, walked
+from crawler.ports import REDIRECT, CrawlUrl, Fetched, PageRow, walked
 from crawler.reading.branches import Branches, hash_of, resembles, sketch_of
 from crawler.reading.hosts import Hosts
 
@@ -27,7 +27,7 @@ _WATCHED_URLS = 100_000
 _FEW_REDIRECTS: Final = 5  # in a row
 
 
-class Watch:
+class TrapMonitor:
     """Judges URLs by what a rank remembers of the sites that it owns.
 
     `fired` counts what each rule kept out. With `assignment.scheme = "url-hash"` a site has several
@@ -51,7 +51,7 @@ class Watch:
         self._has_host_rules = bool(self.hosts)
         self.poor = self._branches.poor  # if empty, `is_poor` is False for every URL
 
-    def admit(self, found: Found, source: Found | None) -> bool:
+    def admit(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page with the link, if known."""
         rule = self._rule(found, source)
         if rule is not None:
@@ -103,7 +103,7 @@ class Watch:
         if self._has_host_rules:
             self.hosts.welcome(url)
 
-    def is_crowded(self, found: Found, address: str | None = None) -> bool:
+    def is_crowded(self, found: CrawlUrl, address: str | None = None) -> bool:
         """Whether a URL must not be fetched, because its domain or address is closed.
 
         `address`: that of the host; None to judge by the domain alone.
@@ -133,26 +133,26 @@ class Watch:
         self.fired["max_long_redirects"] += 1
         return True
 
-    def is_poor(self, found: Found) -> bool:
+    def is_poor(self, found: CrawlUrl) -> bool:
         """Whether an admitted URL should be fetched only when no other URL of its site waits."""
         if not self._branches.is_poor(found.url):
             return False
         self.fired["max_near_duplicates"] += 1
         return True
 
-    def recall(self, row: PageRow) -> None:
+    def replay(self, row: PageRow) -> None:
         """Note a page that an earlier run admitted and stored."""
         self._rule(row, None)
         self.stored(row)
 
-    def absorb(self, other: "Watch") -> None:
-        """Add what another Watch has recalled."""
+    def absorb(self, other: "TrapMonitor") -> None:
+        """Add what another TrapMonitor has recalled."""
         for mine, its in zip(self.counters(), other.counters(), strict=True):
             mine.update(its)
         if self._has_host_rules:
             self.hosts.absorb(other.hosts)
 
-    def keeps_out(self, found: Found, source: Found | None) -> bool:
+    def keeps_out(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a rule may have kept a URL out of a crawl, after all its pages were recalled.
 
         How far URLs had grown isn't known then. So one more growth counts as one too many.
@@ -171,7 +171,7 @@ class Watch:
         ] + self.hosts.tables()
 
     def restore(self, tables: Iterable[tuple[bytes, bytes]]) -> None:
-        """Add the counts of another Watch, given by its tables."""
+        """Add the counts of another TrapMonitor, given by its tables."""
         packed, counters = list(tables), self.counters()
         for counter, (hashes, counts) in zip(counters, packed, strict=False):
             counter.update(dict(zip(array("Q", hashes), array("q", counts), strict=True)))
@@ -191,7 +191,7 @@ class Watch:
         self.fired["max_bytes_per_site"] += 1
         return True
 
-    def _rule(self, found: Found | PageRow, source: Found | None) -> str | None:
+    def _rule(self, found: CrawlUrl | PageRow, source: CrawlUrl | None) -> str | None:
         traps, address = self._traps, found.url
         site = hash_of(found.site) if traps.max_urls_per_site else 0
         if 0 < traps.max_urls_per_site <= self._urls[site]:
@@ -220,7 +220,7 @@ class Watch:
             self._urls[site] += 1
         return None
 
-    def _grows(self, found: Found | PageRow, source: Found | None) -> bool:
+    def _grows(self, found: CrawlUrl | PageRow, source: CrawlUrl | None) -> bool:
         """Whether a URL is the URL of its page with text inserted, once too often in a row.
 
         For example, the page /?at= links to /?at=/, and that page to /?at=//. A URL that is escaped

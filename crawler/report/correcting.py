@@ -19,7 +19,7 @@ def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
         info.last.started.year,
         by_scheme=info.last.site_names is None,
     )
-    scope.recall_joined(one.site for one in session.joined(directory))
+    scope.restore_joined(one.site for one in session.joined(directory))
     return scope
 
 

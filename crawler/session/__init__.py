@@ -66,7 +66,6 @@ from crawler.session.log import (
 )
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
-from crawler.session.replay import Keys, LogFile, Share, among, deal, log_sizes, shares
 from crawler.session.requests import (
     Manners,
     is_cut,
@@ -77,6 +76,7 @@ from crawler.session.requests import (
 )
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import read_seeds
+from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
 from crawler.session.store import RankStore, mend
@@ -96,6 +96,7 @@ __all__ = [
     "Keys",
     "LogFile",
     "LogHashes",
+    "LogShard",
     "LoggedPage",
     "LoggedSitemaps",
     "Manners",
@@ -104,7 +105,6 @@ __all__ = [
     "Record",
     "Run",
     "SessionInfo",
-    "Share",
     "Snapshots",
     "SpillFiles",
     "Torn",

@@ -43,7 +43,7 @@ class ContentSeen:
         self._places[xxh3_64_intdigest(row.digest.encode())] = place
 
     def state(self) -> tuple[list[str], bytes, bytes]:
-        """All that is remembered, packed as in `state.State`."""
+        """All that is remembered, packed as in `state.CoreSnapshot`."""
         hashes, places = array("Q", self._places), array("Q", self._places.values())
         return self._files, hashes.tobytes(), places.tobytes()
 

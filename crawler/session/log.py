@@ -56,7 +56,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     flags: bytes  # n bytes, bits as in crawler.ports
     packed_urls: bytes  # the URLs of the targets, each followed by a newline (no URL has one)
     compressed: bool  # whether packed_urls is a zstd frame
-    chain: tuple[int, ...] = ()  # the redirects that led to the page, as in Found
+    chain: tuple[int, ...] = ()  # the redirects that led to the page, as in CrawlUrl
     sitemaps_of: Names | None = None  # set if the links are sitemaps: whose robots.txt names them
     lastmods: dict[int, str] = {}  # by number of the link: the change date in a sitemap
     judged_with: int = 0  # how many lines of the file `.joined` the links were judged with, or -1

@@ -28,7 +28,7 @@ from xxhash import xxh3_64
 from crawler.ports import NoRoomError
 from crawler.session.files import replacing
 from crawler.session.joined import joined_file
-from crawler.session.replay import LogFile
+from crawler.session.shards import LogFile
 
 _LOG = logging.getLogger("crawler")
 _NAME: Final = "snapshot"

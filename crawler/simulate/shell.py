@@ -23,7 +23,7 @@ from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode
 from crawler.modes import mode_of
-from crawler.ports import Failure, Fields, Found, Link
+from crawler.ports import CrawlUrl, Failure, Fields, Link
 from crawler.reading.scope import Sites
 from crawler.simulate.web import Pages, Web
 
@@ -60,7 +60,7 @@ class Simulation:
         trouble: Callable[[str, float], Failure | None] | None = None,
         encoded: bool = True,
         copies: float = 0.0,
-        stored: Callable[[int, Found, Sequence[Link]], None] | None = None,
+        stored: Callable[[int, CrawlUrl, Sequence[Link]], None] | None = None,
         make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen,
     ) -> None:
         """Prepare a crawl; all arguments after `seed` are optional.
@@ -253,7 +253,7 @@ class Simulation:
             self._stored(rank, found, links)
         self._store(core, found, links, response=True)
 
-    def _store(self, core: Core, found: Found, links: Sequence[Link], *, response: bool) -> None:
+    def _store(self, core: Core, found: CrawlUrl, links: Sequence[Link], *, response: bool) -> None:
         for _ in core.stored(found, links, self.now, response=response):
             pass
 

@@ -7,11 +7,11 @@ from typing import Final
 
 import msgspec
 
-from crawler.core.order.heads import Rank
+from crawler.core.order.heads import Priority
 from crawler.core.order.packing import CHUNK, Queue, Queues, cut, pack, unpack
-from crawler.ports import Found, Spill
+from crawler.ports import CrawlUrl, Spill
 
-_DECODER: Final = msgspec.msgpack.Decoder(list[bytes | Found])
+_DECODER: Final = msgspec.msgpack.Decoder(list[bytes | CrawlUrl])
 
 
 class Fifo(Queue):
@@ -24,9 +24,9 @@ class Fifo(Queue):
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.head: list[bytes | Found] = []  # reversed: the next URL is the last element
+        self.head: list[bytes | CrawlUrl] = []  # reversed: the next URL is the last element
         self.disk: deque[int] | None = None  # numbers of chunks on disk
-        self.tail: list[bytes | Found] = []
+        self.tail: list[bytes | CrawlUrl] = []
         self.low: Fifo | None = None  # URLs of low priority, which come after all others
 
 
@@ -45,7 +45,7 @@ class Fifos(Queues):
         """Make an empty queue for a site."""
         return Fifo(site)
 
-    def add(self, queue: Fifo, found: Found, links: int, low: bool) -> bool:
+    def add(self, queue: Fifo, found: CrawlUrl, links: int, low: bool) -> bool:
         """Put in a URL. Returns False, because no caller needs to know of a new head here."""
         queue.size += 1
         if low:
@@ -56,7 +56,7 @@ class Fifos(Queues):
         queue.tail.append(pack(found) if self.packs else found)
         return False
 
-    def pop(self, queue: Fifo) -> Found:
+    def pop(self, queue: Fifo) -> CrawlUrl:
         """Take out the next URL. The queue must not be empty."""
         queue.size -= 1
         head = queue.head
@@ -71,14 +71,14 @@ class Fifos(Queues):
                 return self.pop(queue.low)
             head = queue.head
         record = head.pop()
-        return record if isinstance(record, Found) else unpack(record, queue.site)
+        return record if isinstance(record, CrawlUrl) else unpack(record, queue.site)
 
-    def put_back(self, queue: Fifo, found: Found, rank: Rank) -> None:
+    def put_back(self, queue: Fifo, found: CrawlUrl, priority: Priority) -> None:
         """Put a URL back before all others."""
         queue.size += 1
         queue.head.append(found)
 
-    def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[Found, float]]:
+    def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[CrawlUrl, float]]:
         """See `Queues`. The score is minus infinity for URLs of low priority, and 0 for others."""
         for queue in queues:
             low = 0 if queue.low is None else queue.low.size
@@ -86,7 +86,7 @@ class Fifos(Queues):
                 score = 0.0 if queue.size > low else -inf
                 yield self.pop(queue), score
 
-    def restore(self, queue: Fifo, found: Found, score: float) -> bool:
+    def restore(self, queue: Fifo, found: CrawlUrl, score: float) -> bool:
         """See `Queues`."""
         return self.add(queue, found, 1, score == -inf)
 
@@ -119,10 +119,10 @@ class Fifos(Queues):
         finally:
             del queue.tail[:written]
 
-    def _write(self, urls: Sequence[bytes | Found]) -> int:
+    def _write(self, urls: Sequence[bytes | CrawlUrl]) -> int:
         """Write a chunk to disk. Returns its number."""
         assert self._spill is not None
-        records = [pack(url) if isinstance(url, Found) else url for url in urls]
+        records = [pack(url) if isinstance(url, CrawlUrl) else url for url in urls]
         number = self._spill.put(msgspec.msgpack.encode(records))
         self.on_disk += len(urls)
         return number

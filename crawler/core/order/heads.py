@@ -8,7 +8,7 @@ from heapq import heapify, heappop, heappush
 from itertools import count
 from typing import Final, Generic, Protocol, TypeVar
 
-Rank = tuple[float, int]  # a priority: the element with the smaller one comes first
+Priority = tuple[float, int]  # a priority: the element with the smaller one comes first
 
 
 class Holder(Protocol):
@@ -30,10 +30,10 @@ class Heads(Generic[T]):
     methods have the names of a deque's, because the workbench uses either.
     """
 
-    def __init__(self, rank: Callable[[T], Rank]) -> None:
-        """`rank(thing)` returns the current priority of the object's first element."""
-        self._rank = rank
-        self._heap: list[tuple[Rank, int, T]] = []
+    def __init__(self, priority: Callable[[T], Priority]) -> None:
+        """`priority(thing)` returns the current priority of the object's first element."""
+        self._priority = priority
+        self._heap: list[tuple[Priority, int, T]] = []
         self._live = 0
 
     def __len__(self) -> int:
@@ -47,7 +47,7 @@ class Heads(Generic[T]):
         if not thing.ticket:
             self._live += 1
         thing.ticket = next(_TICKETS)
-        heappush(self._heap, (self._rank(thing), thing.ticket, thing))
+        heappush(self._heap, (self._priority(thing), thing.ticket, thing))
         if len(self._heap) > 2 * self._live + 64:
             self._heap = [entry for entry in self._heap if entry[1] == entry[2].ticket]
             heapify(self._heap)

@@ -10,11 +10,11 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
-from crawler.core.order.heads import Rank
+from crawler.core.order.heads import Priority
 from crawler.core.order.keyindex import KeyIndex
 from crawler.core.order.packing import CHUNK, Queue, Queues, cut, short, whole
 from crawler.core.order.scores import Scored
-from crawler.ports import Found, Spill
+from crawler.ports import CrawlUrl, Spill
 
 _VISITED: Final = 10_000  # visited pages whose scores are remembered until their links are known
 _LATE: Final = 1_000_000  # URLs, perhaps on disk, for which additions to the score are remembered
@@ -28,7 +28,9 @@ class Heap(Queue):
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.back: list[tuple[Found, Rank]] = []  # URLs put back; they come first, the last at once
+        self.back: list[
+            tuple[CrawlUrl, Priority]
+        ] = []  # URLs put back; they come first, the last at once
         self.slots = array("I")  # a binary heap, the best URL first
         self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: best priority, number
 
@@ -82,7 +84,7 @@ class Heaps(Queues):
         """Make an empty queue for a site."""
         return Heap(site)
 
-    def rank(self, queue: Any) -> Rank:
+    def priority(self, queue: Any) -> Priority:
         """The priority of the queue's first URL. The queue must not be empty."""
         assert isinstance(queue, Heap)
         if queue.back:
@@ -90,7 +92,7 @@ class Heaps(Queues):
         head = queue.slots[0]
         return -self._scores[head], self._arrivals[head]
 
-    def add(self, queue: Heap, found: Found, links: int, low: bool) -> bool:
+    def add(self, queue: Heap, found: CrawlUrl, links: int, low: bool) -> bool:
         """Put in a URL. Returns whether it comes first now."""
         self._arrived += 1
         queue.size += 1
@@ -108,14 +110,14 @@ class Heaps(Queues):
         )
         return queue.slots[0] == slot and not queue.back
 
-    def pop(self, queue: Heap) -> Found:
+    def pop(self, queue: Heap) -> CrawlUrl:
         """Take out the URL that comes first. The queue must not be empty."""
         queue.size -= 1
         if queue.back:
             return queue.back.pop()[0]
         slot = queue.slots[0]
         key, url = self._keys[slot], whole(self._texts[slot].decode(), queue.site)
-        found = Found(key, url, queue.site, self._hops[slot], self._chains.get(slot, ()))
+        found = CrawlUrl(key, url, queue.site, self._hops[slot], self._chains.get(slot, ()))
         if self._order.wants_links and self._scores[slot] > -inf:
             self._visited[key] = self._scores[slot]
             if len(self._visited) > _VISITED:
@@ -128,14 +130,14 @@ class Heaps(Queues):
             self._fill(queue)
         return found
 
-    def put_back(self, queue: Heap, found: Found, rank: Rank) -> None:
-        """Put a URL back before all others, with the priority `rank` that it had before."""
+    def put_back(self, queue: Heap, found: CrawlUrl, priority: Priority) -> None:
+        """Put a URL back before all others, with the priority `priority` that it had before."""
         queue.size += 1
-        queue.back.append((found, rank))
+        queue.back.append((found, priority))
 
-    def drain(self, queues: Iterable[Heap]) -> Iterator[tuple[Found, float]]:
+    def drain(self, queues: Iterable[Heap]) -> Iterator[tuple[CrawlUrl, float]]:
         """See `Queues`. The URLs come in the order in which they were found."""
-        waiting: list[tuple[int, Found, float]] = []
+        waiting: list[tuple[int, CrawlUrl, float]] = []
         for queue in queues:
             waiting += [(arrival, found, -score) for found, (score, arrival) in queue.back]
             rows = [self._row(slot) for slot in queue.slots]
@@ -143,13 +145,13 @@ class Heaps(Queues):
                 rows += self._take(chunk)
             for row in rows:
                 address = whole(row.text.decode(), queue.site)
-                found = Found(row.key, address, queue.site, row.hops, row.chain)
+                found = CrawlUrl(row.key, address, queue.site, row.hops, row.chain)
                 waiting.append((row.arrival, found, row.score))
         waiting.sort(key=itemgetter(0))
         for _, found, score in waiting:
             yield found, score
 
-    def restore(self, queue: Heap, found: Found, score: float) -> bool:
+    def restore(self, queue: Heap, found: CrawlUrl, score: float) -> bool:
         """See `Queues`."""
         self._arrived += 1
         queue.size += 1

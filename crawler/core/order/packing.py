@@ -7,8 +7,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from crawler.core.order.heads import Rank
-from crawler.ports import Found
+from crawler.core.order.heads import Priority
+from crawler.ports import CrawlUrl
 
 
 class Queue:
@@ -33,7 +33,7 @@ class Queues(ABC):
         """Make an empty queue for a site."""
 
     @abstractmethod
-    def add(self, queue: Any, found: Found, links: int, low: bool) -> bool:
+    def add(self, queue: Any, found: CrawlUrl, links: int, low: bool) -> bool:
         """Put in a URL to which `links` known links lead.
 
         `low`: the URL comes after all URLs that aren't low. Returns whether the queue has a new
@@ -41,15 +41,15 @@ class Queues(ABC):
         """
 
     @abstractmethod
-    def pop(self, queue: Any) -> Found:
+    def pop(self, queue: Any) -> CrawlUrl:
         """Take out the URL that comes first. The queue must not be empty."""
 
     @abstractmethod
-    def put_back(self, queue: Any, found: Found, rank: Rank) -> None:
-        """Put a URL back before all others, with the priority `rank` that it had before."""
+    def put_back(self, queue: Any, found: CrawlUrl, priority: Priority) -> None:
+        """Put a URL back before all others, with the priority `priority` that it had before."""
 
     @abstractmethod
-    def drain(self, queues: Iterable[Any]) -> Iterable[tuple[Found, float]]:
+    def drain(self, queues: Iterable[Any]) -> Iterable[tuple[CrawlUrl, float]]:
         """Take out all URLs of these queues, each with its score.
 
         Calling `restore` for all of them in the same order makes the same queues. The drained
@@ -57,7 +57,7 @@ class Queues(ABC):
         """
 
     @abstractmethod
-    def restore(self, queue: Any, found: Found, score: float) -> bool:
+    def restore(self, queue: Any, found: CrawlUrl, score: float) -> bool:
         """Put in a drained URL with the score that it had. Returns what `add` does."""
 
     @abstractmethod
@@ -71,7 +71,7 @@ _RECORD: Final = Struct("<QI")
 _TEXT: Final = _RECORD.size
 
 
-def short(found: Found) -> str:
+def short(found: CrawlUrl) -> str:
     """The part of the URL that follows the site, if it begins with a slash; else the whole URL."""
     rest = found.url.removeprefix(found.site)
     return rest if rest[:1] == "/" else found.url
@@ -82,7 +82,7 @@ def whole(text: str, site: str) -> str:
     return site + text if text[0] == "/" else text
 
 
-def pack(found: Found) -> bytes | Found:
+def pack(found: CrawlUrl) -> bytes | CrawlUrl:
     """Pack a URL into bytes, which take about a third of the memory.
 
     A URL that redirects led to is returned as it is. Such URLs are rare.
@@ -94,11 +94,11 @@ def pack(found: Found) -> bytes | Found:
     return _RECORD.pack(key, hops) + (rest if rest[:1] == "/" else url).encode()
 
 
-def unpack(record: bytes, site: str) -> Found:
+def unpack(record: bytes, site: str) -> CrawlUrl:
     """The URL that `pack` has packed, of the given site."""
     key, hops = _RECORD.unpack_from(record)
     text = record[_TEXT:].decode()
-    return Found(key, site + text if text[0] == "/" else text, site, hops)
+    return CrawlUrl(key, site + text if text[0] == "/" else text, site, hops)
 
 
 def cut(lengths: Sequence[int], excess: int) -> int:

@@ -8,7 +8,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawler.core.order.scores import Opic
-from crawler.ports import Found
+from crawler.ports import CrawlUrl
 
 DAMPING: Final = 0.85
 _ROUNDS: Final = 50
@@ -86,7 +86,7 @@ class PageRank(Opic):
         self._targets = array("Q")
         self._next = _FIRST  # number of fetched pages at which scores are computed again
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """The score in the earlier session, which is final; or else an estimate."""
         score = self._earlier(found.key)
         if score is not None:

@@ -12,7 +12,7 @@ import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from crawler.ports import Found, UserError
+from crawler.ports import CrawlUrl, UserError
 
 
 class BreadthFirst:
@@ -42,7 +42,7 @@ class Scored(BreadthFirst):
     `more` is called only if `counts` is true, and `spread` only if `wants_links` is true.
     """
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """The score of a new URL with `links` known back-links, and whether this score is final."""
         raise NotImplementedError
 
@@ -80,7 +80,7 @@ class DepthFirst(Scored):
     def __init__(self) -> None:
         self._urls = 0
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """The number of URLs found so far."""
         self._urls += 1
         return self._urls, True
@@ -103,7 +103,7 @@ class Random(Scored):
     def __init__(self, seed: int) -> None:
         self._seed = seed
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """A hash of the key, from 0 to 1."""
         return xxh3_64_intdigest(found.key.to_bytes(8, "little"), self._seed) / 2**64, True
 
@@ -120,7 +120,7 @@ class Backlinks(Scored):
 
     counts = True
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """The number of back-links, which isn't final."""
         return links, False
 
@@ -150,7 +150,7 @@ class Opic(Scored):
         self._cash = 0.0  # cash that fetched pages have split so far
         self._links = 0  # links among which they have split it
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """The cash that this many links bring on average, which isn't final."""
         return links * self.mean, False
 
@@ -181,10 +181,10 @@ class Opic(Scored):
 class Custom(Scored):
     """A function of the user scores each URL when it is found."""
 
-    def __init__(self, function: Callable[[Found], float]) -> None:
+    def __init__(self, function: Callable[[CrawlUrl], float]) -> None:
         self._function = function
 
-    def first(self, found: Found, links: int) -> tuple[float, bool]:
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         """What the function returns for the URL. Raises ValueError if that is not a number."""
         score = float(self._function(found))
         if score != score:  # noqa: PLR0124
@@ -199,7 +199,7 @@ class Custom(Scored):
 
 
 def load(name: str) -> Scored:
-    """Load the order `module:name`, a function of a Found or a class derived from Scored.
+    """Load the order `module:name`, a function of a CrawlUrl or a class derived from Scored.
 
     Raises UserError if the module can't be imported, or has no such function or class.
     """
@@ -218,6 +218,6 @@ def load(name: str) -> Scored:
     if not callable(function):
         raise UserError(
             f"{where}: {module_name} has no function {attribute}; name a function that takes a"
-            " crawler.ports.Found and returns a number"
+            " crawler.ports.CrawlUrl and returns a number"
         )
     return Custom(function)

@@ -22,13 +22,13 @@ from crawler.reading.media import XHTML, charset_source, is_html, media_type
 from crawler.reading.parse.elements import Form
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding
 from crawler.reading.parse.headers import page_directives, reading_links
-from crawler.reading.parse.kinds import Kinds
+from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading, refresh_target
 from crawler.reading.parse.steps import finish
 
 __all__ = [
     "Form",
-    "Kinds",
+    "MediaTypes",
     "Page",
     "declared_encoding",
     "decode",

@@ -5,7 +5,7 @@ from collections.abc import Iterable
 from functools import lru_cache
 
 
-class Kinds:
+class MediaTypes:
     """Chooses documents by their media type, and by the extension in the path of their URL.
 
     A pattern is a media type like `image/*`, or an extension like `.zip`. A pattern that begins

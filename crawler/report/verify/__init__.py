@@ -8,7 +8,7 @@
 4. `courtesy` compares the gaps between requests to a site with the promised gaps.
 
 Memory grows by 8 bytes for each page, 16 for each record and 50 for each request, and by what
-`session.Share` needs to compare all links with all pages. A kill may leave an incomplete last
+`session.LogShard` needs to compare all links with all pages. A kill may leave an incomplete last
 entry in a file. Such a torn tail is noted, but is no problem.
 """
 

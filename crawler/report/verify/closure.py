@@ -11,10 +11,10 @@ import numpy.typing as npt
 from crawler import session, url
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
-from crawler.ports import OUT_OF_SCOPE, Found, Link, PageRow
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import Reader, unfollowed
-from crawler.reading.traps import Watch
+from crawler.reading.traps import TrapMonitor
 from crawler.report.correcting import scope_of
 from crawler.report.verify.findings import Findings
 from crawler.session import LoggedPage, SessionInfo
@@ -50,7 +50,7 @@ class Closure:
         self._declared = DeclaredSitemaps()
         self._reader = Reader(settings, self._scope, self._declared)
         self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
-        self._watch: Watch | None = None
+        self._watch: TrapMonitor | None = None
         self._alone = not mode_of(settings).shares_logs
         self._starts = [self._scope.link(address) for address in session.seeds(directory)]
         replicated = [self._scope.link(address) for address in session.replicated(directory)]
@@ -78,7 +78,7 @@ class Closure:
         Returns the keys of the pages.
         """
         skipped = unfollowed(self._settings, judges_again=self._judges_again)
-        share = session.Share(paths, self._follows, skipped=skipped, correct=self.correct)
+        share = session.LogShard(paths, self._follows, skipped=skipped, correct=self.correct)
         for _ in share.read():
             pass
         pages = np.unique(share.page_keys)
@@ -100,7 +100,7 @@ class Closure:
 
     def _look_at(
         self,
-        share: session.Share,
+        share: session.LogShard,
         missing: npt.NDArray[np.bool_],
         pages: session.Keys,
         paths: Sequence[Path],
@@ -123,7 +123,7 @@ class Closure:
             if link.key not in pages:
                 self._missing(link, None, rank)
 
-    def _missing(self, link: Link, source: Found | None, rank: int | None) -> None:
+    def _missing(self, link: Link, source: CrawlUrl | None, rank: int | None) -> None:
         """Count a URL that has no row as pending, kept out or a problem."""
         if link.flags & OUT_OF_SCOPE:
             return
@@ -137,14 +137,14 @@ class Closure:
             asked = "asked again" if returns else "asked for"
             self._findings.add("link", link.url, f"was never {asked}, though {came}")
 
-    def _is_kept_out(self, link: Link, source: Found | None, rank: int | None) -> bool:
+    def _is_kept_out(self, link: Link, source: CrawlUrl | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
             return True  # another rank has the URL, or the mode firewall kept it out
         if self._watch is None:
-            self._watch = Watch(self._settings.traps)
+            self._watch = TrapMonitor(self._settings.traps)
             for page in _pages(self._logs):
-                self._watch.recall(page.row)
-        return self._watch.keeps_out(Found(link.key, link.url, link.site, 0), source)
+                self._watch.replay(page.row)
+        return self._watch.keeps_out(CrawlUrl(link.key, link.url, link.site, 0), source)
 
     def _owner(self, link: Link, rank: int) -> int | None:
         if self._scheme is None:
@@ -159,7 +159,7 @@ class Closure:
         too.
         """
         if len(self._info.runs) > 1:
-            share = session.Share(paths, lambda row: True, skipped=0)
+            share = session.LogShard(paths, lambda row: True, skipped=0)
             for _ in share.read():
                 pass
             unled = unled[~np.isin(unled, share.link_keys)]

@@ -3,11 +3,11 @@
 import msgspec
 
 
-class State(msgspec.Struct, array_like=True):
+class CoreSnapshot(msgspec.Struct, array_like=True):
     """Numbers are packed, little-endian: keys and hashes as u64, counts as i64, scores as f64.
 
     The lists of URLs belong together: those that wait, each with its hops and its score, and by its
-    index the redirects that led to it. The last `aside` of them are set aside (cross-over).
+    index the redirects that led to it. The last `deferred` of them are set aside (cross-over).
     """
 
     seen: bytes  # keys of URLs that this rank has met and takes care of
@@ -16,13 +16,13 @@ class State(msgspec.Struct, array_like=True):
     hops: list[int]
     scores: bytes
     order: list[float]  # of the frontier: its state
-    aside: int
+    deferred: int
     chains: dict[int, tuple[int, ...]]
-    watch: list[tuple[bytes, bytes]]  # each a table of traps.Watch: hashes, counts
+    watch: list[tuple[bytes, bytes]]  # each a table of traps.TrapMonitor: hashes, counts
     given: dict[str, int]  # by this rank as registrar: sites and their ranks
     learned: dict[str, int]  # unlisted sites and their parts
     failures: dict[str, int]  # in a row, by authority
     pages: int = 0  # with a response, in the logs that this rank has read or written
     # By key of a sitemap: the authorities whose robots.txt named it.
-    named_by: dict[int, str | tuple[str, ...]] = {}
+    declared_by: dict[int, str | tuple[str, ...]] = {}
     contents: tuple[list[str], bytes, bytes] = ([], b"", b"")  # ContentSeen

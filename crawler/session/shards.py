@@ -14,7 +14,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import url
-from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, Found, Names, PageRow
+from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, CrawlUrl, Names, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.session.log import (
     LoggedPage,
@@ -61,10 +61,10 @@ def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
 
 
 # A page; its wanted links as (key, URL, flags); and the keys of all its links, if asked for.
-FoundLinks = tuple[Found, list[tuple[int, str, int]], list[int]]
+FoundLinks = tuple[CrawlUrl, list[tuple[int, str, int]], list[int]]
 
 
-class Share:
+class LogShard:
     """The content of some log files. First `read` it to the end, then ask for links by their keys.
 
     It takes about 20 bytes for each page and 12 bytes for each different link.
@@ -162,7 +162,7 @@ class Share:
     def _found(self, number: int, wanted: set[int], *, every: bool = False) -> FoundLinks:
         page = self._page(number)
         row = page.row
-        source = Found(row.key, row.url, row.site, row.hops, page.chain)
+        source = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
         links = zip(page.keys.tolist(), page.urls, page.flags, strict=True)
         targets: list[int] = []
         if every:
