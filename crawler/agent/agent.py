@@ -205,8 +205,10 @@ class Agent:
         self._snapshot.write(state, self._store.log_path)
 
     def abandon(self) -> None:
-        """Leave after the loss of a rank, with what is stored so far. Signals are still heard here,
-        until the next agent listens."""
+        """Leave after the loss of a rank, with what is stored so far.
+
+        Signals are still heard here, until the next agent listens.
+        """
         if self._core.stopping:  # the rank that knows why may be the lost one
             self._job.stopped = self._job.stopped or "stop"
         self._job.left = self._clock.now()

@@ -55,6 +55,7 @@ class FetchStage:
     faults: Faults
 
     async def run(self) -> None:
+        """Serve one visit after the other, without end."""
         while True:
             visit = await self.to_fetch.get()
             if visit.found.is_errand:

@@ -1,5 +1,7 @@
-"""What outlasts an agent: what its rank keeps from one run of a session to the next one, if ranks
-are lost, and how the crawl ended."""
+"""What outlasts an agent, because its rank goes on with a new one when other ranks are lost.
+
+It is the work of the whole crawl, and how the crawl ended.
+"""
 
 import time
 from dataclasses import dataclass, field
@@ -21,6 +23,7 @@ class Ending:
 
     @property
     def reason(self) -> str:
+        """Why the crawl ended, in a word for the session's file."""
         if not self.fetched:
             return NOT_FETCHED
         return "complete" if self.complete else self.stopped or "max_pages"

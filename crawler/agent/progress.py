@@ -41,6 +41,7 @@ class RankLog(logging.Handler):
             logger.propagate = False
 
     def emit(self, record: logging.LogRecord) -> None:
+        """Write a line for a record, and keep it if it is a warning."""
         line: dict[str, object] = {
             "time": datetime.fromtimestamp(record.created, UTC).isoformat(timespec="milliseconds"),
             "level": record.levelname,
@@ -63,6 +64,7 @@ class RankLog(logging.Handler):
         return warnings
 
     def close(self) -> None:
+        """Write no more."""
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self)
         with contextlib.suppress(OSError):
@@ -92,8 +94,10 @@ class Board:
         self._started = self._shown = time.monotonic()
 
     def take_up(self, pages: int, *, lost: bool) -> None:
-        """The session has so many pages. `lost`: what the ranks had told counts no longer, as some
-        are lost, and the others have begun anew."""
+        """Note how many pages the session has had so far.
+
+        `lost`: some ranks are lost, and the others begin anew. What ranks have told counts no more.
+        """
         self._earlier = pages
         if lost:
             self._latest.clear()
@@ -144,6 +148,7 @@ class Board:
             sys.stderr.flush()
 
     def say(self, lines: Iterable[str]) -> None:
+        """Show lines to the user, above the line of progress."""
         for line in lines:
             text = "".join(c if c.isprintable() else "?" for c in line)  # no escape from the web
             sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
@@ -167,6 +172,7 @@ class Tally:
     by_error: Counter[str] = field(default_factory=Counter)
 
     def add(self, row: PageRow) -> None:
+        """Count a row that has been stored."""
         if row.status is not None:
             self.pages += 1
             self.requests += 1

@@ -128,8 +128,10 @@ class Replay:
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
 
     async def adopt(self, state: CoreSnapshot | None) -> bool:
-        """Use the state of the last stop instead of the logs, if all ranks have theirs. Returns
-        whether they have. To be called first."""
+        """Use the state of the last stop instead of the logs, if all ranks have theirs.
+
+        Returns whether they have. To be called first.
+        """
         agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
         return agreed
@@ -170,8 +172,10 @@ class Replay:
         alarm.ring()
 
     async def _restore(self, state: CoreSnapshot) -> int:
-        """Begin to restore what this rank knew at the last stop. Returns the number of pages of all
-        ranks."""
+        """Begin to restore what this rank knew at the last stop.
+
+        Returns the number of pages of all ranks.
+        """
         self.pages = state.pages
         self._restoring = self._core.resumption.restore(state)
         next(self._restoring)
@@ -314,8 +318,10 @@ class Replay:
         self._fetched = links[fetched]
 
     async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
-        """Two flags for each link of the share: whether its target is fetched, and whether this
-        rank is to admit it if not."""
+        """Return two flags for each link that this rank has read.
+
+        They say whether its target is fetched, and whether this rank is to admit it if not.
+        """
         pages, links = self._share.page_keys, self._share.link_keys
         if not self._shared:
             return session.among(links, np.sort(pages)), np.ones(len(links), np.bool_)

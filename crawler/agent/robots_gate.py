@@ -32,12 +32,11 @@ class RobotsGate:
         wake: Callable[[str], None] = lambda _site: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`keep` stores a robots.txt that reading code failed on. `note` hears of each crawl-delay,
-        for the request log.
+        """`keep` stores a robots.txt that reading code failed on.
 
-        `run_errand` has the file of another site fetched, by `fetch_errand`. `wake` hears of each
-        site that has waited for one. `stopping`: whether the crawl stops, and large files aren't
-        read any more.
+        `note` hears of each crawl-delay, for the request log. `run_errand` has the file of another
+        site fetched, by `fetch_errand`. `wake` hears of each site that has waited for one.
+        `stopping`: whether the crawl stops, and large files aren't read any more.
         """
         self._note = note
         self._site_of = site_of

@@ -14,8 +14,10 @@ _ROOM_POLL_S = 1.0
 
 
 async def with_room(store: Callable[[], T]) -> T:
-    """What `store` returns, once there is room on the disk. Meanwhile the rank stands still: the
-    stages before this one fill up."""
+    """What `store` returns, once there is room on the disk.
+
+    Meanwhile the rank stands still, because the stages before this one fill up.
+    """
     waits = False
     while True:
         try:

@@ -25,8 +25,10 @@ class RankSnapshot:
         self._hashes: session.LogHashes | None = None  # of these logs
 
     async def read(self) -> CoreSnapshot | None:
-        """What this rank knew at the last stop; None if that isn't to be had, or if a stop comes
-        meanwhile."""
+        """What this rank knew at the last stop.
+
+        Returns None if there is no snapshot that fits, or if a stop comes meanwhile.
+        """
         self._hashes = session.LogHashes(self._logs)
         for _ in self._hashes.read():
             await asyncio.sleep(0)

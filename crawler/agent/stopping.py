@@ -1,5 +1,7 @@
-"""How a crawl ends before its frontier is empty: by a signal, by `session.max_time`, by the command
-`stop`, or because a rank is lost."""
+"""How a crawl ends before its frontier is empty.
+
+It ends by a signal, by `session.max_time`, by the command `stop`, or because a rank is lost.
+"""
 
 import asyncio
 import logging
@@ -31,8 +33,10 @@ class Work:
     parsing: asyncio.Task[None]
 
     async def break_off(self) -> bool:
-        """Drop what isn't fetched yet, and store what is. Returns whether the latter was done
-        within `_PARSE_GRACE_S`."""
+        """Drop what isn't fetched yet, and store what is.
+
+        Returns whether the latter was done within `_PARSE_GRACE_S`.
+        """
         for task in self.asking:
             task.cancel()
         await asyncio.wait(self.asking)

@@ -22,6 +22,7 @@ class Alarm:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
+        """Wake who waits, or the next one who does."""
         self._event.set()
 
     async def wait(self, timeout: float | None) -> None:

@@ -34,6 +34,7 @@ class Wire:
             self.over.set()
 
     def receive(self) -> list[tuple[int, Message]]:
+        """The messages that have come since the last call, with their senders."""
         return [(sender, decode(data)) for sender, data in self._transport.receive()]
 
     def backlog(self) -> int:
@@ -41,4 +42,5 @@ class Wire:
         return max(map(self._transport.backlog, range(self._transport.size)))
 
     async def wait(self, timeout: float) -> None:
+        """Until something may have come or gone, or for `timeout` seconds."""
         await self._transport.wait(timeout)

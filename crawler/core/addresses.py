@@ -24,8 +24,9 @@ class Addresses:
         priority: Callable[[VisitState], Priority] | None,
         push: Callable[[VisitState, float], None],
     ) -> None:
-        """`priority`: of a site by its best URL, with an order by scores. `push` puts a site into
-        the heap of the workbench, for a time.
+        """`push` puts a site into the schedule, for a time.
+
+        `priority`, with an order by scores, is that of a site's best URL.
         """
         self.now = 0.0
         # Kept, as their clocks may have to leave for another rank.

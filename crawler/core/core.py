@@ -65,9 +65,10 @@ class Core:
         faults: Faults | None = None,
         watch: TrapMonitor | None = None,
     ) -> None:
-        """`order`: by default what the configuration names. `spill`: none, and all that waits is
-        kept in memory. `declared`, `jars`, `faults`, `watch`: by default new ones that nobody else
-        sees.
+        """`order` is by default what the configuration names.
+
+        Without `spill` all that waits is kept in memory. `declared`, `jars`, `faults` and `watch`
+        are by default new ones that nobody else sees.
         """
         self.rank = ownership.rank
         self._faults = faults or Faults()  # of code that reads what the web sent
@@ -418,6 +419,7 @@ class Core:
 
     @property
     def ended(self) -> bool:
+        """Whether the crawl is over on all ranks."""
         return self._termination.ended
 
     @property

@@ -73,7 +73,7 @@ class Door:
     # --- where links were found ---------------------------------------------------------------
 
     def follows(self, hops: int) -> bool:
-        """Whether links of a page so far from a seed are followed. (A redirect always is.)"""
+        """Whether links of a page so far from a seed are followed. A redirect always is."""
         return hops < self._max_hops and hops < self._max_depth
 
     def origin(self, source: CrawlUrl, links: Sequence[Link]) -> Origin | None:

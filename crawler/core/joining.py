@@ -57,8 +57,10 @@ class Joining:
     def admit_late(
         self, source: CrawlUrl | None, links: Sequence[Link], before: Iterable[Link], now: float
     ) -> None:
-        """Admit links of a logged page, or sitemaps (no source), that lead to sites that have
-        joined the scope since. `before`: the other links of the page that are followed."""
+        """Admit links of a logged page to sites that have joined the scope since.
+
+        Without a source they are sitemaps. `before`: the page's other links that are followed.
+        """
         if source is None:
             origin = Origin(None, 0)
         elif links and links[0].flags & REDIRECT:

@@ -93,10 +93,10 @@ class Resumption:
     def note_fetched(
         self, keys: Iterable[int], watch: TrapMonitor, given_up: Iterable[str]
     ) -> None:
-        """Take note of URLs of this rank that were fetched, or failed, in earlier runs of the
-        session; before `Core.start`, and as often as one likes.
+        """Note URLs of this rank that were fetched, or failed, in earlier runs of the session.
 
-        `watch` has recalled the pages; `given_up` are the authorities left alone.
+        This may be called several times before `Core.start`. `watch` has seen the pages, and
+        `given_up` are the authorities left alone.
         """
         self._seen.update(keys)
         self._watch.absorb(watch)

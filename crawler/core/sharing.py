@@ -26,8 +26,11 @@ class Sharing:
         settle: Callable[[VisitState], None],
         make_state: Callable[[str], VisitState],
     ) -> None:
-        """`states` are those of the workbench. `settle` brings one of them into its phase, and
-        `make_state` makes that of a site which the workbench doesn't know."""
+        """`states` are those of the workbench.
+
+        `settle` brings one of them into its phase, and `make_state` makes that of a site which the
+        workbench doesn't know.
+        """
         self.leases = leases
         self._by_address = politeness.per == "address"
         self._connections = politeness.connections_per_site

@@ -12,6 +12,8 @@ from crawler.ports import CrawlUrl
 
 
 class Phase(Enum):
+    """Where a site is on the workbench."""
+
     EMPTY = "empty"  # nothing queued; requests may be under way
     WAITING = "waiting"  # in the heap, for its time or its turn
     DUE = "due"  # among the sites whose time has come, by their best URLs

@@ -374,8 +374,10 @@ class Workbench:
                 self._settle(state)
 
     def enqueue_errand(self, found: CrawlUrl) -> None:
-        """Take in an errand. It comes before all URLs of its site, even while the site is held: two
-        sites may wait for each other."""
+        """Take in an errand. It comes before all URLs of its site.
+
+        So it does while the site is held, because two sites may wait for each other.
+        """
         state = self._states.get(found.site)
         if state is None:
             state = self._new_state(found.site)

@@ -1,8 +1,8 @@
-"""The log of a rank: the rows of its pages with their links. All other data is derived from it.
+r"""The log of a rank: the rows of its pages with their links. All other data is derived from it.
 
 A file is a header and then frames. Each frame has a checksum and is written by a single write:
 
-    header   8 bytes "ABC-LOG\\n", u32 format version
+    header   8 bytes "ABC-LOG\n", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
     body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
              MessagePack, an array
