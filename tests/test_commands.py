@@ -41,7 +41,8 @@ def test_config_prints_all_keys_with_their_meaning(said: Any, tmp_path: Path) ->
     printed = Config.model_validate(tomllib.loads(text))
     assert printed.fetch.concurrency == 7
     assert printed.model_copy(update={"fetch": Config().fetch}) == Config()
-    assert "# who owns a URL (url-hash | site-hash | hierarchical | part-vector)\n" in text
+    key = "how the rank that owns a URL is chosen"
+    assert f"# {key} (url-hash | site-hash | hierarchical | part-vector)\n" in text
     file = tmp_path / "a.toml"
     file.write_text(text)
     assert said("config", str(file)) == text

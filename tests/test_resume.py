@@ -287,7 +287,7 @@ def test_every_way_to_stop_leaves_a_session_to_be_resumed(
     slow = [*sets("politeness.delay_s=0.2"), *(["--max-time", "1.5s"] if how == "max_time" else [])]
     with crawling(directory, *words, *slow) as crawl:
         if how == "stop":
-            assert "stops" in run_here("stop", str(directory)).stdout
+            assert "is stopping" in run_here("stop", str(directory)).stdout
         elif how != "max_time":
             crawl.send_signal(signal.Signals[how])
         output, errors = crawl.communicate(timeout=60)
