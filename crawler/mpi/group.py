@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from crawler import ports
-from crawler.mpi.library import MPI, OUTLIVES, is_loss, loss_told, wreckage
+from crawler.mpi.binding import MPI, OUTLIVES, is_loss, loss_told, wreckage
 from crawler.mpi.transport import MpiTransport
 from crawler.ports import LostRankError
 

@@ -9,8 +9,8 @@ from typing import Any
 
 import uvloop
 
+from crawler.mpi.binding import MPI
 from crawler.mpi.group import MpiGroup
-from crawler.mpi.library import MPI
 from crawler.ports import Group, LostRankError, UserError
 
 _KILLED = 137  # the exit code of a process that MPI has killed

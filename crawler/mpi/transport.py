@@ -18,8 +18,8 @@ from ipaddress import IPv4Interface
 from typing import NamedTuple
 
 from crawler import ports
+from crawler.mpi.binding import MPI, LossTold, loss_told, wreckage
 from crawler.mpi.doorbell import LOOPBACK, Doorbell, meeting_address, networks
-from crawler.mpi.library import MPI, LossTold, loss_told, wreckage
 from crawler.ports import LostRankError
 
 _MESSAGE = 0  # tag
