@@ -11,7 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 from cluster import Cluster, Flight, Listed, link, run, settings, store
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
@@ -246,6 +246,8 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     moves=st.sampled_from([0.0, 0.05, 0.2]),
     far=st.sampled_from([0.0, 0.5]),
 )
+@example(0, 2, 4, 0.0, "site", "independent", 0, 0.0, 0.5)  # held while its clock was away
+@example(1807092176, 5, 1, 0.5, "site", "exchange", 0, 0.05, 0.5)  # lent after it was forgotten
 def test_promises_are_kept_in_any_order(
     late: bool,
     seed: int,

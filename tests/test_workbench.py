@@ -18,8 +18,9 @@ from hypothesis.stateful import (
 )
 
 from crawler import config
+from crawler.core.leases import Leases
 from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
-from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY
+from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY, Outcome
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl
@@ -811,3 +812,43 @@ def test_of_the_sites_parked_at_an_address_the_one_with_the_best_url_is_next() -
         order.append(visit.found.key)
         one.end(visit, DONE, now)
     assert order == [3, 2, 1]
+
+
+def test_a_site_that_is_held_while_its_clock_is_away_asks_for_it_once_woken() -> None:
+    leases = Leases(lambda site: 1)
+    polite = config.Politeness(delay_s=0, connections_per_site=2)
+    one = Workbench(polite, config.Retry(), leases=leases)
+    lease = leases.of(SITES[0])
+    assert lease is not None
+    lease.held, lease.free = True, 2
+    for number in range(2):
+        one.enqueue(found(number))
+    visit = one.acquire(0)
+    assert visit is not None
+    lease.held = False  # it leaves while a request is under way
+    assert one.acquire(0) is None
+    leases.marked.clear()
+    lease.marked = False
+    one.end(visit, Outcome.HELD, 0)
+    assert one.sharing is not None
+    assert not one.sharing.wants_clock(lease)
+    one.wake(SITES[0])
+    assert one.sharing.wants_clock(lease)
+    assert list(leases.marked) == [lease]
+
+
+def test_a_crawl_delay_outlives_the_state_of_a_site_whose_clock_may_be_lent() -> None:
+    leases = Leases(lambda site: None)  # this rank owns whole sites
+    one = Workbench(config.Politeness(delay_s=1), config.Retry(), leases=leases)
+    for number, site in enumerate(SITES[:2]):
+        one.enqueue(found(number, site))
+    first = one.acquire(0)
+    assert first is not None
+    one.end(first, DONE, 0, crawl_delay_s=10)
+    second = one.acquire(20)  # with it the first site is forgotten
+    assert second is not None
+    assert first.found.site not in one._states
+    lease = leases.share(first.found.site, 0)
+    assert one.sharing is not None
+    one.sharing.share(lease)
+    assert lease.rests[first.found.site].delay_s == 10

@@ -99,6 +99,8 @@ class Workbench:
         self._addresses = Addresses(politeness, leases, priority, self._schedule.push)
         self._schedule.pass_turn = self._addresses.pass_turn
         self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
+        # Crawl-delays of sites whose states are forgotten: another rank may borrow their clocks.
+        self._crawl_delays: dict[str, float] = {}
         self.failures = Failures(retry)
         self.sharing: Sharing | None = None
         if leases is not None:
@@ -151,6 +153,8 @@ class Workbench:
             lease = self.sharing.of_site(site)
         if self._rests:
             time = max(time, self._rests.pop(site, 0.0))
+        if self._crawl_delays:
+            delay_s = self._crawl_delays.pop(site, delay_s)
         state = VisitState(site, self._store.queue(site), delay_s, time, lease)
         self._states[site] = state
         if lease is not None:
@@ -328,9 +332,11 @@ class Workbench:
             over = self._blame(visit, state, address, now, busy=busy, retry_after_s=retry_after_s)
         elif outcome is not DENIED:
             over = False
+            self._requeue(visit, state)
             if outcome is Outcome.HELD or outcome is STILL_HELD:
                 state.on_hold = True
-            self._requeue(visit, state)
+                if state.phase is AWAY:  # it may not want the clock any more
+                    self._settle(state)
         asked = outcome is DONE or not (
             outcome is DENIED or outcome is POSTPONED or outcome is STILL_HELD
         )
@@ -518,6 +524,13 @@ class Workbench:
 
     # --- what stands for nothing any more ------------------------------------------------------
 
+    def _keep_clock(self, state: VisitState, sharing: Sharing) -> None:
+        """Keep what other ranks may have to know of a site that is forgotten."""
+        if state.lease is not None:
+            sharing.clock_leaves(state.lease)
+        elif state.delay_s > self._politeness.delay_s:
+            self._crawl_delays[state.site] = state.delay_s
+
     def _let_rest(self, state: VisitState) -> None:
         """Have an empty state forgotten in time."""
         state.resting = True
@@ -532,6 +545,6 @@ class Workbench:
                 if state.next_time > now:
                     self._let_rest(state)
                 else:
-                    if state.lease is not None and self.sharing is not None:
-                        self.sharing.clock_leaves(state.lease)
+                    if self.sharing is not None:
+                        self._keep_clock(state, self.sharing)
                     del self._states[state.site]
