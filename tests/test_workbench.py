@@ -827,11 +827,11 @@ def test_a_site_that_is_held_while_its_clock_is_away_asks_for_it_once_woken() ->
     assert visit is not None
     lease.held = False  # it leaves while a request is under way
     assert one.acquire(0) is None
-    leases.marked.clear()
-    lease.marked = False
     one.end(visit, Outcome.HELD, 0)
     assert one.sharing is not None
     assert not one.sharing.wants_clock(lease)
+    leases.marked.clear()  # as the clocks do, once they have seen that it isn't wanted
+    lease.marked = False
     one.wake(SITES[0])
     assert one.sharing.wants_clock(lease)
     assert list(leases.marked) == [lease]
