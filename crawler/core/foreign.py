@@ -79,7 +79,6 @@ class Foreign:
         raise AssertionError(f"{link.url} belongs to rank {owner}, and no rank knows of others")
 
     def set_aside(self, found: CrawlUrl, source: CrawlUrl | None, jar: Jar) -> None:
-        """Set a new URL aside, if the rules on traps let it in."""
         """Take a URL of another rank that was submitted by `meet` and is new. See CrossOver."""
         raise AssertionError(f"{found.url} was never submitted")
 
