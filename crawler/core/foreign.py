@@ -41,7 +41,7 @@ class Traffic:
 class Origin:
     """Where links were found."""
 
-    __slots__ = ("again", "chain", "hops", "jar", "others", "source")
+    __slots__ = ("chain", "hops", "jar", "others", "replayed", "source")
 
     # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes, and an
     # origin is made for each page.
@@ -52,14 +52,14 @@ class Origin:
         chain: tuple[int, ...] = (),
         jar: Jar = NO_COOKIES,
         *,
-        again: bool = False,
+        replayed: bool = False,
     ) -> None:
         self.source = source  # the page with the links; None for seeds
         self.hops = hops  # the hops of the links
         self.chain = chain  # the chain of the links; a URL in the chain is requested again
         self.jar = jar  # the cookies of the chain
         self.others: tuple[int, ...] = ()  # the other ranks that own some of the links
-        self.again = again  # found in an earlier run, which has counted them
+        self.replayed = replayed  # found in an earlier run, which has counted them
 
 
 class Foreign:
@@ -108,7 +108,7 @@ class Firewall(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Count the link, and drop it."""
-        traffic = self._recounted if origin.again else self.traffic
+        traffic = self._recounted if origin.replayed else self.traffic
         traffic.inter_part_links += 1
         traffic.dropped_links += 1
 
@@ -140,7 +140,7 @@ class CrossOver(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Set the URL aside, if it is new and the rules on traps let it in."""
-        traffic = self._recounted if origin.again else self.traffic
+        traffic = self._recounted if origin.replayed else self.traffic
         traffic.inter_part_links += 1
         key = link.key
         again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in
@@ -219,7 +219,7 @@ class Exchange(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Put the URL into the outbox of its owner, unless it was sent before."""
-        traffic = self._recounted if origin.again else self.traffic
+        traffic = self._recounted if origin.replayed else self.traffic
         traffic.inter_part_links += 1
         if origin.source is not None and owner not in origin.others:
             origin.others += (owner,)

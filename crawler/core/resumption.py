@@ -119,14 +119,14 @@ class Resumption:
         `targets`: the keys of all links of the page that are followed, if the order wants them.
         """
         if source is None:
-            origin = Origin(None, 0, again=True)
+            origin = Origin(None, 0, replayed=True)
         elif links and links[0].flags & REDIRECT:
             chain = (*source.chain, source.key)
             if links[0].flags & COOKIES_LOST:
                 chain = begun_anew(chain)
-            origin = Origin(source, source.hops, chain, again=True)
+            origin = Origin(source, source.hops, chain, replayed=True)
         elif self._door.follows(source.hops):
-            origin = Origin(source, source.hops + 1, again=True)
+            origin = Origin(source, source.hops + 1, replayed=True)
         else:
             return
         self._door.admit(links, origin, now)
