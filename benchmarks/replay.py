@@ -33,7 +33,7 @@ from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults
 from crawler.ports import Group, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.session.log import LogWriter
 
 SITE_URLS = 1_000
@@ -86,7 +86,7 @@ async def measure(directory: Path, group: Group) -> int:
     the snapshots that are made of that."""
     gc.set_threshold(50_000, 20, 100)  # as an agent does
     transport = await group.connect()
-    state = await take_up(directory, group, Wire(transport), None)
+    state = await resume_on(directory, group, Wire(transport), None)
     gc.collect()
     began = time.perf_counter()
     path = directory / f"rank-{group.rank:05}" / "state"
@@ -98,12 +98,12 @@ async def measure(directory: Path, group: Group) -> int:
     began = time.perf_counter()
     state = msgspec.msgpack.decode(path.read_bytes(), type=CoreSnapshot)
     await report(group, "read", {"seconds": time.perf_counter() - began})
-    await take_up(directory, group, Wire(transport), state)
+    await resume_on(directory, group, Wire(transport), state)
     await transport.close()
     return 0
 
 
-async def take_up(
+async def resume_on(
     directory: Path, group: Group, wire: Wire, state: CoreSnapshot | None
 ) -> CoreSnapshot | None:
     settings = session.load(directory).config
@@ -118,7 +118,7 @@ async def take_up(
         declared=declared,
         faults=faults,
     )
-    reader = Reader(settings, scope, declared)
+    reader = PageReader(settings, scope, declared)
     times = [(time.perf_counter(), time.process_time())]
     replay = Replay(
         *(logs[group.rank], settings, core, group, lambda row: None, declared, faults),

@@ -15,7 +15,7 @@ from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.ports import CrawlUrl, Failure, Fetched, FetchError, Response, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.parse import finish
-from crawler.reading.reader import REDIRECTS, Reader, make_scope
+from crawler.reading.reader import REDIRECTS, PageReader, make_scope
 from crawler.reading.robots import Rules
 from crawler.reading.scope import Scope
 from crawler.session import digest, joined, read_seeds
@@ -49,7 +49,7 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
     except url.BadUrlError:
         return {**result, "error": Failure.BAD_URL.value}
     jars = Jars()
-    reader = Reader(settings, _scope(settings, target), jars=jars)
+    reader = PageReader(settings, _scope(settings, target), jars=jars)
     try:
         response, failure = await _follow(fetcher, reader, jars, target, result["redirects"])
     except BaseException as error:
@@ -81,7 +81,11 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
 
 
 async def _follow(
-    fetcher: HttpFetcher, reader: Reader, jars: Jars, target: str, redirects: list[dict[str, Any]]
+    fetcher: HttpFetcher,
+    reader: PageReader,
+    jars: Jars,
+    target: str,
+    redirects: list[dict[str, Any]],
 ) -> tuple[Response | None, Failure | None]:
     """The response at the end of the redirects, if any, and the failure, if any."""
     found = CrawlUrl(url.key(target), target, url.site(target), 0)

@@ -1,7 +1,8 @@
 """A crawler whose reading code fails on chosen pages: `python breaking.py PLACE,... COMMAND ...`.
 
 The functions named are replaced by ones that raise where what they are given has their own name in
-it: `Reader.read` fails on whatever says `break-Reader.read`. Each raises another kind of exception.
+it: `PageReader.read` fails on whatever says `break-PageReader.read`. Each raises another kind of
+exception.
 """
 
 import importlib
@@ -19,11 +20,11 @@ PLACES = (  # by the module that looks the function up
     "crawler.net.http:undoing",
     "crawler.net.response:ResponseReader.feed",
     "crawler.agent.fetching:retry_after_s",
-    "crawler.reading.reader:Reader.cookie",
-    "crawler.reading.reader:Reader.read",
-    "crawler.reading.reader:Reader.redirect_target",
-    "crawler.reading.reader:Reader.renew",
-    "crawler.reading.reader:Reader.sitemaps",
+    "crawler.reading.reader:PageReader.cookie",
+    "crawler.reading.reader:PageReader.read",
+    "crawler.reading.reader:PageReader.redirect_target",
+    "crawler.reading.reader:PageReader.renew",
+    "crawler.reading.reader:PageReader.sitemaps",
     "crawler.reading.reader:entries",
     "crawler.reading.reader:read_html",
     "crawler.reading.robots:Rules.allows",

@@ -17,7 +17,7 @@ from crawler.reading.parse.headers import header_links, reading_links
 from crawler.reading.parse.links import Links, most_characters, reading
 from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
 from crawler.reading.parse.xhtml import tags as xhtml_tags
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import entries
 from crawler.reading.traps import TrapMonitor, _put_in
@@ -83,7 +83,7 @@ def test_a_redirect_to_a_long_url_is_recorded_or_fails() -> None:
     ):
         answer = response(PAGE, b"", status=302, headers=[(b"Location", b"/" + b"a" * length)])
         fetched = Fetched(found(PAGE), 0.0, answer)
-        for _ in Reader(settings, make_scope(settings, [f"{A}/"], 2027)).read(fetched):
+        for _ in PageReader(settings, make_scope(settings, [f"{A}/"], 2027)).read(fetched):
             pass
         assert ([link.flags for link in fetched.links], fetched.failure) == (flags, failure)
 
@@ -169,7 +169,7 @@ def test_the_reader_counts_with_the_traps_what_is_left_out() -> None:
     scope = make_scope(settings, [f"{A}/"], 2027)
     page = b"<a href='" + b"a" * 300_000 + b"'>" + b"".join(b"<a href=%d>" % n for n in range(99))
     fetched = Fetched(found(PAGE), 0.0, response(PAGE, page))
-    for _ in Reader(settings, scope).read(fetched):
+    for _ in PageReader(settings, scope).read(fetched):
         pass
     assert len(fetched.links) + scope.trapped.total() == 100
     assert scope.trapped["max_url_length"] == 1
@@ -299,7 +299,7 @@ def test_the_links_of_headers_are_bounded_too() -> None:
         (b"Content-Type", b"text/html"), (b"Link", value)
     ]))  # fmt: skip
     scope = make_scope(settings, [f"{A}/"], 2027)
-    for _ in Reader(settings, scope).read(fetched):
+    for _ in PageReader(settings, scope).read(fetched):
         pass
     assert sum(len(link.url) for link in fetched.links) < (1 << 20) + 4000
     assert len(fetched.links) + scope.trapped["max_link_bytes"] == 20_000
@@ -339,7 +339,7 @@ def test_links_are_held_against_the_scope_in_steps_of_characters() -> None:
     settings = config.load(None, [])
     text = "".join(f"<a href='/{number}{'a' * 10_000}'>" for number in range(200))
     fetched = Fetched(found(PAGE), 0.0, response(PAGE, text.encode()))
-    reader = Reader(settings, make_scope(settings, [f"{A}/"], 2027))
+    reader = PageReader(settings, make_scope(settings, [f"{A}/"], 2027))
     assert steps(reader.read(fetched)) >= len(text) // CHARACTERS
     assert len(fetched.links) == 200
     assert Shapes(settings.traps, 2027).rule(fetched.links[0].url) == "max_url_length"

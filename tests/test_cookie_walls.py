@@ -24,7 +24,7 @@ from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import CrawlUrl, Failure, Fetched, Link, Response
 from crawler.reading.cookies import Jar
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from partition import evaluate, graph
 
 A, LOGIN, ABOUT, C = (f"http://{host}.example/" for host in ("a", "login.a", "about", "c"))
@@ -47,7 +47,7 @@ def read(cluster: Cluster, rank: int, found: CrawlUrl, answer: Response) -> Fetc
     """What the parse stage of a rank makes of a response."""
     scope = make_scope(cluster.settings, [], 2026)
     fetched = Fetched(found, answer.started, answer)
-    for _ in Reader(cluster.settings, scope, jars=cluster.jars[rank]).read(fetched):
+    for _ in PageReader(cluster.settings, scope, jars=cluster.jars[rank]).read(fetched):
         pass
     return fetched
 

@@ -701,7 +701,7 @@ def test_a_trap_is_held_at_its_cap_and_other_sites_are_not() -> None:
     cluster.settle()
     assert cluster.cores[0].waiting == 2  # with the seed three
     assert cluster.cores[1].waiting == 3
-    assert [core._watch.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
+    assert [core._traps.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
     assert cluster.cores[0].traffic.inter_part_urls == 5
 
 
@@ -711,7 +711,7 @@ def test_links_too_far_from_a_seed_are_not_followed() -> None:
     for number in range(3):
         cluster.fetch(0, f"{A}/{number}", link(f"{A}/{number + 1}"))
     assert cluster.ended
-    assert cluster.cores[0]._watch.fired == {"max_depth": 1}
+    assert cluster.cores[0]._traps.fired == {"max_depth": 1}
 
 
 def test_replicated_urls_are_sent_to_nobody_and_count_for_nothing() -> None:

@@ -115,7 +115,7 @@ def test_names_of_dead_servers_do_not_keep_the_others_waiting(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """Twice as many dead ones as there is room for; those behind have all come before one fails."""
-    monkeypatch.setattr("crawler.net.dns._PATIENCE_S", 0.05)
+    monkeypatch.setattr("crawler.net.dns._SLOW_LOOKUP_S", 0.05)
     good = {f"good{number}.example": ["10.0.0.1"] for number in range(100)}
     dead = [f"dead{number}.example" for number in range(64)]
     finished = []

@@ -29,7 +29,7 @@ from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.faults import Faults
 from crawler.ports import CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
 from crawler.session.log import LogWriter
 from crawler.simulate import Delays, Simulation, Web
@@ -105,7 +105,7 @@ class Schedule:
         scope = make_scope(options, (), YEAR)
         again, still = None, Still()
         if self.runs:
-            reader = Reader(options, scope)
+            reader = PageReader(options, scope)
             replays = [
                 Replay(
                     *(paths, options, core, group, lambda row: None),

@@ -22,7 +22,7 @@ BREAKING = str(Path(__file__).parent / "breaking.py")
 GOOD_PAGES = 12
 HTML = {"Content-Type": "text/html"}
 # Faults that belong to a site: its host has the marker, so that no other site is touched.
-OF_SITES = {"DnsResolver.resolve", "Reader.sitemaps", "Rules.reading", "TrapMonitor.is_full"}
+OF_SITES = {"DnsResolver.resolve", "PageReader.sitemaps", "Rules.reading", "TrapMonitor.is_full"}
 # Faults that leave the page a row without an error: only the rule on traps doesn't apply.
 HARMLESS = {"TrapMonitor.admit", "TrapMonitor.is_full", "TrapMonitor.stored"}
 # Faults before a response is there.
@@ -31,8 +31,8 @@ WITHOUT_RESPONSE = {
     "DnsResolver.resolve",
     "HttpFetcher.fetch",
     "HttpFetcher.locate",
-    "Reader.cookie",
-    "Reader.sitemaps",
+    "PageReader.cookie",
+    "PageReader.sitemaps",
     "Rules.allows",
     "Rules.reading",
 }
@@ -54,7 +54,7 @@ def page_for(place: str) -> Page:
             return Page(body, headers=headers | {"Content-Encoding": "br"})
         case "retry_after_s":
             return Page(body, 503, headers | {"Retry-After": "0"})
-        case "Reader.redirect_target" | "Jar.after":
+        case "PageReader.redirect_target" | "Jar.after":
             headers["Set-Cookie"] = "a=b"
             return Page(b"", 302, headers | {"Location": "/good/1"})
         case "entries":
@@ -113,7 +113,7 @@ def test_each_fault_costs_its_page_and_no_resume_meets_it_again(
 ) -> None:
     web = make_web()
     robots = "User-agent: *\nDisallow: /nothing\n# {}\nSitemap: http://{}.test/good/0\n"
-    reading, sitemaps = marker(":Rules.reading"), marker(":Reader.sitemaps")
+    reading, sitemaps = marker(":Rules.reading"), marker(":PageReader.sitemaps")
     with PageServer(
         web,
         by_host={
@@ -216,7 +216,7 @@ def test_a_row_that_fails_in_a_replay_ends_no_resume(
     [
         ("crawler.reading.reader:read_html", 200),
         ("crawler.net.http:undoing", 200),
-        ("crawler.reading.reader:Reader.redirect_target", None),
+        ("crawler.reading.reader:PageReader.redirect_target", None),
         ("crawler.net.http:HttpFetcher.fetch", None),
     ],
 )

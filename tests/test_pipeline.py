@@ -36,14 +36,14 @@ from crawler.ports import (
     Validators,
 )
 from crawler.reading.parse import finish
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 
 A, B = "http://a.example/dir/x", "http://a.example/b"
 
 
-def reader(*overrides: str) -> Reader:
+def reader(*overrides: str) -> PageReader:
     settings = config.load(None, ["traps.max_calendar_years=0", *overrides])
-    return Reader(settings, make_scope(settings, [A], year=2027))
+    return PageReader(settings, make_scope(settings, [A], year=2027))
 
 
 def moved(location: bytes | None, status: int = 301) -> Response:
@@ -304,7 +304,7 @@ def walk(
                     robots,
                     world,
                     find_earlier,
-                    Reader(cluster.settings, scope),
+                    PageReader(cluster.settings, scope),
                     NoRepository(),
                     core,
                     to_parse,
@@ -480,7 +480,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
             assert core.locate(visit, "10.0.0.1", 0.0)
             to_fetch.put_nowait(visit)
         robots = RobotsGate(cluster.settings.robots, world, world.clock, Tally())
-        pages = Reader(cluster.settings, make_scope(cluster.settings, seeds, year=2027))
+        pages = PageReader(cluster.settings, make_scope(cluster.settings, seeds, year=2027))
         core.stop(0.0)
         stages = (
             dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock, Faults()),
@@ -635,14 +635,14 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
     visit = cluster.visits[0][0]
     assert core.refusal(visit) is None
     row = PageRow(PAGE, 1, "a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
-    assert core._watch.stored(row)
+    assert core._traps.stored(row)
     assert core.refusal(visit) is Failure.SITE_FULL
     cluster.end(0)
     core.door.run_errand(ROBOTS, cluster.now)  # for another site
     errand = core.acquire(cluster.now)
     assert errand is not None
     assert core.refusal(errand) is None
-    assert core._watch.fired == {"max_bytes_per_site": 1}
+    assert core._traps.fired == {"max_bytes_per_site": 1}
 
 
 # --- what the previous session knows

@@ -6,7 +6,7 @@ from fetches import found, response
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Response
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import Reader, make_scope, unfollowed
+from crawler.reading.reader import PageReader, make_scope, unfollowed
 
 A = "http://a.example"
 PAGE = f"{A}/dir/x"
@@ -14,19 +14,19 @@ XML = (b"Content-Type", b"application/xml")
 SITEMAPS = ("sitemaps.from_robots=true", "sitemaps.well_known=true")
 
 
-def reader(*overrides: str, declared: DeclaredSitemaps | None = None) -> Reader:
+def reader(*overrides: str, declared: DeclaredSitemaps | None = None) -> PageReader:
     settings = config.load(None, ['scope.domains=["example"]', *overrides])
-    return Reader(settings, make_scope(settings, [], year=2027), declared)
+    return PageReader(settings, make_scope(settings, [], year=2027), declared)
 
 
-def read(one: Reader, answer: Response) -> Fetched:
+def read(one: PageReader, answer: Response) -> Fetched:
     fetched = Fetched(found(answer.url), 0.0, answer)
     for _ in one.read(fetched):
         pass
     return fetched
 
 
-def targets(one: Reader, answer: Response) -> list[tuple[str, int]]:
+def targets(one: PageReader, answer: Response) -> list[tuple[str, int]]:
     return [(link.url, link.flags) for link in read(one, answer).links]
 
 

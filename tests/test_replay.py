@@ -367,7 +367,7 @@ def test_the_state_keeps_chains_hops_and_counts() -> None:
     assert state is not None
     assert (state.urls, state.hops) == ([target.url], [0])
     assert state.chains == {0: (url.key("http://a.example/"),)}
-    assert np.frombuffer(state.watch[0][1], np.int64).tolist() == [2]
+    assert np.frombuffer(state.traps[0][1], np.int64).tolist() == [2]
 
 
 @pytest.mark.parametrize(("order", "restored"), [("opic", True), ("pagerank", False)])

@@ -15,7 +15,7 @@ from test_net import LOCAL, NoResolver
 from crawler import config
 from crawler.net import HttpFetcher
 from crawler.ports import Failure, Fetched, FetchError, PageRow
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.session import RankStore
 
 STATUS = st.sampled_from([b"200 OK", b"301 \xff", b"304", b"404 \x1b[2J", b"503 Busy", b"999"])
@@ -58,7 +58,7 @@ def trip(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Trip]:
             'extract.elements=["a", "img", "link", "refresh"]',
         ],
     )
-    reader = Reader(settings, make_scope(settings, [], 2026))
+    reader = PageReader(settings, make_scope(settings, [], 2026))
     store = RankStore(session, 0, settings.storage, user_agent="x", obeys_robots=True)
     reply = b""
 

@@ -23,7 +23,7 @@ from crawler.config import toml_value
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched, PageRow, Response
-from crawler.reading.reader import MAX_REDIRECTS, Reader, make_scope
+from crawler.reading.reader import MAX_REDIRECTS, PageReader, make_scope
 from crawler.report.endings import causes
 from crawler.session import Correction, LoggedPage
 
@@ -100,7 +100,7 @@ class Ranks:
         self.world = world
         self.cluster = Cluster(scheme, ranks, options)
         self.scopes = [make_scope(options, world.seeds, 2027) for _ in range(ranks)]
-        self.readers = [Reader(options, scope) for scope in self.scopes]
+        self.readers = [PageReader(options, scope) for scope in self.scopes]
         self.logs: list[list[LoggedPage]] = [[] for _ in range(ranks)]
         self.fetched: list[str] = []
         self._dice = dice

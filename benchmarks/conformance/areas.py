@@ -22,7 +22,7 @@ from crawler.net import DnsResolver, HttpFetcher
 from crawler.ports import Failure, Fetched, FetchError, Response
 from crawler.reading.parse import declared_encoding
 from crawler.reading.parse.encoding import encode_query
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.reading.robots import Rules
 from crawler.reading.sitemaps import entries
 from crawler.url import BadUrlError, host, normalise
@@ -268,7 +268,7 @@ async def _outcome(fetch: Awaitable[Response]) -> Outcome:
 def html(_: Path) -> Area:
     test, cost = Test("hostile pages, all links found"), Cost()
     settings = config.load(None, ['scope.domains=["*"]'])
-    reader = Reader(settings, make_scope(settings, [], 2026))
+    reader = PageReader(settings, make_scope(settings, [], 2026))
     address = "http://a.example/page"
     for what, kind, body, links in hostile.pages():
         answer = response(address, body, headers=[(b"Content-Type", kind.encode())])

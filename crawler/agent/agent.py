@@ -58,7 +58,7 @@ from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import types_of
 from crawler.reading.parse import MediaTypes
-from crawler.reading.reader import Reader
+from crawler.reading.reader import PageReader
 from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
@@ -105,7 +105,7 @@ class Agent:
         self._declared = DeclaredSitemaps()
         self._jars = Jars()  # of chains of redirects; never stored
         self._faults = Faults()  # of code that reads what the web sent
-        self._watch = TrapMonitor(settings.traps)
+        self._traps = TrapMonitor(settings.traps)
         self._core = make_core(
             plan,
             transport,
@@ -115,7 +115,7 @@ class Agent:
             self._declared,
             self._jars,
             self._faults,
-            self._watch,
+            self._traps,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
@@ -125,7 +125,7 @@ class Agent:
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
         self._core.joining.restore(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
-        self._reader = Reader(settings, self._scope, self._declared, self._jars)
+        self._reader = PageReader(settings, self._scope, self._declared, self._jars)
         self._log = RankLog(self._store.directory / "agent.log", rank)
         self._figures = Figures(
             self._core,
@@ -135,7 +135,7 @@ class Agent:
             transport,
             self._clock,
             self._faults,
-            self._watch,
+            self._traps,
         )
         self._stopper = Stopper(
             job,
@@ -312,7 +312,7 @@ class Agent:
             self._settings.exchange.max_backlog_bytes,
             clock,
             faults,
-            self._watch,
+            self._traps,
         )
         asks = [tasks.create_task(one) for one in asking]
         return Work(asks, to_parse, tasks.create_task(parsing))
@@ -387,7 +387,7 @@ class Agent:
         looking.cancel()
         killed = self._plan.killed or self._job.lost > 0
         await hold_back(self._plan.directory, self._core, self._group, self._clock, killed=killed)
-        self._job.board.take_up(pages, lost=self._job.lost > 0)
+        self._job.board.begin_after(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
 

@@ -58,7 +58,7 @@ def make_core(
     declared: DeclaredSitemaps,
     jars: Jars,
     faults: Faults,
-    watch: TrapMonitor,
+    traps: TrapMonitor,
 ) -> Core:
     """The core of a rank. `scores` are those of the previous session's pages, for the order."""
     settings = plan.settings
@@ -82,7 +82,7 @@ def make_core(
         declared,
         jars,
         faults,
-        watch,
+        traps,
     )
 
 

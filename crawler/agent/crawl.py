@@ -21,7 +21,7 @@ from crawler.report.counters import Counters, write_counters
 from crawler.report.endings import is_success
 from crawler.report.report import write_metrics
 
-_LOST_BREATH_S = 120.0  # a file server holds the locks of a dead node for a minute or more
+_DEAD_LOCK_S = 120.0  # a file server holds the locks of a dead node for a minute or more
 
 
 async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = None) -> Ending:
@@ -79,12 +79,12 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
     again = None
     if group.rank == 0:
         # The lock may have been the lost rank's. An intruder who has it finds that ranks are alive.
-        session.lock_session(plan.directory, session.CRAWLED, _LOST_BREATH_S)
+        session.lock_session(plan.directory, session.CRAWLED, _DEAD_LOCK_S)
         if session.is_asked_to_stop(plan.directory):  # `prepare_again` takes it away
             job.stopped = job.stopped or "stop"
         lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
-        again = prepare_again(plan.directory, plan.settings, group.size, _LOST_BREATH_S)
+        again = prepare_again(plan.directory, plan.settings, group.size, _DEAD_LOCK_S)
     again = await group.bcast(again)
     assert again is not None
     return again

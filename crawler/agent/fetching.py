@@ -27,7 +27,7 @@ from crawler.ports import (
     Validators,
     without_errand,
 )
-from crawler.reading.reader import Reader
+from crawler.reading.reader import PageReader
 from crawler.reading.robots import Rules
 
 _LONG = 1024  # characters of a URL about which rules may take more than a few milliseconds
@@ -46,7 +46,7 @@ class FetchStage:
     robots: RobotsGate
     fetcher: Fetcher
     find_earlier: Callable[[int], Earlier | None]
-    reader: Reader
+    reader: PageReader
     repository: Repository
     core: Core
     to_parse: Queue[Fetched]

@@ -29,7 +29,7 @@ class Figures:
         transport: Transport,
         clock: Clock,
         faults: Faults,
-        watch: TrapMonitor,
+        traps: TrapMonitor,
     ) -> None:
         self._core = core
         self._scope = scope
@@ -38,7 +38,7 @@ class Figures:
         self._transport = transport
         self._clock = clock
         self._faults = faults
-        self._watch = watch
+        self._traps = traps
         self._progress: list[tuple[float, int]] = []
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
@@ -79,7 +79,7 @@ class Figures:
             requests=self._tally.requests,
             retries=self._core.retries,
             internal_errors=self._faults.count,
-            by_trap=dict(self._scope.trapped + self._watch.fired),
+            by_trap=dict(self._scope.trapped + self._traps.fired),
             inter_part_links=traffic.inter_part_links,
             dropped_links=traffic.dropped_links,
             inter_part_pages=traffic.inter_part_pages,

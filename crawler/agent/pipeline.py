@@ -36,7 +36,7 @@ from crawler.ports import (
     Repository,
     without_errand,
 )
-from crawler.reading.reader import Reader
+from crawler.reading.reader import PageReader
 from crawler.reading.robots import Rules
 from crawler.reading.traps import TrapMonitor
 
@@ -112,7 +112,7 @@ async def dns_stage(
 async def parse_stage(
     to_parse: Queue[Fetched],
     robots: RobotsGate,
-    reader: Reader,
+    reader: PageReader,
     repository: Repository,
     core: Core,
     tally: Tally,
@@ -121,7 +121,7 @@ async def parse_stage(
     max_backlog_bytes: int,
     clock: Clock,
     faults: Faults,
-    watch: TrapMonitor,
+    traps: TrapMonitor,
 ) -> None:
     """Page to out-links; store both; hand the links to the core.
 
@@ -149,14 +149,14 @@ async def parse_stage(
             _spoil(fetched)
         part = core.ownership.part(found)
         assert part is not None, found
-        if found.chain and watch.gets_lost(fetched):
+        if found.chain and traps.gets_lost(fetched):
             fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
         try:
-            watch.compare(fetched)
+            traps.compare(fetched)
         except BaseException as error:
             faults.note(error, "the comparison", found.url)
             fetched.failure = fetched.failure or Failure.INTERNAL
-        row = await with_room(partial(_append, repository, reader, fetched, part, watch, faults))
+        row = await with_room(partial(_append, repository, reader, fetched, part, traps, faults))
         tally.add(row)
         if fetched.joins is not None:
             core.joining.join(*fetched.joins, found.url, clock.now())
@@ -175,10 +175,10 @@ async def parse_stage(
 
 def _append(
     repository: Repository,
-    reader: Reader,
+    reader: PageReader,
     fetched: Fetched,
     part: int,
-    watch: TrapMonitor,
+    traps: TrapMonitor,
     faults: Faults,
 ) -> PageRow:
     """Store a fetch whose links are judged by the scope of this moment; its row."""
@@ -187,7 +187,7 @@ def _append(
     except BaseException as error:
         faults.note(error, "the links", fetched.found.url)
         _spoil(fetched)
-    return repository.append(fetched, part, watch.stored)
+    return repository.append(fetched, part, traps.stored)
 
 
 def _spoil(fetched: Fetched) -> None:

@@ -93,7 +93,7 @@ class Board:
         self._terminal = sys.stderr.isatty()
         self._started = self._shown = time.monotonic()
 
-    def take_up(self, pages: int, *, lost: bool) -> None:
+    def begin_after(self, pages: int, *, lost: bool) -> None:
         """Note how many pages the session has had so far.
 
         `lost`: some ranks are lost, and the others begin anew. What ranks have told counts no more.

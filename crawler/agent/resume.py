@@ -37,7 +37,7 @@ from crawler.faults import Faults, is_fault
 from crawler.modes import mode_of
 from crawler.ports import Clock, CrawlUrl, Failure, Group, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import Reader, unfollowed
+from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.scope import Scope
 from crawler.reading.traps import TrapMonitor
 
@@ -50,7 +50,7 @@ _BACKLOG_POLL_S = 0.005
 class _Past:
     """The pages of one rank that earlier runs fetched, as far as they are in one share."""
 
-    watch: TrapMonitor
+    traps: TrapMonitor
     faults: Faults
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
     given_up: set[str] = field(default_factory=set)
@@ -58,7 +58,7 @@ class _Past:
     def add(self, row: PageRow) -> None:
         self.keys.append(row.key)
         try:
-            self.watch.replay(row)
+            self.traps.replay(row)
             if row.error == Failure.SITE_GIVEN_UP:
                 self.given_up.add(url.authority(row.url))
         except BaseException as error:
@@ -123,7 +123,7 @@ class Replay:
         self._restoring: Iterator[None] | None = None
         core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
-        self._share = session.LogShard(paths, self._take, skipped=skipped, correct=correct)
+        self._share = session.LogShard(paths, self._note_page, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
 
@@ -153,7 +153,7 @@ class Replay:
         return pages
 
     async def admit(
-        self, reader: Reader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
+        self, reader: PageReader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
     ) -> None:
         """Do step 5."""
         core, wholly = self._core, not self._given_up
@@ -204,7 +204,7 @@ class Replay:
         self._core.stopping = True
         return self.pages
 
-    def _admit(self, reader: Reader, scope: Scope, clock: Clock) -> Iterator[None]:
+    def _admit(self, reader: PageReader, scope: Scope, clock: Clock) -> Iterator[None]:
         """Admit what is left, in steps of a few milliseconds."""
         core, sites = self._core, scope.sites
         sitemaps = [(url.key(text), text, 0) for text in self._share.sitemaps]
@@ -255,7 +255,7 @@ class Replay:
                 self._faults.note(error, "the link", each[1])
         return links
 
-    def _take(self, row: PageRow) -> bool:
+    def _note_page(self, row: PageRow) -> bool:
         """Note a page. Returns whether its links are followed."""
         try:
             self._remember(row)
@@ -302,7 +302,7 @@ class Replay:
             pages += responses
             self._declared.update(declared.as_dict())
             if past is not None:
-                self._core.resumption.note_fetched(past.keys, past.watch, past.given_up)
+                self._core.resumption.note_fetched(past.keys, past.traps, past.given_up)
         self._pasts.clear()
         return pages
 

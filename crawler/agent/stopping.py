@@ -18,8 +18,8 @@ from crawler.core.core import Core
 from crawler.ports import EXIT_STOPPED, Clock, Fetched, Group
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-_PATIENCE_S = 1.0  # launchers and terminals may deliver one signal twice
-_LOOK_S = 1.0  # between two looks for an order to stop
+_REPEATED_SIGNAL_S = 1.0  # launchers and terminals may deliver one signal twice
+_STOP_POLL_S = 1.0  # between two looks for an order to stop
 _PARSE_GRACE_S = 5.0  # after stop_grace, for what was fetched to be stored
 _LOG = logging.getLogger("crawler")
 
@@ -112,7 +112,7 @@ class Stopper:
         while not self._core.stopping:
             if looks and session.is_asked_to_stop(self._directory):
                 self.stop("stop")
-            await asyncio.sleep(_LOOK_S)
+            await asyncio.sleep(_STOP_POLL_S)
 
     async def stage(self, work: Work) -> None:
         """See to it that a stop ends: drop what is still under way after `session.stop_grace`."""
@@ -129,7 +129,7 @@ class Stopper:
         """
         if self._core.ended:
             return
-        late = self._clock.now() - self._job.stopped_at > _PATIENCE_S
+        late = self._clock.now() - self._job.stopped_at > _REPEATED_SIGNAL_S
         if self._job.stopped and late and number != signal.SIGUSR1:
             _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
             words = "stopped at once; nothing is lost: resume the session\n"

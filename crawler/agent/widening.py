@@ -18,7 +18,7 @@ from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.ports import OUT_OF_SCOPE, Clock, CrawlUrl, Link
-from crawler.reading.reader import Reader
+from crawler.reading.reader import PageReader
 from crawler.reading.scope import Scope
 from crawler.session import Correction, Entry, Joined, LoggedPage, LoggedSitemaps, RankStore
 
@@ -34,7 +34,7 @@ class Widening:
         self,
         core: Core,
         scope: Scope,
-        reader: Reader,
+        reader: PageReader,
         store: RankStore,
         logs: Sequence[Path],
         wire: Wire,
@@ -56,12 +56,12 @@ class Widening:
         while True:
             await self._wire.joining.wait()
             began = self._clock.now()
-            await self._take_in()
+            await self._widen()
             if not self._core.joining.sites:
                 self._wire.joining.clear()
             await self._rest(_REST * (self._clock.now() - began))
 
-    async def _take_in(self) -> None:
+    async def _widen(self) -> None:
         core = self._core
         joining = [Joined(*one) for one in core.joining.sites]
         await with_room(partial(self._store.note_joined, joining))
@@ -96,7 +96,7 @@ class Widening:
 def admit_late(
     core: Core,
     scope: Scope,
-    reader: Reader,
+    reader: PageReader,
     sites: Collection[str],
     entries: Iterable[Entry],
     now: Callable[[], float],

@@ -140,7 +140,7 @@ class SharedClocks:
         """Handle the clock messages of a batch. Returned clocks come before new wants."""
         for terms in batch.clocks:
             if self._is_home(terms.key):
-                self._take_back(sender, terms, now)
+                self._reclaim(sender, terms, now)
             else:
                 self._arrived(terms, now)
         for key in batch.wants:
@@ -208,7 +208,7 @@ class SharedClocks:
         )
         lease.free = 0
         if lease.home == self._rank:
-            self._take_back(self._rank, terms, now)
+            self._reclaim(self._rank, terms, now)
         else:
             self._outboxes.open(lease.home, now, urgent=True).clocks.append(terms)
 
@@ -279,7 +279,7 @@ class SharedClocks:
         home.wants.append(rank)
         self._serve(key, home, now)
 
-    def _take_back(self, rank: int, terms: ClockTerms, now: float) -> None:
+    def _reclaim(self, rank: int, terms: ClockTerms, now: float) -> None:
         """Take back a clock that its holder returns to this home."""
         home = self._homes[terms.key]
         assert home.holder == rank, (terms, home.holder)

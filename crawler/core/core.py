@@ -63,11 +63,11 @@ class Core:
         declared: DeclaredSitemaps | None = None,
         jars: Jars | None = None,
         faults: Faults | None = None,
-        watch: TrapMonitor | None = None,
+        traps: TrapMonitor | None = None,
     ) -> None:
         """`order` is by default what the configuration names.
 
-        Without `spill` all that waits is kept in memory. `declared`, `jars`, `faults` and `watch`
+        Without `spill` all that waits is kept in memory. `declared`, `jars`, `faults` and `traps`
         are by default new ones that nobody else sees.
         """
         self.rank = ownership.rank
@@ -82,7 +82,7 @@ class Core:
             settings.frontier.memory,
             leases,
         )
-        self._watch = watch or TrapMonitor(settings.traps)
+        self._traps = traps or TrapMonitor(settings.traps)
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._clocks = None
         if self._bench.sharing is not None:
@@ -98,7 +98,7 @@ class Core:
             sites,
             seen,
             self._bench,
-            self._watch,
+            self._traps,
             self._outboxes,
             self._clocks,
             declared,
@@ -122,7 +122,7 @@ class Core:
             sites,
             seen,
             self._bench,
-            self._watch,
+            self._traps,
             self.door,
             self.joining,
             self._visiting,
@@ -162,7 +162,7 @@ class Core:
         links = list(filter(self.ownership.starts, (*seeds, *popular)))
         for link in links:
             try:
-                self._watch.welcome(link.url)
+                self._traps.welcome(link.url)
             except BaseException as error:
                 self._faults.note(error, "the rules on traps", link.url)
         self.door.admit(links, Origin(None, 0), now)
@@ -290,10 +290,10 @@ class Core:
         if visit.failures and self._bench.failures.are_too_many(visit.failures):
             return Failure.SITE_GIVEN_UP
         try:
-            counts = self._watch.rules and not visit.found.is_errand
-            if counts and self._watch.is_full(visit.found.site):
+            counts = self._traps.rules and not visit.found.is_errand
+            if counts and self._traps.is_full(visit.found.site):
                 return Failure.SITE_FULL
-            if self._watch.is_crowded(visit.found):
+            if self._traps.is_crowded(visit.found):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, "the rules on traps", visit.found.url)
@@ -302,7 +302,7 @@ class Core:
     def refusal_at(self, visit: Visit, address: str) -> Failure | None:
         """Why a URL isn't to be asked for at the address that the name of its host leads to."""
         try:
-            if self._watch.is_crowded(visit.found, address):
+            if self._traps.is_crowded(visit.found, address):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, "the rules on traps", visit.found.url)

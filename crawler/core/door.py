@@ -40,14 +40,14 @@ class Door:
         sites: Sites,
         seen: UrlSeen | LateSeen,
         bench: Workbench,
-        watch: TrapMonitor,
+        traps: TrapMonitor,
         outboxes: Outboxes,
         clocks: SharedClocks | None,
         declared: DeclaredSitemaps,
         jars: Jars,
         faults: Faults,
     ) -> None:
-        self.foreign = make_foreign(settings, seen, self._takes_in, bench, outboxes, declared, jars)
+        self.foreign = make_foreign(settings, seen, self._lets_in, bench, outboxes, declared, jars)
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self.late = seen if isinstance(seen, LateSeen) else None
@@ -55,7 +55,7 @@ class Door:
         self._ownership = ownership
         self._sites = sites
         self._bench = bench
-        self._watch = watch
+        self._traps = traps
         self._outboxes = outboxes
         self._clocks = clocks
         self._declared = declared
@@ -83,7 +83,7 @@ class Door:
             return Origin(source, source.hops, (*source.chain, source.key), jar)
         if source.hops >= self._max_hops:
             return None
-        if source.hops >= self._max_depth and links and self._watch.too_deep(source.hops):
+        if source.hops >= self._max_depth and links and self._traps.too_deep(source.hops):
             return None
         return Origin(source, source.hops + 1)
 
@@ -124,7 +124,7 @@ class Door:
                 seen.add(key)
                 if chain:
                     self._jars.put(key, origin.jar)
-                self._take(found, origin.source)
+                self._enqueue(found, origin.source)
             elif chain and key in chain:
                 self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
@@ -175,7 +175,7 @@ class Door:
                 # The sender knows that we own this site before the registrar's word reached us.
                 self._learn(site, self._ownership.home, now)
             if late is None:
-                self._take(found, None, links)
+                self._enqueue(found, None, links)
 
     def run_errand(self, address: str, now: float) -> None:
         """Fetch a robots.txt to which another site's redirects, when its own site allows that.
@@ -218,7 +218,7 @@ class Door:
                     self.foreign.set_aside(found, candidate.source, candidate.jar)
             elif is_new:
                 self._jars.put(found.key, candidate.jar)
-                self._take(found, candidate.source, candidate.links)
+                self._enqueue(found, candidate.source, candidate.links)
             elif found.key in found.chain:
                 self._ask_again(found, candidate.jar)
             elif self._bench.order.counts:
@@ -229,23 +229,23 @@ class Door:
         self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 
-    def _take(self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1) -> None:
+    def _enqueue(self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1) -> None:
         """Take in a new URL of this rank, if the rules on traps let it in."""
-        watch, poor = self._watch, False
-        if watch.rules:
-            if not self._takes_in(found, source):
+        traps, poor = self._traps, False
+        if traps.rules:
+            if not self._lets_in(found, source):
                 return
-            if watch.poor:
+            if traps.poor:
                 try:
-                    poor = watch.is_poor(found)
+                    poor = traps.is_poor(found)
                 except BaseException as error:
                     self._faults.note(error, "the rules on traps", found.url)
         self._bench.enqueue(found, links, poor)
 
-    def _takes_in(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
+    def _lets_in(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
         try:
-            return self._watch.admit(found, source)
+            return self._traps.admit(found, source)
         except BaseException as error:
             self._faults.note(error, "the rules on traps", found.url)
             return True

@@ -119,12 +119,12 @@ class CrossOver(Foreign):
     def __init__(
         self,
         seen: UrlSeen | LateSeen,
-        takes_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
+        lets_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
         bench: Workbench,
         most_crossing: int,
         jars: Jars,
     ) -> None:
-        """`takes_in` says whether the rules on traps let a URL in, given the page with the link.
+        """`lets_in` says whether the rules on traps let a URL in, given the page with the link.
 
         `most_crossing`: URLs in the workbench at a time. `jars` get the cookies of URLs that are
         set aside.
@@ -133,7 +133,7 @@ class CrossOver(Foreign):
         self._seen = seen
         self._late = seen if isinstance(seen, LateSeen) else None
         self._known = known_at_once(seen)
-        self._takes_in = takes_in
+        self._lets_in = lets_in
         self._bench = bench
         self._most_crossing = most_crossing
         self._jars = jars
@@ -158,7 +158,7 @@ class CrossOver(Foreign):
 
     def set_aside(self, found: CrawlUrl, source: CrawlUrl | None, jar: Jar) -> None:
         """Set a new URL aside, if the rules on traps let it in."""
-        if self._takes_in(found, source):
+        if self._lets_in(found, source):
             self._put(found, jar)
 
     def _put(self, found: CrawlUrl, jar: Jar) -> None:
@@ -277,7 +277,7 @@ class Exchange(Foreign):
 def make_foreign(
     settings: config.Config,
     seen: UrlSeen | LateSeen,
-    takes_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
+    lets_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
     bench: Workbench,
     outboxes: Outboxes,
     declared: DeclaredSitemaps,
@@ -292,5 +292,5 @@ def make_foreign(
     if mode.drops:
         return Firewall()
     if mode.divides:
-        return CrossOver(seen, takes_in, bench, settings.fetch.concurrency, jars)
+        return CrossOver(seen, lets_in, bench, settings.fetch.concurrency, jars)
     return Foreign()

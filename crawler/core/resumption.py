@@ -38,7 +38,7 @@ class Resumption:
         sites: Sites,
         seen: UrlSeen | LateSeen,
         bench: Workbench,
-        watch: TrapMonitor,
+        traps: TrapMonitor,
         door: Door,
         joining: Joining,
         visiting: Mapping[int, Visit],
@@ -53,7 +53,7 @@ class Resumption:
         self._sites = sites
         self._seen = seen
         self._bench = bench
-        self._watch = watch
+        self._traps = traps
         self._door = door
         self._joining = joining
         self._visiting = visiting
@@ -91,15 +91,15 @@ class Resumption:
     # --- by the logs --------------------------------------------------------------------------
 
     def note_fetched(
-        self, keys: Iterable[int], watch: TrapMonitor, given_up: Iterable[str]
+        self, keys: Iterable[int], traps: TrapMonitor, given_up: Iterable[str]
     ) -> None:
         """Note URLs of this rank that were fetched, or failed, in earlier runs of the session.
 
-        This may be called several times before `Core.start`. `watch` has seen the pages, and
+        This may be called several times before `Core.start`. `traps` has seen the pages, and
         `given_up` are the authorities left alone.
         """
         self._seen.update(keys)
-        self._watch.absorb(watch)
+        self._traps.absorb(traps)
         for authority in given_up:
             self._bench.failures.give_up(authority)
 
@@ -170,7 +170,7 @@ class Resumption:
                 for index, (found, _) in enumerate(left)
                 if found.chain
             },
-            watch=self._watch.tables(),
+            traps=self._traps.tables(),
             given=door.claims.given,
             learned=self._ownership.learned,
             declared_by=self._declared.as_dict(),
@@ -186,7 +186,7 @@ class Resumption:
         """Be as the core that gave the state, in steps; after the first one, visits may begin."""
         self._seen.update(array("Q", state.seen))
         self._door.foreign.note_earlier_links(array("Q", state.sent), ())
-        self._watch.restore(state.watch)
+        self._traps.restore(state.traps)
         self._door.claims.restore(state.given)
         self._ownership.learned.update(state.learned)
         self._declared.update(state.declared_by)

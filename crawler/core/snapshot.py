@@ -18,7 +18,7 @@ class CoreSnapshot(msgspec.Struct, array_like=True):
     order: list[float]  # of the frontier: its state
     deferred: int
     chains: dict[int, tuple[int, ...]]
-    watch: list[tuple[bytes, bytes]]  # each a table of traps.TrapMonitor: hashes, counts
+    traps: list[tuple[bytes, bytes]]  # each a table of traps.TrapMonitor: hashes, counts
     given: dict[str, int]  # by this rank as registrar: sites and their ranks
     learned: dict[str, int]  # unlisted sites and their parts
     failures: dict[str, int]  # in a row, by authority

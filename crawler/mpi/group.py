@@ -21,7 +21,7 @@ T = TypeVar("T")
 
 _BCAST, _GATHER, _ALL, _NOTHING = range(4)  # tags
 _SHORTEST_S, _LONGEST_S = 0.001, 0.02  # pause between two looks whether an operation is complete
-_LAST_WORDS_S = 0.3  # time for the launcher to pass on the message of an aborting rank
+_MESSAGE_DELIVERY_S = 0.3  # time for the launcher to pass on the message of an aborting rank
 
 
 class MpiGroup:
@@ -54,16 +54,16 @@ class MpiGroup:
     async def bcast(self, value: T) -> T:
         """Return the value of rank 0, on every rank."""
         if self.rank != 0:
-            value = await self._take(0, _BCAST)
+            value = await self._receive(0, _BCAST)
             return value
-        await self._taken([self._give(value, rank, _BCAST) for rank in range(1, self.size)])
+        await self._wait_for([self._give(value, rank, _BCAST) for rank in range(1, self.size)])
         return value
 
     async def gather(self, value: T) -> list[T]:
         """Return the values of all ranks on rank 0, and an empty list elsewhere."""
         if self.rank == 0:
-            return [value] + [await self._take(rank, _GATHER) for rank in range(1, self.size)]
-        await self._taken([self._give(value, 0, _GATHER)])
+            return [value] + [await self._receive(rank, _GATHER) for rank in range(1, self.size)]
+        await self._wait_for([self._give(value, 0, _GATHER)])
         return []
 
     async def alltoall(self, values: Sequence[T]) -> list[T]:
@@ -72,13 +72,13 @@ class MpiGroup:
         given = [self._give(values[rank], rank, _ALL) for rank in others]
         try:
             received = [
-                values[rank] if rank == self.rank else await self._take(rank, _ALL)
+                values[rank] if rank == self.rank else await self._receive(rank, _ALL)
                 for rank in range(self.size)
             ]
         except LostRankError:
             wreckage.append(given)
             raise
-        await self._taken(given)
+        await self._wait_for(given)
         return received
 
     async def all_done(self, done: bool) -> bool:
@@ -112,7 +112,7 @@ class MpiGroup:
                 ):  # the stream is closed, or nobody reads it
                     stream.write(text)
                     stream.flush()
-            time.sleep(_LAST_WORDS_S)
+            time.sleep(_MESSAGE_DELIVERY_S)
             MPI.COMM_WORLD.Abort(code)
         finally:
             os._exit(code)
@@ -121,7 +121,7 @@ class MpiGroup:
         with loss_told:
             return self._world.isend(value, rank, tag)
 
-    async def _taken(self, requests: Sequence[MPI.Request]) -> None:
+    async def _wait_for(self, requests: Sequence[MPI.Request]) -> None:
         """Wait until the receivers have taken the messages of all these requests.
 
         Each request is tested by itself, because Testall doesn't say which error a request had.
@@ -132,7 +132,7 @@ class MpiGroup:
             wreckage.append(requests)
             raise
 
-    async def _take(self, source: int, tag: int) -> Any:
+    async def _receive(self, source: int, tag: int) -> Any:
         message = await self._until(lambda: self._world.improbe(source, tag))
         assert message is not None
         request = message.irecv()

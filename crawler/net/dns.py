@@ -20,7 +20,7 @@ from crawler.url import host as host_of
 _Address = tuple[str, int | None]  # an address, and a port that replaces the URL's
 
 _MIN_TTL_S: Final = 30.0
-_PATIENCE_S: Final = 1.0  # a look-up that takes longer no longer counts in dns.concurrency
+_SLOW_LOOKUP_S: Final = 1.0  # a look-up that takes longer no longer counts in dns.concurrency
 _MAX_NAMES: Final = 50_000  # in the cache, about 400 bytes each
 _NO_SUCH_NAME: Final = frozenset(
     (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
@@ -122,7 +122,7 @@ class DnsResolver(Resolver):
         try:
             async with self._room:
                 query = asyncio.create_task(self._query(host))
-                await asyncio.wait([query], timeout=_PATIENCE_S)
+                await asyncio.wait([query], timeout=_SLOW_LOOKUP_S)
             answer = await query  # without the semaphore, so that a dead server blocks no others
         finally:
             if query:

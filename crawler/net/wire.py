@@ -134,7 +134,7 @@ class WireProtocol(ResponseHandler):
             return
         self._heard = self._loop.time()
         try:
-            self._take(reader.feed(data))
+            self._handle(reader.feed(data))
         except FetchError as error:
             self._fail(self._loss(error))
         except BaseException as error:
@@ -155,7 +155,7 @@ class WireProtocol(ResponseHandler):
         if self._reader is not None:
             try:
                 events = self._reader.close()
-                self._take([End.CUT if exc and isinstance(e, End) else e for e in events])
+                self._handle([End.CUT if exc and isinstance(e, End) else e for e in events])
             except FetchError as error:
                 self._fail(self._loss(error))
             except BaseException as error:
@@ -163,7 +163,7 @@ class WireProtocol(ResponseHandler):
             self._fail(self._loss(exc))  # does nothing if the answer is there
         super().connection_lost(exc)
 
-    def _take(self, events: list[Event]) -> None:
+    def _handle(self, events: list[Event]) -> None:
         for event in events:
             if isinstance(event, bytes):
                 self._room -= len(event)

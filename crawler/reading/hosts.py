@@ -167,7 +167,7 @@ class Hosts:
 
     def absorb(self, other: "Hosts") -> None:
         """Add the hosts that another object knows."""
-        self._take_in(*other.counts())
+        self._add_counts(*other.counts())
 
     def counts(self) -> tuple[dict[int, int], dict[int, int]]:
         """Return two tables by the key of a host: its domain with its state, and its address."""
@@ -186,9 +186,9 @@ class Hosts:
         states, addresses = (
             dict(zip(array("Q", keys), array("q", values), strict=True)) for keys, values in tables
         )
-        self._take_in(states, addresses)
+        self._add_counts(states, addresses)
 
-    def _take_in(self, states: dict[int, int], addresses: dict[int, int]) -> None:
+    def _add_counts(self, states: dict[int, int], addresses: dict[int, int]) -> None:
         for key, entry in states.items():
             domain, state = divmod(entry, _STATES)
             if key not in self._states:

@@ -55,8 +55,8 @@ def make_scope(
 def unfollowed(settings: config.Config, *, judges_again: bool) -> int:
     """Return the flags that keep a logged link from being followed; each of them suffices.
 
-    `judges_again`: the link was judged by another scope than the present one, so `Reader.link` must
-    judge it again.
+    `judges_again`: the link was judged by another scope than the present one, so
+    `PageReader.link` must judge it again.
     """
     if not judges_again:
         return OUT_OF_SCOPE
@@ -74,7 +74,7 @@ def redirect_target(response: Response) -> str:
     return url.normalise(location.decode("latin-1").translate(_AS_SENT), response.url)
 
 
-class Reader:
+class PageReader:
     """Reads the responses of a crawl, and finds the links that they lead to."""
 
     def __init__(

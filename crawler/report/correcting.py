@@ -7,7 +7,7 @@ clears this flag when the log is read.
 from pathlib import Path
 
 from crawler import session
-from crawler.reading.reader import Reader, make_scope
+from crawler.reading.reader import PageReader, make_scope
 from crawler.reading.scope import Scope
 
 
@@ -27,4 +27,4 @@ def correction_of(directory: Path) -> session.Correction:
     """The correction for the flags of logged links, for the scope with all sites that joined."""
     info = session.load(directory)
     scope = scope_of(directory, info)
-    return session.Correction(scope.joined, Reader(info.config, scope).brings_in)
+    return session.Correction(scope.joined, PageReader(info.config, scope).brings_in)

@@ -33,7 +33,7 @@ from crawler.ports import Asked, CrawlDelay
 TOLERANCE_S: Final = 0.005  # the allowed error of a time
 TOLERANCE_SHARE: Final = 0.001  # the allowed error of a clock's speed, as a share of a gap
 SKEW_S: Final = 1.0  # the allowed difference between the clocks of two hosts
-_LATE_S: Final = 1.0  # from a licence to its request, with several connections
+_LICENCE_TO_REQUEST_S: Final = 1.0  # from a licence to its request, with several connections
 _BUSY: Final = frozenset((429, 503))
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
@@ -396,7 +396,7 @@ class _Rests:
             return None
         rest_s, why = self._rest
         rest = failed, min(rest_s, event.promise.max_rest_s), why
-        late = _LATE_S if event.promise.connections > 1 else 0.0
+        late = _LICENCE_TO_REQUEST_S if event.promise.connections > 1 else 0.0
         if event.start <= failed.end + late:
             return None if late else rest
         if event.start >= self._until:

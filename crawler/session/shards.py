@@ -73,12 +73,12 @@ class LogShard:
     def __init__(
         self,
         paths: Sequence[Path],
-        take: Callable[[PageRow], bool],
+        note_page: Callable[[PageRow], bool],
         *,
         skipped: int,
         correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
-        """`take(row)` is called for every row. It says whether links of this page are followed.
+        """`note_page(row)` is called for each row, and says whether the page's links are followed.
 
         Links with any of the flags `skipped` are never followed. `correct` corrects the flags of a
         page's links (`joined.Correction`).
@@ -86,7 +86,7 @@ class LogShard:
         self.sitemaps: list[str] = []  # URLs of sitemaps that no page links to
         self.torn: list[Torn] = []  # the unusable tails of files
         self.declared = DeclaredSitemaps()
-        self._take = take
+        self._note_page = note_page
         self._skipped = skipped
         self._correct = correct or (lambda page: page)
         self._paths = paths
@@ -113,7 +113,7 @@ class LogShard:
                 if isinstance(entry, LoggedPage):
                     self._keys.append(entry.request_key)
                     self._places.append(number * _OFFSETS + offset)
-                    follows = self._take(entry.row) or bool(
+                    follows = self._note_page(entry.row) or bool(
                         entry.flags and entry.flags[0] & REDIRECT
                     )
                     chunk.add(self._correct(entry), follows=follows)

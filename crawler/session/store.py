@@ -43,7 +43,7 @@ from crawler.session.warc import (
 
 _LOG = logging.getLogger("crawler")
 _SYNC_INTERVAL_S = 5.0
-_SLOW_S = 5.0  # storing a page for longer than this is worth a warning, as it blocks the rank
+_SLOW_STORE_S = 5.0  # storing a page for longer than this is worth a warning, as it blocks the rank
 _VALIDATOR_BYTES = 512
 _MEDIA_TYPE_LENGTH = 128
 
@@ -186,7 +186,7 @@ class RankStore:
         self.seen.remember(row)
         self._sync_log()
         took = time.monotonic() - began
-        if took > _SLOW_S:
+        if took > _SLOW_STORE_S:
             _LOG.warning("%s is slow: storing a page took %.1f s", self.directory, took)
         return row
 

@@ -87,7 +87,7 @@ def experiments(web: Web, planned: Sequence[Experiment]) -> Iterator[Outcome]:
         return
     # Processes are spawned and not forked, because Arrow's threads don't survive a fork.
     with ProcessPoolExecutor(
-        workers, get_context("spawn"), initializer=_take_web, initargs=(web,)
+        workers, get_context("spawn"), initializer=_receive_web, initargs=(web,)
     ) as pool:
         yield from pool.map(_conduct_here, planned)
 
@@ -95,7 +95,7 @@ def experiments(web: Web, planned: Sequence[Experiment]) -> Iterator[Outcome]:
 _web_here: Web | None = None  # in a process of the pool
 
 
-def _take_web(web: Web) -> None:
+def _receive_web(web: Web) -> None:
     global _web_here  # noqa: PLW0603  set once, when the process starts
     _web_here = web
 

@@ -37,7 +37,7 @@ class _Captures:
         self.cut: set[str] = set()  # pages whose content coding ends early or isn't known
         self.revisits: dict[str, str] = {}  # by page: the id of the record that has its payload
 
-    def take(self, record: Any) -> None:
+    def note(self, record: Any) -> None:
         """Note the record. A revisit has no payload: its links are in the record it refers to."""
         for page in _pages_of(record):
             if record.rec_type == "revisit":
@@ -52,7 +52,7 @@ class _Captures:
         for page, record_id in self.revisits.items():
             wanted.setdefault(record_id, []).append(page)
 
-        def take(record: Any) -> None:
+        def note(record: Any) -> None:
             if record.rec_type == "response" and record.http_headers is not None:
                 pages = wanted.pop(record.rec_headers.get_header("WARC-Record-ID"), ())
                 if pages:
@@ -60,7 +60,7 @@ class _Captures:
                 for page in pages:
                     del self.revisits[page]
 
-        return take
+        return note
 
     def _read(self, record: Any, pages: Sequence[str]) -> None:
         body, whole = _body(record)
@@ -69,27 +69,27 @@ class _Captures:
             self.sizes[page], self.links[page] = _read_response(record.http_headers, body, page)
 
 
-def _walk(files: Sequence[Path], take: Callable[[Any], None]) -> None:
+def _walk(files: Sequence[Path], note: Callable[[Any], None]) -> None:
     for path in files:
         try:
             with path.open("rb") as file:
                 try:
-                    _take_all(file, take)
+                    _note_records(file, note)
                 except ArchiveLoadFailed as error:
                     if _ONE_MEMBER not in str(error):
                         raise
                     file.seek(0)
                     with gzip.open(file) as unpacked:
-                        _take_all(unpacked, take)
+                        _note_records(unpacked, note)
         except (ArchiveLoadFailed, EOFError, zlib.error, gzip.BadGzipFile) as error:
             reason = "".join(c if c.isprintable() else " " for c in str(error))
             reason = " ".join(reason.split())[:_MOST_SAID]
             raise UserError(f"{path}: not an intact WARC file: {reason}") from None
 
 
-def _take_all(file: Any, take: Callable[[Any], None]) -> None:
+def _note_records(file: Any, note: Callable[[Any], None]) -> None:
     for record in ArchiveIterator(file):
-        take(record)
+        note(record)
 
 
 def _pages_of(record: Any) -> list[str]:
@@ -105,7 +105,7 @@ def read(files: Sequence[Path], say: Say) -> Imported:
     left out.
     """
     captures = _Captures()
-    _walk(files, captures.take)
+    _walk(files, captures.note)
     if captures.revisits:
         _walk(files, captures.originals())
     pages, links = sorted(captures.sizes), captures.links

@@ -21,7 +21,7 @@ from crawler.url import old_site_names
 FORMAT: Final = 1
 
 _COMMAND: Final = (sys.executable, "-c", "from partition.partvector.old import serve; serve()")
-_BASE_S: Final = 60  # that the child has, and more for a large file
+_LEAST_TIMEOUT_S: Final = 60  # that the child has, and more for a large file
 _BYTES_A_SECOND: Final = 100_000
 _MEMORY: Final = 1 << 30  # bytes of address space that the child has, and more for a large file
 _MEMORY_A_BYTE: Final = 200
@@ -82,7 +82,7 @@ def _names(what: str, trie: bytes) -> Sequence[str]:
     """The names in a trie, in the order of their numbers. Raises ValueError."""
     if not trie:
         return []
-    seconds = _BASE_S + len(trie) // _BYTES_A_SECOND
+    seconds = _LEAST_TIMEOUT_S + len(trie) // _BYTES_A_SECOND
     memory = _MEMORY + _MEMORY_A_BYTE * len(trie)
     try:
         done = subprocess.run(  # noqa: S603 - a command of ours

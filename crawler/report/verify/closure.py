@@ -13,7 +13,7 @@ from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import Reader, unfollowed
+from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.traps import TrapMonitor
 from crawler.report.correcting import scope_of
 from crawler.report.verify.findings import Findings
@@ -48,9 +48,9 @@ class Closure:
         self._judges_again = len({run.scope for run in info.runs}) > 1
         self._scope = scope_of(directory, info)
         self._declared = DeclaredSitemaps()
-        self._reader = Reader(settings, self._scope, self._declared)
+        self._reader = PageReader(settings, self._scope, self._declared)
         self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
-        self._watch: TrapMonitor | None = None
+        self._traps: TrapMonitor | None = None
         self._alone = not mode_of(settings).shares_logs
         self._starts = [self._scope.link(address) for address in session.seeds(directory)]
         replicated = [self._scope.link(address) for address in session.replicated(directory)]
@@ -140,11 +140,11 @@ class Closure:
     def _is_kept_out(self, link: Link, source: CrawlUrl | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
             return True  # another rank has the URL, or the mode firewall kept it out
-        if self._watch is None:
-            self._watch = TrapMonitor(self._settings.traps)
+        if self._traps is None:
+            self._traps = TrapMonitor(self._settings.traps)
             for page in _pages(self._logs):
-                self._watch.replay(page.row)
-        return self._watch.keeps_out(CrawlUrl(link.key, link.url, link.site, 0), source)
+                self._traps.replay(page.row)
+        return self._traps.keeps_out(CrawlUrl(link.key, link.url, link.site, 0), source)
 
     def _owner(self, link: Link, rank: int) -> int | None:
         if self._scheme is None:
