@@ -1,4 +1,4 @@
-"""What the engine's walk depends on, as data. The figures behind each number: docs/engine.md."""
+"""What the engine's walk depends on, as data. docs/results/engine.md has the figures."""
 
 from dataclasses import dataclass
 
