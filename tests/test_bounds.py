@@ -14,7 +14,8 @@ from crawler import config, url
 from crawler.net import retry_after_s
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched
 from crawler.reading.parse.headers import header_links, reading_links
-from crawler.reading.parse.links import Links, most_characters, reading
+from crawler.reading.parse.links import Links, reading
+from crawler.reading.parse.resolution import most_characters
 from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
 from crawler.reading.parse.xhtml import tags as xhtml_tags
 from crawler.reading.reader import PageReader, make_scope

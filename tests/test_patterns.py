@@ -7,7 +7,8 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler.reading import patterns
-from crawler.reading.robots import MAX_BYTES, RobotsCache, Rules
+from crawler.reading.robots import MAX_BYTES, Rules
+from crawler.reading.robots_cache import RobotsCache
 
 A = "http://a.example"
 

@@ -4,7 +4,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.reading.robots import MAX_BYTES, RobotsCache, Rules
+from crawler.reading.robots import MAX_BYTES, Rules
+from crawler.reading.robots_cache import RobotsCache
 
 AGENT = "abc-crawler"
 

@@ -10,7 +10,8 @@ from crawler.agent.room import with_room
 from crawler.faults import Faults
 from crawler.net import MAX_ROBOTS_REDIRECTS, Desk, DeskClosedError, ask_for_robots
 from crawler.ports import Clock, Failure, Fetcher, MovedError, Response, Validators
-from crawler.reading.robots import RobotsCache, Rules
+from crawler.reading.robots import Rules
+from crawler.reading.robots_cache import RobotsCache
 
 _DECIDED = 10_000  # URLs of which it is remembered what large rules say of them
 

@@ -1,31 +1,30 @@
-"""Reads robots.txt: what a site allows us, and for how long its rules are cached.
+"""Reads robots.txt: what a site allows us.
 
-No I/O happens here: `crawler.net` fetches the file, and callers pass the time as a number. Reading
-and matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's tests.
-A file is read in steps, because a hostile file of half a megabyte takes 0.5 s.
+No I/O happens here: `crawler.net` fetches the file, and `robots_cache` keeps its rules. Reading and
+matching (`patterns`) follow RFC 9309; docs/conformance.md has the results of Google's tests. A file
+is read in steps, because a hostile file of half a megabyte takes 0.5 s.
 """
 
 import codecs
 import math
 import re
-from collections import OrderedDict
 from collections.abc import Generator, Iterator
 from functools import lru_cache
-from typing import Final, Self, TypeVar
+from typing import Final, Self
 
 from isal import isal_zlib
 
 from crawler.ports import Failure
 from crawler.reading.patterns import Patterns
 from crawler.reading.rules import Rule, rules_of
-
-T = TypeVar("T")
+from crawler.reading.steps import finish
 
 MAX_BYTES: Final = 512 << 10  # of a robots.txt that are read; RFC 9309 requires 500 KiB
 
 _LINE: Final = re.compile(r"[^\r\n]+")
 _LONGEST_LINE: Final = 1 << 16  # characters; a longer line can match no URL that is fetched
 _STEP: Final = 1 << 13  # characters read in one step
+_LARGE: Final = 256 << 10  # bytes of rules; more than 10,000 rules
 # Keys in lower case, without blanks and hyphens. The RFC allows misspellings; these are Google's.
 _KINDS: Final = {
     "useragent": "agent",
@@ -100,7 +99,7 @@ class Rules:
     @classmethod
     def parse(cls, body: bytes, agent: str) -> Self:
         """Do the same as `reading`, without steps."""
-        return _result(cls.reading(body, agent))
+        return finish(cls.reading(body, agent))
 
     @classmethod
     def reading(cls, body: bytes, agent: str) -> Generator[None, None, Self]:
@@ -182,7 +181,7 @@ class Rules:
 
     def allows(self, url: str) -> bool:
         """Whether a normalised URL may be fetched. /robots.txt always may."""
-        return _result(self.judging(url))
+        return finish(self.judging(url))
 
     def judging(self, url: str) -> Generator[None, None, bool]:
         """Do the same as `allows`, in steps: many rules and a long path may take 0.4 s."""
@@ -197,20 +196,10 @@ class Rules:
         path = url[url.index("/", 8) :]
         if self.unreachable or path == "/robots.txt":
             return self.allows(url), None
-        rule = _result(self._patterns.deciding(path)) if self._patterns else None
+        rule = finish(self._patterns.deciding(path)) if self._patterns else None
         if rule is None:
             return True, None
         return rule.allow, rule.line.encode("latin-1").decode("utf-8", "replace")
-
-
-def _result(steps: Generator[None, None, T]) -> T:
-    """Do all steps, and return their result."""
-    while True:
-        try:
-            next(steps)
-        except StopIteration as end:
-            result: T = end.value
-            return result
 
 
 def _closing(patterns: Patterns, text: str) -> Generator[None, None, None]:
@@ -310,105 +299,3 @@ def _delay(value: str) -> float:
 
 
 _ALLOW_ALL = Rules()
-
-
-_ENTRY_SIZE: Final = 300  # bytes of a cache entry without its rules
-_LARGE: Final = 256 << 10  # bytes; more than 10,000 rules. They have a bound of their own
-
-
-class RobotsCache:
-    """The rules of authorities that were visited lately; drops the least recently used ones.
-
-    The cache is bounded in entries and in bytes. Large rules have a bound of their own, so that
-    thousands of large files don't displace the others.
-    """
-
-    def __init__(
-        self,
-        max_sites: int = 10_000,
-        ttl_s: float = 86_400,
-        unreachable_ttl_s: float = 600,
-        *,
-        max_bytes: int = 48 << 20,
-        max_large_bytes: int = 2 << 20,
-        keeps_expired: bool = False,
-    ) -> None:
-        """`max_bytes` bounds the rules that aren't large. `keeps_expired` is for `latest`."""
-        self._max_sites = max_sites
-        self._ttl_s = ttl_s
-        self._unreachable_ttl_s = unreachable_ttl_s
-        self._keeps_expired = keeps_expired
-        self._shelves = _Shelf(max_bytes), _Shelf(max_large_bytes)
-
-    def __len__(self) -> int:
-        return sum(len(shelf.sites) for shelf in self._shelves)
-
-    @property
-    def bytes(self) -> int:
-        """Return about how many bytes of memory the rules take."""
-        return sum(shelf.bytes for shelf in self._shelves)
-
-    def get(self, authority: str, now: float) -> Rules | None:
-        """Return the rules of an authority, or None if its robots.txt must be fetched."""
-        for shelf in self._shelves:
-            entry = shelf.sites.get(authority)
-            if entry is None:
-                continue
-            expires, rules = entry
-            if now < expires:
-                shelf.sites.move_to_end(authority)
-                return rules
-            if not self._keeps_expired:
-                shelf.drop(authority)
-        return None
-
-    def since(self, authority: str) -> float:
-        """Return the time when the rules of an authority, which `get` returns, were put here."""
-        return next(
-            shelf.sites[authority][0] - self._ttl_s
-            for shelf in self._shelves
-            if authority in shelf.sites
-        )
-
-    def latest(self, authority: str) -> Rules | None:
-        """Return the rules of the last robots.txt, even if they have expired.
-
-        Returns None if the cache has dropped them, or if the robots.txt couldn't be reached.
-        """
-        for shelf in self._shelves:
-            if authority in shelf.sites:
-                rules = shelf.sites[authority][1]
-                return None if rules.unreachable else rules
-        return None
-
-    def put(self, authority: str, rules: Rules, now: float) -> None:
-        """Keep the rules of an authority, and drop others if there are too many."""
-        ttl_s = self._unreachable_ttl_s if rules.unreachable else self._ttl_s
-        for shelf in self._shelves:
-            shelf.drop(authority)
-        shelf = self._shelves[rules.are_large()]
-        shelf.sites[authority] = (now + ttl_s, rules)
-        shelf.bytes += _size(authority, rules)
-        while len(shelf.sites) > 1 and (
-            shelf.bytes > shelf.max_bytes or len(shelf.sites) > self._max_sites
-        ):
-            shelf.drop(next(iter(shelf.sites)))
-
-
-class _Shelf:
-    """A part of the cache, with the entry that was used least recently first."""
-
-    def __init__(self, max_bytes: int) -> None:
-        self.max_bytes = max_bytes
-        self.sites: OrderedDict[str, tuple[float, Rules]] = OrderedDict()
-        self.bytes = 0
-
-    def drop(self, authority: str) -> None:
-        """Drop the entry of an authority, if there is one."""
-        entry = self.sites.pop(authority, None)
-        if entry is not None:
-            self.bytes -= _size(authority, entry[1])
-
-
-def _size(authority: str, rules: Rules) -> int:
-    return _ENTRY_SIZE + len(authority) + rules.size

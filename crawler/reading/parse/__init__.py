@@ -1,15 +1,16 @@
 """From the bytes of a page to its links. No I/O: bytes and a URL in, values out.
 
-    kinds     which documents a configuration chooses
-    encoding  from bytes to text, as browsers do it; and from the text of a query to bytes
-    elements  from text to the tags with links: by lexbor, or by `tokens` if lexbor would be slow
-    tokens    from text to tags, by the tokeniser of the standard, in linear time for any text
-    xhtml     from XHTML to tags, by the rules of XML
-    links     from tags to links
-    headers   Link, X-Robots-Tag, meta robots
+    kinds       which documents a configuration chooses
+    encoding    from bytes to text, as browsers do it; and from the text of a query to bytes
+    elements    from text to the tags with links: by lexbor, or by `tokens` if lexbor would be slow
+    tokens      from text to tags, by the tokeniser of the standard, in linear time for any text
+    xhtml       from XHTML to tags, by the rules of XML
+    links       from tags to the references in them, and on to the links of the page
+    resolution  from references to normalised URLs, within the bounds on a page
+    headers     Link, X-Robots-Tag, meta robots
 
-`read` goes the whole way from a response to its links. It works in steps (see `steps`), so that a
-page of many megabytes, or a hostile page, doesn't block the loop.
+`read` goes the whole way from a response to its links. It works in steps (see `reading.steps`), so
+that a page of many megabytes, or a hostile page, doesn't block the loop.
 """
 
 from collections import Counter
@@ -23,8 +24,9 @@ from crawler.reading.parse.elements import Form
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.kinds import MediaTypes
-from crawler.reading.parse.links import MAX_LINK_BYTES, MAX_LINKS, reading, refresh_target
-from crawler.reading.parse.steps import finish
+from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
+from crawler.reading.parse.resolution import MAX_LINK_BYTES
+from crawler.reading.steps import finish
 
 __all__ = [
     "Form",

@@ -15,8 +15,8 @@ import cchardet
 
 from crawler.reading import encodings
 from crawler.reading.encodings import UTF_16, find_encoding
-from crawler.reading.parse.steps import finish
 from crawler.reading.parse.tokens import ATTRIBUTES, SPACE
+from crawler.reading.steps import finish
 from crawler.url import MAX_LENGTH, LongUrlError
 
 _BOMS: Final = (
