@@ -8,7 +8,8 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.ports import Asked, CrawlDelay, Failure
-from crawler.session.gaps import CANCELLED, Crowd, Gap, Promise, Requests
+from crawler.session.gaps import CANCELLED, Crowd, Gap, Requests
+from crawler.session.timeline import Promise
 
 T = 1_800_000_000.0
 PROMISE = Promise(

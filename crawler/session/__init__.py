@@ -12,9 +12,10 @@
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
-`layout` checks that the files are regular files, before a command opens any. `replay` reads the
+`layout` checks that the files are regular files, before a command opens any. `shards` reads the
 logs when a session is resumed. `previous` looks up pages of an earlier session. `records` reads
-WARC files, to verify them.
+WARC files, to verify them. `timeline` puts the requests of all ranks in order, and `gaps` compares
+the gaps between them with what was promised.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
 directory. These files only grow, by whole records. A resumed run starts new files, and adds to no

@@ -15,20 +15,16 @@ The crawler may wait longer for other reasons, such as consecutive failures or t
 another host of the site. This isn't checked.
 """
 
-from array import array
 from bisect import bisect_right, insort
 from collections import Counter
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
-from itertools import pairwise
 from math import inf
 from typing import Final, NamedTuple
 
-import numpy as np
-import numpy.typing as npt
-
 from crawler.ports import Asked, CrawlDelay
+from crawler.session.timeline import Event, Promise, Timeline
 
 TOLERANCE_S: Final = 0.005  # the allowed error of a time
 TOLERANCE_SHARE: Final = 0.001  # the allowed error of a clock's speed, as a share of a gap
@@ -36,42 +32,6 @@ SKEW_S: Final = 1.0  # the allowed difference between the clocks of two hosts
 _LICENCE_TO_REQUEST_S: Final = 1.0  # from a licence to its request, with several connections
 _BUSY: Final = frozenset((429, 503))
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
-
-
-@dataclass(frozen=True, slots=True)
-class Promise:
-    """The politeness that a rank promised in a run, and the clock that its times come from.
-
-    Ranks of one boot of a host have the same steady clock, so their times can be compared exactly.
-    """
-
-    run: int
-    rank: int
-    host: str
-    boot: str  # names one start of the host's system; empty if unknown
-    offset: float  # the wall clock minus the steady clock
-    by_address: bool
-    delay_s: float
-    connections: int
-    max_crawl_delay_s: float
-    base_s: float
-    busy_base_s: float
-    max_rest_s: float
-    give_up_after: int
-
-    @property
-    def place(self) -> str:
-        """The host whose clock the times come from, or one boot of it."""
-        return self.boot or self.host
-
-
-class Event(NamedTuple):
-    """A request, and the promise that it was made under."""
-
-    asked: Asked
-    promise: Promise
-    start: float
-    end: float
 
 
 class Gap(NamedTuple):
@@ -122,78 +82,49 @@ class Clock:
 
 
 class Requests:
-    """All requests of a session. Add them in any order, then call `judge`.
-
-    They take about 50 bytes for each request.
-    """
+    """All requests of a session. Add them in any order, then call `judge`."""
 
     def __init__(self) -> None:
-        self._promises: list[Promise] = []
-        self._names: dict[str | None, int] = {None: 0}
-        self._offsets: dict[str, float] = {}  # by boot
-        self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
-        self._promise, self._site, self._authority = array("i"), array("i"), array("i")
-        self._address, self._kind, self._error = array("i"), array("i"), array("i")
-        self._status, self._key = array("i"), array("Q")
+        self._timeline = Timeline()
         self._delays: dict[tuple[int, str], list[tuple[float, float]]] = {}  # by run and authority
         self._last_delays: dict[str, tuple[float, float]] = {}  # time and seconds, by authority
 
-    def __len__(self) -> int:
-        return len(self._start)
-
     def add(self, asked: Asked, promise: Promise) -> None:
         """Add a request, with the promise that it was made under."""
-        if not (self._promises and self._promises[-1] is promise):
-            self._promises.append(promise)
-        self._promise.append(len(self._promises) - 1)
-        start = asked.started + self._shift(promise)
-        self._start.append(start)
-        self._end.append(start + asked.seconds)
-        after = asked.retry_after_s
-        self._retry_after.append(-1.0 if after is None else after)
-        self._site.append(self._number(asked.site))
-        self._authority.append(self._number(asked.authority))
-        self._address.append(self._number(asked.address))
-        self._kind.append(self._number(asked.kind))
-        self._error.append(self._number(asked.error))
-        self._status.append(asked.status or 0)
-        self._key.append(asked.key & 0xFFFF_FFFF_FFFF_FFFF)
+        self._timeline.add(asked, promise)
 
     def add_delay(self, delay: CrawlDelay, promise: Promise) -> None:
         """Add the Crawl-delay that a rank read in a robots.txt."""
         known = self._delays.setdefault((promise.run, delay.authority), [])
-        time = delay.time + self._shift(promise)
+        time = self._timeline.time(delay.time, promise)
         insort(known, (time, min(delay.crawl_delay_s, promise.max_crawl_delay_s)))
         last = self._last_delays.get(delay.authority, (time, 0.0))
         if time >= last[0]:
             self._last_delays[delay.authority] = time, delay.crawl_delay_s
 
     def crawl_delays(self) -> dict[str, float]:
-        """The seconds between requests that robots.txt files ask for, by site.
+        """Return the seconds between requests that robots.txt files ask for, by site.
 
         The latest version of each file counts. If a site has several files, the longest delay
         counts.
         """
         asking = {name: delay for name, (_, delay) in self._last_delays.items() if delay}
-        if not asking:
-            return {}
-        names = list(self._names)
+        sites = self._timeline.sites() if asking else {}
         found: dict[str, float] = {}
-        for authority, site in dict(zip(self._authority, self._site, strict=True)).items():
-            delay, name = asking.get(names[authority] or ""), names[site]
-            if delay is not None and name is not None:
-                found[name] = max(delay, found.get(name, 0.0))
+        for authority, delay_s in asking.items():
+            site = sites.get(authority)
+            if site is not None:
+                found[site] = max(delay_s, found.get(site, 0.0))
         return found
 
     def judge(
         self, tell: Callable[["Gap | Crowd"], None] = lambda _: None
     ) -> Iterator[tuple[str, Clock]]:
-        """The findings about each site, in the order of names.
+        """Yield the findings about each site, in the order of names.
 
         `tell` is called with each broken promise, also at addresses. A promise that was broken at
         an address counts for the site that was asked too early.
         """
-        names = list(self._names)
         at_addresses: Counter[str] = Counter()
 
         def tell_address(what: Gap | Crowd) -> None:
@@ -201,41 +132,23 @@ class Requests:
             at_addresses[later.asked.site] += 1
             tell(what)
 
-        by_address = np.array([one.by_address for one in self._promises], bool)
-        some = np.flatnonzero(by_address[np.frombuffer(self._promise, np.int32)])
-        for number, events in self._by(self._address, some):
-            address = names[number]
-            if address is not None:
-                self._judge(address, events, tell_address, rests=False)
-        for number, events in self._by(self._site, np.arange(len(self))):
-            site = names[number]
-            assert site is not None
+        for address, events in self._timeline.by_address():
+            self._judge(address, events, tell_address, rests=False)
+        for site, events in self._timeline.by_site():
             clock = self._judge(site, events, tell, rests=True)
             clock.impolite += at_addresses[site]
             yield site, clock
 
-    def _shift(self, promise: Promise) -> float:
-        """The seconds to add to a rank's times, so that all ranks of one boot have one offset."""
-        if not promise.boot:
-            return 0.0
-        return self._offsets.setdefault(promise.boot, promise.offset) - promise.offset
-
     def resting(self) -> dict[str, float]:
-        """The time until which each site must rest after its requests; addresses with clocks, too.
+        """Return the time until which each site, or address with a clock, must rest.
 
         Times are in seconds since the epoch. They are lower bounds, as the promises are.
         """
         until: dict[str, float] = {}
-        names = list(self._names)
-        by_address = np.array([one.by_address for one in self._promises], bool)
-        at_addresses = np.flatnonzero(by_address[np.frombuffer(self._promise, np.int32)])
-        for column, some in ((self._address, at_addresses), (self._site, np.arange(len(self)))):
-            for number, events in self._by(column, some):
-                name = names[number]
-                if name is not None:
-                    until[name] = max(map(self._free_again, events))
-                    if column is self._site:
-                        until[name] = max(until[name], _Rests.after(events))
+        for address, events in self._timeline.by_address():
+            until[address] = max(map(self._free_again, events))
+        for site, events in self._timeline.by_site():
+            until[site] = max(*map(self._free_again, events), _Rests.after(events))
         return until
 
     def _free_again(self, event: Event) -> float:
@@ -244,46 +157,6 @@ class Requests:
         delays = self._delays.get((promise.run, event.asked.authority), ())
         delay_s = max([promise.delay_s, *(delay_s for _, delay_s in delays)])
         return (event.start if promise.connections > 1 else event.end) + delay_s
-
-    def _number(self, name: str | None) -> int:
-        return self._names.setdefault(name, len(self._names))
-
-    def _by(
-        self, column: "array[int]", some: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[int, list[Event]]]:
-        """Groups of requests by a column of names, in the order of names.
-
-        The requests of a group are sorted by their start.
-        """
-        if not len(some):
-            return
-        names = list(self._names)
-        order = np.array(sorted(range(len(names)), key=lambda number: names[number] or ""))
-        place = np.empty(len(names), np.int64)
-        place[order] = np.arange(len(names))
-        keys = place[np.frombuffer(column, np.int32)[some]]
-        starts, ends = (np.frombuffer(one, np.float64)[some] for one in (self._start, self._end))
-        by_key = np.lexsort((ends, starts, keys))
-        keys, some = keys[by_key], some[by_key]
-        bounds = [*np.flatnonzero(np.diff(keys, prepend=-1)).tolist(), len(keys)]
-        for low, high in pairwise(bounds):
-            yield int(order[keys[low]]), [self._event(at, names) for at in some[low:high].tolist()]
-
-    def _event(self, at: int, names: Sequence[str | None]) -> Event:
-        start, after = self._start[at], self._retry_after[at]
-        asked = Asked(
-            started=start,
-            seconds=self._end[at] - start,
-            site=names[self._site[at]] or "",
-            authority=names[self._authority[at]] or "",
-            kind=names[self._kind[at]] or "",
-            key=self._key[at],
-            status=self._status[at] or None,
-            error=names[self._error[at]],
-            address=names[self._address[at]],
-            retry_after_s=None if after < 0 else after,
-        )
-        return Event(asked, self._promises[self._promise[at]], start, self._end[at])
 
     def _judge(
         self,

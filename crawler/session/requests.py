@@ -28,8 +28,9 @@ from isal import isal_zlib
 from crawler import config
 from crawler.ports import Asked, Clock, CrawlDelay, NoRoomError, UserError
 from crawler.session.files import AppendFile
-from crawler.session.gaps import Promise, Requests
+from crawler.session.gaps import Requests
 from crawler.session.log import Torn
+from crawler.session.timeline import Promise
 
 _MAGIC: Final = b"ABC-REQS"
 _VERSION: Final = 1

@@ -6,7 +6,8 @@ from pathlib import Path
 from crawler import session
 from crawler.report.verify.findings import Findings
 from crawler.session import SessionInfo, Torn
-from crawler.session.gaps import Crowd, Event, Gap
+from crawler.session.gaps import Crowd, Gap
+from crawler.session.timeline import Event
 
 
 def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> None:
