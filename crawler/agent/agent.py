@@ -10,19 +10,15 @@ import logging
 import os
 import socket
 import sys
-from collections.abc import Callable
 from contextlib import AsyncExitStack
 from dataclasses import asdict
-from functools import partial
 from math import inf
-from typing import NamedTuple, NoReturn
+from typing import NoReturn
 
 from crawler import session
 from crawler.agent.assembly import (
     allow_files,
     make_core,
-    open_fetcher,
-    open_previous,
     open_store,
     scope_of,
 )
@@ -33,21 +29,17 @@ from crawler.agent.pipeline import busy_host_stage, dns_stage, exchange_stage, p
 from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
 from crawler.agent.resume import Replay, hold_back
-from crawler.agent.robots_gate import RobotsGate
 from crawler.agent.snapshots import RankSnapshot
 from crawler.agent.stopping import Stopper, Work
 from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.web import Web, open_web
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
 from crawler.core.snapshot import CoreSnapshot
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.net import NotingFetcher
 from crawler.ports import (
-    CrawlDelay,
-    Earlier,
     Fetched,
-    Fetcher,
     Group,
     LostRankError,
     PageRow,
@@ -64,15 +56,6 @@ from crawler.report.counters import Counters
 
 _AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
 _LOG = logging.getLogger("crawler")
-
-
-class _Web(NamedTuple):
-    """The ways of a rank to the web, and what it knows from the previous session."""
-
-    fetcher: Fetcher
-    robots: RobotsGate
-    pages: Fetcher  # notes each request
-    find_earlier: Callable[[int], Earlier | None]
 
 
 class Agent:
@@ -226,7 +209,17 @@ class Agent:
     async def _crawl(self) -> None:
         """Run the stages until the crawl is over on all ranks, or a rank is lost."""
         async with AsyncExitStack() as stack:
-            web = await self._open_web(stack)
+            web = await open_web(
+                stack,
+                self._settings,
+                self._core,
+                self._scope.sites,
+                self._store,
+                self._manners,
+                self._tally,
+                self._faults,
+                self._clock,
+            )
             if self._replay is not None:
                 await self._resume(self._replay)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -244,35 +237,7 @@ class Agent:
         if self._lost:
             raise LostRankError
 
-    async def _open_web(self, stack: AsyncExitStack) -> _Web:
-        """Get ready to fetch; `stack` closes everything."""
-        settings, core, clock = self._settings, self._core, self._clock
-        fetcher = await open_fetcher(stack, settings, self._faults, clock)
-        previous = stack.enter_context(open_previous(settings, core.ownership))
-        noting = partial(
-            NotingFetcher,
-            fetcher,
-            sites=self._scope.sites,
-            note=self._store.note,
-            clock=clock,
-            time=self._manners.time,
-        )
-        robots = RobotsGate(
-            settings.robots,
-            noting(kind="robots"),
-            clock,
-            self._tally,
-            self._faults,
-            self._store.keep,
-            self._note_delay,
-            self._scope.sites.of,
-            lambda address: core.door.run_errand(address, clock.now()),
-            core.wake,
-            lambda: core.stopping,
-        )
-        return _Web(fetcher, robots, noting(kind="page"), previous.find)
-
-    def _start_work(self, tasks: asyncio.TaskGroup, web: _Web) -> Work:
+    def _start_work(self, tasks: asyncio.TaskGroup, web: Web) -> Work:
         """Start the stages from the workbench to the log."""
         core, alarm, clock, faults = self._core, self._alarm, self._clock, self._faults
         width = self._settings.fetch.concurrency
@@ -295,7 +260,7 @@ class Agent:
         asking = [
             self._ask_stage(to_resolve, to_parse),
             *(
-                dns_stage(to_resolve, web.fetcher, core, to_fetch, to_parse, alarm, clock, faults)
+                dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
                 for _ in range(_AWAITING_NAMES)
             ),
             *(fetching.run() for _ in range(width)),
@@ -390,10 +355,6 @@ class Agent:
         self._job.board.begin_after(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
-
-    def _note_delay(self, authority: str, crawl_delay_s: float) -> None:
-        time = self._manners.time(self._clock.now())
-        self._store.note(CrawlDelay(time, authority, crawl_delay_s))
 
     def _keeps(self, response: Response) -> bool:
         media, label = types_of(response)

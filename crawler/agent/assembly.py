@@ -3,8 +3,6 @@
 import resource
 import time
 from collections.abc import Callable
-from contextlib import AsyncExitStack
-from pathlib import Path
 
 from crawler import config, session
 from crawler.agent.planning import Plan
@@ -14,8 +12,7 @@ from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.faults import Faults
 from crawler.modes import mode_of
-from crawler.net import DnsResolver, HttpFetcher
-from crawler.ports import Clock, Response, Spill, Transport, UserError
+from crawler.ports import Response, Spill, Transport, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
@@ -104,32 +101,4 @@ def open_store(
         keeps=keeps,
         faults=faults,
         manners=manners,
-    )
-
-
-async def open_fetcher(
-    stack: AsyncExitStack, settings: config.Config, faults: Faults, clock: Clock
-) -> HttpFetcher:
-    """The HTTP client of a rank, which `stack` closes."""
-    resolver = await stack.enter_async_context(
-        DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
-    )
-    return await stack.enter_async_context(
-        HttpFetcher(
-            settings.fetch,
-            resolver,
-            one_address=settings.politeness.per == "address",
-            resends=False,
-            faults=faults,
-        )
-    )
-
-
-def open_previous(settings: config.Config, ownership: Ownership) -> session.Previous:
-    """The pages of the previous session that this rank may have to fetch."""
-    directory = settings.session.previous
-    overlaps = mode_of(settings).overlaps
-    return session.Previous(
-        Path(directory) if directory else None,
-        lambda row: overlaps or ownership.owner(row) in {None, ownership.rank},
     )

@@ -1,0 +1,92 @@
+"""A rank's ways to the web: to pages, to robots.txt files, and to what it fetched in the past."""
+
+from collections.abc import Callable
+from contextlib import AsyncExitStack
+from functools import partial
+from pathlib import Path
+from typing import NamedTuple
+
+from crawler import config, session
+from crawler.agent.progress import Tally
+from crawler.agent.robots_gate import RobotsGate
+from crawler.core.core import Core
+from crawler.core.ownership import Ownership
+from crawler.faults import Faults
+from crawler.modes import mode_of
+from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
+from crawler.ports import Clock, CrawlDelay, Earlier, Fetcher
+from crawler.reading.scope import Sites
+
+
+class Web(NamedTuple):
+    """What a rank fetches with. Each request is noted in the request log of the rank."""
+
+    dns: Fetcher  # finds the addresses of servers
+    robots: RobotsGate
+    pages: Fetcher
+    find_earlier: Callable[[int], Earlier | None]  # a page of the previous session, by its key
+
+
+async def open_web(
+    stack: AsyncExitStack,
+    settings: config.Config,
+    core: Core,
+    sites: Sites,
+    store: session.RankStore,
+    manners: session.Manners,
+    tally: Tally,
+    faults: Faults,
+    clock: Clock,
+) -> Web:
+    """Return the web as this rank sees it. `stack` closes all connections and files."""
+    fetcher = await _open_fetcher(stack, settings, faults, clock)
+    previous = stack.enter_context(_open_previous(settings, core.ownership))
+    noting = partial(
+        NotingFetcher, fetcher, sites=sites, note=store.note, clock=clock, time=manners.time
+    )
+
+    def note_delay(authority: str, crawl_delay_s: float) -> None:
+        store.note(CrawlDelay(manners.time(clock.now()), authority, crawl_delay_s))
+
+    robots = RobotsGate(
+        settings.robots,
+        noting(kind="robots"),
+        clock,
+        tally,
+        faults,
+        store.keep,
+        note_delay,
+        sites.of,
+        lambda address: core.door.run_errand(address, clock.now()),
+        core.wake,
+        lambda: core.stopping,
+    )
+    return Web(fetcher, robots, noting(kind="page"), previous.find)
+
+
+async def _open_fetcher(
+    stack: AsyncExitStack, settings: config.Config, faults: Faults, clock: Clock
+) -> HttpFetcher:
+    """Return the HTTP client of a rank, which `stack` closes."""
+    resolver = await stack.enter_async_context(
+        DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
+    )
+    return await stack.enter_async_context(
+        HttpFetcher(
+            settings.fetch,
+            resolver,
+            one_address=settings.politeness.per == "address",
+            resends=False,
+            faults=faults,
+        )
+    )
+
+
+def _open_previous(settings: config.Config, ownership: Ownership) -> session.Previous:
+    """Return the pages of the previous session that this rank may have to fetch."""
+    directory = settings.session.previous
+    overlaps = mode_of(settings).overlaps
+    return session.Previous(
+        Path(directory) if directory else None,
+        lambda row: overlaps or ownership.owner(row) in {None, ownership.rank},
+    )
