@@ -58,9 +58,9 @@ def _add_crawls(command: _Command) -> None:
     )
     crawl.add_argument("--session", metavar="DIR", help="directory of the session")
     crawl.add_argument(
-        "--resume", action="store_true", help="go on with the session if it exists already"
+        "--resume", action="store_true", help="continue the session if it exists already"
     )
-    resume = command("resume", "Go on with a session, on any number of ranks.")
+    resume = command("resume", "Continue a session, on any number of ranks.")
     resume.add_argument("session", type=Path, metavar="SESSION")
     for one in (crawl, resume):
         one.add_argument("--max-pages", metavar="N", help="stop after N pages of all ranks")
@@ -95,7 +95,7 @@ def _add_reports(command: _Command) -> None:
 
     check = command(
         "verify",
-        "Check the files of a session; exit code 1 if something is wrong.",
+        "Check that a session is whole and was polite; exit code 1 if something is wrong.",
         sets=False,
     )
     check.add_argument("session", type=Path, metavar="SESSION")
@@ -151,9 +151,15 @@ def _add_simulation(command: _Command) -> None:
         "--seeds", default=5, type=_count, metavar="S", help="seeds for each rank; default: 5"
     )
     virtual.add_argument(
-        "--repeat", default=1, type=_count, metavar="R", help="crawls of each kind; default: 1"
+        "--repeat",
+        default=1,
+        type=_count,
+        metavar="R",
+        help="repetitions of each crawl, with other seeds; default: 1",
     )
-    virtual.add_argument("--out", type=Path, metavar="DIR", help="write simulate.json there")
+    virtual.add_argument(
+        "--out", type=Path, metavar="DIR", help="write simulate.json in this directory"
+    )
     virtual.add_argument("--json", action="store_true", help="print a list of objects")
 
 

@@ -1,4 +1,4 @@
-"""The options of the command line, and the settings that they stand for."""
+"""The options of the command line, and the settings that are made from them."""
 
 import argparse
 import math
@@ -93,7 +93,8 @@ def _tolerances(text: str) -> Tolerances:
 def make_parser() -> argparse.ArgumentParser:
     """The parser of all commands. It raises UserError for wrong usage."""
     parser = _Parser(
-        prog="partition", description="Part vectors out of the link graphs of sessions."
+        prog="python -m partition",
+        description="Make part vectors from the link graphs of sessions.",
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
     commands = parser.add_subparsers(dest="command", required=True)
@@ -104,66 +105,111 @@ def make_parser() -> argparse.ArgumentParser:
         nargs="+",
         type=Path,
         metavar="SESSION",
-        help="oldest first: later ones win; or one folder with a graph",
+        help="sessions, the oldest first: of a page, the latest one counts; or one graph folder",
     )
     build.add_argument("-k", type=_whole, required=True, help="number of parts")
     build.add_argument(
         "--model",
         choices=MODELS,
-        help=f"(default: {job.DEFAULT_MODEL}, which keeps sites whole; or hybrid, if sites heavier"
-        " than a part allow more pages a second than --rank-rate, for these)",
+        help=f"default: {job.DEFAULT_MODEL}, which keeps sites whole. If a site is heavier than a"
+        " part and allows more pages a second than --rank-rate, the default is hybrid, which splits"
+        " such sites only",
     )
     build.add_argument(
         "--rank-rate",
         type=_number,
         default=politeness.RANK_RATE,
         metavar="R",
-        help="pages a second that a rank can fetch and read"
-        f" (default: {politeness.RANK_RATE:g}); faster sites may be divided",
+        help="pages a second that a rank can fetch and read; a site that allows more may be split"
+        f" (default: {politeness.RANK_RATE:g})",
     )
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
 
-    evaluate = commands.add_parser("evaluate", help="what models, or a part vector, mean on a web")
-    evaluate.add_argument("path", type=Path, metavar="SESSION|GRAPH|PARTVECTOR")
-    evaluate.add_argument("--on", type=Path, metavar="SESSION|GRAPH", help="with a PARTVECTOR")
+    evaluate = commands.add_parser(
+        "evaluate", help="compare what models, or a part vector, cost on a link graph"
+    )
+    evaluate.add_argument(
+        "path",
+        type=Path,
+        metavar="SESSION|GRAPH|PARTVECTOR",
+        help="a session, a graph folder, or a part vector",
+    )
+    evaluate.add_argument(
+        "--on", type=Path, metavar="SESSION|GRAPH", help="the link graph for a PARTVECTOR"
+    )
     evaluate.add_argument("-k", type=_wholes, metavar="K,..", help="numbers of parts")
     evaluate.add_argument(
         "--models",
         type=_models,
         metavar="M,..|all",
-        help=f"of {', '.join(ALL)} (default: all; with a PARTVECTOR {','.join(job.COMPARED)})",
+        help=f"all, or some of {', '.join(ALL)}"
+        f" (default: all; with a PARTVECTOR {','.join(job.COMPARED)})",
     )
     evaluate.add_argument(
         "--suffixes",
         type=Path,
         metavar="FILE",
-        help="hierarchical: the part of each suffix of host names, TOML",
+        help="for the model hierarchical: a TOML file with the part of each suffix of host names",
     )
-    evaluate.add_argument("--html", type=Path, metavar="FILE", help="the table as a page, too")
+    evaluate.add_argument(
+        "--html", type=Path, metavar="FILE", help="also write the table as a page"
+    )
     for command in (build, evaluate):
         _add_settings(command)
 
-    importer = commands.add_parser("import", help="make a graph folder of a graph from elsewhere")
-    importer.add_argument("kind", choices=importers.KINDS)
-    importer.add_argument("files", nargs="*", type=Path, metavar="FILE")
-    importer.add_argument("--pages", type=Path, metavar="FILE", help="parquet: pages")
-    importer.add_argument("--links", type=Path, metavar="FILE", help="parquet: links")
-    importer.add_argument("--site-column", default="site", metavar="NAME", help="parquet: of pages")
+    importer = commands.add_parser(
+        "import", help="make a graph folder from another program's graph"
+    )
+    importer.add_argument(
+        "kind", choices=importers.KINDS, help="the form of the files (docs/graph.md)"
+    )
+    importer.add_argument(
+        "files", nargs="*", type=Path, metavar="FILE", help="input of every kind except parquet"
+    )
+    importer.add_argument(
+        "--pages", type=Path, metavar="FILE", help="for parquet: the table of pages"
+    )
+    importer.add_argument(
+        "--links", type=Path, metavar="FILE", help="for parquet: the table of links"
+    )
+    importer.add_argument(
+        "--site-column",
+        default="site",
+        metavar="NAME",
+        help="for parquet: the column with a page's site (default: site)",
+    )
 
     synthetic = commands.add_parser("synthesize", help="make a graph folder of a random web")
-    synthetic.add_argument("--pages", type=_whole, required=True, metavar="N")
-    synthetic.add_argument("--sites", type=_whole, required=True, metavar="S")
-    synthetic.add_argument("--like", choices=["google"], default="google", help="(default: google)")
+    synthetic.add_argument(
+        "--pages", type=_whole, required=True, metavar="N", help="number of pages"
+    )
+    synthetic.add_argument(
+        "--sites", type=_whole, required=True, metavar="S", help="number of sites"
+    )
+    synthetic.add_argument(
+        "--like",
+        choices=["google"],
+        default="google",
+        help="the data set that the web resembles (default: google)",
+    )
     synthetic.add_argument(
         "--communities",
         type=_fraction,
         default=0.0,
         metavar="SHARE",
-        help="of the links between sites, those that stay within groups of 40 (default: 0)",
+        help="the share of the links between sites that stay in groups of 40 sites (default: 0)",
     )
-    synthetic.add_argument("--seed", type=_seed, default=0, metavar="X")
+    synthetic.add_argument(
+        "--seed",
+        type=_seed,
+        default=0,
+        metavar="X",
+        help="equal seeds give equal webs (default: 0)",
+    )
     for command in (importer, synthetic):
-        command.add_argument("--out", type=Path, required=True, metavar="GRAPH")
+        command.add_argument(
+            "--out", type=Path, required=True, metavar="GRAPH", help="the graph folder to make"
+        )
     for command in (build, evaluate, importer, synthetic):
         command.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
     return parser
@@ -171,61 +217,84 @@ def make_parser() -> argparse.ArgumentParser:
 
 def _add_settings(command: argparse.ArgumentParser) -> None:
     add = command.add_argument
-    add("--seed", type=_seed, default=0, metavar="X", help="equal seeds, equal parts")
-    add("--tries", type=_whole, default=1, metavar="N", help="best of N")
+    add(
+        "--seed",
+        type=_seed,
+        default=0,
+        metavar="X",
+        help="equal seeds give equal parts (default: 0)",
+    )
+    add(
+        "--tries",
+        type=_whole,
+        default=1,
+        metavar="N",
+        help="take the best of N seeds, from --seed on (default: 1)",
+    )
     add(
         "--epsilon",
         type=_tolerances,
         default=DEFAULT_TOLERANCES,
         metavar="WEIGHT=E,..",
-        help="imbalance allowed (default: bytes=0.05,requests=0.05); inf: it doesn't matter",
+        help="the allowed imbalance of each weight; inf: the weight isn't balanced"
+        " (default: bytes=0.05,requests=0.05)",
     )
-    add("--engine", choices=ENGINES, help="(default: metis for graphs, multilevel for hypergraphs)")
+    add("--engine", choices=ENGINES, help="default: metis for graphs, multilevel for hypergraphs")
     add(
         "--engine-ranks",
         type=_whole,
         metavar="N",
-        help=f"with --engine zoltan: the ranks it runs on (default: {RANKS})",
+        help=f"with --engine zoltan: the number of ranks that Zoltan runs on (default: {RANKS})",
     )
     add(
         "--t-start",
         type=_number,
         metavar="T",
-        help="hybrid: what a message costs by itself (default: 1; without --t-byte, messages and"
-        " volume are both made small)",
+        help="for hybrid: what a message costs. Without --t-start and --t-byte, hybrid minimises"
+        " both messages and volume (default: 1 with --t-byte)",
     )
     add(
         "--t-byte",
         type=_number,
         metavar="T",
-        help="hybrid: what each byte of a URL costs in it (default: 0 with --t-start)",
+        help="for hybrid: what each byte of a sent URL costs (default: 0 with --t-start)",
     )
     add(
         "--remember",
         choices=["nothing", "all"],
         default="nothing",
-        help="hybrid: whether senders send a URL once only (default: nothing)",
+        help="for hybrid with --t-byte: all: a rank sends each URL once only (default: nothing)",
     )
     add(
         "--replicate",
         type=int,
         default=0,
         metavar="N",
-        help="the N most linked-to URLs are known to every rank (default: 0)",
+        help="every rank knows the N most linked-to URLs from the start (default: 0)",
     )
-    add("--previous", type=Path, metavar="PARTVECTOR", help="start from it")
+    add("--previous", type=Path, metavar="PARTVECTOR", help="start from this part vector")
     add(
         "--migration",
         type=_fraction,
         default=0.1,
         metavar="F",
-        help="with --previous: the fraction of the bytes, and of the requests, that may move"
-        " (default: 0.1)",
+        help="with --previous: the largest fraction of the bytes, and of the requests, that moves"
+        " to another part (default: 0.1)",
     )
-    add("--together", choices=["address"], help="keep sites in one part that share a server")
-    add("--network", type=Path, metavar="FILE", help="costs of messages between ranks, TOML")
-    add("--site-column", default="site", metavar="NAME", help="of a graph's pages (default: site)")
-    add("--json", action="store_true", help="results as JSON on standard output")
+    add("--together", choices=["address"], help="keep sites with the same IP address in one part")
+    add(
+        "--network",
+        type=Path,
+        metavar="FILE",
+        help="a TOML file with the costs of messages between ranks",
+    )
+    add(
+        "--site-column",
+        default="site",
+        metavar="NAME",
+        help="the column of a graph folder with a page's site (default: site)",
+    )
+    add("--json", action="store_true", help="print results as JSON")
 
 
 def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Settings:
