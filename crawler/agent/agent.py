@@ -1,7 +1,7 @@
-"""One rank's part in one run of a session: built from the plan, run to its end.
+"""One rank's part in one run of a session: it makes its parts from the plan, and runs to the end.
 
 `crawl` makes an agent on each rank, and a new one when ranks are lost. Only rank 0 speaks to the
-user; the others send it notes.
+user; the other ranks send notes to rank 0.
 """
 
 import asyncio
@@ -54,12 +54,12 @@ from crawler.reading.reader import PageReader
 from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
-_AWAITING_NAMES = 1024  # visits at a time: many names may be dead, and others known already
+_AWAITING_NAMES = 1024  # visits at a time; many, because a dead host name takes long
 _LOG = logging.getLogger("crawler")
 
 
 class Agent:
-    """One rank of a run: `run` it once, then `close` it, or `abandon` it if a rank was lost."""
+    """One rank of a run. Call `run` once, then `close`, or `abandon` if a rank was lost."""
 
     def __init__(
         self,
@@ -75,8 +75,8 @@ class Agent:
         self._group = group
         self._transport = transport
         self._job = job
-        self._logs = plan.logs[rank] if plan.logs else ()  # of earlier runs, to be read here
-        self._state: CoreSnapshot | None = None  # at the end, for a snapshot
+        self._logs = plan.logs[rank] if plan.logs else ()  # those that this rank reads
+        self._state: CoreSnapshot | None = None  # what this rank knew at the end
         self._lost = False
         allow_files(settings, len(self._logs))
         self._clock = SystemClock()
@@ -86,8 +86,8 @@ class Agent:
         self._scope = scope_of(plan)
         self._spill = session.SpillFiles(plan.directory / f"rank-{rank:05}" / "frontier")
         self._declared = DeclaredSitemaps()
-        self._jars = Jars()  # of chains of redirects; never stored
-        self._faults = Faults()  # of code that reads what the web sent
+        self._jars = Jars()  # cookies of chains of redirects; never stored
+        self._faults = Faults()  # errors of code that reads what the web sent
         self._traps = TrapMonitor(settings.traps)
         self._core = make_core(
             plan,
@@ -144,10 +144,11 @@ class Agent:
         )
 
     async def run(self) -> tuple[Counters, Ending, list[str]]:
-        """Crawl to the end, which is the same for all ranks. The last warnings are with it.
+        """Crawl to the end, which all ranks reach together.
 
-        From here to `close` signals are ours: those that come too late to stop anything don't keep
-        the report from being written, nor change the exit code.
+        Returns the counters of this rank, how the crawl ended, and the last warnings. From here to
+        `close` the agent handles signals. A signal that comes too late to stop anything neither
+        keeps the report from being written nor changes the exit code.
         """
         started = self._clock.now()
         _collect_rarely()
@@ -179,7 +180,10 @@ class Agent:
         return counters, ending, list(self._log.latest)
 
     def leave_snapshot(self) -> None:
-        """Keep what this rank knew at the end, for a faster resume, if that is all."""
+        """Write a snapshot of what this rank knew at the end, so that a resume is faster.
+
+        Nothing is written if the rank didn't know the whole state at the end.
+        """
         state, self._state = self._state, None
         if state is None:
             return
@@ -188,9 +192,9 @@ class Agent:
         self._snapshot.write(state, self._store.log_path)
 
     def abandon(self) -> None:
-        """Leave after the loss of a rank, with what is stored so far.
+        """Close the files after the loss of a rank. What is stored so far is kept.
 
-        Signals are still heard here, until the next agent listens.
+        This agent still handles signals, until the next agent does.
         """
         if self._core.stopping:  # the rank that knows why may be the lost one
             self._job.stopped = self._job.stopped or "stop"
@@ -202,12 +206,15 @@ class Agent:
         gc.unfreeze()  # this agent is garbage now
 
     def close(self) -> None:
-        """Leave at the end of the crawl."""
+        """Remove the spill files, and stop handling signals, at the end of the crawl."""
         self._spill.close()
         self._stopper.close()
 
     async def _crawl(self) -> None:
-        """Run the stages until the crawl is over on all ranks, or a rank is lost."""
+        """Run the stages until the crawl is over on all ranks.
+
+        Raises LostRankError if a rank is lost.
+        """
         async with AsyncExitStack() as stack:
             web = await open_web(
                 stack,
@@ -283,7 +290,7 @@ class Agent:
         return Work(asks, to_parse, tasks.create_task(parsing))
 
     def _start_others(self, tasks: asyncio.TaskGroup, work: Work) -> list[asyncio.Task[None]]:
-        """Start what runs beside the stages that fetch."""
+        """Start the stages that run beside those of `_start_work`."""
         stages = [
             self._exchange_stage(),
             self._figures.note_stage(self._job.board, self._log),
@@ -300,9 +307,10 @@ class Agent:
     async def _ask_stage(
         self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
     ) -> None:
-        """Run `busy_host_stage`; after a kill or a loss, first wait until each site has rested.
+        """Run `busy_host_stage`. After a kill or the loss of a rank, first wait one host delay.
 
-        The last requests of the ranks that are gone may be missing in their logs.
+        The logs may lack the last requests of the dead ranks. After the delay, each site has
+        rested from these requests.
         """
         since = max(self._job.left, self._job.began if self._plan.killed else -inf)
         await asyncio.sleep(since + self._settings.politeness.delay_s - self._clock.now())
@@ -311,7 +319,7 @@ class Agent:
         )
 
     async def _exchange_stage(self) -> None:
-        """`exchange_stage`, until a rank is lost."""
+        """Run `exchange_stage` until a rank is lost. Then all stages are to end."""
         try:
             await exchange_stage(
                 self._core,
@@ -326,7 +334,7 @@ class Agent:
             self._wire.over.set()
 
     def _make_replay(self) -> Replay:
-        """The replay of earlier runs."""
+        """Return the replay of earlier runs."""
         return Replay(
             self._logs,
             self._settings,
@@ -340,9 +348,9 @@ class Agent:
         )
 
     async def _resume(self, replay: Replay) -> None:
-        """Take up the session where it was."""
+        """Bring the core to the state in which earlier runs left the session."""
         began = self._clock.now()
-        # The ranks can't tell each other yet, so each looks for an order to stop by itself.
+        # Ranks can't exchange messages yet, so each rank looks for an order to stop by itself.
         looking = asyncio.ensure_future(self._stopper.wait(looks=True))
         state = await self._snapshot.read()
         restored = await replay.adopt(state)
@@ -365,7 +373,7 @@ class Agent:
             self._store.seen.remember(row)
 
     def _end_by_disk(self, failed: str) -> NoReturn:
-        """End all ranks with exit code 1 and one line; the traceback is in agent.log."""
+        """End all ranks with exit code 1 and an error of one line; agent.log has the traceback."""
         words = f"error: {failed}; the crawl ends: mend it, and resume the session\n"
         if self._group.size > 1:
             self._group.abort(1, words)

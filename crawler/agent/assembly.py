@@ -1,4 +1,4 @@
-"""Makes the parts of an agent as the plan wants them."""
+"""Makes the parts of an agent, as the plan describes them."""
 
 import resource
 import time
@@ -19,7 +19,7 @@ from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.traps import TrapMonitor
 
-_FILES = 64  # further open files of a rank: of Python, of the MPI, and its own
+_FILES = 64  # other open files of a rank: of Python, of the MPI, and of the crawler
 
 
 def allow_files(settings: config.Config, logs: int) -> None:
@@ -40,7 +40,7 @@ def allow_files(settings: config.Config, logs: int) -> None:
 
 
 def scope_of(plan: Plan) -> Scope:
-    """The scope of the crawl, with the sites that joined it in earlier runs."""
+    """Return the scope of the crawl, with the sites that joined it in earlier runs."""
     scope = make_scope(plan.settings, plan.seeds, time.gmtime().tm_year)
     scope.restore_joined(one.site for one in plan.joined)
     return scope
@@ -57,7 +57,7 @@ def make_core(
     faults: Faults,
     traps: TrapMonitor,
 ) -> Core:
-    """The core of a rank. `scores` are those of the previous session's pages, for the order."""
+    """Return the core of a rank. `scores`: of the previous session's pages, for the ordering."""
     settings = plan.settings
     scheme = make_scheme(settings.assignment, transport.size, plan.kept_sites)
     ownership = Ownership(
@@ -90,7 +90,7 @@ def open_store(
     faults: Faults,
     manners: session.Manners,
 ) -> session.RankStore:
-    """The repository of a rank. `keeps` says whether a page is of a kind that is stored."""
+    """Return the repository of a rank. `keeps` says whether a page is of a kind that is stored."""
     settings = plan.settings
     return session.RankStore(
         plan.directory,

@@ -1,7 +1,7 @@
 """Crawls a session on all ranks together, goes on when some of them are lost, and ends it.
 
-The command line and the demonstration enter `crawl` on all ranks at a time, with the plan that
-`planning` has made on rank 0.
+The command line and the demonstration call `crawl` on all ranks at the same time, with the plan
+that `planning` has made on rank 0.
 """
 
 from collections.abc import Collection, Sequence
@@ -25,13 +25,13 @@ _DEAD_LOCK_S = 120.0  # a file server holds the locks of a dead node for a minut
 
 
 async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = None) -> Ending:
-    """Run one session on all ranks; how it ended, on all.
+    """Crawl one session on all ranks. Returns on each rank how the crawl ended.
 
-    When ranks are lost, and the MPI lets the others go on, these begin a further run of the
-    session: they replay the logs, also those of the lost ranks, as a resume on fewer ranks does.
-    In the modes whose number of ranks must stay the same, LostRankError is raised instead.
+    If ranks are lost, and the MPI lets the other ranks go on, they begin a further run of the
+    session. They replay all logs, as a resume on fewer ranks does, also the logs of the lost ranks.
+    In modes whose number of ranks must stay the same, this raises LostRankError instead.
 
-    `reachable`: see report.write_counters; rank 0's counts.
+    `reachable`: see report.write_counters. Only the argument of rank 0 is used.
     """
     session.join_session(plan.directory)
     ending = None
@@ -60,7 +60,8 @@ async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int]
                 raise
             if transport is not None:
                 transport.abandon()
-        # All or none: a rank that dies at the very end may have told only some that all is done.
+        # The ranks end together, or none ends. A rank that dies at the very end may have told only
+        # some of the others that the crawl is done.
         if await group.all_done(ending is not None):
             assert ending is not None
             assert agent is not None
@@ -75,12 +76,13 @@ async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int]
 
 
 async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
-    """The plan of the ranks that are left. An order to stop that has just come holds for them."""
+    """Return the plan of the remaining ranks. An order to stop that has just come still counts."""
     again = None
     if group.rank == 0:
-        # The lock may have been the lost rank's. An intruder who has it finds that ranks are alive.
+        # The lost rank may have held the lock. If another command has taken the lock since then,
+        # that command notices that ranks are alive, and gives up.
         session.lock_session(plan.directory, session.CRAWLED, _DEAD_LOCK_S)
-        if session.is_asked_to_stop(plan.directory):  # `prepare_again` takes it away
+        if session.is_asked_to_stop(plan.directory):  # `prepare_again` removes the order
             job.stopped = job.stopped or "stop"
         lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
@@ -91,7 +93,10 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
 
 
 async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | None:
-    """The PageRank of the previous session's pages, if the order asks for it; computed once."""
+    """Return the PageRank of the previous session's pages, or None if the ordering needs none.
+
+    Only rank 0 computes it.
+    """
     settings, path = plan.settings, plan.directory / "previous-pagerank.npy"
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
@@ -103,7 +108,7 @@ async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | N
     scores = session.EarlierScores(path)
     await group.gather(None)
     if group.rank == 0:
-        path.unlink()  # the ranks go on to have it in memory
+        path.unlink()  # it stays mapped into the memory of the ranks
     return scores
 
 
@@ -113,7 +118,7 @@ async def _crawl_once(
     """Make one run of the session, and let rank 0 write its report."""
     everybody = await group.gather(await agent.run())
     endings = [one for _, one, _ in everybody]
-    ending = await group.bcast(  # only rank 0's counts
+    ending = await group.bcast(  # sends the ending of rank 0
         Ending(
             all(one.complete for one in endings),
             next((one.stopped for one in endings if one.stopped), ""),
@@ -131,7 +136,10 @@ async def _crawl_once(
 def _report(
     plan: Plan, ending: Ending, counters: Sequence[Counters], reachable: Collection[int] | None
 ) -> Ending:
-    """Write how the run ended, the tables and the measures; the ending with what they say."""
+    """Write how the run ended, the tables and the measures.
+
+    Returns the ending, completed by what the tables and measures say.
+    """
     try:
         with session.mistakes_told(str(plan.directory)):
             if not ending.stopped and not session.holds(plan.directory, is_success):

@@ -1,4 +1,4 @@
-"""The fetch stage: from a visit to a response, as robots.txt allows and in the site's time."""
+"""The fetch stage: makes the request of a visit, for a page or for the robots.txt before it."""
 
 import asyncio
 from asyncio import Queue
@@ -30,16 +30,16 @@ from crawler.ports import (
 from crawler.reading.reader import PageReader
 from crawler.reading.robots import Rules
 
-_LONG = 1024  # characters of a URL about which rules may take more than a few milliseconds
+_LONG = 1024  # characters; rules may take more than a few milliseconds to judge a longer URL
 _TOO_BUSY = frozenset((429, 503))  # statuses of a server that has too much to do
 
 
 @dataclass(frozen=True, slots=True)
 class FetchStage:
-    """Visit to response. `run` runs many times side by side.
+    """Makes the requests of visits. Many calls of `run` share the work.
 
-    A visit ends as soon as the site has served it. `find_earlier` returns what the previous session
-    says of a URL key.
+    A visit ends as soon as the site has answered its request. `find_earlier` returns what the
+    previous session says of a URL, given the key of the URL.
     """
 
     to_fetch: Queue[Visit]
@@ -55,7 +55,7 @@ class FetchStage:
     faults: Faults
 
     async def run(self) -> None:
-        """Serve one visit after the other, without end."""
+        """Serve one visit after the other, until cancelled."""
         while True:
             visit = await self.to_fetch.get()
             if visit.found.is_errand:
@@ -65,7 +65,7 @@ class FetchStage:
             self.alarm.ring()
 
     async def _serve(self, visit: Visit) -> None:
-        """Make the request that is due: for robots.txt, or for the page."""
+        """Make the request that is due in this visit: for robots.txt, or for the page."""
         authority = url.authority(visit.found.url)
         ruled = await self._rules(visit, authority)
         if ruled is None:
@@ -75,7 +75,7 @@ class FetchStage:
             rules = await self._heed(visit, authority, rules)
         if rules.unreachable:
             await self._fail_by(rules, visit)
-        elif asked:  # that was this visit's request
+        elif asked:  # robots.txt was this visit's request
             self.core.end(visit, RETRY, self.clock.now(), crawl_delay_s=rules.crawl_delay)
         elif await self._is_allowed(visit, rules):
             await self._fetch(visit, rules.crawl_delay)
@@ -83,7 +83,7 @@ class FetchStage:
     # --- robots.txt ---------------------------------------------------------------------------
 
     async def _rules(self, visit: Visit, authority: str) -> tuple[Rules, bool] | None:
-        """The result of `RobotsGate.rules`; None if the visit has ended, to ask later."""
+        """Return the result of `RobotsGate.rules`, or None if the visit has ended without rules."""
         robots, core, clock = self.robots, self.core, self.clock
         if robots.must_ask(authority):
             decided = robots.decided(visit.found.url)
@@ -106,7 +106,10 @@ class FetchStage:
         return None
 
     async def _heed(self, visit: Visit, authority: str, rules: Rules) -> Rules:
-        """Take in what a robots.txt says that has just come; the rules from now on."""
+        """Use what a robots.txt says that was just fetched. Returns the rules that now count.
+
+        They deny everything if reading code fails on the file.
+        """
         core, robots, address = self.core, self.robots, visit.found.url
         try:
             sitemaps = self.reader.sitemaps(authority, rules.sitemaps)
@@ -121,19 +124,19 @@ class FetchStage:
         return rules
 
     async def _fail_by(self, rules: Rules, visit: Visit) -> None:
-        """End a visit because a robots.txt could not be had."""
+        """End a visit because its robots.txt could not be fetched or read."""
         failure = rules.unreachable
         assert failure is not None
         if failure is Failure.INTERNAL:
             outcome = Outcome.of(failure)
-        else:  # a 5xx or a 429: somebody is there
+        else:  # after a 5xx or a 429 the server exists, but is busy
             outcome = BUSY if failure is Failure.ROBOTS_UNREACHABLE else FAILED
         wait_s = rules.retry_after_s
         if self.core.end(visit, outcome, self.clock.now(), retry_after_s=wait_s):
             await self.to_parse.put(failed(visit, failure, self.clock))
 
     async def _is_allowed(self, visit: Visit, rules: Rules) -> bool:
-        """Whether the rules allow a page; else its visit has ended."""
+        """Whether the rules allow the page of a visit. If not, the visit is ended."""
         try:
             if await self._judge(rules, visit.found.url):
                 return True
@@ -147,9 +150,10 @@ class FetchStage:
         return False
 
     async def _judge(self, rules: Rules, address: str) -> bool:
-        """Whether a URL may be fetched. Others have the loop meanwhile if the URL is long.
+        """Whether rules allow a URL. While a long URL is judged, other tasks can run.
 
-        A stop ends the judging with True: `Core.begin` refuses the URL anyway.
+        If the crawl stops meanwhile, this returns True, because `Core.begin` refuses the URL
+        anyway.
         """
         if len(address) <= _LONG:
             return rules.allows(address)
@@ -164,7 +168,7 @@ class FetchStage:
         return True
 
     async def _run_errand(self, visit: Visit) -> None:
-        """Fetch the robots.txt that another site waits for."""
+        """Fetch the robots.txt that other sites wait for (see RobotsGate)."""
         core, clock = self.core, self.clock
         if not core.begin(visit, clock.now()):
             return
@@ -209,7 +213,7 @@ class FetchStage:
             await self.to_parse.put(fetched)
 
     def _judged(self, visit: Visit, fetched: Fetched) -> tuple[Outcome, float | None]:
-        """The outcome of a request, and for how long a busy server wants to be left alone."""
+        """Return the outcome of a request, and its Retry-After in seconds if the server is busy."""
         response, wait_s = fetched.response, None
         if response is None:
             assert fetched.failure is not None
@@ -227,7 +231,7 @@ class FetchStage:
 
 
 def failed(visit: Visit, failure: Failure, clock: Clock, address: str | None = None) -> Fetched:
-    """What a visit without a response brings to the parse stage. `address`: of the server."""
+    """Return the result of a visit without a response. `address`: that of the server."""
     return Fetched(
         visit.found, clock.time(), failure=failure, address=address, retries=visit.retries
     )

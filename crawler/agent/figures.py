@@ -1,4 +1,4 @@
-"""How far a rank is: notes to rank 0 while the crawl runs, and the rank's counters at its end."""
+"""What a rank counts: notes to rank 0 while the crawl runs, and the rank's counters at the end."""
 
 import asyncio
 import resource
@@ -14,11 +14,11 @@ from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
 _NOTE_INTERVAL_S = 1.0
-_SAMPLES = 500  # of the progress that a rank keeps
+_SAMPLES = 500  # points of the progress curve that a rank keeps, at most
 
 
 class Figures:
-    """What one rank counts, put together."""
+    """Collects what the parts of an agent count."""
 
     def __init__(
         self,
@@ -42,7 +42,7 @@ class Figures:
         self._progress: list[tuple[float, int]] = []
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
-        """Tell rank 0, and rank 0 the user, how far this rank is and what it warns of."""
+        """Every second, send a note to rank 0 with counts and warnings. Rank 0 tells the user."""
         while True:
             await asyncio.sleep(_NOTE_INTERVAL_S)
             note = Note(
@@ -58,14 +58,14 @@ class Figures:
             if self._transport.rank == 0:
                 board.update(0, note)
                 board.show()
-            elif not self._transport.backlog(0):  # rank 0 is not so far behind as to be flooded
+            elif not self._transport.backlog(0):  # rank 0 has received the last note
                 self._wire.send(0, note)
 
     def counters(self, seconds: float, *, remembers: bool) -> Counters:
-        """The counters of a run that took so long.
+        """Return the counters of this rank in a run that took `seconds`.
 
-        `remembers`: the rank remembers all that it has sent. Otherwise it can't count different
-        URLs.
+        `remembers`: whether the rank remembers all URLs that it has sent. If not, it can't count
+        different URLs.
         """
         traffic = self._core.traffic
         usage = resource.getrusage(resource.RUSAGE_SELF)

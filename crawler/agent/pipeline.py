@@ -4,9 +4,9 @@
                                                                               `---> other ranks
                                                 other ranks -> exchange_stage -> core -> workbench
 
-Every queue between two stages is bounded. The stages form a ring, which can't stand still because
-the workbench at its one open place takes everything. Who takes a visit ends it once, by `core.end`.
-If its URL is dealt with then, it goes on to the parse stage, which says so by `core.stored`.
+Every queue between two stages is bounded. The stages form a ring. The ring can't block itself,
+because the workbench isn't bounded. Each visit is ended exactly once, by `core.end`. If the visit
+was the last one to its URL, the result goes on to `parse_stage`, which calls `core.stored`.
 """
 
 import asyncio
@@ -52,7 +52,7 @@ async def busy_host_stage(
     alarm: Alarm,
     clock: Clock,
 ) -> None:
-    """From the workbench: visits to sites that may be asked now. Those refused are over."""
+    """Acquire visits to sites that may be asked now, and pass them on. Refused visits are ended."""
     while True:
         now = clock.now()
         visit = core.acquire(now)
@@ -66,7 +66,8 @@ async def busy_host_stage(
         else:
             wire.deliver(core, now)  # the core may have asked for page quota
             due = core.next_visit_time()
-            # A site that is due and can't be acquired waits for page quota, which rings.
+            # A site that is due but can't be acquired waits for page quota. The alarm rings when
+            # quota arrives.
             await alarm.wait(due - now if due is not None and due > now else None)
 
 
@@ -80,7 +81,10 @@ async def dns_stage(
     clock: Clock,
     faults: Faults,
 ) -> None:
-    """Only visits to hosts that have an address go on, once they may go there."""
+    """Find the server of each visit. Pass the visit on if the server may be asked now.
+
+    Visits to hosts without an address are ended.
+    """
     while True:
         visit = await to_resolve.get()
         if core.declines(visit, clock.now()):
@@ -123,9 +127,9 @@ async def parse_stage(
     faults: Faults,
     traps: TrapMonitor,
 ) -> None:
-    """Page to out-links; store both; hand the links to the core.
+    """Find the links of each page, store the page and its links, and give the links to the core.
 
-    As a full queue never makes it wait, it breaks off by the clock, for the others.
+    This stage never waits at a full queue. So it pauses by the clock, to let other tasks run.
     """
     turn = Turn(clock)
     while True:
@@ -168,7 +172,7 @@ async def parse_stage(
         wire.deliver(core, clock.now())
         alarm.ring()
         while wire.backlog() > max_backlog_bytes:
-            await asyncio.sleep(_BACKLOG_POLL_S)  # the receiver is slower than we are
+            await asyncio.sleep(_BACKLOG_POLL_S)  # the receiving rank is slower than this one
         to_parse.task_done()
         await turn.rest()
 
@@ -181,7 +185,7 @@ def _append(
     traps: TrapMonitor,
     faults: Faults,
 ) -> PageRow:
-    """Store a fetch whose links are judged by the scope of this moment; its row."""
+    """Store a fetch, after its links are judged by the present scope. Returns its row."""
     try:
         reader.renew(fetched)
     except BaseException as error:
@@ -193,7 +197,7 @@ def _append(
 def _spoil(fetched: Fetched) -> None:
     """Keep only the response of a fetch, because reading code failed on it.
 
-    A site that the fetch has brought into the scope stays there, and is logged.
+    If the fetch has brought a site into the scope, the site stays in it, and is logged.
     """
     fetched.failure = Failure.INTERNAL
     fetched.links = []
@@ -210,7 +214,7 @@ async def exchange_stage(
     max_delay_s: float,
     clock: Clock,
 ) -> None:
-    """Batches of other ranks enter the core, and ours leave in time."""
+    """Give messages of other ranks to the core, and send the batches that are due."""
     while True:
         now = clock.now()
         for sender, message in wire.receive():

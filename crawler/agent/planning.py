@@ -1,7 +1,7 @@
-"""What rank 0 settles before a crawl, for all ranks.
+"""The plan of a crawl, which rank 0 makes for all ranks.
 
-Rank 0 checks whether everything is there, and whether the session may be crawled. So it finds the
-user's mistakes before anything starts.
+Rank 0 checks the configuration, the files that it names, and whether the session may be crawled. So
+mistakes of the user are found before the crawl begins.
 """
 
 import time
@@ -22,27 +22,28 @@ from crawler.report.counters import check_counters
 
 @dataclass(frozen=True)
 class Plan:
-    """What all ranks agree on before a crawl."""
+    """What all ranks know before a crawl."""
 
     settings: config.Config
     directory: Path
     seeds: Sequence[str]  # normalised
     snapshots: session.Snapshots  # for the ranks of this run
-    run: int = 0  # of the session
-    logs: Sequence[Sequence[Path]] = ()  # of earlier runs, by the rank that is to read them
-    judges_again: bool = False  # the scope isn't that of all earlier runs
+    run: int = 0  # the number of the run in the session
+    logs: Sequence[Sequence[Path]] = ()  # files of earlier runs, by the rank that reads them
+    judges_again: bool = False  # whether any earlier run had another scope
     snapshots_fit: bool = False  # whether the ranks may begin with their snapshots
-    killed: bool = False  # the run before: its last requests may not be in its logs
+    killed: bool = False  # whether the last run was killed; its last requests may not be logged
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
-    kept_sites: Mapping[str, int] = field(default_factory=dict)  # sites that stay in these parts
+    kept_sites: Mapping[str, int] = field(default_factory=dict)  # the parts that sites must keep
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
-    """Check everything that can be checked beforehand, and make and lock the session directory.
+    """Check the settings, and make and lock the session directory. Returns the plan.
 
-    Raises UserError: no seeds, a seed that is no URL or isn't in the scope, a missing file, a part
-    vector for fewer ranks, no contact, a directory that holds a session.
+    Raises UserError, for example if there are no seeds, if a seed is no URL or isn't in the scope,
+    if a file is missing, if the part vector is for fewer ranks, if there is no contact, or if the
+    directory holds a session.
     """
     seeds = session.read_seeds(settings)
     if not seeds:
@@ -64,19 +65,19 @@ def prepare_again(
     ranks: int,
     patience_s: float = session.PATIENCE_S,
 ) -> Plan:
-    """Do the same for a further run of a session. It has these settings from now on.
+    """Do the same as `prepare` for a further run of a session, which gets these settings.
 
-    Waits up to `patience_s` for the ranks of the run before to be gone. Raises UserError also for
-    settings that can't change in a session, and while the session is crawled.
+    Waits up to `patience_s` until all ranks of the last run have ended. Raises UserError also if a
+    setting can't change within a session, or if the session is being crawled.
     """
-    session.load(directory)  # no lock is left where there is no session
+    session.load(directory)  # raises before a lock file is made, if there is no session
     with _locked(directory, patience_s):
         return _plan_again(directory, settings, ranks, patience_s)
 
 
 @contextmanager
 def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator[None]:
-    """Take the session's lock, for the crawl that follows. Give it back after a mistake."""
+    """Take the session's lock for the crawl that follows. Give the lock back after an error."""
     session.lock_session(directory, session.CRAWLED, patience_s)
     try:
         session.check_layout(directory)
@@ -119,14 +120,14 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
 def _check_changes(
     directory: Path, info: session.SessionInfo, settings: config.Config, ranks: int
 ) -> None:
-    """Raise UserError if a setting, or the number of ranks, has changed that must stay the same."""
+    """Raise UserError if a setting has changed that can't change, or the number of ranks has."""
     before, now = info.config, settings
     fixed: list[tuple[str, object, object]] = [
         ("[normalise]", before.normalise, now.normalise),
         ("assignment.site", before.assignment.site, now.assignment.site),
         ("session.mode", before.session.mode, now.session.mode),
     ]
-    if mode_of(now).drops:  # a new owner would never hear of the links found before
+    if mode_of(now).drops:  # a new owner would never learn of links that were found before
         fixed.append(("[assignment]", before.assignment, now.assignment))
     for name, old, new in fixed:
         if old != new:
@@ -139,13 +140,13 @@ def _check_changes(
 
 
 def _snapshots(settings: config.Config, ranks: int, directory: Path) -> session.Snapshots:
-    """The snapshots of the session, as it is now."""
+    """Return the snapshots of the session, with its present fingerprint."""
     fingerprint = session.fingerprint(directory, settings, ranks)
     return session.Snapshots(directory, ranks, fingerprint)
 
 
 def _await_writers(directory: Path, patience_s: float) -> None:
-    """Wait until no rank writes a log. After a kill, ranks may outlive their mpirun shortly."""
+    """Wait until no rank writes a log. After a kill, ranks may live longer than their mpirun."""
     deadline = time.monotonic() + patience_s
     while alive := [path for path in session.log_files(directory) if session.is_open(path)]:
         if time.monotonic() > deadline:
@@ -157,7 +158,7 @@ def _await_writers(directory: Path, patience_s: float) -> None:
 
 
 def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
-    """Check what can be checked of the settings. Returns the number of parts."""
+    """Check the settings and the files that they name. Returns the number of parts."""
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     for seed in seeds:
         verdict = scope.judge(seed)
@@ -185,7 +186,11 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
 
 
 def _replicated(settings: config.Config, ranks: int) -> list[str]:
-    """The URLs that the part vector lists, and the most linked-to pages of the previous session."""
+    """Return the URLs that all ranks know from the start.
+
+    They are the URLs that the part vector lists, and the most linked-to pages of the previous
+    session.
+    """
     if not mode_of(settings).divides:
         return []
     urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))

@@ -1,6 +1,6 @@
-"""What is said while a crawl runs: each rank's log and counts, and rank 0's words to the user.
+"""The log and the counts of each rank while a crawl runs, and what rank 0 shows to the user.
 
-The log is one JSON object a line, so nothing that the web sends can forge a line of it. Warnings of
+Each line of the log is a JSON object, so nothing that the web sends can forge a line. Warnings of
 all ranks also reach the user, through notes to rank 0.
 """
 
@@ -19,21 +19,21 @@ from pathlib import Path
 from crawler.messages import Note
 from crawler.ports import PageRow
 
-_LINE_INTERVAL_S = 10.0  # where a line can't be overwritten
+_LINE_INTERVAL_S = 10.0  # between two lines of progress, if a line can't be overwritten
 LOGGERS = ("crawler", "asyncio")
-_KEPT = 1000  # warnings of a rank
+_KEPT = 1000  # the latest warnings of a rank that it keeps
 
 
 class RankLog(logging.Handler):
-    """Writes what the program logs on this rank to `agent.log`; keeps warnings for the notes."""
+    """Writes what the program logs on this rank to `agent.log`, and keeps warnings for notes."""
 
     def __init__(self, path: Path, rank: int) -> None:
-        file = _open_to_append(path)  # first, as a handler is closed at exit once it is one
+        file = _open_to_append(path)  # may raise; a handler that exists is closed at exit
         super().__init__(logging.INFO)
         self._file = os.fdopen(file, "a", encoding="utf-8", buffering=1)
         self._rank = rank
         self._warnings: list[str] = []
-        self.latest: deque[str] = deque(maxlen=_KEPT)  # warnings, also those that were taken
+        self.latest: deque[str] = deque(maxlen=_KEPT)  # warnings, also those already taken
         for name in LOGGERS:
             logger = logging.getLogger(name)
             logger.addHandler(self)
@@ -51,7 +51,7 @@ class RankLog(logging.Handler):
         line.update(getattr(record, "about", {}))
         if record.exc_info:
             line["traceback"] = logging.Formatter().formatException(record.exc_info)
-        with contextlib.suppress(OSError):  # a full disk; the user hears of it all the same
+        with contextlib.suppress(OSError):  # the disk may be full; the board warns the user
             self._file.write(json.dumps(line) + "\n")
         if record.levelno >= logging.WARNING:
             warning = f"rank {self._rank}: {record.getMessage()}"
@@ -59,12 +59,12 @@ class RankLog(logging.Handler):
             self.latest.append(warning)
 
     def take_warnings(self) -> list[str]:
-        """The warnings since the last call."""
+        """Return the warnings since the last call."""
         warnings, self._warnings = self._warnings, []
         return warnings
 
     def close(self) -> None:
-        """Write no more."""
+        """Stop logging, and close the file."""
         for name in LOGGERS:
             logging.getLogger(name).removeHandler(self)
         with contextlib.suppress(OSError):
@@ -73,20 +73,20 @@ class RankLog(logging.Handler):
 
 
 def _open_to_append(path: Path) -> int:
-    """Open a file to append to it. A symbolic link isn't followed, as it may lead to any file."""
+    """Open a file to append to it. A symbolic link isn't followed: it may lead to any file."""
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
 class Board:
     """Rank 0's view of all ranks, shown on standard error.
 
-    On a terminal one line that is written over; elsewhere (under mpirun, in a job's output) a plain
-    line now and then.
+    On a terminal, one line is overwritten again and again. Elsewhere (under mpirun, in the output
+    of a job), a new line is printed every ten seconds.
     """
 
     def __init__(self, max_pages: int) -> None:
-        self._earlier = 0  # pages of earlier runs of the session
-        self._before = 0  # of these, pages that were there when the clock began
+        self._earlier = 0  # pages fetched before this run, or before ranks were lost
+        self._before = 0  # those of them that were there when the clock started
         self._max_pages = max_pages
         self._latest: dict[int, Note] = {}
         self._said: Counter[str] = Counter()
@@ -96,7 +96,8 @@ class Board:
     def begin_after(self, pages: int, *, lost: bool) -> None:
         """Note how many pages the session has had so far.
 
-        `lost`: some ranks are lost, and the others begin anew. What ranks have told counts no more.
+        `lost`: whether ranks are lost, and the others begin a new run. The notes of the last run
+        don't count any more, because its pages are among `pages`.
         """
         self._earlier = pages
         if lost:
@@ -105,13 +106,13 @@ class Board:
             self._before = pages
 
     def update(self, rank: int, note: Note) -> None:
-        """Take a rank's note; pass its warnings on."""
+        """Note how far a rank is, and show its warnings."""
         self._latest[rank] = note
         self._said.update(note.warnings)
         self.say(note.warnings)
 
     def say_rest(self, warnings: Iterable[str]) -> None:
-        """Pass on the latest warnings of a rank that no note has brought.
+        """Show those of the latest warnings of a rank that no note has brought.
 
         The last notes of a crawl may not arrive.
         """
@@ -119,7 +120,7 @@ class Board:
             self.say([warning] * (count - self._said[warning]))
 
     def show(self) -> None:
-        """To be called every second or so."""
+        """Show how far the crawl is. To be called about every second."""
         now = time.monotonic()
         if not self._terminal and now - self._shown < _LINE_INTERVAL_S:
             return
@@ -142,7 +143,7 @@ class Board:
             self.say([line])
 
     def close(self) -> None:
-        """Leave the terminal's line to what comes next."""
+        """Clear the line of progress."""
         if self._terminal:
             sys.stderr.write("\r\x1b[K")
             sys.stderr.flush()
@@ -150,7 +151,7 @@ class Board:
     def say(self, lines: Iterable[str]) -> None:
         """Show lines to the user, above the line of progress."""
         for line in lines:
-            text = "".join(c if c.isprintable() else "?" for c in line)  # no escape from the web
+            text = "".join(c if c.isprintable() else "?" for c in line)  # no control characters
             sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
         sys.stderr.flush()
 
@@ -163,11 +164,11 @@ def _clock(seconds: float) -> str:
 
 @dataclass(slots=True)
 class Tally:
-    """What this rank has fetched, counted as it goes."""
+    """Counts what this rank fetches."""
 
     pages: int = 0  # responses
     bytes: int = 0
-    requests: int = 0  # pages, and robots.txt files asked for
+    requests: int = 0  # for pages and for robots.txt files
     errors: int = 0
     by_error: Counter[str] = field(default_factory=Counter)
 

@@ -1,4 +1,4 @@
-"""Resumes a session: reads the logs of earlier runs, so that the cores go on where those ended.
+"""Resumes a session: reads the logs of earlier runs, so that the cores go on where they ended.
 
 The ranks work together. Their number, and what each of them owns, may differ from the earlier runs:
 
@@ -8,13 +8,13 @@ The ranks work together. Their number, and what each of them owns, may differ fr
    is fetched again.
 4. The ranks find out which links are still to be fetched. The rank `key mod ranks` compares all
    fetched keys with that remainder to all link keys with it. This needs neither an owner nor a URL:
-   8 bytes go for each link. Back come whether its target is fetched, and which of the ranks that
-   have the link is to admit it.
-5. Each rank reads the URLs of its links that are left, and its core admits them as links of their
+   8 bytes are sent for each link. The answer says whether the link's target is fetched, and which
+   of the ranks that have the link admits it.
+5. Each rank reads the URLs of its remaining links, and its core admits them as links of their
    pages. The crawl may begin meanwhile.
 
-After a stop in good order the snapshots hold all this, if the ranks and what they own have stayed
-the same. Then the ranks read the snapshots instead (`session.snapshots`).
+After a stop in good order, snapshots hold the result of all steps. They are valid if the ranks and
+what they own have stayed the same. Then the ranks read the snapshots instead (`session.snapshots`).
 """
 
 import asyncio
@@ -42,13 +42,13 @@ from crawler.reading.scope import Scope
 from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
-_STEP = 500  # links, a few milliseconds
+_STEP = 500  # links handled in one step, which takes a few milliseconds
 _BACKLOG_POLL_S = 0.005
 
 
 @dataclass(slots=True)
 class _Past:
-    """The pages of one rank that earlier runs fetched, as far as they are in one share."""
+    """The fetched pages that one rank owns, as far as one share of the logs holds them."""
 
     traps: TrapMonitor
     faults: Faults
@@ -70,7 +70,7 @@ async def hold_back(
 ) -> None:
     """Let sites rest as earlier runs promised. Each rank reads some of the request logs.
 
-    `killed`: the last requests of a rank may be missing there.
+    `killed`: whether a request log may lack the last requests of its rank.
     """
     files = session.request_files(directory)[group.rank :: group.size]
     mine = session.read_rests(files, clock, killed=killed)
@@ -79,9 +79,9 @@ async def hold_back(
 
 
 class Replay:
-    """One rank's part in a resume: `adopt` and `read_logs` before the crawl, `admit` during it."""
+    """One rank's part in a resume. Call `adopt` and `read_logs` before the crawl, `admit` in it."""
 
-    _given_up = False  # a stop came while the logs were read
+    _given_up = False  # whether a stop came while the logs were read
 
     def __init__(
         self,
@@ -98,9 +98,9 @@ class Replay:
     ) -> None:
         """`paths` are the log files that this rank reads. `remember` gets every row.
 
-        `declared` and `faults` are those of this rank. What the logs say is added to them.
-        `judges_again`: earlier runs had another scope, so each link must be judged again.
-        `correct`: see session.LogShard.
+        `declared` and `faults` are those of this rank. Declared sitemaps in the logs, and errors in
+        reading them, are added. `judges_again`: whether each link must be judged again, because
+        earlier runs had another scope. `correct`: see session.LogShard.
         """
         self._settings = settings
         self._core = core
@@ -115,31 +115,31 @@ class Replay:
         self._pasts: defaultdict[int, _Past] = defaultdict(
             lambda: _Past(TrapMonitor(settings.traps), faults)
         )
-        self._unlisted: dict[str, int] = {}  # sites and the parts that they were in
+        self._unlisted: dict[str, int] = {}  # sites that no table knows, with their parts so far
         self._unlisted_pages: list[int] = []
         self._read = 0
-        self.pages = 0  # with a response, in the share
+        self.pages = 0  # pages with a response in this rank's share of the logs
         self._state: CoreSnapshot | None = None
         self._restoring: Iterator[None] | None = None
         core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
         self._share = session.LogShard(paths, self._note_page, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
-        self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # link keys
+        self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # keys of fetched targets
 
     async def adopt(self, state: CoreSnapshot | None) -> bool:
-        """Use the state of the last stop instead of the logs, if all ranks have theirs.
+        """Use the state of the last stop instead of the logs, if all ranks have their state.
 
-        Returns whether they have. To be called first.
+        Returns whether all have. Must be called first.
         """
         agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
         return agreed
 
     async def read_logs(self) -> int:
-        """Do steps 1 to 4. Returns the number of pages in the session, as far as it was read.
+        """Do steps 1 to 4. Returns the number of pages in the session.
 
-        A stop ends the reading.
+        A stop ends the reading. Then only the pages read so far are counted.
         """
         if self._state is not None:
             pages = await self._restore(self._state)
@@ -155,7 +155,7 @@ class Replay:
     async def admit(
         self, reader: PageReader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
     ) -> None:
-        """Do step 5."""
+        """Do step 5, while the crawl runs."""
         core, wholly = self._core, not self._given_up
         for _ in self._restoring or self._admit(reader, scope, clock):
             if core.stopping:
@@ -198,14 +198,14 @@ class Replay:
         return True
 
     def _give_up(self) -> int:
-        """Admit nothing, because the crawl stops before the logs are read; a resume does all."""
+        """Admit nothing, because the crawl stops before the logs are read. A resume does all."""
         self._given_up = True
         self._restoring = iter(())
         self._core.stopping = True
         return self.pages
 
     def _admit(self, reader: PageReader, scope: Scope, clock: Clock) -> Iterator[None]:
-        """Admit what is left, in steps of a few milliseconds."""
+        """Admit the remaining links, in steps of a few milliseconds."""
         core, sites = self._core, scope.sites
         sitemaps = [(url.key(text), text, 0) for text in self._share.sitemaps]
         declared = self._share.declared
@@ -233,7 +233,7 @@ class Replay:
                 yield
 
     def _is_lost(self, source: CrawlUrl, target: int) -> bool:
-        """Whether a redirect leads back to a URL of its chain whose own row is lost, by damage."""
+        """Whether a redirect leads back to a URL of its chain whose own row is lost by damage."""
         if target not in source.chain:
             return False
         return not session.among(np.array([target], np.uint64), self._fetched)[0]
@@ -241,7 +241,7 @@ class Replay:
     def _make_links(
         self, make: Callable[[int, str, int], Link], wanted: Sequence[tuple[int, str, int]]
     ) -> list[Link]:
-        """Links from their keys, texts and flags, without those that can't be read."""
+        """Return links made from keys, texts and flags, without those on which `make` fails."""
         try:
             return [make(*each) for each in wanted]
         except BaseException as error:
@@ -272,7 +272,7 @@ class Replay:
         return self._core.door.follows(row.hops)
 
     async def _settle_sites(self) -> None:
-        """Do step 2, and note the pages of these sites."""
+        """Do step 2: settle the owners of these sites, then note the pages of the sites."""
         core, ownership = self._core, self._core.ownership
         claims: list[dict[str, int]] = [{} for _ in range(self._group.size)]
         for site, part in self._unlisted.items():
@@ -292,7 +292,7 @@ class Replay:
                 await asyncio.sleep(0)
 
     async def _tell_owners(self) -> int:
-        """Do step 3. Returns the number of pages in all shares."""
+        """Do step 3: tell the owners. Returns the number of pages in all shares."""
         mine = [
             (self._pasts.get(rank), self.pages, self._share.declared)
             for rank in range(self._group.size)
@@ -307,11 +307,11 @@ class Replay:
         return pages
 
     async def _find_pending(self) -> None:
-        """Do step 4."""
+        """Do step 4: find the links that this rank is to admit."""
         core, links = self._core, self._share.link_keys
         fetched, given = await self._divide()
         if core.counts_links:
-            given = ~fetched  # an owner wants to know of every link
+            given = ~fetched  # the ordering counts each link to an unfetched page
         left = links[~(fetched | given)]
         core.resumption.note_links(links[fetched].tolist(), left.tolist())
         self._pending = given & ~fetched
@@ -320,7 +320,8 @@ class Replay:
     async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return two flags for each link that this rank has read.
 
-        They say whether its target is fetched, and whether this rank is to admit it if not.
+        The first says whether the target is fetched. The second says whether this rank is to admit
+        the link if the target isn't fetched.
         """
         pages, links = self._share.page_keys, self._share.link_keys
         if not self._shared:

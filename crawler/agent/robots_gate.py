@@ -1,4 +1,8 @@
-"""robots.txt for the fetch stage: asked for in time, cached, followed where it redirects."""
+"""robots.txt for the fetch stage: requested before the first page, cached, and redirects followed.
+
+If a robots.txt redirects to another site, the file there is fetched by an errand: a visit to the
+other site that has no row in the log. Meanwhile the first site waits.
+"""
 
 import asyncio
 from collections.abc import Callable, Iterable
@@ -13,11 +17,11 @@ from crawler.ports import Clock, Failure, Fetcher, MovedError, Response, Validat
 from crawler.reading.robots import Rules
 from crawler.reading.robots_cache import RobotsCache
 
-_DECIDED = 10_000  # URLs of which it is remembered what large rules say of them
+_DECIDED = 10_000  # URLs for which the verdict of large rules is remembered
 
 
 class RobotsGate:
-    """The rules of an authority; fetched before its first page, once however many ask."""
+    """Gives the rules of authorities. If several visits need a file, it is requested once."""
 
     def __init__(
         self,
@@ -33,22 +37,25 @@ class RobotsGate:
         wake: Callable[[str], None] = lambda _site: None,
         stopping: Callable[[], bool] = lambda: False,
     ) -> None:
-        """`keep` stores a robots.txt that reading code failed on.
+        """`keep(url, response)` stores a robots.txt on which reading code failed.
 
-        `note` hears of each crawl-delay, for the request log. `run_errand` has the file of another
-        site fetched, by `fetch_errand`. `wake` hears of each site that has waited for one.
-        `stopping`: whether the crawl stops, and large files aren't read any more.
+        `note(authority, seconds)` is called with each crawl-delay, for the request log.
+        `run_errand(url)` must bring about a call of `fetch_errand`. `wake(site)` is called when a
+        site needs to wait no longer. `stopping` says whether the crawl stops; then large files
+        aren't read any more.
         """
         self._note = note
         self._site_of = site_of
         self._run_errand = run_errand
         self._wake = wake
-        # Where a robots.txt is on its site, as redirects say, by authority; and which redirect.
+        # By authority: the URL on the same site to which its robots.txt redirects, and the number
+        # of redirects so far.
         self._moved: dict[str, tuple[str, int]] = {}
-        # Authorities that wait for a file of another site, by its URL; and which redirect it was.
+        # By URL of a file on another site: the authorities that wait for the file, each with the
+        # number of redirects so far.
         self._waiting: dict[str, dict[str, int]] = {}
-        self._far: set[str] = set()  # all of these authorities
-        # Rules that have come from there, by authority; and when they were asked for.
+        self._far: set[str] = set()  # all authorities in `_waiting`
+        # By authority: the rules that an errand has fetched, and the time of the request.
         self._answers: dict[str, tuple[Rules, float]] = {}
         self._robots = robots
         self._fetcher = fetcher
@@ -56,17 +63,17 @@ class RobotsGate:
         self._tally = tally
         self._faults = faults or Faults()
         self._keep = keep
-        # By authority, and by URL if it is a file for other sites. Expired rules are kept, to go on
-        # with if they can't be had anew.
+        # By authority, or by URL if an errand has fetched the file. Expired rules are kept: they
+        # count until the file can be fetched again.
         self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
         self._desk = Desk(stopping)
-        # What large rules say of the URLs that they were asked for, by URL. The cache may have lost
-        # them when a URL's turn comes again, and the site would be asked for ever.
+        # By URL: the verdict of large rules on it. The cache may have dropped the rules when the
+        # URL is due again. Without the verdict, robots.txt would be requested again and again.
         self._decided = RobotsCache(_DECIDED)
 
     def must_ask(self, authority: str) -> bool:
-        """Whether `rules` would ask the site now."""
+        """Whether `rules` would make a request now."""
         if not self._robots.obey or authority in self._asking:
             return False
         if authority in self._far or authority in self._answers:
@@ -74,20 +81,23 @@ class RobotsGate:
         return self._cache.get(authority, self._clock.now()) is None
 
     def awaits(self, authority: str) -> bool:
-        """Whether the rules of an authority must come from another site first."""
+        """Whether an authority waits for a file of another site."""
         return authority in self._far
 
     def decided(self, address: str) -> Rules | None:
-        """What large rules, asked for this URL, say of it; if there were any lately."""
+        """Return the verdict of large rules on a URL, as rules; None if none is remembered."""
         return self._decided.get(address, self._clock.now())
 
     def decide(self, address: str, rules: Rules, *, allowed: bool) -> None:
-        """Remember what rules say of a URL."""
+        """Remember the verdict of large rules on a URL."""
         verdict = Rules(crawl_delay=rules.crawl_delay) if allowed else _ALL_DENIED
         self._decided.put(address, verdict, self._clock.now())
 
     async def rules(self, authority: str) -> tuple[Rules, bool]:
-        """The rules, and whether this call asked the site for them."""
+        """Return the rules of an authority, and whether this call made a request for them.
+
+        Instead of rules, MOVED_ON or ELSEWHERE may be returned.
+        """
         if not self._robots.obey:
             return _ALL_ALLOWED, False
         rules = self._cache.get(authority, self._clock.now())
@@ -98,7 +108,7 @@ class RobotsGate:
             return await asyncio.shield(asked), False
         if authority in self._far:
             return ELSEWHERE, False
-        # Not a task of its own: the request is to start now, as its clock has been told.
+        # No task of its own makes the request: it must start now, as `Core.begin` was told.
         asked = self._asking[authority] = asyncio.get_running_loop().create_future()
         try:
             rules = await self._ask(authority)
@@ -107,7 +117,7 @@ class RobotsGate:
                 asked.cancel()
             else:
                 asked.set_exception(error)
-                asked.exception()  # nobody else may wait for it
+                asked.exception()  # marks the exception as retrieved; maybe nobody waits for it
             raise
         asked.set_result(rules)
         return rules, True
@@ -119,9 +129,9 @@ class RobotsGate:
         return rules
 
     async def _fetch(self, authority: str) -> tuple[Rules, float]:
-        """Make the next request for the rules of an authority, unless their answer is here.
+        """Make the next request for the rules of an authority, unless an errand has fetched them.
 
-        Also returns when they were asked for.
+        Returns the rules, and the time of the request.
         """
         if authority not in self._answers:
             address, redirects = self._moved.pop(authority, (f"{authority}/robots.txt", 0))
@@ -136,7 +146,7 @@ class RobotsGate:
         return self._answers.pop(authority)
 
     async def _fetch_file(self, address: str) -> Rules | str:
-        """Ask once for a robots.txt: the rules, or the URL to which it is redirected."""
+        """Make one request for a robots.txt. Returns rules, or the URL to which it redirects."""
         responses = _LatestResponse(self._fetcher)
         try:
             found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
@@ -154,9 +164,10 @@ class RobotsGate:
         return found
 
     def _follow(self, authority: str, address: str, redirects: int) -> None:
-        """Follow a redirect of a robots.txt: note the rules, or how it is to be followed.
+        """Note how a redirect of a robots.txt is followed, or the rules if the file is known.
 
-        It is another request. On the same site the next visit makes it, on another one an errand.
+        Following it takes another request. The next visit makes a request to the same site; an
+        errand makes a request to another site.
         """
         now = self._clock.now()
         if redirects > MAX_ROBOTS_REDIRECTS:
@@ -184,10 +195,11 @@ class RobotsGate:
             self._run_errand(address)
 
     async def fetch_errand(self, address: str) -> Rules:
-        """Ask for a file that sites wait for: the rules, unreachable if it is to be tried again.
+        """Make the request of an errand, for a file that sites wait for. Returns the rules.
 
-        If it is redirected, everything is allowed to this errand: others go on instead of it. The
-        rules are MOVED_ON if the crawl stops before the file is read.
+        If the rules are unreachable, the errand must be tried again. If the file redirects, the
+        result allows everything: this errand is over, and other requests follow the redirect. The
+        result is MOVED_ON if the crawl stops before the file is read.
         """
         found = await self._fetch_file(address)
         if isinstance(found, Rules):
@@ -219,9 +231,9 @@ class RobotsGate:
                 return rules
             if rules.unreachable and rules.retry_after_s is None:
                 rules = self._cache.latest(authority) or rules
-            if rules.unreachable is Failure.INTERNAL:  # it would be the same again
+            if rules.unreachable is Failure.INTERNAL:  # another request would give the same
                 return self.spoil(authority)
-            if not rules.unreachable:  # else nothing is known, and the next visit asks again
+            if not rules.unreachable:  # otherwise the next visit asks again
                 self._note_delay(authority, rules)
                 self._cache.put(authority, rules, since)
             return rules
@@ -236,10 +248,10 @@ class RobotsGate:
 
 _ALL_ALLOWED = Rules.allow_all()
 _ALL_DENIED = Rules.parse(b"User-agent: *\nDisallow: /", "")
-# The site is to be asked again in its time: it has redirected its robots.txt within itself, or the
-# file hasn't been read.
+# The next visit to the site must make another request: its robots.txt redirects within the site, or
+# the crawl stopped before the file was read.
 MOVED_ON = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
-# It has redirected its robots.txt to another site, and waits for what comes from there.
+# The robots.txt redirects to another site, and its own site waits for the file there.
 ELSEWHERE = Rules.deny_all(Failure.ROBOTS_UNREACHABLE)
 
 

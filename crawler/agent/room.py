@@ -14,9 +14,9 @@ _ROOM_POLL_S = 1.0
 
 
 async def with_room(store: Callable[[], T]) -> T:
-    """What `store` returns, once there is room on the disk.
+    """Call `store` until there is room on the disk, and return its result.
 
-    Meanwhile the rank stands still, because the stages before this one fill up.
+    Meanwhile the rank stands still, because the queues before this stage fill up.
     """
     waits = False
     while True:

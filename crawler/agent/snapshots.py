@@ -1,4 +1,4 @@
-"""What a rank knows at a stop, kept for a faster resume."""
+"""The snapshot of a rank: what it knew at a stop, so that a resume is faster."""
 
 import asyncio
 import logging
@@ -15,19 +15,19 @@ _LOG = logging.getLogger("crawler")
 
 
 class RankSnapshot:
-    """One rank's snapshot: reads that of the run before, and leaves another one."""
+    """Reads a rank's snapshot of the last run, and writes one of this run."""
 
     def __init__(self, plan: Plan, rank: int, core: Core) -> None:
         self._plan = plan
         self._rank = rank
         self._core = core
         self._logs = plan.logs[rank] if plan.logs else ()
-        self._hashes: session.LogHashes | None = None  # of these logs
+        self._hashes: session.LogHashes | None = None  # of the logs of earlier runs
 
     async def read(self) -> CoreSnapshot | None:
-        """What this rank knew at the last stop.
+        """Return what this rank knew at the last stop.
 
-        Returns None if there is no snapshot that fits, or if a stop comes meanwhile.
+        Returns None if no snapshot fits, or if the crawl stops meanwhile.
         """
         self._hashes = session.LogHashes(self._logs)
         for _ in self._hashes.read():
@@ -43,7 +43,7 @@ class RankSnapshot:
         return msgspec.msgpack.decode(packed, type=CoreSnapshot)
 
     def write(self, state: CoreSnapshot, log_path: Path) -> None:
-        """Leave a snapshot. `log_path` is the log of this run."""
+        """Write a snapshot. `log_path` is the log of this run."""
         content = msgspec.msgpack.encode(state)
         logs = [log_path, *self._logs]
         self._plan.snapshots.leave(self._rank, logs, content, self._hashes)

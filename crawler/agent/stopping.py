@@ -1,6 +1,6 @@
-"""How a crawl ends before its frontier is empty.
+"""Ends a crawl before its frontier is empty.
 
-It ends by a signal, by `session.max_time`, by the command `stop`, or because a rank is lost.
+A signal, `session.max_time`, the command `stop`, or the loss of a rank ends it.
 """
 
 import asyncio
@@ -18,9 +18,9 @@ from crawler.core.core import Core
 from crawler.ports import EXIT_STOPPED, Clock, Fetched, Group
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
-_REPEATED_SIGNAL_S = 1.0  # launchers and terminals may deliver one signal twice
+_REPEATED_SIGNAL_S = 1.0  # launchers and terminals may deliver a signal twice within this time
 _STOP_POLL_S = 1.0  # between two looks for an order to stop
-_PARSE_GRACE_S = 5.0  # after stop_grace, for what was fetched to be stored
+_PARSE_GRACE_S = 5.0  # after stop_grace: time to store what was fetched
 _LOG = logging.getLogger("crawler")
 
 
@@ -28,14 +28,14 @@ _LOG = logging.getLogger("crawler")
 class Work:
     """The stages from the workbench to the log, as running tasks."""
 
-    asking: Sequence[asyncio.Task[None]]  # all up to the fetch
+    asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage
     to_parse: asyncio.Queue[Fetched]
     parsing: asyncio.Task[None]
 
     async def break_off(self) -> bool:
-        """Drop what isn't fetched yet, and store what is.
+        """Drop what isn't fetched yet, and store what is fetched.
 
-        Returns whether the latter was done within `_PARSE_GRACE_S`.
+        Returns whether all of it was stored within `_PARSE_GRACE_S`.
         """
         for task in self.asking:
             task.cancel()
@@ -50,7 +50,7 @@ class Work:
 
 
 class Stopper:
-    """Stops the crawl on all ranks when this rank is told to."""
+    """Stops the crawl on all ranks when this rank is told to stop."""
 
     def __init__(
         self,
@@ -74,7 +74,7 @@ class Stopper:
         self._timer: asyncio.TimerHandle | None = None
 
     def listen(self) -> None:
-        """Heed signals from now on, until `close`, and the time limit, until `disarm`."""
+        """Handle signals from now until `close`, and watch the time limit until `disarm`."""
         loop = asyncio.get_running_loop()
         for number in _STOP_SIGNALS:
             loop.add_signal_handler(number, self._signalled, number)
@@ -83,17 +83,17 @@ class Stopper:
             self._timer = loop.call_later(max(0.0, left), self.stop, "max_time")
 
     def disarm(self) -> None:
-        """Forget the time limit."""
+        """Stop watching the time limit."""
         if self._timer is not None:
             self._timer.cancel()
 
     def close(self) -> None:
-        """Leave signals to what comes next in this process."""
+        """Stop handling signals."""
         for number in _STOP_SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
     def stop(self, reason: str) -> None:
-        """End the crawl early, on all ranks; what is under way is finished."""
+        """Begin to stop the crawl on all ranks. What is under way may still finish."""
         if not self._job.stopped:
             self._job.stopped, self._job.stopped_at = reason, self._clock.now()
         _LOG.info("stopping", extra={"about": {"reason": reason}})
@@ -108,14 +108,14 @@ class Stopper:
             self.stop(self._job.stopped)
 
     async def wait(self, *, looks: bool) -> None:
-        """Return once the crawl is to stop. A rank that `looks` also obeys `crawler stop`."""
+        """Return once the crawl is to stop. With `looks`, also obey an order of `crawler stop`."""
         while not self._core.stopping:
             if looks and session.is_asked_to_stop(self._directory):
                 self.stop("stop")
             await asyncio.sleep(_STOP_POLL_S)
 
     async def stage(self, work: Work) -> None:
-        """See to it that a stop ends: drop what is still under way after `session.stop_grace`."""
+        """After a stop, wait for `session.stop_grace`, then drop what is still under way."""
         await self.wait(looks=self._group.rank == 0)
         await asyncio.sleep(self._limits.stop_grace)
         in_order = await work.break_off()
@@ -123,9 +123,9 @@ class Stopper:
         self._wire.deliver(self._core, self._clock.now())
 
     def _signalled(self, number: signal.Signals) -> None:
-        """Stop the crawl in good order at the first signal, at once at a further one.
+        """Stop the crawl in good order at the first signal, and at once at a second one.
 
-        SIGUSR1 never hurries: a scheduler sends it, perhaps twice.
+        SIGUSR1 never stops it at once, because schedulers may send SIGUSR1 twice.
         """
         if self._core.ended:
             return

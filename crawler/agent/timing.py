@@ -16,17 +16,17 @@ class SystemClock:
 
 
 class Alarm:
-    """Wakes the busy-host stage: when something changed, or at a given time."""
+    """Wakes the busy-host stage when something has changed, or at a given time."""
 
     def __init__(self) -> None:
         self._event = asyncio.Event()
 
     def ring(self) -> None:
-        """Wake who waits, or the next one who does."""
+        """End the present `wait`, or the next one if nobody waits."""
         self._event.set()
 
     async def wait(self, timeout: float | None) -> None:
-        """Until it rings, or for `timeout` seconds."""
+        """Wait until `ring` is called, for at most `timeout` seconds."""
         timer = None
         if timeout is not None:
             timer = asyncio.get_running_loop().call_later(timeout, self._event.set)
@@ -37,14 +37,18 @@ class Alarm:
 
 
 class Turn:
-    """Time on the event loop for one stage. A round of the loop costs as much as a small page."""
+    """Limits how long one stage keeps the event loop.
+
+    A stage doesn't pause after each small piece of work, because a round of the loop costs as much
+    as a small page.
+    """
 
     def __init__(self, clock: Clock) -> None:
         self._clock = clock
         self._ends = 0.0
 
     async def rest(self) -> None:
-        """Let the others have the loop, if the turn is over."""
+        """Let other tasks run, if the turn of this stage is over."""
         if self._clock.now() >= self._ends:
             await asyncio.sleep(0)
             self._ends = self._clock.now() + _TURN_S

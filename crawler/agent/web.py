@@ -1,4 +1,4 @@
-"""A rank's ways to the web: to pages, to robots.txt files, and to what it fetched in the past."""
+"""How a rank gets pages and robots.txt files from the web, and pages of the previous session."""
 
 from collections.abc import Callable
 from contextlib import AsyncExitStack
@@ -19,7 +19,7 @@ from crawler.reading.scope import Sites
 
 
 class Web(NamedTuple):
-    """What a rank fetches with. Each request is noted in the request log of the rank."""
+    """What a rank fetches with. The request log gets a row for each request."""
 
     dns: Fetcher  # finds the addresses of servers
     robots: RobotsGate
@@ -38,7 +38,7 @@ async def open_web(
     faults: Faults,
     clock: Clock,
 ) -> Web:
-    """Return the web as this rank sees it. `stack` closes all connections and files."""
+    """Open connections and files, which `stack` closes, and return the ways to the web."""
     fetcher = await _open_fetcher(stack, settings, faults, clock)
     previous = stack.enter_context(_open_previous(settings, core.ownership))
     noting = partial(

@@ -1,8 +1,8 @@
 """Sites that join the scope during the crawl, because redirects of seeds lead there.
 
-This rank may have found links to such a site before it heard of the site. They are in its log, as
-out of scope. So the rank reads its own log files and admits these links. Until that is done the
-rank isn't passive, so the crawl doesn't end earlier.
+A rank may have found links to such a site before it learned that the site had joined. Its log has
+these links, flagged as out of scope. So the rank reads its own log files and admits these links.
+Meanwhile the rank isn't passive, so the crawl doesn't end.
 """
 
 import asyncio
@@ -23,12 +23,12 @@ from crawler.reading.scope import Scope
 from crawler.session import Correction, Entry, Joined, LoggedPage, LoggedSitemaps, RankStore
 
 _TURN_S: Final = 0.003
-_REST: Final = 9  # times as long as it took to go through the logs, while there is other work
+_REST: Final = 9  # a pause between two readings of the logs is so many times as long as a reading
 _POLL_S: Final = 0.05
 
 
 class Widening:
-    """One rank's work when sites join the scope."""
+    """Admits earlier links of this rank to sites that join the scope."""
 
     def __init__(
         self,
@@ -52,7 +52,7 @@ class Widening:
         self._clock = clock
 
     async def stage(self) -> None:
-        """Take sites into the scope as the core hears of them."""
+        """Add sites to the scope when the core learns that they join it."""
         while True:
             await self._wire.joining.wait()
             began = self._clock.now()
@@ -87,7 +87,7 @@ class Widening:
         self._alarm.ring()
 
     async def _rest(self, seconds: float) -> None:
-        """Let the crawl go on before the logs are read again, unless nothing else is left to do."""
+        """Wait before the logs are read again, as long as the rank has other work."""
         ends = self._clock.now() + seconds
         while self._clock.now() < ends and self._core.waiting and not self._core.stopping:
             await asyncio.sleep(_POLL_S)
@@ -103,7 +103,7 @@ def admit_late(
 ) -> Iterator[None]:
     """Admit logged links to sites that have joined the scope since the links were judged.
 
-    A step is an entry.
+    The iterator yields after each entry of the logs.
     """
     site_of = scope.sites.of
 
@@ -127,7 +127,7 @@ def admit_late(
 def _admit_page(
     core: Core, scope: Scope, page: LoggedPage, late: Mapping[int, str], now: float
 ) -> None:
-    """Admit the late links of a page, by their numbers."""
+    """Admit the late links of a page. `late`: their URLs, by the number of the link."""
     row, flags = page.row, page.flags
     source = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
     found = [scope.link(address, flags[number] & ~OUT_OF_SCOPE) for number, address in late.items()]

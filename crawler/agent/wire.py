@@ -1,4 +1,4 @@
-"""The messages of an agent, on their way to other ranks and from there."""
+"""Sends messages of an agent to other ranks, and receives theirs."""
 
 import asyncio
 
@@ -8,24 +8,24 @@ from crawler.ports import Transport
 
 
 class Wire:
-    """The transport with messages instead of bytes, and a count of what went over it."""
+    """The transport of a rank, for messages instead of bytes. It counts what is sent."""
 
     def __init__(self, transport: Transport) -> None:
-        self.over = asyncio.Event()  # the crawl has ended, and all ranks have been told
-        self.joining = asyncio.Event()  # sites join the scope
+        self.over = asyncio.Event()  # set once the crawl has ended, and all ranks know
+        self.joining = asyncio.Event()  # set while sites join the scope
         self._transport = transport
         self.messages = 0
         self.bytes = 0
 
     def send(self, rank: int, message: Message) -> None:
-        """Never waits."""
+        """Send a message, without waiting until it has left."""
         data = encode(message, compress=self._transport.remote(rank))
         self.messages += 1
         self.bytes += len(data)
         self._transport.send(rank, data)
 
     def deliver(self, core: Core, now: float) -> None:
-        """Send what the core wants sent now; to be called after whatever happened to it."""
+        """Send what the core wants to send now. Must be called after each event in the core."""
         for rank, message in core.tick(now):
             self.send(rank, message)
         if core.joining.sites:
@@ -34,13 +34,13 @@ class Wire:
             self.over.set()
 
     def receive(self) -> list[tuple[int, Message]]:
-        """The messages that have come since the last call, with their senders."""
+        """Return the messages that have come since the last call, with their senders."""
         return [(sender, decode(data)) for sender, data in self._transport.receive()]
 
     def backlog(self) -> int:
-        """Bytes that wait for the slowest receiver."""
+        """Return the number of bytes that wait to be sent to the slowest receiver."""
         return max(map(self._transport.backlog, range(self._transport.size)))
 
     async def wait(self, timeout: float) -> None:
-        """Until something may have come or gone, or for `timeout` seconds."""
+        """Wait until a message may have come or left, for at most `timeout` seconds."""
         await self._transport.wait(timeout)
