@@ -134,9 +134,7 @@ def _add_inspections(command: _Command) -> None:
 def _add_simulation(command: _Command) -> None:
     """Add the command that crawls in virtual time."""
     virtual = command("simulate", "Crawl a link graph in virtual time, and print the measures.")
-    virtual.add_argument(
-        "graph", type=Path, metavar="GRAPH", help="a session, or the directory of a graph"
-    )
+    virtual.add_argument("graph", type=Path, metavar="GRAPH", help="a session, or a graph folder")
     virtual.add_argument(
         "--modes", default="exchange", metavar="M,...", help="modes; default: exchange"
     )

@@ -74,7 +74,7 @@ class Scope(Table):
     )
     suffixes: tuple[str, ...] = Field((), description='endings of host names, such as "ac.uk"')
     include: tuple[Regex, ...] = Field(
-        (), description="unless empty: one of these regular expressions must match in a URL"
+        (), description="regular expressions. If there are any, one of them must match in a URL"
     )
     exclude: tuple[Regex, ...] = Field(
         (), description="none of these regular expressions may match in a URL"
@@ -165,10 +165,10 @@ class Exchange(Table):
         64, description="send a batch when it holds links of this number of pages"
     )
     batch_bytes: Size = Field(
-        ByteSize(64 << 10), description="or when its URLs have this number of bytes"
+        ByteSize(64 << 10), description="also send a batch when its URLs have this number of bytes"
     )
     max_delay_s: Annotated[float, Field(gt=0)] = Field(
-        1.0, description="or when it is this number of seconds old"
+        1.0, description="also send a batch when it is this number of seconds old"
     )
     max_backlog_bytes: Size = Field(
         ByteSize(8 << 20),

@@ -55,9 +55,9 @@ class Reference:
 
 
 def read_reference(path: Path) -> Reference:
-    """Read a reference from a session, or from a graph directory of the partitioning job.
+    """Read a reference from a session, or from a graph folder of the partitioning job.
 
-    Of a session, the pages that were fetched with status 200 count. A graph directory must have
+    Of a session, the pages that were fetched with status 200 count. A graph folder must have
     URLs, and all its pages count. Raises UserError for anything else.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path

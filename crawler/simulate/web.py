@@ -120,7 +120,7 @@ class Web:
 
 
 def load_web(path: Path) -> Web:
-    """Load a web from a session, its tables, or a graph directory of the partitioning job.
+    """Load a web from a session, its tables, or a graph folder of the partitioning job.
 
     A page without a URL gets one on its site. Pages whose URLs no crawl could fetch are left out,
     with their links. Raises UserError for anything else, and if no page is left.
