@@ -80,7 +80,7 @@ def _times(epoch_s: Sequence[float]) -> pa.Array:
 
 
 def page_table(rows: list[PageRow]) -> pa.Table:
-    """Rows of pages as a piece of the table `pages`."""
+    """Return rows of pages as a piece of the table `pages`."""
     columns = list(zip(*map(msgspec.structs.astuple, rows), strict=True))
     return pa.Table.from_arrays(
         [
@@ -92,7 +92,7 @@ def page_table(rows: list[PageRow]) -> pa.Table:
 
 
 class LinkRows:
-    """Collects the links of one row group. Python takes no step for a single link."""
+    """Collects the links of one row group, page by page, because a loop over links is slow."""
 
     def __init__(self) -> None:
         self._sources = array("Q")
@@ -122,11 +122,11 @@ class LinkRows:
         self._text += page.url_text
 
     def table(self) -> pa.Table:
-        """The links as a piece of the table `links`."""
+        """Return the links as a piece of the table `links`."""
         count = len(self._flags)
         text = np.frombuffer(self._text, np.uint8)
         newline = text == ord("\n")
-        # The texts without their newlines, and where each begins and the last one ends.
+        # Arrow needs the texts without newlines, the offset of each, and the end of the last one.
         offsets = np.zeros(count + 1, np.int32)
         offsets[1:] = np.flatnonzero(newline) - np.arange(count)
         urls = pa.StringArray.from_buffers(
@@ -155,9 +155,9 @@ class LinkRows:
 
 @dataclass(slots=True)
 class SiteRow:
-    """A row of the table `sites`, counted up from the rows of its pages and requests."""
+    """A row of the table `sites`. It is computed from the rows of the site's pages and requests."""
 
-    part: int | None  # None: of several
+    part: int | None  # None if the site has several parts
     first_time: float
     last_time: float
     pages: int = 0
@@ -167,7 +167,7 @@ class SiteRow:
     address_time: float = 0.0
     # By the request log, if there is one.
     requests: int | None = None
-    smallest_gap: float | None = None  # against what was promised
+    smallest_gap: float | None = None  # the gap that is smallest against what was promised
     promised_gap: float | None = None
     impolite: int | None = None
     crawl_delay: float | None = None  # seconds
@@ -205,7 +205,7 @@ def count_requests(sites: dict[str, SiteRow], session: Path) -> None:
 
 
 def site_table(by_name: Mapping[str, SiteRow]) -> pa.Table:
-    """Rows of sites as a piece of the table `sites`."""
+    """Return rows of sites as a piece of the table `sites`."""
     names, sites = list(by_name), list(by_name.values())
     return pa.Table.from_arrays(
         [

@@ -18,7 +18,7 @@ _OFFSETS = 1 << 48  # more than a WARC file has bytes
 
 
 class ContentSeen:
-    """Where this rank has stored each payload. The WARC record there tells a revisit the rest.
+    """Where this rank has stored each payload. The WARC record there has all that a revisit needs.
 
     It learns from the rows of stored pages, or from those of earlier runs. It takes about 150 bytes
     for each payload.
@@ -43,7 +43,7 @@ class ContentSeen:
         self._places[xxh3_64_intdigest(row.digest.encode())] = place
 
     def state(self) -> tuple[list[str], bytes, bytes]:
-        """All that is remembered, packed as in `state.CoreSnapshot`."""
+        """Return all that is remembered, packed as in `CoreSnapshot`."""
         hashes, places = array("Q", self._places), array("Q", self._places.values())
         return self._files, hashes.tobytes(), places.tobytes()
 
@@ -53,7 +53,7 @@ class ContentSeen:
         self._places = dict(zip(array("Q", hashes), array("Q", places), strict=True))
 
     def find(self, payload_digest: str) -> Original | None:
-        """The record that holds this payload, or None."""
+        """Return the record that holds this payload, or None."""
         place = self._places.get(xxh3_64_intdigest(payload_digest.encode()))
         if place is None:
             return None

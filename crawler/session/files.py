@@ -85,7 +85,7 @@ def _named(path: Path) -> Iterator[None]:
 
 
 def failed_file(error: BaseException, directory: Path) -> str | None:
-    """The file below the directory on which a disk error occurred, and the error, as text.
+    """Return the file in the directory on which a disk error occurred, and the error, as text.
 
     A group of errors is searched. Returns None for errors of other kinds.
     """
@@ -117,10 +117,10 @@ def is_open(path: Path) -> bool:
 
 @contextlib.contextmanager
 def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
-    """A context with a new file, which replaces `path` once its content is complete and on disk.
+    """Open a new file, which replaces `path` at the end of the context, once it is on disk.
 
     If `path` is a symbolic link, the link is replaced and not its target. Raises NoRoomError or
-    OSError, and then leaves the old file.
+    OSError; the old file stays then.
     """
     new = path.with_name(f"{path.name}.new")
     with _named(path), no_room_told(path):

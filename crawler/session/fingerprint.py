@@ -1,8 +1,8 @@
 """The fingerprint: a hash of all that snapshots depend on besides the logs.
 
 A resume uses snapshots only if the fingerprint hasn't changed. If the fingerprint covered too
-little, a crawl would go on with wrong state. If it covers too much, a resume reads the logs without
-need. So it covers:
+little, a crawl would go on with a wrong state. If it covers too much, a resume only reads the logs
+without need. So it covers:
 
 * the whole configuration, except for keys that are marked, and the content of all files that the
   configuration names (`config.dependence`);
@@ -37,7 +37,7 @@ _LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # they parse URLs and find 
 
 
 def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
-    """The hash for the present state of a session, for a crawl with these settings and ranks."""
+    """Return the fingerprint of a session, for a crawl with these settings and ranks."""
     depends = config.dependence(settings)
     code = [*_program(), *_suffix_list(), *_modules(depends.modules)]
     facts = [
@@ -53,7 +53,7 @@ def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
 
 
 def _program() -> Iterator[Path]:
-    """The files of the crawler, interpreted and compiled, and those of `partition`."""
+    """Yield the files of the crawler, interpreted and compiled, and those of `partition`."""
     for pattern in ("**/*.py", "**/*.so"):
         yield from sorted(Path(crawler.__file__).parent.glob(pattern))
     yield from sorted(Path(partvector.__file__).parent.glob("*.py"))
@@ -64,13 +64,13 @@ def _suffix_list() -> Iterator[Path]:
 
 
 def _state_of(session: Path) -> list[object]:
-    """The state of an earlier session: its session.toml, which each run changes, and its logs."""
+    """Return the state of an earlier session: its logs, and session.toml, which runs change."""
     logs = [(str(path.relative_to(session)), path.stat().st_size) for path in log_files(session)]
     return [_hash(session / "session.toml"), logs]
 
 
 def _modules(names: Iterable[str]) -> list[Path]:
-    """The files of modules and of all modules that they import, except for installed packages."""
+    """Return the files of modules and of all that they import, except for installed packages."""
     files: dict[str, Path | None] = {}
     waiting = list(names)
     while waiting:
@@ -84,9 +84,9 @@ def _modules(names: Iterable[str]) -> list[Path]:
 
 
 def _file_of(name: str) -> Path | None:
-    """The file of a module, found without importing anything.
+    """Return the file of a module, found without importing anything.
 
-    None if there is no such file, or if it belongs to Python or to an installed package.
+    Returns None if there is no such file, or if it belongs to Python or an installed package.
     """
     top, *inner = name.split(".")
     module = sys.modules.get(top)
@@ -105,7 +105,7 @@ def _file_of(name: str) -> Path | None:
 
 
 def _imports(path: Path, name: str) -> Iterator[str]:
-    """The names that a module imports. Some of them may not be modules."""
+    """Yield the names that a module imports. Some of them may not be modules."""
     try:
         tree = ast.parse(path.read_bytes())
     except (OSError, SyntaxError, ValueError):  # not Python source: importing it will raise
@@ -122,7 +122,7 @@ def _imports(path: Path, name: str) -> Iterator[str]:
 
 
 def _hash(path: Path) -> str:
-    """The hash of a file's content, or an empty text if the file is missing.
+    """Return the hash of a file's content, or an empty text if the file is missing.
 
     The code that reads a missing file raises an error.
     """

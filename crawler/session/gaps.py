@@ -1,18 +1,18 @@
-"""The gaps between the requests to a site, and whether they are as long as was promised.
+"""Compares the gaps between the requests to a site with the gaps that were promised.
 
 This module does no I/O. Two requests by the same *clock* must keep a distance. A clock belongs to a
 site or, with `politeness.per = "address"`, also to an address. With one connection, a gap runs from
 the end of a request to the start of the next. With several, it runs from start to start. The
 promised length of a gap is:
 
-* `politeness.delay_s`. A longer Crawl-delay counts instead, if it was known by then. It is that of
-  the authority that was asked before, up to `max_crawl_delay_s`;
+* `politeness.delay_s`, or the Crawl-delay of the authority that the first request went to, if that
+  is longer and was known in time. `max_crawl_delay_s` bounds it;
 * after a 429 or 503, its Retry-After, or else `retry.busy_base_s`; after a request without an
-  answer, `retry.base_s`. Both hold up to `retry.max_s`, and unless the host was given up.
+  answer, `retry.base_s`. `retry.max_s` bounds both. Neither counts if the host was given up.
 
-Between two runs of a session, the smaller of their limits counts. All promises are lower bounds.
+If the two requests belong to two runs, the smaller limit counts. All promises are lower bounds.
 The crawler may wait longer for other reasons, such as consecutive failures or the Crawl-delay of
-another host of the site. This isn't checked.
+another host of the site. Such waits aren't checked.
 """
 
 from bisect import bisect_right, insort
@@ -29,7 +29,7 @@ from crawler.session.timeline import Event, Promise, Timeline
 TOLERANCE_S: Final = 0.005  # the allowed error of a time
 TOLERANCE_SHARE: Final = 0.001  # the allowed error of a clock's speed, as a share of a gap
 SKEW_S: Final = 1.0  # the allowed difference between the clocks of two hosts
-_LICENCE_TO_REQUEST_S: Final = 1.0  # from a licence to its request, with several connections
+_LICENCE_TO_REQUEST_S: Final = 1.0  # from a visit to its request, with several connections
 _BUSY: Final = frozenset((429, 503))
 CANCELLED: Final = "cancelled"  # the error of a request that a stop broke off
 
@@ -46,7 +46,7 @@ class Gap(NamedTuple):
 
     @property
     def margin(self) -> float:
-        """By how many seconds the gap is longer than promised."""
+        """Return by how many seconds the gap is longer than promised."""
         return self.seconds - self.promised_s
 
     @property
@@ -65,7 +65,7 @@ class Crowd(NamedTuple):
     """More requests at a time than a clock allows."""
 
     clock: str
-    at: Event  # the request that was one too many
+    at: Event  # the request that exceeds the allowed number
     under_way: Sequence[Event]
     allowed: int
 
@@ -152,7 +152,7 @@ class Requests:
         return until
 
     def _free_again(self, event: Event) -> float:
-        """The time when the clock of a request allows the next request."""
+        """Return the time when the clock of a request allows the next request."""
         promise = event.promise
         delays = self._delays.get((promise.run, event.asked.authority), ())
         delay_s = max([promise.delay_s, *(delay_s for _, delay_s in delays)])
@@ -179,7 +179,10 @@ class Requests:
         return clock
 
     def _gaps(self, name: str, events: Sequence[Event], *, rests: bool) -> Iterator[Gap]:
-        """The gap before each request except the first; with `rests`, also gaps after failures."""
+        """Yield the gap before each request except the first.
+
+        With `rests`, also yield the gaps after failures.
+        """
         resting = _Rests() if rests else None
         last: Event | None = None  # the request at which the next gap begins
         for event in events:
@@ -212,7 +215,7 @@ class Requests:
 
 
 class _Rests:
-    """The rest that is promised after a failure."""
+    """Tracks the rest that a site was promised after a failure."""
 
     def __init__(self) -> None:
         self._failures: dict[str, int] = {}  # consecutive failures, by authority
@@ -223,7 +226,7 @@ class _Rests:
 
     @classmethod
     def after(cls, events: Sequence[Event]) -> float:
-        """The time at which all rests are over that these requests have caused."""
+        """Return the time at which all rests are over that these requests have caused."""
         rests = cls()
         for event in events:
             rests.add(event)
@@ -250,7 +253,7 @@ class _Rests:
             return None
         robots = asked.kind == "robots"
         if robots and (promise.run, asked.authority) in self._answered:
-            return None  # the crawl goes on with the rules that it has
+            return None  # the crawl goes on with the rules that it knows
         status = asked.status or 0
         if status in _BUSY or (robots and status >= 500):
             if asked.retry_after_s is not None:
@@ -263,7 +266,10 @@ class _Rests:
         return None
 
     def before(self, event: Event) -> tuple[Event, float, str] | None:
-        """The rest that should be over before this request, if one was promised."""
+        """Return the promised rest that should be over before this request, or None.
+
+        It is the failed request, the seconds of rest after it, and where the promise comes from.
+        """
         failed = self._failed
         if failed is None:
             return None
@@ -278,7 +284,7 @@ class _Rests:
 
 
 def _crowds(name: str, events: Sequence[Event]) -> Iterator[Crowd]:
-    """The requests that began while all connections were in use."""
+    """Yield the requests that began while all connections were in use."""
     ends: list[tuple[float, int]] = []
     for number, event in enumerate(events):
         while ends and ends[0][0] <= event.start:

@@ -58,7 +58,7 @@ class SessionInfo:
 
     @property
     def last(self) -> Run:
-        """The latest run."""
+        """Return the latest run."""
         return self.runs[-1]
 
 
@@ -98,7 +98,7 @@ def exists(directory: Path) -> bool:
 def resume(
     directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
 ) -> SessionInfo:
-    """Note a further run of a session, with these settings. Returns the new description.
+    """Note in session.toml a further run, with these settings. Returns the new content.
 
     `seeds`: all seeds, old and new. An order to stop that was meant for an earlier run is removed.
     """
@@ -111,7 +111,7 @@ def resume(
 
 
 def finish(directory: Path, complete: bool, reason: str, *, lost: int | None = None) -> None:
-    """Note the end of the latest run."""
+    """Note the end of the latest run in session.toml."""
     info = load(directory)
     last = msgspec.structs.replace(
         info.last, ended=_now(), complete=complete, reason=reason, lost=lost
@@ -137,12 +137,15 @@ def load(directory: Path) -> SessionInfo:
 
 
 def seeds(directory: Path) -> list[str]:
-    """The seeds of a session, normalised. Raises UserError if the file is missing or damaged."""
+    """Return the normalised seeds of a session.
+
+    Raises UserError if their file is missing or damaged.
+    """
     return _read_urls(directory / _SEEDS)
 
 
 def replicated(directory: Path) -> list[str]:
-    """The URLs that every rank knows from the start, normalised. Most sessions have none.
+    """Return the URLs that every rank knows from the start, normalised. Most sessions have none.
 
     Raises UserError if the file is damaged.
     """
@@ -170,7 +173,7 @@ def _read_urls(path: Path) -> list[str]:
 
 
 def write_replicated(directory: Path, urls: Iterable[str]) -> None:
-    """Write the URLs that every rank knows from the start, of all runs, if there are any."""
+    """Write the URLs that every rank knows from the start. Writes no file if there are none."""
     text = "".join(f"{url}\n" for url in urls)
     if text:
         _replace(directory / _REPLICATED, text)
@@ -215,7 +218,7 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
 
 
 def _without_logins(settings: config.Config) -> config.Config:
-    """The settings without the logins in URLs of seeds, which are never sent."""
+    """Return the settings without the logins in URLs of seeds, which are never sent."""
     seeds = tuple(map(without_login, settings.session.seeds))
     return settings.model_copy(
         update={"session": settings.session.model_copy(update={"seeds": seeds})}

@@ -23,7 +23,7 @@ from crawler.session.files import AppendFile
 from crawler.session.log import LoggedPage
 
 _SUFFIX: Final = ".joined"
-_LOOKED_FOR: Final = 16  # with more sites than this, it is faster to look at each link
+_LOOKED_FOR: Final = 16  # sites; with more of them, it is faster to look at each link
 
 
 class Joined(NamedTuple):
@@ -35,12 +35,12 @@ class Joined(NamedTuple):
 
 
 def joined_file(log_path: Path) -> Path:
-    """The path of the file beside a log file. The file exists if sites joined in that run."""
+    """Return the path of the file beside a log file. It exists if sites joined in that run."""
     return log_path.with_suffix(_SUFFIX)
 
 
 def joined(session: Path) -> list[Joined]:
-    """The sites of all ranks, each once, by name. A torn last line of a file doesn't count."""
+    """Return the sites that have joined, by name. A torn last line of a file doesn't count."""
     sites: dict[str, Joined] = {}
     for path in sorted(session.glob(f"rank-*/log/*{_SUFFIX}")):
         for line in path.read_bytes().split(b"\n")[:-1]:
@@ -99,7 +99,7 @@ class Correction:
         self._follows = follows
 
     def __call__(self, page: LoggedPage) -> LoggedPage:
-        """The page with the flags that its links have today. `sites` must be all that joined."""
+        """Return the page with corrected flags. `sites` must hold all sites that have joined."""
         if not 0 <= page.judged_with < self._count:
             return page
         late = self.late(page)
@@ -111,7 +111,7 @@ class Correction:
         return msgspec.structs.replace(page, flags=bytes(flags))
 
     def late(self, page: LoggedPage) -> list[tuple[int, str]]:
-        """The numbers and URLs of the links whose flag is removed."""
+        """Return the numbers and URLs of the links whose flag is removed."""
         if page.judged_with == NEVER_FOLLOWED or not self._may_be(page):
             return []
         links = enumerate(zip(page.urls, page.flags, strict=True))
@@ -122,7 +122,7 @@ class Correction:
         ]
 
     def _may_be(self, page: LoggedPage) -> bool:
-        """Whether a page may have such links. Flags and text rule most pages out."""
+        """Whether a page may have links whose flag is removed; most pages fail this quick test."""
         if not any(flags & OUT_OF_SCOPE for flags in set(page.flags)):
             return False
         if len(self._names) > _LOOKED_FOR:

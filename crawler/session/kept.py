@@ -10,7 +10,7 @@ from crawler.session.log import LoggedPage, read_log
 
 
 def kept_sites(info: SessionInfo, logs: Iterable[Path]) -> dict[str, int]:
-    """The parts that sites must keep, according to the logs. Most sessions have no such sites.
+    """Return the parts that sites must keep, according to the logs. Most sessions have none.
 
     Old versions gave sites other names, so the hash of the name gives another owner today. In the
     modes firewall and cross-over, ranks don't send links to each other, so a new owner wouldn't

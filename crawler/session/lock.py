@@ -63,7 +63,7 @@ _held: Final[dict[Path, _Lock]] = {}  # the locks of this process, by the resolv
 
 
 def lock_session(directory: Path, work: str, patience_s: float = PATIENCE_S) -> None:
-    """Take the lock of a session for this process; nothing happens if the process has it already.
+    """Take the lock of a session for this process, unless the process has it already.
 
     `work` is what the process does with the session, like "is being crawled". The call waits up to
     `patience_s` for the processes of a killed command to end. Raises UserError if another process
@@ -110,7 +110,7 @@ def unlock_session(directory: Path, *, crawled: bool = False) -> None:
             _write(lock.fd, path, lock.holder)
         path.with_name(_RANKS).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
-    except (OSError, UserError) as error:  # the next command finds a file that nobody has locked
+    except (OSError, UserError) as error:  # the file stays, but nobody has locked it
         _LOG.warning("%s: %s", path, error)
     finally:
         os.close(lock.fd)
@@ -136,7 +136,7 @@ def leave_session(directory: Path) -> None:
 
 
 def who_writes(directory: Path) -> str | None:
-    """What another process does with a session, and which process that is; None if none locks it.
+    """Return what another process does with a session, and which one; None if none has the lock.
 
     Nothing is written, so the directory may be read-only.
     """
@@ -243,7 +243,7 @@ def _holder_of(fd: int) -> _Holder | None:
 
 
 def _read_holder(path: Path) -> _Holder | None:
-    """The holder that the file names, for messages; None if the file can't be read."""
+    """Return the holder that the file names, for messages; None if the file can't be read."""
     with contextlib.suppress(OSError):
         fd = os.open(path, os.O_RDONLY | os.O_NOFOLLOW | os.O_NONBLOCK)
         try:

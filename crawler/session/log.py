@@ -4,8 +4,8 @@ A file is a header and then frames. Each frame has a checksum and is written by 
 
     header   8 bytes "ABC-LOG\n", u32 format version
     frame    u32 length of the body, u32 CRC-32 of the body, body
-    body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then that as
-             MessagePack, an array
+    body     a byte for its kind, "P" for a LoggedPage, "S" for LoggedSitemaps; then the object as
+             a MessagePack array
 
 Version 2 can be read, too. Its rows name a site with the scheme, as `http://host`. Readers get the
 present name of the site, unless they ask for the row as it was written.
@@ -49,10 +49,10 @@ _unzip = zstandard.ZstdDecompressor().decompress  # not safe for threads; an age
 
 
 class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
-    """The row of a page with its n links. They stay packed: most readers need few of the URLs."""
+    """The row of a page with its n links. Links stay packed: most readers need few of the URLs."""
 
     row: PageRow
-    packed_keys: bytes  # the keys of the targets, n little-endian u64
+    packed_keys: bytes  # the keys of the targets, as n little-endian u64
     flags: bytes  # n bytes, bits as in crawler.ports
     packed_urls: bytes  # the URLs of the targets, each followed by a newline (no URL has one)
     compressed: bool  # whether packed_urls is a zstd frame
@@ -64,35 +64,35 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
-        """The keys of the links' targets."""
+        """Return the keys of the links' targets."""
         return np.frombuffer(self.packed_keys, "<u8")
 
     @property
     def url_text(self) -> bytes:
-        """The URLs of the links' targets, each followed by a newline."""
+        """Return the URLs of the links' targets, each followed by a newline."""
         if not self.compressed:
             return self.packed_urls
         return _unzip(self.packed_urls)
 
     @property
     def urls(self) -> list[str]:
-        """The URLs of the links' targets."""
+        """Return the URLs of the links' targets."""
         return self.url_text.decode().split("\n")[:-1]
 
     @property
     def is_again(self) -> bool:
-        """Whether the URL was requested before, and now again with a cookie."""
+        """Whether the URL was requested once more, with a cookie, and this is that request."""
         return self.row.key in self.chain
 
     @property
     def request_key(self) -> int:
-        """The key of the request: the key of the URL, or another one if it was requested again."""
+        """Return the key of the request: that of the URL, or another one for a second request."""
         row = self.row
         return _again_key(row.key, self.chain) if row.key in self.chain else row.key
 
     @property
     def return_key(self) -> int | None:
-        """The `request_key` of the next row, if this is a redirect back to a URL of its chain."""
+        """Return the `request_key` of the next row, if this page redirects back to its chain."""
         if not (self.flags and self.flags[0] & REDIRECT):
             return None
         target, chain = int.from_bytes(self.packed_keys[:8], "little"), (*self.chain, self.row.key)
@@ -100,7 +100,10 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _again_key(key: int, chain: tuple[int, ...]) -> int:
-    """The key of a request for a URL that its chain leads back to. ANEW at the end is ignored."""
+    """Return the key of a request for a URL that its chain leads back to.
+
+    ANEW at the end of the chain is ignored.
+    """
     if chain[-1] == ANEW:
         chain = chain[:-1]
     return xxh3_64_intdigest(msgspec.msgpack.encode((key, *chain)))
@@ -129,7 +132,7 @@ _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
 
 def log_files(session: Path) -> list[Path]:
-    """The log files of all ranks, by rank, then oldest first."""
+    """Return the log files of all ranks, by rank, then oldest first."""
     return [
         path
         for directory in rank_directories(session)
@@ -139,13 +142,13 @@ def log_files(session: Path) -> list[Path]:
 
 
 def rank_directories(session: Path) -> list[Path]:
-    """The directories of all ranks that the session has had, by rank."""
+    """Return the directories of all ranks that the session has had, by rank."""
     found = (path for path in session.glob("rank-*") if _RANK_NAME.fullmatch(path.name))
     return sorted(path for path in found if path.is_dir())
 
 
 def rank_of(path: Path) -> int:
-    """The rank that wrote a log file."""
+    """Return the rank that wrote a log file."""
     return int(path.parent.parent.name.removeprefix("rank-"))
 
 
@@ -211,7 +214,7 @@ class LogWriter:
 
 
 def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
-    """The page in the body of a frame. `renamed`: its site has its present name."""
+    """Return the page in the body of a frame. `renamed`: its site has its present name."""
     page = _decode(body)
     if renamed and "//" in page.row.site:
         row = msgspec.structs.replace(page.row, site=url.renamed_site(page.row.site))
@@ -225,7 +228,7 @@ def holds_rows(path: Path) -> bool:
 
 
 def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
-    """The entries of a log file, in the order of writing.
+    """Yield the entries of a log file, in the order of writing.
 
     If the file has a torn or damaged tail, the last entry is a Torn. `renamed`: sites of version 2
     get their present names. Raises UserError for an unknown format version.
@@ -240,14 +243,14 @@ def holds(session: Path, wanted: Callable[[PageRow], bool]) -> bool:
 
 
 def read_page(file: BinaryIO, offset: int) -> LoggedPage:
-    """The page whose frame begins at an offset that `read_placed` gave."""
+    """Return the page whose frame begins at an offset that `read_placed` gave."""
     file.seek(offset)
     length, _ = _FRAME.unpack(file.read(_FRAME.size))
     return _page(memoryview(file.read(length))[1:])
 
 
 def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entry]]:
-    """The entries of a log file as `read_log` gives them, each with its offset."""
+    """Yield the entries of a log file as `read_log` gives them, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
         header = file.read(_HEADER.size)
@@ -265,7 +268,7 @@ def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entr
             body = b""
             if len(head) == _FRAME.size:
                 length, checksum = _FRAME.unpack(head)
-                if 0 < length <= size - offset - _FRAME.size:  # 0: zeros that a crash left behind
+                if 0 < length <= size - offset - _FRAME.size:  # a crash may leave zeros behind
                     body = file.read(length)
             if not body or isal_zlib.crc32(body) != checksum:
                 yield offset, Torn(path, offset, size - offset)

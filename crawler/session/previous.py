@@ -1,4 +1,4 @@
-"""Looks up what an earlier session stored of a URL, for conditional requests and revisits."""
+"""Looks up what an earlier session knows about a URL, for conditional requests and revisits."""
 
 import logging
 from array import array
@@ -54,11 +54,11 @@ class Previous:
         return len(self._keys)
 
     def find(self, key: int) -> Earlier | None:
-        """The latest whole page of this URL, or None.
+        """Return the latest whole page of this URL, or None.
 
         A page with validators comes with its record (`Earlier.original`). If a server answers that
-        such a page hasn't changed, only this record has the content. So if the record can't be read
-        to its end, this returns None, and the page will be fetched again.
+        such a page hasn't changed, only this record has the content. So this returns None if the
+        record can't be read to its end. Then the page is fetched again.
         """
         if not self._keys.size:
             return None
@@ -113,7 +113,7 @@ class Previous:
 def read_links(
     session: Path, correct: Callable[[LoggedPage], LoggedPage] = lambda page: page
 ) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
-    """The links that a session has followed, as the keys of their sources and of their targets.
+    """Return the links that a session has followed: the keys of their sources and their targets.
 
     They take 16 bytes for each link. `correct` corrects the flags of a page's links
     (`joined.Correction`). Raises UserError for a log of another version.
@@ -137,7 +137,7 @@ def most_linked(
     count: int,
     correct: Callable[[LoggedPage], LoggedPage] = lambda page: page,
 ) -> list[str]:
-    """The URLs of the `count` whole pages that most pages of a session link to.
+    """Return the URLs of the `count` whole pages that most pages of a session link to.
 
     The most linked-to URL comes first. Raises UserError for a log of another version.
     """

@@ -1,4 +1,4 @@
-"""Reads WARC files record by record, and checks the lengths and hashes of each. For `verify`."""
+"""Reads WARC files record by record, and checks lengths and hashes, for the command `verify`."""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -23,12 +23,12 @@ class Record(NamedTuple):
 
     @property
     def http_head(self) -> bytes:
-        """The head of the HTTP message in the block."""
+        """Return the head of the HTTP message in the block."""
         return self.block.partition(_END)[0]
 
     @property
     def payload(self) -> bytes:
-        """The payload of the HTTP response in the block."""
+        """Return the payload of the HTTP response in the block."""
         return self.block.partition(_END)[2]
 
 
@@ -45,7 +45,7 @@ class MalformedError(Exception):
 
 
 def read_records(path: Path, offset: int = 0) -> Iterator[Record | Damage]:
-    """The records of a file, from an offset on.
+    """Yield the records of a file, from an offset on.
 
     If gzip could read a damaged record to its end, the records behind it follow. Otherwise the
     Damage is the last element.

@@ -11,7 +11,7 @@ are in SESSION/rank-00000/requests. Each has the number of a file of the page lo
 All integers are little-endian. A row is written when its request has ended, by a single write. So
 the row survives a kill, and a request that was under way at the kill has no row. A file ends at the
 first frame that is incomplete or fails its checksum. Times are by the steady clock of the rank's
-host, which nobody sets. The offset in Manners turns them into seconds since the epoch.
+host, which can't be set. The offset in Manners turns them into seconds since the epoch.
 """
 
 import os
@@ -59,11 +59,11 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
     give_up_after: int
 
     def time(self, steady: float) -> float:
-        """The time of a row, in seconds since the epoch, by the steady clock of the rank."""
+        """Return the time of a row, in seconds since the epoch, by the steady clock of the rank."""
         return self.offset + steady
 
     def now(self, clock: Clock) -> float:
-        """The time now, by the clock of these rows.
+        """Return the time now, by the clock of these rows.
 
         It is exact on the host that wrote the rows, until that host starts again.
         """
@@ -71,7 +71,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
     @property
     def promise(self) -> Promise:
-        """The promise by which the requests of this file are judged."""
+        """Return the promise by which the requests of this file are judged."""
         return Promise(
             run=self.run,
             rank=self.rank,
@@ -90,7 +90,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
     @classmethod
     def of(cls, settings: config.Config, run: int, rank: int, clock: Clock) -> "Manners":
-        """The promises of the settings, on this host, from now on."""
+        """Return the promises that the settings make, for a run on this host that begins now."""
         politeness, retry = settings.politeness, settings.retry
         return cls(
             run=run,
@@ -110,7 +110,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
 
 
 def _boot() -> str:
-    """The name of the present start of the system, which only Linux gives; empty elsewhere."""
+    """Return the name of the system's present start, which only Linux gives; empty elsewhere."""
     try:
         return Path("/proc/sys/kernel/random/boot_id").read_text("ascii").strip()
     except (OSError, UnicodeDecodeError):
@@ -167,7 +167,7 @@ class RequestLog:
 
 
 def request_files(session: Path) -> list[Path]:
-    """The request logs of all ranks, by rank, then oldest first. Old sessions have none."""
+    """Return the request logs of all ranks, by rank, then oldest first. Old sessions have none."""
     return sorted(session.glob("rank-*/requests/*.log"))
 
 
@@ -179,7 +179,7 @@ _DECODERS: Final[Mapping[bytes, Callable[[memoryview], Manners | Asked | CrawlDe
 
 
 def read_requests(path: Path) -> Iterator[Row]:
-    """The rows of a file, in the order of writing.
+    """Yield the rows of a file, in the order of writing.
 
     If the file has a torn or damaged tail, the last row is a Torn. Raises UserError for an unknown
     format version.
@@ -211,7 +211,7 @@ def read_requests(path: Path) -> Iterator[Row]:
 
 
 def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
-    """The row in the body of a frame, or None if the body isn't a known row."""
+    """Return the row in the body of a frame, or None if the body isn't a known row."""
     decode = _DECODERS.get(body[:1])
     if decode is None:
         return None
@@ -222,7 +222,7 @@ def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
 
 
 def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: None) -> Requests:
-    """The requests of all ranks and runs. `tears` is called with each torn tail."""
+    """Return the requests of all ranks and runs. `tears` is called with each torn tail."""
     requests = Requests()
     for path in request_files(session):
         promise = None
@@ -242,7 +242,7 @@ def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: N
 
 
 def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str, float]:
-    """How many seconds each site or address must still rest after the requests in these files.
+    """Return the seconds that each site or address must still rest after the requests in files.
 
     After a kill (`killed`), the last requests may be missing in a log. So each site whose
     robots.txt asks for a longer delay than the configured one rests for that delay.
@@ -256,7 +256,7 @@ def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str
 
 
 def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
-    """The seconds of rest by site after the requests in one file.
+    """Return the seconds of rest by site after the requests in one file.
 
     A value is negative or missing if the rest is over.
     """

@@ -19,7 +19,7 @@ class EarlierScores:
         np.save(path, np.stack((keys, scores.view(np.uint64))))
 
     def find(self, key: int) -> float | None:
-        """The score of a page, or None if the earlier session didn't know the page."""
+        """Return the score of a page, or None if the earlier session didn't know the page."""
         at = int(np.searchsorted(self._keys, np.uint64(key)))
         if at == len(self._keys) or self._keys[at] != key:
             return None

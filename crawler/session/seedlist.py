@@ -35,7 +35,7 @@ class _Wrong(NamedTuple):
 
 
 def read_seeds(settings: config.Config) -> list[str]:
-    """The seeds that a configuration names, normalised and folded.
+    """Return the seeds that a configuration names, normalised and folded.
 
     Raises UserError for seeds that aren't URLs. It names all wrong lines of a file.
     """
@@ -76,7 +76,7 @@ def _read_file(name: str) -> list[str]:
 
 
 def _lines(text: str) -> Iterator[tuple[int, str]]:
-    """The lines that aren't empty, with their numbers from 1, without comments and outer blanks."""
+    """Yield the lines that aren't empty, without comments and outer blanks, numbered from 1."""
     for number, line in textfile.lines(text):
         content = _REMARK.sub("", line).strip().strip(_INVISIBLE).strip()
         if content:
@@ -84,7 +84,7 @@ def _lines(text: str) -> Iterator[tuple[int, str]]:
 
 
 def _oddity(line: str) -> str | None:
-    """The mistake in a line that a URL parser would accept, or None."""
+    """Return the mistake in a line that a URL parser would accept, or None."""
     odd = _ODD.search(line)
     if odd is None:
         return None
@@ -92,7 +92,7 @@ def _oddity(line: str) -> str | None:
 
 
 def _all_wrong(wrong: Sequence[_Wrong]) -> str:
-    """One message for all wrong lines: the texts of the first ones, the numbers of the others."""
+    """Return one message for all wrong lines: the text of the first ones, numbers of the others."""
     text = "; ".join(map(str, wrong[:_NAMED]))
     if more := [line.number for line in wrong[_NAMED:]]:
         text += f"; and {len(more):,} more lines: {_ranges(more)}"
@@ -100,7 +100,7 @@ def _all_wrong(wrong: Sequence[_Wrong]) -> str:
 
 
 def _ranges(numbers: Sequence[int]) -> str:
-    """Rising numbers in the form `3-5, 8`, cut off after 100 ranges."""
+    """Return rising numbers in the form `3-5, 8`, cut off after 100 ranges."""
     ranges = []
     for _, group in groupby(enumerate(numbers), lambda pair: pair[1] - pair[0]):
         run = [number for _, number in group]

@@ -1,7 +1,7 @@
 """Reads the logs of a session fast, to resume the session.
 
 Each rank reads a share of the log files once. Python looks at the row of each page, but links stay
-keys in numpy arrays. Afterwards, the texts of the few links that must still be fetched are read.
+keys in numpy arrays. Afterwards, the URLs of the few links that must still be fetched are read.
 """
 
 from array import array
@@ -42,12 +42,12 @@ class LogFile(NamedTuple):
 
 
 def log_sizes(session: Path) -> list[LogFile]:
-    """The log files of all ranks, as they are now."""
+    """Return the log files of all ranks, as they are now."""
     return [LogFile(path, rank_of(path), path.stat().st_size) for path in log_files(session)]
 
 
 def shares(files: Iterable[LogFile], ranks: int) -> list[list[Path]]:
-    """The log files that each rank reads.
+    """Return the log files that each rank reads.
 
     A rank reads its own files. A file of a rank that doesn't exist any more goes to the rank that
     has the least to read.
@@ -78,7 +78,7 @@ class LogShard:
         skipped: int,
         correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
-        """`note_page(row)` is called for each row, and says whether the page's links are followed.
+        """`note_page(row)` is called for each row; it returns whether its links are followed.
 
         Links with any of the flags `skipped` are never followed. `correct` corrects the flags of a
         page's links (`joined.Correction`).
@@ -97,12 +97,12 @@ class LogShard:
 
     @property
     def page_keys(self) -> Keys:
-        """The `LoggedPage.request_key` of the pages, in the order of the logs."""
+        """Return the `LoggedPage.request_key` of the pages, in the order of the logs."""
         return np.frombuffer(self._keys, np.uint64)
 
     @property
     def link_keys(self) -> Keys:
-        """The keys of all followed links and each `LoggedPage.return_key`, sorted and different."""
+        """Return all keys of followed links and all `LoggedPage.return_key`, sorted, each once."""
         return self._links.keys
 
     def read(self) -> Iterator[None]:
@@ -137,11 +137,11 @@ class LogShard:
             self.declared.declare(key, names)
 
     def row(self, page: int) -> PageRow:
-        """The row of a page, by its number in the order of the logs."""
+        """Return the row of a page, by its number in the order of the logs."""
         return self._page(page).row
 
     def links(self, wanted: npt.NDArray[np.bool_], *, every: bool = False) -> Iterator[FoundLinks]:
-        """The links of `link_keys` that are wanted, page by page.
+        """Yield the links of `link_keys` that are wanted, page by page.
 
         A link is given at the page where it was found first. With `every`, it is given at each page
         where it was found, which takes as long as the reading.
@@ -204,7 +204,7 @@ class _Chunk:
         self.counts.append(len(self.flags) - before)
 
     def unique(self, skipped: int) -> tuple[Keys, npt.NDArray[np.uint32]]:
-        """The different keys of links without the flags `skipped`, each with its first page."""
+        """Return the keys of links without the flags `skipped`, and the first page of each key."""
         counts = np.frombuffer(self.counts, np.uint32)
         pages = np.arange(self.first, self.first + len(counts), dtype=np.uint32).repeat(counts)
         kept = (np.frombuffer(self.flags, np.uint8) & skipped) == 0
@@ -244,7 +244,7 @@ class _FirstPlaces:
 
 
 def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    """For each key, whether it is among the known ones. Both arrays must be sorted."""
+    """Return for each key whether it is among the known ones. Both arrays must be sorted."""
     if not len(known):
         return np.zeros(len(keys), np.bool_)
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
@@ -271,7 +271,7 @@ def deal(asked: Sequence[Keys]) -> list[npt.NDArray[np.bool_]]:
 
 
 def _firsts(keys: Keys, places: npt.NDArray[np.uint32]) -> tuple[Keys, npt.NDArray[np.uint32]]:
-    """The different keys, sorted, and the first place of each.
+    """Return the different keys, sorted, and the first place of each.
 
     This is faster than np.unique, because a stable sort of two sorted runs only merges them.
     """

@@ -35,7 +35,7 @@ _NAME: Final = "snapshot"
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
 _VERSION: Final = 5
-_PIECE: Final = 16 << 20  # of a log, hashed in a few milliseconds
+_PIECE: Final = 16 << 20  # bytes of a log that are hashed in one step, in a few milliseconds
 _BLOCK: Final = struct.Struct("<QI")
 
 
@@ -50,7 +50,7 @@ _decode_head = msgspec.msgpack.Decoder(_Head).decode
 class LogHashes:
     """Lengths and hashes, by path, of log files that don't grow any more.
 
-    A hash covers also the file that names the sites that joined.
+    A hash also covers the file that names the sites that joined (`joined`).
     """
 
     def __init__(self, paths: Sequence[Path]) -> None:
@@ -77,7 +77,7 @@ class Snapshots:
 
     session: Path
     ranks: int
-    fingerprint: str  # of all that they depend on besides the logs
+    fingerprint: str  # of all that the snapshots depend on besides the logs
 
     def fit(self, logs: Iterable[LogFile]) -> bool:
         """Whether the ranks may begin with the snapshots that are there."""
@@ -91,7 +91,7 @@ class Snapshots:
         return covered == {str(log.path.relative_to(self.session)): log.bytes for log in logs}
 
     def read(self, rank: int, hashes: LogHashes | None = None) -> bytes | None:
-        """The content of a rank's snapshot; None if the file, or a log that it covers, is damaged.
+        """Return the content of a rank's snapshot; None if it, or a log that it covers, is damaged.
 
         `hashes` are those of the logs, if the logs have been read already.
         """
@@ -107,10 +107,10 @@ class Snapshots:
     def leave(
         self, rank: int, logs: Sequence[Path], content: bytes, hashes: LogHashes | None = None
     ) -> None:
-        """Write a rank's snapshot, if the disk lets us.
+        """Write a rank's snapshot, if the disk has room.
 
         `logs` are the log files whose pages are in the content. `hashes` are those of files that
-        have been read already. If there is no room, or another OSError, no snapshot is left.
+        have been read already. After an OSError, for example on a full disk, no snapshot is left.
         """
         path = self._path(rank)
         known = {} if hashes is None else hashes.of
@@ -147,7 +147,7 @@ def _hashed(paths: Sequence[Path]) -> dict[Path, tuple[int, int]]:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The blocks of a snapshot, up to the first one that isn't whole or can't be read."""
+    """Yield the blocks of a snapshot, up to the first one that isn't whole or can't be read."""
     with suppress(OSError), path.open("rb") as file:
         if file.read(_START.size) == _START.pack(_MAGIC, _VERSION):
             while (block := _block(file)) is not None:
@@ -155,7 +155,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def _block(file: BinaryIO) -> bytes | None:
-    """The next block, if it is whole."""
+    """Return the next block, or None if it isn't whole."""
     start = file.read(_BLOCK.size)
     if len(start) < _BLOCK.size:
         return None

@@ -1,4 +1,4 @@
-"""Where a rank keeps the far ends of its queues, when they don't fit in memory (`ports.Spill`)."""
+"""Files for the ends of queues that don't fit in a rank's memory (see `ports.Spill`)."""
 
 import logging
 import os
@@ -15,25 +15,25 @@ _LENGTH_BYTES: Final = 4
 
 
 class SpillFiles:
-    """Chunks one after another in files. Use it as a context manager.
+    """Stores chunks of bytes in files. Use it as a context manager.
 
-    A file is deleted when all its chunks have been taken back. The files are derived state: those
-    of an earlier run are removed at the start, and all at the end. The length of each chunk comes
-    before it.
+    A file is deleted when all its chunks have been taken. Files of an earlier run are removed at
+    the start, and all files at the end, because they hold only derived state. The length of each
+    chunk comes before it.
     """
 
     def __init__(self, directory: Path) -> None:
-        """`directory` is for these files alone."""
+        """`directory` must hold no other files."""
         self._directory = directory
         self._remove()
-        self._full = False  # the last chunk had no room
+        self._full = False  # whether there was no room for the last chunk
         self._files: dict[int, int] = {}  # descriptors by number
-        self._chunks: dict[int, int] = {}  # not taken back, by file
+        self._chunks: dict[int, int] = {}  # number of chunks not taken yet, by file
         self._latest = -1  # the file that is written to
-        self._end = _FILE_BYTES  # of it
+        self._end = _FILE_BYTES  # where the latest file ends
 
     def put(self, chunk: bytes) -> int:
-        """Write a chunk behind the last one. Returns the number by which to take it back.
+        """Write a chunk behind the last one. Returns the number with which `take` finds the chunk.
 
         Raises NoRoomError for any error of the disk. Then the caller can keep the chunk.
         """
@@ -60,12 +60,12 @@ class SpillFiles:
             written = os.pwrite(file, data, end)
             end += written
             data = data[written:]
-        self._end = end  # after an error the next chunk overwrites what there is of this one
+        self._end = end  # after an error the next chunk overwrites this one
         self._chunks[self._latest] += 1
         return self._latest * _OFFSETS + place
 
     def take(self, number: int) -> bytes:
-        """Read a chunk back, once."""
+        """Read a chunk, and forget it. A chunk can be taken once."""
         file_number, place = divmod(number, _OFFSETS)
         file = self._files[file_number]
         length = int.from_bytes(os.pread(file, _LENGTH_BYTES, place), "little")
@@ -77,7 +77,7 @@ class SpillFiles:
         return chunk
 
     def close(self) -> None:
-        """Remove everything."""
+        """Remove all files."""
         for file in self._files.values():
             os.close(file)
         self._files.clear()

@@ -49,7 +49,7 @@ _MEDIA_TYPE_LENGTH = 128
 
 
 def _read_earlier(earlier: Earlier) -> Original | None:
-    """The record of the page in the previous session, or None if it can't be read any more."""
+    """Return the page's record in the previous session, or None if it can't be read any more."""
     row = earlier.row
     if earlier.original is not None or row.warc_offset is None or row.digest is None:
         return earlier.original
@@ -60,7 +60,10 @@ def _read_earlier(earlier: Earlier) -> Original | None:
 
 
 def validator(response: Response, name: bytes) -> str | None:
-    """The value of a header, or None if a conditional request couldn't send it back unchanged."""
+    """Return the value of a header.
+
+    Returns None if a conditional request couldn't send the value back unchanged.
+    """
     value = response.header(name)
     if value is None or not 0 < len(value) <= _VALIDATOR_BYTES:
         return None
@@ -69,7 +72,7 @@ def validator(response: Response, name: bytes) -> str | None:
 
 
 def media_type(content_type: str) -> str:
-    """The media type in lower case, without parameters, and with printable characters only."""
+    """Return the media type in lower case, without parameters and unprintable characters."""
     return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
 
 
@@ -96,7 +99,7 @@ _NOTHING = _Kept()
 def mend(directories: Iterable[Path]) -> None:
     """Cut off the records that killed ranks were writing, in their directories."""
     for directory in directories:
-        for path in warc_files(directory)[-1:]:  # the older ones were closed in good order
+        for path in warc_files(directory)[-1:]:  # older files were closed in good order
             cut_torn_tail(path)
 
 
@@ -155,7 +158,7 @@ class RankStore:
             self._requests = RequestLog(path, manners)
         self._policy = storage.sync
         self._synced_at = time.monotonic()
-        self._unlogged: tuple[Fetched, PageRow] | None = None  # in the WARC file, not in the log
+        self._unlogged: tuple[Fetched, PageRow] | None = None  # has WARC records, but no row
 
     def append(
         self,
@@ -204,11 +207,11 @@ class RankStore:
         self._joined.sync()
 
     def keep(self, url: str, response: Response) -> None:
-        """Write the records of a robots.txt that nobody could read."""
+        """Write the records of a robots.txt on which reading code failed."""
         self._write(url, response, digest(response.payload), None)
 
     def note(self, what: Asked | CrawlDelay) -> None:
-        """Log that a request was made, or what a robots.txt asks for."""
+        """Write a row of the request log: a request, or a Crawl-delay."""
         if self._requests is not None:
             self._requests.note(what)
 
@@ -320,13 +323,13 @@ class RankStore:
     def _describe(
         self, response: Response, fetched: Fetched
     ) -> tuple[bool, _Kept, Original | None]:
-        """Whether a response is stored, what its row says, and the original of its revisit."""
+        """Return whether a response is stored, what its row says, and its revisit's original."""
         payload_digest, original = self._identify(response, fetched.earlier)
         stored = not response.has_page or self._keeps(response)
         content_type = response.content_type
         sniffed = media.types_of(response)[0] if response.body else None
         etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
-        if response.status == 304 and fetched.earlier is not None:  # which needn't repeat them
+        if response.status == 304 and fetched.earlier is not None:  # it may omit them
             before = fetched.earlier.row
             content_type, sniffed = before.content_type, before.media_type
             etag, last_modified = etag or before.etag, last_modified or before.last_modified
@@ -363,10 +366,10 @@ class RankStore:
             return None, False
 
     def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
-        """The digest of the page, and the record that holds the same payload already, if any.
+        """Return the digest of the page, and the record that has the same payload already, if any.
 
-        The record may be of this session or of the previous one. After status 304, both are those
-        of the page that hasn't changed.
+        The record may be of this session or of the previous one. After status 304, digest and
+        record are those of the page that hasn't changed.
         """
         if response.status == 304 and earlier is not None:
             original = _read_earlier(earlier)

@@ -99,7 +99,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
 
 
 def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
-    """The differences between the tables and the logs, as text.
+    """Yield the differences between the tables and the logs, as text.
 
     At most one difference is given for each row group. `correct`: as in `write_tables`.
     """
@@ -131,7 +131,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
 
 
 def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) -> str | None:
-    """How a row group differs from the rows made from the logs, or None if it doesn't."""
+    """Return how a row group differs from the rows made from the logs, or None if it doesn't."""
     if group >= file.num_row_groups:
         return f"{len(rows):,} rows are missing"
     try:
@@ -157,7 +157,7 @@ def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) 
 def _made(
     session: Path, ranks: Mapping[Path, "_Counts"], correct: Correct, *, renamed: bool = True
 ) -> Iterator[tuple[str, pa.Table]]:
-    """The tables made from the logs, in pieces (name, row group). All pages are counted, too.
+    """Make the tables from the logs. Yields pieces (name, row group), and counts all pages.
 
     `renamed`: see `read_log`.
     """
@@ -188,7 +188,7 @@ def _made(
 def _pages(
     session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool
 ) -> Iterator[LoggedPage]:
-    """All pages, by rank and then in the order of storing. They are also counted in `ranks`."""
+    """Yield all pages, by rank and then in the order of storing. Counts them in `ranks`, too."""
     for path in log_files(session):
         counts = ranks[path.parent.parent]
         for entry in read_log(path, renamed=renamed):

@@ -1,8 +1,8 @@
 """Writes WARC 1.1 files, and reads what revisits need.
 
-No library is used, because only parsing takes more time for a page than this. A response costs the
-SHA-1 hash of its payload, a compression by ISA-L, and little else. There is no digest of blocks. It
-would cost another SHA-1 hash, and gzip has a checksum of each record anyway.
+No library is used, to save time: writing is the dearest work on a page after parsing. A response
+costs the SHA-1 hash of its payload, a compression by ISA-L, and little else. Blocks have no digest,
+which would cost another SHA-1 hash. gzip has a checksum of each record anyway.
 https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
@@ -43,7 +43,7 @@ class Place(NamedTuple):
 
 
 def digest(payload: bytes) -> str:
-    """The WARC digest of a payload: "sha1:" and the SHA-1 hash in base 32."""
+    """Return the WARC digest of a payload: "sha1:" and the SHA-1 hash in base 32."""
     sha1 = hashlib.sha1(payload, usedforsecurity=False)
     return "sha1:" + base64.b32encode(sha1.digest()).decode()
 
@@ -153,7 +153,7 @@ class WarcWriter:
         return self._record("warcinfo", fields, block)
 
     def _record(self, kind: str, fields: str, *block: bytes) -> bytes:
-        """A record as a gzip member of its own."""
+        """Return a record as a gzip member of its own."""
         head = (
             f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}"
             f"Content-Length: {sum(map(len, block))}\r\n\r\n"
@@ -164,7 +164,7 @@ class WarcWriter:
 
 
 def warc_files(directory: Path) -> list[Path]:
-    """The WARC files of a rank, oldest first."""
+    """Return the WARC files of a rank, oldest first."""
     files = directory.glob("abc-*.warc.gz")
     return sorted((path for path in files if _FILE_NAME.fullmatch(path.name)), key=_serial)
 
@@ -174,7 +174,7 @@ def _serial(path: Path) -> int:
 
 
 def warc_date(epoch_s: float) -> str:
-    """A time in the form of WARC-Date, with microseconds."""
+    """Return a time in the form of WARC-Date, with microseconds."""
     return (
         datetime.fromtimestamp(epoch_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
         + "Z"
@@ -182,13 +182,13 @@ def warc_date(epoch_s: float) -> str:
 
 
 def _record_id() -> str:
-    """A random (version 4) UUID. This takes a quarter of the time of uuid.uuid4."""
+    """Return a random (version 4) UUID. This takes a quarter of the time of uuid.uuid4."""
     digits = os.urandom(16).hex()
     return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}>"
 
 
 def _http_head(response: Response) -> bytes:
-    """The status line, and headers that fit the payload as it is stored.
+    """Return the status line, and headers that fit the payload as it is stored.
 
     The stored payload has no transfer coding, and only content codings that all readers can undo. A
     header that doesn't fit the stored payload gets a name that begins with X-Crawler-.
@@ -212,7 +212,7 @@ def _http_head(response: Response) -> bytes:
 
 
 def read_original(path: Path, offset: int, payload_digest: str) -> Original | None:
-    """The record at a place, as a revisit names it, or None if it has another payload.
+    """Return the record at a place, as a revisit names it, or None if it has another payload.
 
     If the record is a revisit itself, its original is returned.
     """
