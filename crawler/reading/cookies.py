@@ -1,8 +1,8 @@
-"""Cookies of a chain of redirects: kept from the response that sets them to the end of the chain.
+"""Cookies of a chain of redirects, kept until the chain ends.
 
 Some sites set a cookie, redirect, and serve the page only to clients that send the cookie. The
 crawler keeps no other cookies: it ignores those of pages, and no cookie outlives its chain
-(docs/decisions/redirects.md). Matching follows RFC 6265. No I/O.
+(docs/decisions/redirects.md). Matching follows RFC 6265. This module does no I/O.
 """
 
 import re
@@ -19,7 +19,7 @@ from crawler.messages import CookieTerms
 from crawler.ports import Response
 from crawler.url import host as host_of
 
-_MAX_JARS: Final = 2000  # of URLs that wait for a visit; beyond that the oldest is dropped
+_MAX_JARS: Final = 2000  # of URLs that wait for a visit; if there are more, the oldest is dropped
 _MAX_COOKIES: Final = 30  # in a jar
 _MAX_BYTES: Final = 4096  # of the names and values in a jar
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
@@ -106,7 +106,7 @@ class Jars:
     """The jars of URLs that redirects lead to, by the key of the URL.
 
     The response of such a URL may change its jar. When the URL's links are admitted, the jar is
-    taken out. If the response is another redirect, its target gets the jar.
+    removed. If the response is another redirect, the jar goes to the target.
     """
 
     def __init__(self) -> None:
@@ -217,7 +217,7 @@ def _suffixes() -> PublicSuffixList:
 def _is_suffix(host: str) -> bool:
     """Whether a host is a public suffix: hosts below it belong to different owners.
 
-    An address counts as one, because it has no hosts below it.
+    An IP address counts as a public suffix, because it has no hosts below it.
     """
     if ":" in host or host.replace(".", "").isdigit():
         return True

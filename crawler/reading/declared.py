@@ -1,6 +1,6 @@
-"""Declared sitemaps: the authorities whose robots.txt names a sitemap, or an index that lists it.
+"""Remembers the declared sitemaps: those that a robots.txt names, directly or by an index.
 
-Such a sitemap may list all URLs of these authorities, and may be larger than a page.
+Such a sitemap may list all URLs of the authorities that declare it, and may be larger than a page.
 """
 
 from collections.abc import Mapping

@@ -6,7 +6,8 @@ answers brought nothing new. A domain or an address with too many such hosts is 
 hosts are kept out, except those that have brought something new. No I/O happens here.
 
 A host is a host name with its port. A domain is the registrable domain by the Public Suffix List.
-The list's private part has places like blogspot.com, where each host is a domain of its own.
+The private part of the list has names like blogspot.com. Each host below such a name counts as a
+domain of its own.
 """
 
 from array import array
@@ -37,7 +38,7 @@ _NEUTRAL: Final = frozenset(
 _NEW, _BARREN, _FRUITFUL, _WELCOME = range(4)  # states of a host
 _STATES: Final = 4
 _EXCUSED: Final = 2  # so many barren hosts aren't counted for each fruitful one
-_FEW: Final = 50  # domains are looked up from half as many hosts on: the list takes 0.2 s to load
+_FEW: Final = 50  # with half as many hosts, domains are looked up: the list takes 0.2 s to load
 _SKETCHED: Final = 1 << 12  # domains and addresses whose sketches are kept
 _SKETCHES: Final = 2  # kept of each domain or address
 
@@ -104,8 +105,8 @@ class Hosts:
     def refuses(self, url: str, address: str | None = None) -> bool:
         """Whether a URL of a known host must not be fetched.
 
-        True if the domain or the address of the host is closed, and the host has brought nothing
-        new yet.
+        It must not if the domain or the address of the host is closed, and the host has brought
+        nothing new yet.
         """
         if not self._closed:
             return False
@@ -140,8 +141,8 @@ class Hosts:
     def wants_sketch(self, url: str, address: str | None) -> bool:
         """Whether a page should be compared with pages of other hosts.
 
-        True if the domain or the address has several hosts, and this host has brought nothing new
-        yet.
+        It should if the domain or the address has several hosts, and this host has brought nothing
+        new yet.
         """
         if not self._most_barren:
             return False

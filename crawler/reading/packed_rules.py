@@ -17,7 +17,7 @@ from crawler.reading.rules import Rule
 Numbers = npt.NDArray[Any]  # unsigned, of any size
 _BASE: Final = np.uint64(0x9E3779B97F4A7C15)
 _INVERSE: Final = np.uint64(pow(int(_BASE), -1, 1 << 64))
-_FEW_PIECES: Final = 4  # up to so many pieces of a length are searched for one by one
+_FEW_PIECES: Final = 4  # if a length has at most so many pieces, they are searched for one by one
 
 
 def _powers(base: np.uint64, count: int) -> npt.NDArray[np.uint64]:

@@ -1,7 +1,7 @@
 """Finds the rule of a robots.txt that decides about a path (RFC 9309, section 2.2.2).
 
 `Patterns` takes rules one by one. A few rules are kept as objects. Many rules are packed into
-arrays of numbers: half a megabyte of lines holds 65,000 rules, which would take 17 MB as objects,
+arrays of numbers. Half a megabyte of lines holds 65,000 rules; as objects they would take 17 MB,
 and 300 ms to match with one path. A packed rule takes about 20 bytes. All packed rules are matched
 at once, by hashes. The best rule whose hashes match is made again from its line, and matched
 exactly.
@@ -18,15 +18,15 @@ _LOOSE_BYTES: Final = 256 << 10  # of rules kept as objects: a few hundred rules
 
 
 class Patterns:
-    """A set of rules. Rules are added until it is closed; then it judges paths."""
+    """A set of rules. Add rules, close the set, and then ask it about paths."""
 
     __slots__ = ("_lengths", "_loose", "_packed", "_prefixes", "_wild", "size")
 
     def __init__(self) -> None:
         self._prefixes: dict[str, Rule] = {}  # rules without stars and $, by their only piece
         self._lengths: list[int] = []  # of the prefixes, longest first
-        self._wild: list[Rule] = []  # the other rules, once closed greatest first
-        self._loose: list[tuple[Rule, int]] = []  # until closed: rules that aren't packed yet
+        self._wild: list[Rule] = []  # the other rules, greatest first once the set is closed
+        self._loose: list[tuple[Rule, int]] = []  # not packed yet; empty once closed
         self._packed: Packer | PackedRules | None = None
         self.size = 0  # about how many bytes the rules take in memory
 

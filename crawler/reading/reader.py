@@ -1,4 +1,4 @@
-"""The reader: from a response to the links that the core gets.
+"""Finds the links in a response, in the form in which the core gets them.
 
 No I/O happens here. The work is done in steps of a few milliseconds, and a generator yields between
 two steps, so that a large page doesn't hold up the others.
@@ -53,7 +53,7 @@ def make_scope(
 
 
 def unfollowed(settings: config.Config, *, judges_again: bool) -> int:
-    """Return the flags that keep a logged link from being followed; each of them suffices.
+    """Return the flags that keep a logged link from being followed. One of them is enough.
 
     `judges_again`: the link was judged by another scope than the present one, so
     `PageReader.link` must judge it again.
@@ -147,7 +147,7 @@ class PageReader:
         self._look_at_seed(fetched)
 
     def _look_at_seed(self, fetched: Fetched) -> None:
-        """Tell the user about a seed none of whose links is in scope.
+        """Tell the user about a seed if none of its links is in scope.
 
         For example, such a page refreshes to another site, or holds only frames of another site.
         """
@@ -288,7 +288,7 @@ class PageReader:
                 self._notice(fetched, text)
 
     def cookie(self, found: CrawlUrl) -> str:
-        """Return the value of the header Cookie for a URL to which redirects led; mostly empty."""
+        """Return the value of the header Cookie for a URL. Only redirects can have set cookies."""
         return self._jars.get(found.key).header(found.url) if found.chain else ""
 
     def _meet_cookies(self, fetched: Fetched, response: Response, target: Link) -> bool:
@@ -309,8 +309,8 @@ class PageReader:
     def redirect(self, source: CrawlUrl, address: str, flags: int = 0) -> Link:
         """Return the link of a redirect to a normalised URL.
 
-        Redirects of named sitemaps may lead to any host. So may redirects of seeds, if the scope is
-        the sites of the seeds.
+        Redirects of named sitemaps may lead to any host. Redirects of seeds may lead to any host if
+        the scope is the sites of the seeds.
         """
         if (names := self._declared.authorities(source.key)) is not None:
             link = self.sitemap(address, names)

@@ -19,7 +19,7 @@ from crawler.reading.patterns import Patterns
 from crawler.reading.rules import Rule, rules_of
 from crawler.reading.steps import finish
 
-MAX_BYTES: Final = 512 << 10  # of a robots.txt that are read; RFC 9309 requires 500 KiB
+MAX_BYTES: Final = 512 << 10  # the bytes of a robots.txt that are read; RFC 9309 requires 500 KiB
 
 _LINE: Final = re.compile(r"[^\r\n]+")
 _LONGEST_LINE: Final = 1 << 16  # characters; a longer line can match no URL that is fetched
@@ -38,7 +38,7 @@ _KINDS: Final = {
 _MARK: Final = codecs.BOM_UTF8.decode("latin-1")
 _LONGEST_KEY: Final = 64  # characters, with the blanks around it
 _PRODUCT_TOKEN: Final = re.compile(r"[A-Za-z_-]*")
-_MOST_SITEMAPS: Final = 5_000  # lines of a file that are read
+_MOST_SITEMAPS: Final = 5_000  # Sitemap lines of a file that are read
 
 
 class _Lines:
@@ -75,7 +75,7 @@ class Rules:
 
     crawl_delay: float | None  # seconds
     sitemaps: tuple[str, ...]  # as written
-    unreachable: Failure | None  # why there was no answer; until there is one, all is denied
+    unreachable: Failure | None  # why there is no file yet; meanwhile all is denied
     size: int  # about how many bytes the rules take in memory
     retry_after_s: float | None  # if unreachable: the seconds that the server asks us to wait
 
@@ -105,9 +105,9 @@ class Rules:
     def reading(cls, body: bytes, agent: str) -> Generator[None, None, Self]:
         """Return the rules for the product token `agent`, in steps of a few milliseconds.
 
-        `body` may be any bytes. All groups that name the agent are merged. If there is none, the
-        groups for `*` are. If there is none of either, everything is allowed. Of several
-        Crawl-delay lines the longest delay counts.
+        `body` may be any bytes. All groups that name the agent are merged. If no group names the
+        agent, the groups for `*` are merged. If there are no such groups, everything is allowed. If
+        there are several Crawl-delay lines, the longest delay counts.
         """
         is_cut = len(body) > MAX_BYTES
         body = _in_utf_8(body[:MAX_BYTES])

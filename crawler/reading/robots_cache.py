@@ -12,7 +12,7 @@ _ENTRY_SIZE: Final = 300  # bytes of a cache entry without its rules
 
 
 class RobotsCache:
-    """The rules of authorities that were visited lately; drops the least recently used ones.
+    """Keeps the rules of authorities, and drops those that were used least recently.
 
     The cache is bounded in entries and in bytes. Large rules have a bound of their own, so that
     thousands of large files don't displace the others.
@@ -58,7 +58,7 @@ class RobotsCache:
         return None
 
     def since(self, authority: str) -> float:
-        """Return the time when the rules of an authority, which `get` returns, were put here."""
+        """Return the time when the rules that `get` returns for an authority were put here."""
         return next(
             shelf.sites[authority][0] - self._ttl_s
             for shelf in self._shelves
@@ -91,7 +91,7 @@ class RobotsCache:
 
 
 class _Shelf:
-    """A part of the cache, with the entry that was used least recently first."""
+    """A part of the cache. The entry that was used least recently comes first."""
 
     def __init__(self, max_bytes: int) -> None:
         self.max_bytes = max_bytes

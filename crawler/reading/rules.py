@@ -3,7 +3,7 @@
 import re
 from typing import Final, NamedTuple
 
-# A rule that allows an index page also allows its folder: so does Google, and authors mean that.
+# A rule that allows an index page also allows its folder. Google does the same; authors mean it.
 _INDEX: Final = re.compile(r"/index\.html?\Z")
 # Characters that a pattern and a path may write differently: escapes, and what must be escaped.
 _UNEVEN: Final = re.compile(r"%([0-9A-Fa-f]{2})|[^A-Za-z0-9._~:/?#\[\]@!&'()+,;=%-]")
@@ -32,7 +32,7 @@ class Rule(NamedTuple):
         return 300 + 60 * len(self.pieces) + self.octets + len(self.line)
 
     def matches(self, path: str) -> bool:
-        """Whether the rule matches a path, which has its one spelling."""
+        """Whether the rule matches a path. The path must be in its `one_spelling`."""
         head, *middle = self.pieces
         if not path.startswith(head):
             return False
@@ -72,10 +72,10 @@ def _rule(pattern: str, line: str, *, allow: bool) -> Rule:
 
 
 def one_spelling(text: str) -> str:
-    """Return the one spelling of a path or of a piece of a pattern, so that both can be compared.
+    """Return a path, or a piece of a pattern, in the spelling in which both are compared.
 
-    Letters, digits and `-._~` aren't escaped. Escaped are characters outside ASCII, characters that
-    URLs can't hold, and literal stars and dollar signs. `%2F` and `/` stay different.
+    Letters, digits and `-._~` aren't escaped. Characters outside ASCII, characters that URLs can't
+    hold, and literal stars and dollar signs are escaped. `%2F` and `/` stay different.
     """
     return _UNEVEN.sub(_even, text) if _UNEVEN.search(text) else text
 

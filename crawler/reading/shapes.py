@@ -16,7 +16,7 @@ _LONGEST_PATTERN = 8  # segments that repeat together
 
 
 class Shapes:
-    """The rules on a URL alone."""
+    """Applies the rules that judge a URL alone."""
 
     def __init__(self, traps: config.Traps, year: int) -> None:
         """`year` is the present year."""

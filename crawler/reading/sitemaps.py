@@ -1,4 +1,4 @@
-"""Reads sitemaps: which URLs a sitemap lists, and whether it may list them.
+"""Reads the URLs that a sitemap lists, and judges whether it may list them.
 
 The formats are those of https://www.sitemaps.org/protocol.html: urlset, sitemapindex, RSS, Atom and
 text, each of them also gzipped. No I/O happens here. An entry is read when the caller asks for it.
@@ -93,7 +93,7 @@ _Steps = Generator[None, None, bytes]
 _PIECE: Final = 1 << 20  # bytes in one step
 _FED: Final = 1 << 14  # bytes of gzip fed at a time; the rest behind a member is copied
 _MOST_MEMBERS: Final = 2_000  # of a gzip file; each needs a new decoder
-_LAYERS: Final = 2  # some servers compress a .gz once more
+_LAYERS: Final = 2  # of gzip: some servers compress a .gz file once more
 _UTF_16_STARTS: Final = (
     (codecs.BOM_UTF16_LE, "utf-16le"),
     (codecs.BOM_UTF16_BE, "utf-16be"),
@@ -143,8 +143,8 @@ def _utf8(text: bytes) -> _Steps:
     """Convert a file to UTF-8, without blanks at its start.
 
     Its encoding is given by a byte-order mark or an XML declaration. A label outside the Encoding
-    Standard is ignored. So is the label UTF-16, because a declaration in UTF-16 couldn't be read
-    byte by byte.
+    Standard is ignored. The label UTF-16 is ignored, too, because a declaration in UTF-16 couldn't
+    be read byte by byte.
     """
     name, text = _encoding(text)
     if name == "utf-8":

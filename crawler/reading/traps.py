@@ -1,4 +1,4 @@
-"""Rules on traps: keep out endless URLs, known by their shape or by what a site has sent before.
+"""Rules on traps. They keep out endless URLs, by their shape or by what a site has sent before.
 
 Each rule is a key of the table [traps], and what it keeps out is counted under that name. `shapes`
 judges a URL alone. `TrapMonitor` belongs to the owner of a site, and remembers what the site has
@@ -74,7 +74,7 @@ class TrapMonitor:
         if not (self._traps.max_same_content and row.duplicate and row.digest):
             return True
         same = hash_of(f"{row.site} {row.digest}")
-        self._same[same] += 1  # counts duplicates, so not the first page
+        self._same[same] += 1  # counts duplicates; the first page is none
         if self._same[same] < self._traps.max_same_content:
             return True
         self.fired["max_same_content"] += 1
@@ -114,9 +114,9 @@ class TrapMonitor:
         return True
 
     def gets_lost(self, fetched: Fetched) -> bool:
-        """Note a step in a chain of redirects. Returns whether the chain isn't followed further.
+        """Note a step in a chain of redirects. Returns whether the chain must end here.
 
-        That is so if too many redirects of long chains at the site have led nowhere.
+        The chain ends if too many redirects of long chains at the site have led nowhere.
         """
         most = self._traps.max_long_redirects
         excess = len(walked(fetched.found.chain)) - _FEW_REDIRECTS

@@ -72,7 +72,10 @@ def validator(response: Response, name: bytes) -> str | None:
 
 
 def media_type(content_type: str) -> str:
-    """Return the media type in lower case, without parameters and unprintable characters."""
+    """Return the media type in lower case, without parameters.
+
+    Characters outside printable ASCII become `?`.
+    """
     return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
 
 
@@ -329,7 +332,7 @@ class RankStore:
         content_type = response.content_type
         sniffed = media.types_of(response)[0] if response.body else None
         etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
-        if response.status == 304 and fetched.earlier is not None:  # it may omit them
+        if response.status == 304 and fetched.earlier is not None:  # a 304 may omit these
             before = fetched.earlier.row
             content_type, sniffed = before.content_type, before.media_type
             etag, last_modified = etag or before.etag, last_modified or before.last_modified

@@ -60,8 +60,8 @@ def reading(
     """Return the links of a page, in steps.
 
     The first `base` element with an href counts, also for links before it. The first `max_links`
-    different references are taken, and of these the first whose URLs together have at most
-    `most_characters`. `left_out` counts the others, by the bound that they exceed.
+    different references are taken, as long as all URLs together have at most `most_characters`.
+    `left_out` counts the other references, by the bound that they exceed.
 
     `more` yields further links of the page, relative to its own URL, with flags; it yields None
     between two steps. `utf8`: the text in bytes, if the caller has them. `form`: how the text is
@@ -90,7 +90,7 @@ def reading(
 
 
 class _Collector:
-    """Collects the references in the elements of a page: distinct, without fragments, limited.
+    """Collects the different references in the elements of a page, without their fragments.
 
     A dictionary of references holds the flags of each, with NOFOLLOW inverted, so that the flags of
     several occurrences can be or-ed.

@@ -102,8 +102,8 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
     """Yield the start tags with these names: the name in lower case, and the attributes' text.
 
     Yields None between two steps, each of a few milliseconds. Tags in comments, scripts, templates
-    and the like don't count. Tags in noscript and in declarative shadow roots do, and so do those
-    in noframes if the page has a frameset.
+    and the like don't count. Tags in noscript and in declarative shadow roots count. Tags in
+    noframes count if the page has a frameset.
     """
     read = _reader(names).match
     at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
