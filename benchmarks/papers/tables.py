@@ -109,12 +109,15 @@ def write_tables(runs: Sequence[Row], out: Path) -> None:
     text = [
         "# Partitioning: the tables",
         "",
-        "`python benchmarks papers` writes this page from runs.jsonl, and summary.csv, which has",
-        "minima and maxima too. [partitioning.md](partitioning.md) explains the figures. A cell is",
-        "the mean over the seeds ± the standard deviation in percent. ÷: times less than url-hash",
-        "(page models) or site-hash (other models). An imbalance in **bold** is over 5 %. Messages",
-        "are (page, part) and (site, part) pairs, and transmissions are (target, part) pairs.",
-        "Volume is in KB, CPU in seconds, memory in MB.",
+        "`python benchmarks papers` writes this page and summary.csv from runs.jsonl. summary.csv",
+        "also has minima and maxima. [partitioning.md](partitioning.md) explains the figures.",
+        "",
+        "- A cell is the mean over the seeds ± the standard deviation in percent.",
+        "- A column ÷ says how many times less the model has than url-hash (page models) or",
+        "  site-hash (other models).",
+        "- An imbalance in **bold** is over 5 %. Imbalances are the worst over the seeds.",
+        "- Messages are (page, part) and (site, part) pairs, transmissions (target, part) pairs.",
+        "- Volume is in KB, CPU time in seconds, memory in MB.",
     ]
     text += [*_beside(summaries), *_glance(summaries)]
     order = list(dict.fromkeys(run["contestant"] for run in runs))
@@ -147,9 +150,10 @@ def _beside(summaries: dict[Key, Summary]) -> list[str]:
         "",
         "## Beside the papers",
         "",
-        "The first two columns: (site, part) messages, times fewer than by site-hash: means over",
-        "K from 4 to 64; in brackets, over those K where the partition is balanced. The last one:",
-        "the page graph's volume, times less than url-hash, least and most over K up to 64.",
+        "The first two columns say how many times fewer (site, part) messages the model has than",
+        "site-hash: the mean over K from 4 to 64, and in brackets the mean over those K where the",
+        "partition is balanced. The last column says how many times less volume the page graph",
+        "has than url-hash: the least and the most over K up to 64.",
         "",
         *markdown(["graph", "site-hypergraph", "site-messages", "page-graph"], rows),
     ]
@@ -176,7 +180,8 @@ def _glance(summaries: dict[Key, Summary]) -> list[str]:
         "",
         "## At a glance",
         "",
-        "(page, part) messages; below, volume in KB. †: over 5 %.",
+        "The first table has (page, part) messages, the second has the volume in KB. † means that",
+        "an imbalance is over 5 %.",
         "",
     ]
     for measure, unit in (("messages_page_part", 1), ("volume_bytes", 1000)):

@@ -74,12 +74,13 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
     text = [
         "# Parallel crawlers: the tables",
         "",
-        "`python benchmarks parallel-crawlers` writes this page from parallel-crawlers.jsonl, and",
-        "[parallel-crawlers.md](parallel-crawlers.md) explains the figures. Of the paper there are",
-        "the values that its text states, and not the points of its plots. A cell is the mean over",
-        "the repetitions ± the standard deviation. `repeat` is the largest number of repetitions;",
-        "a cell without ± is of one crawl. Imbalance says how much more than the average the",
-        "busiest process fetched.",
+        "`python benchmarks parallel-crawlers` writes this page from parallel-crawlers.jsonl.",
+        "[parallel-crawlers.md](parallel-crawlers.md) explains the figures.",
+        "",
+        "- The lines on the paper have the values that its text states, not those of its plots.",
+        "- A cell is the mean over the repetitions ± the standard deviation. A cell without ± is",
+        "  of one crawl. `repeat` is the largest number of repetitions.",
+        "- Imbalance says how much more than the average the busiest process fetched.",
     ]
     for (number,), some in by(crawls, "figure"):
         figure = FIGURES[number]
