@@ -70,14 +70,14 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
         gc.collect()
         grown = resident() - before
         row: Row = {"order": order_name, "urls": urls, "sites": len(bench._states)}
-        row |= {"urls_on_disk": bench._store.on_disk, "bytes_per_url": grown / urls}
+        row |= {"urls_on_disk": bench.backlog._store.on_disk, "bytes_per_url": grown / urls}
         row["enqueue_us"] = seconds / urls * 1e6
         ops = min(urls // 2, 200_000)
         if order.counts:
             keys = [found(number, sites).key for number in numbers(urls, ops)]
             since = time.process_time()
             for key in keys:
-                bench.linked(key)
+                bench.backlog.count_links(key)
             row["linked_us"] = (time.process_time() - since) / ops * 1e6
         visits = []
         since = time.process_time()
@@ -97,12 +97,12 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
             batches = [keys[start:end] for start, end in pairwise(ends)]
             since = time.process_time()
             for page, targets in zip(visits[-pages:], batches, strict=True):
-                bench.fetched(page, targets)
+                bench.backlog.note_page(page, targets)
             row["fetched_us_per_link"] = (time.process_time() - since) / ops * 1e6
         if order_name == "pagerank":
             since = time.process_time()
             order.is_stale = lambda: True  # type: ignore[attr-defined]
-            bench.fetched(visits[0], keys[:LINKS_A_PAGE])
+            bench.backlog.note_page(visits[0], keys[:LINKS_A_PAGE])
             row["all_scores_s"] = time.process_time() - since
         return row
 

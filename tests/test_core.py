@@ -292,7 +292,7 @@ def test_a_registrar_over_its_share_does_not_load_one_rank_with_all_it_gives_awa
     cluster.now += 1
     cluster.tick(0)
     cluster.settle()
-    loads = [core._bench.enqueued for core in cluster.cores]
+    loads = [core._backlog.enqueued for core in cluster.cores]
     assert sum(loads) == 600
     assert max(loads) <= 1.1 * 600 / ranks + 100
 
@@ -701,7 +701,7 @@ def test_a_trap_is_held_at_its_cap_and_other_sites_are_not() -> None:
     cluster.settle()
     assert cluster.cores[0].waiting == 2  # with the seed three
     assert cluster.cores[1].waiting == 3
-    assert [core._traps.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
+    assert [core.door._traps.fired["max_urls_per_site"] for core in cluster.cores] == [3, 2, 0]
     assert cluster.cores[0].traffic.inter_part_urls == 5
 
 
@@ -711,7 +711,7 @@ def test_links_too_far_from_a_seed_are_not_followed() -> None:
     for number in range(3):
         cluster.fetch(0, f"{A}/{number}", link(f"{A}/{number + 1}"))
     assert cluster.ended
-    assert cluster.cores[0]._traps.fired == {"max_depth": 1}
+    assert cluster.cores[0].door._traps.fired == {"max_depth": 1}
 
 
 def test_replicated_urls_are_sent_to_nobody_and_count_for_nothing() -> None:

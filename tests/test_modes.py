@@ -375,7 +375,7 @@ def test_the_page_quota_is_asked_for_on_behalf_of_foreign_pages_too() -> None:
 def test_independent_ranks_are_dealt_the_seeds_and_own_all_that_they_find(scheme: SiteHash) -> None:
     cluster = Cluster(scheme, 3, settings("session.mode=independent"))
     cluster.start(f"{A}/0", f"{A}/1", f"{A}/2", f"{A}/3")
-    assert [core._bench.waiting for core in cluster.cores] == [2, 1, 1]
+    assert [core._backlog.waiting for core in cluster.cores] == [2, 1, 1]
     for rank, seeds in enumerate([(0, 3), (1,), (2,)]):
         for number in seeds:
             cluster.fetch(rank, f"{A}/{number}", link(f"{B}/"), link("http://new.example/"))

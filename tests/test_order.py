@@ -490,8 +490,8 @@ def test_a_rank_keeps_in_memory_what_it_may(order: str, tmp_path: Path) -> None:
         bench = Workbench(config.Politeness(delay_s=0), config.Retry(), ordered, spill, 1000)
         for url in urls:
             bench.enqueue(url)
-            assert bench.waiting - bench._store.on_disk <= 1000
-        assert bench.waiting == 3000
+            assert bench.backlog.waiting - bench.backlog._store.on_disk <= 1000
+        assert bench.backlog.waiting == 3000
         assert any((tmp_path / "frontier").iterdir())
         come: dict[str, list[CrawlUrl]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
@@ -632,13 +632,13 @@ def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
         bench = Workbench(config.Politeness(delay_s=0), config.Retry(), None, files, 1000)
         for number, url in enumerate(urls):
             if number == 2000:
-                assert bench._store.on_disk == 0
+                assert bench.backlog._store.on_disk == 0
                 left[0] = 30_000  # for some chunks, and a part of one
             if number == 4000:
                 left[0] = 10**9
             bench.enqueue(url)
-        assert bench.waiting == 6000
-        assert bench._store.on_disk > 2000
+        assert bench.backlog.waiting == 6000
+        assert bench.backlog._store.on_disk > 2000
         come: dict[str, list[CrawlUrl]] = {site: [] for site in SITES}
         while (visit := bench.acquire(0)) is not None:
             come[visit.found.site].append(visit.found)

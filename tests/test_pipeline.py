@@ -635,14 +635,14 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
     visit = cluster.visits[0][0]
     assert core.refusal(visit) is None
     row = PageRow(PAGE, 1, "a.example", 0, 0, 0, 0.0, 0.0, status=200, bytes=10)
-    assert core._traps.stored(row)
+    assert core.door._traps.stored(row)
     assert core.refusal(visit) is Failure.SITE_FULL
     cluster.end(0)
     core.door.run_errand(ROBOTS, cluster.now)  # for another site
     errand = core.acquire(cluster.now)
     assert errand is not None
     assert core.refusal(errand) is None
-    assert core._traps.fired == {"max_bytes_per_site": 1}
+    assert core.door._traps.fired == {"max_bytes_per_site": 1}
 
 
 # --- what the previous session knows

@@ -329,9 +329,9 @@ def test_what_comes_last_and_what_is_on_disk_is_drained_too() -> None:
         for n in range(1000):
             found = CrawlUrl(n, f"http://a.example/{n}", "http://a.example", 1)
             benches[0].enqueue(found, 1 + n % 7, low=n % 50 == 0)
-        for found, score in benches[0].drain():
-            benches[1].enqueue(found, score=score)
-        keys = [found.key for found, _ in benches[1].drain()]
+        for found, score in benches[0].backlog.drain():
+            benches[1].restore(found, score)
+        keys = [found.key for found, _ in benches[1].backlog.drain()]
         assert sorted(keys) == list(range(1000))
         if order == "backlinks":  # in the order in which they came
             assert keys == list(range(1000))

@@ -48,6 +48,11 @@ def bench(
     )
 
 
+def under_way(bench: Workbench) -> int:
+    """Visits that are issued and not given back."""
+    return sum(state.active for state in bench._states.values())
+
+
 def found(number: int, site: str = SITES[0]) -> CrawlUrl:
     return CrawlUrl(number, f"{site}/{number}", site, 0)
 
@@ -276,9 +281,9 @@ class Model(RuleBasedStateMachine):
 
     @invariant()
     def counts_are_true(self) -> None:
-        assert self.bench.waiting == sum(map(len, self.queue.values()))
-        assert self.bench.active == sum(self.active.values())
-        assert self.bench.enqueued == self.urls
+        assert self.bench.backlog.waiting == sum(map(len, self.queue.values()))
+        assert under_way(self.bench) == sum(self.active.values())
+        assert self.bench.backlog.enqueued == self.urls
 
     @invariant()
     def next_time_is_that_of_the_earliest_site(self) -> None:
@@ -338,7 +343,7 @@ class Best(Model):
     @rule(data=st.data(), links=st.integers(1, 5))
     def linked(self, data: st.DataObject, links: int) -> None:
         key = data.draw(st.integers(0, self.urls - 1))
-        self.bench.linked(key, links)
+        self.bench.backlog.count_links(key, links)
         if key not in self.back:
             self.links[key] = self.links.get(key, 1) + links
 
@@ -467,7 +472,7 @@ def test_what_is_kept_to_be_forgotten_does_not_grow_with_the_fetches() -> None:
             visit = one.acquire(now)
             assert visit is not None
             one.end(visit, DONE, now)
-    assert len(one._resting) <= 20
+    assert len(one.states.resting) <= 20
 
 
 def test_a_new_site_queues_behind_those_that_are_due() -> None:
@@ -532,7 +537,7 @@ def test_a_url_is_tried_so_often_before_the_others_of_its_site_then_it_is_over()
         assert visit is not None
         finals.append((visit.found.key, visit.retries, not one.end(visit, FAILED, now)))
     assert finals == [(0, 0, True), (0, 1, True), (0, 2, False), (1, 0, True)]
-    assert one.waiting == 1
+    assert one.backlog.waiting == 1
 
 
 def test_visits_that_fail_together_count_as_one_failure() -> None:
@@ -588,7 +593,7 @@ def test_sites_of_one_address_take_turns_and_leave_the_delay_between() -> None:
         assert visit is not None
         assert not one.locate(visit, "10.0.0.1", 0)
     assert one.acquire(100) is None
-    assert one.waiting == 5
+    assert one.backlog.waiting == 5
     one.end(first, DONE, 100)
     order, in_vain = [], 0
     while (now := one.next_time()) is not None:
@@ -764,8 +769,9 @@ class Shared(RuleBasedStateMachine):
         """Once every visit has ended, the rest comes out without anybody being woken in vain."""
         if not hasattr(self, "bench"):
             return
-        assert self.bench.waiting + self.bench.active + self.done == self.urls
-        if self.bench.active:
+        active = under_way(self.bench)
+        assert self.bench.backlog.waiting + active + self.done == self.urls
+        if active:
             return
         for _ in range(10 * self.urls):
             time = self.bench.next_time()
@@ -775,7 +781,7 @@ class Shared(RuleBasedStateMachine):
             visit = self.bench.acquire(self.now)
             if visit and self.bench.locate(visit, visit.found.site, self.now):
                 self.bench.end(visit, DONE, self.now)
-        assert self.bench.waiting == 0
+        assert self.bench.backlog.waiting == 0
 
 
 TestShared = Shared.TestCase

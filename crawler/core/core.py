@@ -17,14 +17,12 @@ from itertools import islice
 from math import inf
 from typing import Final
 
-from xxhash import xxh3_64_intdigest
-
 from crawler import config
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
-from crawler.core.leases import Leases
+from crawler.core.leases import make_leases
 from crawler.core.order import BreadthFirst, make_order
 from crawler.core.outboxes import Arrivals, Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
@@ -33,6 +31,7 @@ from crawler.core.quota import Quota
 from crawler.core.resumption import Resumption
 from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.termination import Termination
+from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
@@ -71,9 +70,9 @@ class Core:
         are by default new ones that nobody else sees.
         """
         self.rank = ownership.rank
-        self._faults = faults or Faults()  # of code that reads what the web sent
+        faults = faults or Faults()  # of code that reads what the web sent
         self.ownership = ownership
-        leases = self._make_leases(settings.politeness, ranks)
+        leases = make_leases(settings.politeness, ranks, ownership.clock_home)
         self._bench = Workbench(
             settings.politeness,
             settings.retry,
@@ -82,7 +81,9 @@ class Core:
             settings.frontier.memory,
             leases,
         )
-        self._traps = traps or TrapMonitor(settings.traps)
+        self._backlog = self._bench.backlog
+        traps = traps or TrapMonitor(settings.traps)
+        self._rules = TrapRules(traps, faults)
         self._outboxes = Outboxes(ranks, settings.exchange)
         self._clocks = None
         if self._bench.sharing is not None:
@@ -98,12 +99,12 @@ class Core:
             sites,
             seen,
             self._bench,
-            self._traps,
+            traps,
             self._outboxes,
             self._clocks,
             declared,
             jars,
-            self._faults,
+            self._rules,
         )
         self._foreign = self.door.foreign
         self.traffic = self._foreign.traffic
@@ -122,7 +123,7 @@ class Core:
             sites,
             seen,
             self._bench,
-            self._traps,
+            traps,
             self.door,
             self.joining,
             self._visiting,
@@ -130,17 +131,9 @@ class Core:
             self.unfinished,
             declared,
             jars,
-            self._faults,
+            faults,
         )
         self._termination = Termination(self.rank, ranks)
-
-    def _make_leases(self, politeness: config.Politeness, ranks: int) -> Leases | None:
-        """The leases of clocks that ranks may share; None if there is only this rank."""
-        if ranks == 1:
-            return None
-        if politeness.per == "address":  # whose sites lie at any rank
-            return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
-        return Leases(self.ownership.clock_home)
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"
@@ -161,21 +154,9 @@ class Core:
             seeds = islice(seeds, self.rank, None, self._ranks)
         links = list(filter(self.ownership.starts, (*seeds, *popular)))
         for link in links:
-            try:
-                self._traps.welcome(link.url)
-            except BaseException as error:
-                self._faults.note(error, "the rules on traps", link.url)
+            self._rules.welcome(link.url)
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)
-
-    def _show_order(self, source: CrawlUrl, links: Sequence[Link]) -> None:
-        """Let the order of the frontier see the links of a page.
-
-        A link that is pending at the store of URL-seen brings its URL the mean of all links (OPIC).
-        """
-        followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
-        replicated = self.door.replicated
-        self._bench.fetched(source, [key for key in followed if key not in replicated])
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Take a message of another rank. Notes aren't the core's."""
@@ -211,7 +192,7 @@ class Core:
         if not (due or dry or termination.messages):
             return []  # as after most events
         messages: list[tuple[int, Message]] = [
-            (rank, outbox.batch(self._bench.enqueued)) for rank, outbox in due
+            (rank, outbox.batch(self._backlog.enqueued)) for rank, outbox in due
         ]
         self.traffic.batches_sent += len(due)
         if dry and not self.door.pending and (self.stopping or not self.door.claims.holds):
@@ -229,13 +210,13 @@ class Core:
 
         The store must hurry if the rank has nothing to do without its answers.
         """
-        idle = not self.unfinished.under_way and (not self._bench.waiting or self._may_not_fetch())
-        self.door.verify(now, hurry=idle)
+        useful = self._backlog.waiting and not self._may_not_fetch()
+        self.door.verify(now, hurry=not (self.unfinished.under_way or useful))
 
     @property
     def counts_links(self) -> bool:
         """Whether the order of the frontier counts the links to a URL."""
-        return self._bench.order.counts
+        return self._backlog.order.counts
 
     def next_visit_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
@@ -266,7 +247,7 @@ class Core:
             self._foreign.cross_over(self.unfinished.under_way + self.door.pending, now)
         quota = self._quota
         if quota.left < 1:
-            if self._bench.waiting:
+            if self._backlog.waiting:
                 quota.ask(now)
             if quota.left < 1:
                 return None
@@ -289,24 +270,11 @@ class Core:
         """Why the site isn't to be asked for this URL after all, if so."""
         if visit.failures and self._bench.failures.are_too_many(visit.failures):
             return Failure.SITE_GIVEN_UP
-        try:
-            counts = self._traps.rules and not visit.found.is_errand
-            if counts and self._traps.is_full(visit.found.site):
-                return Failure.SITE_FULL
-            if self._traps.is_crowded(visit.found):
-                return Failure.TOO_MANY_HOSTS
-        except BaseException as error:
-            self._faults.note(error, "the rules on traps", visit.found.url)
-        return None
+        return self._rules.refusal(visit.found)
 
     def refusal_at(self, visit: Visit, address: str) -> Failure | None:
         """Why a URL isn't to be asked for at the address that the name of its host leads to."""
-        try:
-            if self._traps.is_crowded(visit.found, address):
-                return Failure.TOO_MANY_HOSTS
-        except BaseException as error:
-            self._faults.note(error, "the rules on traps", visit.found.url)
-        return None
+        return self._rules.refusal_at(visit.found, address)
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
         """Whether a visit may go to the address of its host; else it has been given back."""
@@ -374,8 +342,9 @@ class Core:
                 if at:
                     yield
                 self.door.admit(links[at : at + _STEP], origin, now)
-            if response and self._bench.order.wants_links:
-                self._show_order(found, links)
+            if response and self._backlog.order.wants_links:
+                followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
+                self.door.show_order(found, followed)
         self._finish(found, response=response)
 
     def wake(self, site: str) -> None:
@@ -415,7 +384,7 @@ class Core:
     @property
     def waiting(self) -> int:
         """URLs that this rank has still to fetch, or that may be new."""
-        return self._bench.waiting + len(self._foreign.deferred) + self.door.pending
+        return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
 
     @property
     def ended(self) -> bool:

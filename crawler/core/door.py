@@ -15,8 +15,8 @@ from crawler.core.foreign import Origin, make_foreign
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
+from crawler.core.trap_rules import TrapRules
 from crawler.core.workbench import Workbench
-from crawler.faults import Faults
 from crawler.messages import Batch
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Fields, Link, errand
 from crawler.reading.cookies import Jar, Jars
@@ -45,9 +45,9 @@ class Door:
         clocks: SharedClocks | None,
         declared: DeclaredSitemaps,
         jars: Jars,
-        faults: Faults,
+        rules: TrapRules,
     ) -> None:
-        self.foreign = make_foreign(settings, seen, self._lets_in, bench, outboxes, declared, jars)
+        self.foreign = make_foreign(settings, seen, rules.admits, bench, outboxes, declared, jars)
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self.late = seen if isinstance(seen, LateSeen) else None
@@ -55,12 +55,13 @@ class Door:
         self._ownership = ownership
         self._sites = sites
         self._bench = bench
+        self._backlog = bench.backlog
         self._traps = traps
         self._outboxes = outboxes
         self._clocks = clocks
         self._declared = declared
         self._jars = jars
-        self._faults = faults
+        self._rules = rules
         self._max_hops = settings.scope.max_hops or inf
         self._max_depth = settings.traps.max_depth or inf
         self._errands = 0  # so far
@@ -92,7 +93,7 @@ class Door:
     def admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
         """Admit links. A link that has been seen costs a few look-ups and no call."""
         rank, seen, late, replicated = self._ownership.rank, self._known, self.late, self.replicated
-        owners, counts = self._ownership.rank_of_site, self._bench.order.counts
+        owners, counts = self._ownership.rank_of_site, self._backlog.order.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
         for link in links:
@@ -110,7 +111,7 @@ class Door:
             if owner is None:
                 owner = self._ownership.owner(link)
                 if owner is None:
-                    owner = self.claims.claim(link, origin, self._bench.enqueued, now)
+                    owner = self.claims.claim(link, origin, self._backlog.enqueued, now)
                     if owner is None:
                         continue
             if owner != rank:
@@ -128,7 +129,7 @@ class Door:
             elif chain and key in chain:
                 self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
-                self._bench.linked(key)
+                self._backlog.count_links(key)
 
     def introduce(self, links: Sequence[Link], now: float) -> None:
         """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
@@ -146,7 +147,7 @@ class Door:
         """Take the URLs of another rank's batch, its claims, and its answers to claims."""
         self.claims.hear(sender, batch.load)
         for site in batch.claims:
-            part = self.claims.grant(site, sender, self._bench.enqueued)
+            part = self.claims.grant(site, sender, self._backlog.enqueued)
             self._outboxes.open(sender, now).grants[site] = part
         for site, part in batch.grants.items():
             self._learn(site, part, now)
@@ -157,8 +158,8 @@ class Door:
             key, links = url.key(address), batch.counts[index]
             chain = batch.chains.get(index, ())
             if key in seen and key not in chain:
-                if self._bench.order.counts:
-                    self._bench.linked(key, links)
+                if self._backlog.order.counts:
+                    self._backlog.count_links(key, links)
                 continue
             site = self._sites.of(address)
             found = CrawlUrl(key, address, site, batch.hops[index], chain)
@@ -188,7 +189,7 @@ class Door:
     def _run_errand(self, link: Link, now: float) -> None:
         owner = self._ownership.owner(link)
         if owner is None:
-            owner = self.claims.claim(link, None, self._bench.enqueued, now)
+            owner = self.claims.claim(link, None, self._backlog.enqueued, now)
             if owner is None:
                 return
         if owner != self._ownership.rank and self._clocks is not None:
@@ -204,6 +205,16 @@ class Door:
                 self._run_errand(link, now)
             else:
                 self.admit([link], origin, now)
+
+    def show_order(self, source: CrawlUrl, targets: Iterable[int]) -> None:
+        """Let the order of the frontier see the links of a page. See `Backlog.note_page`.
+
+        `targets`: the keys of all links of the page that are followed. The replicated ones among
+        them count for nothing. A link that is pending at the store of URL-seen brings its URL the
+        mean of all links (OPIC).
+        """
+        replicated = self.replicated
+        self._backlog.note_page(source, [key for key in targets if key not in replicated])
 
     # --- whether a URL is new -----------------------------------------------------------------
 
@@ -221,8 +232,8 @@ class Door:
                 self._enqueue(found, candidate.source, candidate.links)
             elif found.key in found.chain:
                 self._ask_again(found, candidate.jar)
-            elif self._bench.order.counts:
-                self._bench.linked(found.key, candidate.links)
+            elif self._backlog.order.counts:
+                self._backlog.count_links(found.key, candidate.links)
 
     def _ask_again(self, found: CrawlUrl, jar: Jar) -> None:
         """Take in a URL of this rank that was fetched before: a redirect leads back there."""
@@ -231,21 +242,9 @@ class Door:
 
     def _enqueue(self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1) -> None:
         """Take in a new URL of this rank, if the rules on traps let it in."""
-        traps, poor = self._traps, False
-        if traps.rules:
-            if not self._lets_in(found, source):
+        rules, poor = self._rules, False
+        if rules.on:
+            if not rules.admits(found, source):
                 return
-            if traps.poor:
-                try:
-                    poor = traps.is_poor(found)
-                except BaseException as error:
-                    self._faults.note(error, "the rules on traps", found.url)
+            poor = bool(rules.poor) and rules.is_poor(found)
         self._bench.enqueue(found, links, poor)
-
-    def _lets_in(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
-        """Whether the rules on traps let a URL in. A rule that fails on the URL lets it in."""
-        try:
-            return self._traps.admit(found, source)
-        except BaseException as error:
-            self._faults.note(error, "the rules on traps", found.url)
-            return True

@@ -176,8 +176,8 @@ class CrossOver(Foreign):
         number of visits under way. Few URLs are taken up at a time, because each of their pages may
         lead to URLs of this rank's own.
         """
-        bench, crossing = self._bench, self.crossing
-        while self.deferred and bench.waiting + visiting == len(crossing) < self._most_crossing:
+        bench, backlog, crossing = self._bench, self._bench.backlog, self.crossing
+        while self.deferred and backlog.waiting + visiting == len(crossing) < self._most_crossing:
             due = bench.next_time()
             if due is not None and due <= now:
                 return
@@ -286,7 +286,7 @@ def make_foreign(
     """Make the object for the configured mode. See the classes for the arguments."""
     mode = mode_of(settings)
     if mode.sends:
-        counts = bench.order.counts
+        counts = bench.backlog.order.counts
         known = known_at_once(seen)
         return Exchange(settings.exchange, known, outboxes, declared, counts=counts)
     if mode.drops:

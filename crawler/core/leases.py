@@ -15,6 +15,10 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
+from xxhash import xxh3_64_intdigest
+
+from crawler import config
+
 
 class Rest(NamedTuple):
     """What a rank has learned about a site, and what the next holder of the clock must know."""
@@ -119,3 +123,17 @@ class Leases:
         if not lease.marked:
             lease.marked = True
             self.marked.append(lease)
+
+
+def make_leases(
+    politeness: config.Politeness, ranks: int, home_of_site: Callable[[str], int | None]
+) -> Leases | None:
+    """Make the leases of the clocks that ranks may share, or return None for a single rank.
+
+    `home_of_site` returns the home of the clock of a site, or None if only one rank needs it.
+    """
+    if ranks == 1:
+        return None
+    if politeness.per == "address":  # sites of any rank may live at an address
+        return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
+    return Leases(home_of_site)

@@ -105,7 +105,7 @@ class Resumption:
 
     def hold_back(self, rests: Mapping[str, float], now: float) -> None:
         """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
-        self._bench.hold_back({name: now + seconds for name, seconds in rests.items()})
+        self._bench.states.hold_back({name: now + seconds for name, seconds in rests.items()})
 
     def admit_again(
         self,
@@ -130,9 +130,8 @@ class Resumption:
         else:
             return
         self._door.admit(links, origin, now)
-        if source is not None and self._bench.order.wants_links:
-            replicated = self._door.replicated
-            self._bench.fetched(source, [key for key in targets if key not in replicated])
+        if source is not None and self._bench.backlog.order.wants_links:
+            self._door.show_order(source, targets)
 
     # --- by what a core knew ------------------------------------------------------------------
 
@@ -144,7 +143,7 @@ class Resumption:
         remembers more, and with a cache of what was sent.
         """
         door, foreign = self._door, self._door.foreign
-        sent, order = foreign.keys_to_keep(), self._bench.order.state()
+        sent, order = foreign.keys_to_keep(), self._bench.backlog.order.state()
         if sent is None or order is None or self._unfinished.only_logged:
             return None
         if door.claims.holds or door.pending or self._joining.sites:
@@ -154,7 +153,7 @@ class Resumption:
             for visit in self._visiting.values()
             if not visit.found.is_errand
         ]
-        left += self._bench.drain()
+        left += self._bench.backlog.drain()
         own, deferred = foreign.split(left)
         left = own + deferred
         return CoreSnapshot(
@@ -191,7 +190,7 @@ class Resumption:
         self._ownership.learned.update(state.learned)
         self._declared.update(state.declared_by)
         self._bench.failures.in_a_row.update(state.failures)
-        self._bench.order.restore(state.order)
+        self._bench.backlog.order.restore(state.order)
         scores = array("d", state.scores)
         inside = len(state.urls) - state.deferred
         for index, address in enumerate(state.urls):
@@ -205,7 +204,7 @@ class Resumption:
             chain = state.chains.get(index, ())
             found = CrawlUrl(url.key(address), address, site, state.hops[index], chain)
             if index < inside:
-                self._bench.enqueue(found, score=scores[index])
+                self._bench.restore(found, scores[index])
             else:
                 self._door.foreign.deferred.append(found)
         yield

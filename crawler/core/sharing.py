@@ -4,12 +4,12 @@
 here when one leaves or arrives.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable
 
 from crawler import config
 from crawler.core.addresses import Addresses
-from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases, Rest
+from crawler.core.states import States
 from crawler.core.visits import AWAY, BUSY, Address, VisitState
 
 
@@ -20,25 +20,17 @@ class Sharing:
         self,
         leases: Leases,
         politeness: config.Politeness,
-        states: Mapping[str, VisitState],
+        states: States,
         addresses: Addresses,
-        failures: Failures,
         settle: Callable[[VisitState], None],
-        make_state: Callable[[str], VisitState],
     ) -> None:
-        """`states` are those of the workbench.
-
-        `settle` brings one of them into its phase, and `make_state` makes that of a site which the
-        workbench doesn't know.
-        """
+        """`settle` brings a visit state into the phase that its queue and its clock call for."""
         self.leases = leases
         self._by_address = politeness.per == "address"
         self._connections = politeness.connections_per_site
         self._states = states
         self._addresses = addresses
-        self._failures = failures
         self._settle = settle
-        self._make_state = make_state
 
     # --- for the clocks -----------------------------------------------------------------------
 
@@ -47,12 +39,12 @@ class Sharing:
         if self._by_address:
             its = self._addresses.leased.get(lease.key)
             return its is not None and bool(its.parked or its.turn)
-        state = self._states.get(lease.key)
+        state = self._states.by_site.get(lease.key)
         return state is not None and state.has_work()
 
     def share(self, lease: Lease) -> None:
         """Let the clock of a site, which was this rank's alone, be one that ranks share."""
-        state = self._states.get(lease.key) or self._make_state(lease.key)
+        state = self._states.by_site.get(lease.key) or self._states.make_resting(lease.key)
         state.lease = lease
         lease.held, lease.free = True, self._connections - state.active
         self.tell(state, None, {})
@@ -83,9 +75,9 @@ class Sharing:
     def clock_arrives(self, lease: Lease) -> None:
         """Let the sites go on whose clock is here now; `lease` has been brought up to date."""
         for site in lease.rests:
-            state = self._states.get(site)
+            state = self._states.by_site.get(site)
             if state is not None:
-                self.apply_rest(state, lease)
+                self._states.apply_rest(state, lease)
         clock = self.clock(lease)
         if clock is None:
             return
@@ -103,13 +95,9 @@ class Sharing:
         """The site or address whose clock this is, if the workbench knows it."""
         if self._by_address:
             return self._addresses.leased.get(lease.key)
-        return self._states.get(lease.key)
+        return self._states.by_site.get(lease.key)
 
     # --- for the workbench --------------------------------------------------------------------
-
-    def of_site(self, site: str) -> Lease | None:
-        """The lease of a site's clock; None if the site's address has the clock, or one rank."""
-        return None if self._by_address else self.leases.of(site)
 
     def look_at(self, lease: Lease) -> None:
         """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
@@ -126,12 +114,3 @@ class Sharing:
             if before is not None:
                 failures = before.failures | failures
             lease.rests[state.site] = Rest(state.next_time, state.delay_s, failures)
-
-    def apply_rest(self, state: VisitState, lease: Lease) -> None:
-        """Take over what another rank has learned of a site."""
-        rest = lease.rests.get(state.site)
-        if rest is None:
-            return
-        state.next_time = max(state.next_time, rest.next_time)
-        state.delay_s = max(state.delay_s, rest.delay_s)
-        self._failures.learn(rest.failures)

@@ -29,40 +29,31 @@ in the heap when its clock leaves, and is AWAY once its time has come.
 """
 
 import sys
-from collections import deque
-from collections.abc import Iterable, Mapping, Sequence
-from contextlib import suppress
-from math import inf
 from typing import Final
 
 from crawler import config, url
 from crawler.core.addresses import Addresses
+from crawler.core.backlog import Backlog
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
-from crawler.core.order import BreadthFirst, Fifos, Heaps, Priority, Queues, Scored
+from crawler.core.order import BreadthFirst, Priority
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
 from crawler.core.schedule import Schedule
 from crawler.core.sharing import Sharing
-from crawler.core.visits import (
-    AWAY,
-    BUSY,
-    EMPTY,
-    HELD,
-    WAITING,
-    Address,
-    Visit,
-    VisitState,
-)
-from crawler.ports import CrawlUrl, NoRoomError, Spill
+from crawler.core.states import States
+from crawler.core.visits import AWAY, BUSY, EMPTY, HELD, WAITING, Address, Visit, VisitState
+from crawler.ports import CrawlUrl, Spill
 
 _NO_PRIORITY: Final[Priority] = (0.0, 0)
-_FIRST: Final[Priority] = (-inf, 0)
-_UNPACKED: Final = 100_000  # URLs that wait as they came; more are packed, for a little time
 
 
 class Workbench:
-    """All visit states of a rank. `waiting` and `active` count URLs."""
+    """Says which URL of a rank may be requested now, and by how many visits at a time.
+
+    `enqueue` and `end` bring the URLs to the `backlog`. `states` holds the visit states, `failures`
+    the hosts that fail, and `sharing` the clocks that ranks share (None for a single rank).
+    """
 
     def __init__(
         self,
@@ -78,135 +69,54 @@ class Workbench:
         `leases` are those of the clocks that ranks share, of sites or of addresses by
         `politeness.per`.
         """
-        self.order = order or BreadthFirst()
-        self._politeness = politeness
         self._connections = politeness.connections_per_site
         # Of a site only one visit at a time is on its way to its request. The delay counts from
         # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
         self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._by_address = politeness.per == "address"
-        self._store: Queues = Fifos(spill)
-        if isinstance(self.order, Scored):
-            self._store = Heaps(self.order, spill)
-        self._memory = memory if spill else sys.maxsize
-        self._full = min(_UNPACKED, self._memory)  # URLs in memory that call for something
+        self._max_crawl_delay_s = politeness.max_crawl_delay_s
         self._states: dict[str, VisitState] = {}
-        self._now = 0.0  # as last heard
-        self._resting: deque[VisitState] = deque()  # EMPTY states, to be forgotten in time
-        self._by_scores = isinstance(self.order, Scored)
-        priority = self._priority if self._by_scores else None
-        self._schedule = Schedule(priority)
-        self._addresses = Addresses(politeness, leases, priority, self._schedule.push)
-        self._schedule.pass_turn = self._addresses.pass_turn
-        self._rests: dict[str, float] = {}  # of an earlier run, by site and by address
-        # Crawl-delays of sites whose states are forgotten: another rank may borrow their clocks.
-        self._crawl_delays: dict[str, float] = {}
+        self.backlog = Backlog(order or BreadthFirst(), spill, memory, self._states)
         self.failures = Failures(retry)
+        self.states = States(
+            politeness, leases, self.failures, self._states, self.backlog.new_queue
+        )
+        self._priority = self.backlog.priority if self.backlog.by_scores else None
+        self._schedule = Schedule(self._priority)
+        self._addresses = Addresses(politeness, leases, self._priority, self._schedule.push)
+        self._schedule.pass_turn = self._addresses.pass_turn
+        self.backlog.head_changed = self._schedule.head_changed
         self.sharing: Sharing | None = None
         if leases is not None:
-            self.sharing = Sharing(
-                leases,
-                politeness,
-                self._states,
-                self._addresses,
-                self.failures,
-                self._settle,
-                self._new_resting,
-            )
-        self.waiting = 0
-        self.active = 0
-        self.enqueued = 0  # URLs ever taken in: the rank's load
+            self.sharing = Sharing(leases, politeness, self.states, self._addresses, self._settle)
 
     def __repr__(self) -> str:
-        return (
-            f"<Workbench: {len(self._states)} sites, {self.waiting} waiting, {self.active} active>"
-        )
+        return f"<Workbench: {len(self._states)} sites, {self.backlog.waiting} URLs waiting>"
 
-    def enqueue(
-        self, found: CrawlUrl, links: int = 1, low: bool = False, score: float | None = None
-    ) -> None:
-        """Take in a URL that was never seen before, with the back-links known so far.
+    def enqueue(self, found: CrawlUrl, links: int = 1, low: bool = False) -> None:
+        """Take in a new URL, to which `links` known links lead.
 
-        `low`: it comes only when nothing else of its site waits. `score`: that of an earlier run,
-        from `drain`; then the other two don't matter.
+        `low`: the URL comes only when no other URL of its site waits.
         """
         state = self._states.get(found.site)
         if state is None:
-            state = self._new_state(found.site)
-        if score is None:
-            is_head = self._store.add(state.queue, found, links, low)
-        else:
-            is_head = self._store.restore(state.queue, found, score)
-        self.waiting += 1
-        self.enqueued += 1
+            state = self.states.make(found.site)
+        self.backlog.add(state, found, links, low)
         if state.phase is EMPTY:
             self._settle(state)
-        elif is_head:
-            self._schedule.head_changed(state)
-        if self.waiting - self._store.on_disk > self._full:
-            self._make_room()
 
-    def _new_state(self, site: str) -> VisitState:
-        # Behind the sites that are due already, so that new ones don't keep these waiting.
-        delay_s, time, lease = self._politeness.delay_s, self._now, None
-        if self.sharing is not None:
-            lease = self.sharing.of_site(site)
-        if self._rests:
-            time = max(time, self._rests.pop(site, 0.0))
-        if self._crawl_delays:
-            delay_s = self._crawl_delays.pop(site, delay_s)
-        state = VisitState(site, self._store.queue(site), delay_s, time, lease)
-        self._states[site] = state
-        if lease is not None:
-            state.next_time, state.begun = max(time, lease.next_time), lease.begun
-            if lease.rests and self.sharing is not None:
-                self.sharing.apply_rest(state, lease)
-        return state
-
-    def _new_resting(self, site: str) -> VisitState:
-        """The state of a site that has no URL here, but whose clock another rank wants."""
-        state = self._new_state(site)
-        self._let_rest(state)
-        return state
-
-    def hold_back(self, until: Mapping[str, float]) -> None:
-        """Let sites and addresses rest until these times, because an earlier run asked them."""
-        self._rests |= until
-        for state in self._states.values():
-            state.next_time = max(state.next_time, until.get(state.site, 0.0))
-
-    def linked(self, key: int, links: int = 1) -> None:
-        """Count more back-links of a URL; to be called if `order.counts`.
-
-        Of a URL that doesn't wait they are of no interest.
-        """
-        assert isinstance(self._store, Heaps)
-        queue = self._store.linked(key, links)
-        if queue is not None:
-            self._schedule.head_changed(self._states[queue.site])
-
-    def fetched(self, source: CrawlUrl, keys: Sequence[int]) -> None:
-        """Take note of a fetched page's links; to be called if `order.wants_links`.
-
-        Each of them has been counted before, by `enqueue` or `linked`.
-        """
-        store, order = self._store, self.order
-        assert isinstance(store, Heaps)
-        assert isinstance(order, Scored)
-        for queue in store.fetched(source.key, keys):
-            self._schedule.head_changed(self._states[queue.site])
-        if order.is_stale():
-            store.rescore(state.queue for state in self._states.values())
-            for state in self._states.values():
-                self._schedule.head_changed(state)
-
-    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
-        """Take out all that waits, each with its score. Nothing else may be asked of it then."""
-        return self._store.drain(state.queue for state in self._states.values())
+    def restore(self, found: CrawlUrl, score: float) -> None:
+        """Take in a URL that waited in an earlier run, with the score from `Backlog.drain`."""
+        state = self._states.get(found.site)
+        if state is None:
+            state = self.states.make(found.site)
+        self.backlog.restore(state, found, score)
+        if state.phase is EMPTY:
+            self._settle(state)
 
     def acquire(self, now: float) -> Visit | None:
         """A visit to the first of the sites that may be asked now, if there is any."""
-        self._now = self._addresses.now = now
+        self.states.now = self._addresses.now = now
         while (state := self._schedule.pop(now)) is not None:
             if state.on_hold and not state.errands:
                 self._settle(state)
@@ -228,10 +138,9 @@ class Workbench:
             return True
         state = visit.state
         assert state is not None, visit.found
-        its = self._addresses.find(address, self._rests)
-        if its.lease is not None and its.lease.rests:
-            assert self.sharing is not None
-            self.sharing.apply_rest(state, its.lease)
+        its = self._addresses.find(address, self.states.rests)
+        if its.lease is not None:
+            self.states.apply_rest(state, its.lease)
         held = visit.address
         if held is its:
             return True
@@ -301,7 +210,7 @@ class Workbench:
         """
         if crawl_delay_s is None:
             return
-        delay_s = min(crawl_delay_s, self._politeness.max_crawl_delay_s)
+        delay_s = min(crawl_delay_s, self._max_crawl_delay_s)
         if delay_s > state.delay_s:
             state.delay_s = delay_s
             if self._connections > 1:
@@ -386,33 +295,23 @@ class Workbench:
         """
         state = self._states.get(found.site)
         if state is None:
-            state = self._new_state(found.site)
-        self._queue_errand(state, found)
+            state = self.states.make(found.site)
+        self.backlog.add_errand(state, found)
         if state.phase is EMPTY or state.phase is HELD:
             self._settle(state)
 
-    def _queue_errand(self, state: VisitState, found: CrawlUrl) -> None:
-        if state.errands is None:
-            state.errands = deque()
-        state.errands.append(found)
-        self.waiting += 1
-        if self._by_scores:
-            self._schedule.head_changed(state)
-
     def next_time(self) -> float | None:
         """When `acquire` can succeed next, as far as is known; None: not before something comes."""
-        return self._schedule.next_time(self._now)
+        return self._schedule.next_time(self.states.now)
 
     def _issue(self, state: VisitState, now: float) -> Visit:
-        priority = self._priority(state) if self._by_scores else _NO_PRIORITY
-        found = state.errands.popleft() if state.errands else self._store.pop(state.queue)
+        priority = _NO_PRIORITY if self._priority is None else self._priority(state)
+        found = self.backlog.pop(state)
         failing = self.failures.in_a_row
         failures = failing.get(url.authority(found.url), 0) if failing else 0
         retries = self.failures.take_retries(found.key)
         visit = Visit(found, priority, state, retries, failures, now)
         state.active += 1
-        self.waiting -= 1
-        self.active += 1
         if state.lease is not None:
             state.lease.free -= 1
         if self._connections > 1:  # then the delay counts from start to start
@@ -421,15 +320,14 @@ class Workbench:
         if state.address is not None:
             self._addresses.hold(visit, state.address)
         self._settle(state)
-        if self._resting:
-            self._forget(now)
+        if self.states.resting:
+            self.states.forget_some(now)
         return visit
 
     def _give_back(self, visit: Visit, crawl_delay_s: float | None) -> VisitState:
         state, address = visit.close(), visit.address
         assert state.active > 0, state
         state.active -= 1
-        self.active -= 1
         if not visit.has_begun:
             self._has_begun(visit, state, address)
         if state.lease is not None:
@@ -446,14 +344,8 @@ class Workbench:
         return state
 
     def _requeue(self, visit: Visit, state: VisitState) -> None:
-        """Before the others of its site."""
-        if visit.found.is_errand:
-            self._queue_errand(state, visit.found)
-        else:
-            self._store.put_back(state.queue, visit.found, visit.priority)
-            self.waiting += 1
-            if self._by_scores:
-                self._schedule.head_changed(state)
+        """Let the URL of a visit wait again, before the others of its site."""
+        self.backlog.put_back(state, visit.found, visit.priority)
         self.failures.put_back(visit)
 
     def _rest(
@@ -474,7 +366,7 @@ class Workbench:
         if state.phase is EMPTY or state.phase is BUSY or state.phase is HELD:
             self._settle(state)
         if state.phase is EMPTY and not (state.active or state.resting):
-            self._let_rest(state)
+            self.states.let_rest(state)
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue calls for."""
@@ -497,54 +389,6 @@ class Workbench:
         else:
             state.phase = BUSY
 
-    # --- the order ----------------------------------------------------------------------------
-
-    def _priority(self, state: VisitState) -> Priority:
-        assert isinstance(self._store, Heaps)
-        return _FIRST if state.errands else self._store.priority(state.queue)
-
-    def _make_room(self) -> None:
-        """Pack what comes from now on; bring what is too much for the memory to disk."""
-        store = self._store
-        store.packs = True
-        excess = self.waiting - store.on_disk - self._memory
-        if excess > 0:
-            # A full or broken disk is no reason to lose a URL: it waits in memory. The next try
-            # comes when there are an eighth more. Whoever writes the files tells the user.
-            with suppress(NoRoomError, OSError):
-                store.spill(
-                    (state.queue for state in self._states.values()), excess + self._memory // 4
-                )
-        # Queues that are too short to be cut shan't be looked at again for each URL.
-        self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
-
     def _look_at(self, lease: Lease) -> None:
         assert self.sharing is not None
         self.sharing.look_at(lease)
-
-    # --- what stands for nothing any more ------------------------------------------------------
-
-    def _keep_clock(self, state: VisitState, sharing: Sharing) -> None:
-        """Keep what other ranks may have to know of a site that is forgotten."""
-        if state.lease is not None:
-            sharing.clock_leaves(state.lease)
-        elif state.delay_s > self._politeness.delay_s:
-            self._crawl_delays[state.site] = state.delay_s
-
-    def _let_rest(self, state: VisitState) -> None:
-        """Have an empty state forgotten in time."""
-        state.resting = True
-        self._resting.append(state)
-
-    def _forget(self, now: float) -> None:
-        """Drop a state or two that stand for nothing any more; a crawl sees millions of sites."""
-        for _ in range(min(2, len(self._resting))):
-            state = self._resting.popleft()
-            state.resting = False
-            if state.phase is EMPTY and not state.active:
-                if state.next_time > now:
-                    self._let_rest(state)
-                else:
-                    if self.sharing is not None:
-                        self._keep_clock(state, self.sharing)
-                    del self._states[state.site]

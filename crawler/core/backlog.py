@@ -1,0 +1,147 @@
+"""The URLs of a rank that wait for their visits: in which order, in how much memory, and how many.
+
+The queues themselves belong to `order`. The backlog keeps these promises about them:
+
+- `waiting` is the number of URLs in all queues, errands included.
+- No more than `memory` URLs wait in memory, if there is a disk with room for the others.
+- `head_changed` hears of each site whose first URL has changed, so that the site can change its
+  place among the others.
+"""
+
+import sys
+from collections import deque
+from collections.abc import Callable, Iterable, Mapping, Sequence
+from contextlib import suppress
+from math import inf
+from typing import Final
+
+from crawler.core.order import BreadthFirst, Fifos, Heaps, Priority, Queue, Queues, Scored
+from crawler.core.visits import VisitState
+from crawler.ports import CrawlUrl, NoRoomError, Spill
+
+_FIRST: Final[Priority] = (-inf, 0)
+_UNPACKED: Final = 100_000  # URLs that wait unpacked; packing takes a little time for each URL
+
+
+class Backlog:
+    """The waiting URLs of all sites."""
+
+    def __init__(
+        self,
+        order: BreadthFirst,
+        spill: Spill | None,
+        memory: int,
+        states: Mapping[str, VisitState],
+    ) -> None:
+        """`memory`: how many URLs may wait in memory; the others go to `spill`, if that is given.
+
+        `states`: the visit states by site, which hold the queues. Set `head_changed` before
+        anything else is called.
+        """
+        self.head_changed: Callable[[VisitState], None]
+        self.order = order
+        self.by_scores = isinstance(order, Scored)
+        self.waiting = 0
+        self.enqueued = 0  # URLs that were ever added, but no errands: the rank's load
+        self._states = states
+        self._store: Queues = Heaps(order, spill) if isinstance(order, Scored) else Fifos(spill)
+        self._memory = memory if spill else sys.maxsize
+        self._full = min(_UNPACKED, self._memory)  # URLs in memory from which on we make room
+
+    def new_queue(self, site: str) -> Queue:
+        """An empty queue for the state of a site."""
+        return self._store.queue(site)
+
+    def add(self, state: VisitState, found: CrawlUrl, links: int, low: bool) -> None:
+        """Add a new URL to the queue of its site. See `Workbench.enqueue` for the arguments."""
+        if self._store.add(state.queue, found, links, low):
+            self.head_changed(state)
+        self.waiting += 1
+        self.enqueued += 1
+        if self.waiting - self._store.on_disk > self._full:
+            self._make_room()
+
+    def restore(self, state: VisitState, found: CrawlUrl, score: float) -> None:
+        """Add a URL that `drain` gave in an earlier run, with its score."""
+        if self._store.restore(state.queue, found, score):
+            self.head_changed(state)
+        self.waiting += 1
+        self.enqueued += 1
+        if self.waiting - self._store.on_disk > self._full:
+            self._make_room()
+
+    def add_errand(self, state: VisitState, found: CrawlUrl) -> None:
+        """Add an errand, behind the other errands of its site and before all of its URLs."""
+        if state.errands is None:
+            state.errands = deque()
+        state.errands.append(found)
+        self.waiting += 1
+        if self.by_scores:
+            self.head_changed(state)
+
+    def pop(self, state: VisitState) -> CrawlUrl:
+        """Take out the errand or URL of a site that comes first. The site must have one."""
+        self.waiting -= 1
+        return state.errands.popleft() if state.errands else self._store.pop(state.queue)
+
+    def put_back(self, state: VisitState, found: CrawlUrl, priority: Priority) -> None:
+        """Put a URL back before the others of its site, with the priority that it had before.
+
+        An errand goes behind the other errands.
+        """
+        if found.is_errand:
+            self.add_errand(state, found)
+            return
+        self._store.put_back(state.queue, found, priority)
+        self.waiting += 1
+        if self.by_scores:
+            self.head_changed(state)
+
+    def priority(self, state: VisitState) -> Priority:
+        """The priority of what comes first of a site. Only an order by scores has priorities."""
+        assert isinstance(self._store, Heaps)
+        return _FIRST if state.errands else self._store.priority(state.queue)
+
+    def count_links(self, key: int, links: int = 1) -> None:
+        """Count more back-links of a URL. Call this only if `order.counts`.
+
+        The call has no effect if the URL doesn't wait.
+        """
+        assert isinstance(self._store, Heaps)
+        queue = self._store.linked(key, links)
+        if queue is not None:
+            self.head_changed(self._states[queue.site])
+
+    def note_page(self, source: CrawlUrl, keys: Sequence[int]) -> None:
+        """Let the order see the links of a fetched page. Call this only if `order.wants_links`.
+
+        `keys`: the targets. `add` or `count_links` has counted each of these links before.
+        """
+        store, order = self._store, self.order
+        assert isinstance(store, Heaps)
+        assert isinstance(order, Scored)
+        for queue in store.fetched(source.key, keys):
+            self.head_changed(self._states[queue.site])
+        if order.is_stale():
+            store.rescore(state.queue for state in self._states.values())
+            for state in self._states.values():
+                self.head_changed(state)
+
+    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
+        """Take out all URLs but errands, each with its score. Afterwards the backlog is useless."""
+        return self._store.drain(state.queue for state in self._states.values())
+
+    def _make_room(self) -> None:
+        """Pack the URLs that come from now on. Move those that exceed the memory to disk."""
+        store = self._store
+        store.packs = True
+        excess = self.waiting - store.on_disk - self._memory
+        if excess > 0:
+            # A full or broken disk is no reason to lose a URL: the URL waits in memory. The next
+            # try comes when an eighth more URLs wait. The writer of the files tells the user.
+            with suppress(NoRoomError, OSError):
+                store.spill(
+                    (state.queue for state in self._states.values()), excess + self._memory // 4
+                )
+        # If all queues are too short to be cut, they needn't be examined again for each URL.
+        self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)

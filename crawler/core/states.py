@@ -1,0 +1,111 @@
+"""The visit states of a rank: how they are made, and when they are forgotten.
+
+A crawl sees millions of sites, so a state is kept only while it says something: while the site has
+URLs or visits, or must rest. What another rank may still have to know of a forgotten site is kept
+in the site's lease, or here.
+"""
+
+from collections import deque
+from collections.abc import Callable, Mapping
+
+from crawler import config
+from crawler.core.failures import Failures
+from crawler.core.leases import Lease, Leases
+from crawler.core.order import Queue
+from crawler.core.visits import EMPTY, VisitState
+
+
+class States:
+    """All visit states, by site. Keep `now` up to date: a new state may be visited from then on.
+
+    `resting` holds the states that may be forgotten in time. An EMPTY state without visits must be
+    among them.
+    """
+
+    def __init__(
+        self,
+        politeness: config.Politeness,
+        leases: Leases | None,
+        failures: Failures,
+        by_site: dict[str, VisitState],
+        new_queue: Callable[[str], Queue],
+    ) -> None:
+        """`by_site`: an empty dictionary for the states, which others may read.
+
+        `leases`: those of the clocks that ranks share. `new_queue` makes the queue of a site.
+        """
+        self.now = 0.0
+        self.by_site = by_site
+        self.rests: dict[str, float] = {}  # when rests of earlier runs end, by site and address
+        self.resting: deque[VisitState] = deque()
+        self._delay_s = politeness.delay_s
+        self._site_leases = leases if politeness.per == "site" else None
+        self._is_shared = leases is not None
+        self._failures = failures
+        self._new_queue = new_queue
+        # Crawl-delays of forgotten sites: another rank may borrow their clocks.
+        self._crawl_delays: dict[str, float] = {}
+
+    def make(self, site: str) -> VisitState:
+        """Make the state of a site that has none.
+
+        The site comes after the sites that are due already, so that new sites don't delay these.
+        """
+        delay_s, time, lease = self._delay_s, self.now, None
+        if self._site_leases is not None:
+            lease = self._site_leases.of(site)
+        if self.rests:
+            time = max(time, self.rests.pop(site, 0.0))
+        if self._crawl_delays:
+            delay_s = self._crawl_delays.pop(site, delay_s)
+        state = VisitState(site, self._new_queue(site), delay_s, time, lease)
+        self.by_site[site] = state
+        if lease is not None:
+            state.next_time, state.begun = max(time, lease.next_time), lease.begun
+            self.apply_rest(state, lease)
+        return state
+
+    def make_resting(self, site: str) -> VisitState:
+        """Make the state of a site that has no URL here, but whose clock another rank wants."""
+        state = self.make(site)
+        self.let_rest(state)
+        return state
+
+    def apply_rest(self, state: VisitState, lease: Lease) -> None:
+        """Apply what other ranks have learned of a site, and left in the lease of its clock."""
+        rest = lease.rests.get(state.site)
+        if rest is not None:
+            state.next_time = max(state.next_time, rest.next_time)
+            state.delay_s = max(state.delay_s, rest.delay_s)
+            self._failures.learn(rest.failures)
+
+    def hold_back(self, until: Mapping[str, float]) -> None:
+        """Let sites and addresses rest until these times, because an earlier run asked them."""
+        self.rests |= until
+        for state in self.by_site.values():
+            state.next_time = max(state.next_time, until.get(state.site, 0.0))
+
+    def let_rest(self, state: VisitState) -> None:
+        """Have an EMPTY state forgotten in time, unless it gets work before."""
+        state.resting = True
+        self.resting.append(state)
+
+    def forget_some(self, now: float) -> None:
+        """Forget up to two of the resting states, if they have nothing to say any more."""
+        for _ in range(min(2, len(self.resting))):
+            state = self.resting.popleft()
+            state.resting = False
+            if state.phase is EMPTY and not state.active:
+                if state.next_time > now:
+                    self.let_rest(state)
+                else:
+                    self._forget(state)
+
+    def _forget(self, state: VisitState) -> None:
+        lease = state.lease
+        if lease is not None:
+            lease.next_time = max(state.next_time, lease.next_time)
+            lease.begun = max(state.begun, lease.begun)
+        elif self._is_shared and state.delay_s > self._delay_s:
+            self._crawl_delays[state.site] = state.delay_s
+        del self.by_site[state.site]
