@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.webgraph import Ids, Ints, total
 
 

@@ -12,11 +12,10 @@ from typing import Final
 
 import numpy as np
 
-from crawler import __version__, url
+from crawler import __version__, compiled, url
 from partition import (
     UserError,
     assign,
-    compiled,
     evaluate,
     graph,
     judge,

@@ -8,7 +8,7 @@ lowers the pressure, two vertices change places.
 
 import numpy as np
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.multilevel.state import State, feasible, may_leave, move
 from partition.webgraph import Ids, Ints
 

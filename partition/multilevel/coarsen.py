@@ -15,7 +15,7 @@ for the leaves of a star); without that, webs of many such sites couldn't be coa
 import numpy as np
 import numpy.typing as npt
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.hypergraph import Hypergraph
 from partition.webgraph import Ids, Ints
 

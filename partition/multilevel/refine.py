@@ -8,7 +8,7 @@ partition so far, each from another price; their results are kept if better, els
 
 import numpy as np
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.multilevel.balance import rebalance, squares
 from partition.multilevel.presets import Preset
 from partition.multilevel.search import search

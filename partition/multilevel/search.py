@@ -6,7 +6,7 @@ functions here keep the vertices that they may move next in a heap, by gain.
 
 import numpy as np
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.multilevel.state import ONE, WORD, Shares, State, fits, lowest, move, others
 from partition.webgraph import Ids, Ints
 

@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from partition.compiled import compiled
+from crawler.compiled import compiled
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 from partition.webgraph import Ids, Ints
 

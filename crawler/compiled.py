@@ -4,8 +4,9 @@ numba keeps compiled functions beside the sources, in the user's cache folder, o
 `NUMBA_CACHE_DIR`. If none of these can be written (a container, a node without a home), the cache
 is a folder of the user's own among the temporary files. Otherwise each process compiles again.
 
-The first compilation takes half a minute or more. It is announced on standard error, and `seconds`
-counts it, so that nobody takes it for the time of a partition.
+The first compilation takes up to a minute. It is announced on standard error, and `seconds` counts
+it, so that nobody takes it for the time of a partition. Importing this module imports numba, which
+takes a second: a crawl that needs no compiled function must not import it.
 """
 
 import os
@@ -41,7 +42,7 @@ class _Listener(event.Listener):
             self._began = time.perf_counter()
             if not self._told:
                 words = "once" if self.is_kept else "as no cache can be kept (NUMBA_CACHE_DIR)"
-                sys.stderr.write(f"compiling, {words}: the partitioner's functions, for a minute\n")
+                sys.stderr.write(f"compiling, {words}: the inner loops, for up to a minute\n")
                 sys.stderr.flush()
                 self._told = True
         self._depth += 1
