@@ -16,7 +16,16 @@ from pathlib import Path
 from typing import Final
 
 GROUPS: Final = {
-    "The crawler": ("crawl", "frontier", "replay", "idle", "clocks", "namespaces", "simulator"),
+    "The crawler": (
+        "crawl",
+        "frontier",
+        "registry",
+        "replay",
+        "idle",
+        "clocks",
+        "namespaces",
+        "simulator",
+    ),
     "The partitioner": ("partitioners",),
     "The papers": ("papers", "parallel-crawlers"),
     "Public conformance tests": ("conformance",),

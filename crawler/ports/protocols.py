@@ -93,6 +93,10 @@ class Spill(Protocol):
         """Write a chunk, and return its number. Raises NoRoomError; then nothing is written."""
         ...
 
+    def read(self, number: int) -> bytes:
+        """Return a chunk, which keeps its place."""
+        ...
+
     def take(self, number: int) -> bytes:
         """Return a chunk, and free its place; a chunk can be taken once."""
         ...

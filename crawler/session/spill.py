@@ -64,13 +64,19 @@ class SpillFiles:
         self._chunks[self._latest] += 1
         return self._latest * _OFFSETS + place
 
-    def take(self, number: int) -> bytes:
-        """Read a chunk, and forget it. A chunk can be taken once."""
+    def read(self, number: int) -> bytes:
+        """Read a chunk, which stays."""
         file_number, place = divmod(number, _OFFSETS)
         file = self._files[file_number]
         length = int.from_bytes(os.pread(file, _LENGTH_BYTES, place), "little")
         chunk = os.pread(file, length, place + _LENGTH_BYTES)
         assert len(chunk) == length, (file_number, place)
+        return chunk
+
+    def take(self, number: int) -> bytes:
+        """Read a chunk, and forget it. A chunk can be taken once."""
+        chunk = self.read(number)
+        file_number = number // _OFFSETS
         self._chunks[file_number] -= 1
         if file_number != self._latest:
             self._end_if_empty(file_number)
