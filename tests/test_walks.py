@@ -1,4 +1,4 @@
-"""The walks through the code in ARCHITECTURE.md lead to names that exist."""
+"""ARCHITECTURE.md is true: its walks lead to names that exist, and it names every file."""
 
 import ast
 import re
@@ -36,3 +36,16 @@ def test_each_step_of_a_walk_exists(path: str, name: str) -> None:
     for part in name.split("."):
         assert part in names_in(body), f"{path} has no {name}"
         body = names_in(body)[part]
+
+
+def rooms() -> list[Path]:
+    """The packages of the crawler that have a table of their own."""
+    return sorted(one.parent for one in (ROOT / "crawler").glob("*/__init__.py"))
+
+
+@pytest.mark.parametrize("room", rooms(), ids=lambda room: f"{room.name}/")
+def test_each_file_of_a_room_has_a_row(room: Path) -> None:
+    table = TEXT.partition(f"### {room.name}/\n")[2].partition("\n#")[0]
+    files = {one.stem for one in room.glob("*.py") if not one.stem.startswith("__")}
+    files |= {f"{one.parent.name}/" for one in room.glob("*/__init__.py")}
+    assert set(re.findall(r"^\| `([^`]+)` \|", table, re.MULTILINE)) == files
