@@ -1,6 +1,7 @@
 """The clocks of IP addresses (`politeness.per = "address"`), and the sites that wait at them.
 
-Sites that find their address taken are parked there. As it gets free each has its turn.
+If the address of a site isn't free, the site is parked there. When the address becomes free, the
+parked sites take turns.
 """
 
 from collections import deque
@@ -15,7 +16,10 @@ from crawler.core.visits import PARKED, WAITING, Address, Visit, VisitState
 
 
 class Addresses:
-    """The addresses that a rank knows. Set `now` before each call that may end a turn."""
+    """The addresses that a rank knows. Set `now` before each call that may end a turn.
+
+    `leased` holds the addresses whose clocks ranks share, by name.
+    """
 
     def __init__(
         self,
@@ -24,14 +28,14 @@ class Addresses:
         priority: Callable[[VisitState], Priority] | None,
         push: Callable[[VisitState, float], None],
     ) -> None:
-        """`push` puts a site into the schedule, for a time.
+        """`push` puts a site into the schedule, to come out at a given time.
 
-        `priority`, with an order by scores, is that of a site's best URL.
+        `priority` returns the priority of a site's best URL; None without an order by scores.
         """
         self.now = 0.0
-        # Kept, as their clocks may have to leave for another rank.
+        # These addresses are never dropped, because other ranks may want their clocks.
         self.leased: dict[str, Address] = {}
-        # An address is kept by the states that have it, and so for as long as its clock matters.
+        # An address lives as long as visit states refer to it, so as long as its clock matters.
         self._known: WeakValueDictionary[str, Address] = WeakValueDictionary()
         self._connections: Final = politeness.connections_per_site
         self._paced: Final = politeness.connections_per_site > 1 and politeness.delay_s > 0
@@ -40,7 +44,10 @@ class Addresses:
         self._push = push
 
     def find(self, name: str, rests: dict[str, float]) -> Address:
-        """The address of this name. `rests`: until when addresses rest, by their names."""
+        """The address with this name, which is made if there is none.
+
+        `rests`: the times until which addresses rest, by name. A new address takes its time out.
+        """
         address = self._known.get(name)
         if address is None:
             parked = deque[VisitState]() if self._priority is None else Heads(self._priority)
@@ -52,7 +59,7 @@ class Addresses:
         return address
 
     def move(self, state: VisitState, address: Address) -> None:
-        """Let a site, and what waits of it, have another address."""
+        """Change the address of a site. If the site is parked, it is parked at the new address."""
         before, state.address = state.address, address
         if before is None:
             return
@@ -64,7 +71,7 @@ class Addresses:
             self.next_turn(before)
 
     def is_free(self, address: Address, state: VisitState, now: float) -> bool:
-        """Whether a visit of this site may go there now."""
+        """Whether a visit of a site may go to an address now."""
         return (
             self._has_room(address)
             and address.next_time <= now
@@ -72,7 +79,7 @@ class Addresses:
         )
 
     def _has_room(self, address: Address) -> bool:
-        """Whether a further visit may be on its way to this address."""
+        """Whether one more visit may be under way to an address."""
         if address.unbegun and self._paced:
             return False
         if address.lease is not None:
@@ -80,7 +87,7 @@ class Addresses:
         return address.active < self._connections
 
     def hold(self, visit: Visit, address: Address) -> None:
-        """Take a connection that is free."""
+        """Give a free connection to a visit."""
         visit.address = address
         address.active += 1
         address.turn = None
@@ -91,7 +98,7 @@ class Addresses:
             self.next_turn(address)
 
     def leave(self, visit: Visit) -> None:
-        """Give up the connection. Whoever comes next is called once the clock has been set."""
+        """Take the connection of a visit back. Set the clock, then call `next_turn`."""
         address = visit.address
         assert address is not None
         address.active -= 1
@@ -101,7 +108,7 @@ class Addresses:
         visit.address = None
 
     def park(self, state: VisitState) -> None:
-        """Let a site wait at its address."""
+        """Park a site at its address."""
         address = state.address
         assert address is not None, state
         state.phase = PARKED
@@ -116,17 +123,17 @@ class Addresses:
         self.next_turn(address)
 
     def next_turn(self, address: Address) -> None:
-        """Call the next of those that are parked there, if a connection is free."""
+        """Give the turn to the next parked site, if a connection is free."""
         while address.parked and address.turn is None and self._has_room(address):
             state = address.parked.popleft()
             state.phase = WAITING
             if state.next_time <= max(address.next_time, self.now):
                 address.turn = state
-            # Else it has to rest by itself, and the others needn't wait for that.
+            # Otherwise the site must rest longer than the address, and the others needn't wait.
             self._push(state, max(state.next_time, address.next_time))
 
     def pass_turn(self, state: VisitState) -> None:
-        """Let another site have the turn of a site that has to rest by itself."""
+        """Give the turn of a site to another site, because the first one must rest."""
         if state.address is not None and state.address.turn is state:
             state.address.turn = None
             self.next_turn(state.address)

@@ -1,4 +1,4 @@
-"""Sites that no table knows: who gets them, and the URLs that wait until that is known."""
+"""Claims of sites that no table lists, and the URLs that wait until the owners are known."""
 
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
@@ -12,7 +12,7 @@ Held = tuple[Link, Origin | None]  # no origin: an errand
 
 
 class Claims:
-    """The unlisted sites that one rank claims, and those that it gives away as their registrar."""
+    """The claims that one rank has made, and those that it answers as a registrar."""
 
     def __init__(
         self, ranks: int, ownership: Ownership, outboxes: Outboxes, traffic: Traffic
@@ -34,9 +34,10 @@ class Claims:
         return self._registrar.given
 
     def claim(self, link: Link, origin: Origin | None, load: int, now: float) -> int | None:
-        """The owner of an unlisted site, if this rank may decide it. Else the link is held.
+        """The owner of an unlisted site, if this rank is the registrar. Otherwise returns None.
 
-        `load`: the URLs that this rank has had to fetch.
+        Then the link is held, and the site is claimed from its registrar. `load`: the number of
+        URLs that this rank has had to fetch.
         """
         site = link.site
         registrar = self._ownership.registrar(site)
@@ -50,7 +51,7 @@ class Claims:
         return None
 
     def grant(self, site: str, claimant: int, load: int) -> int:
-        """As the registrar of a site, decide who owns it; the part that it is in from now on."""
+        """As the registrar of a site, decide which rank owns it. Returns the part of the site."""
         self._registrar.loads[self._ownership.rank] = load
         owner = self._registrar.grant(site, claimant)
         part = self._ownership.rank_of_part.index(owner)
@@ -58,24 +59,25 @@ class Claims:
         return part
 
     def learn(self, site: str, part: int) -> Sequence[Held]:
-        """Take note of a registrar's word, and return the links that were held for it."""
+        """Note the part of a site, as its registrar says. Returns the links held for the site."""
         self._ownership.learn(site, part)
         return self._held.pop(site, ())
 
     def hear(self, sender: int, load: int) -> None:
-        """Take note of the load of another rank. Its batches may overtake each other."""
+        """Note the load of another rank. Its batches may come in any order."""
         loads = self._registrar.loads
         loads[sender] = max(loads[sender], load)
 
     def restore(self, given: Mapping[str, int]) -> None:
-        """Take note of the sites that this rank gave away in an earlier run."""
+        """Note the sites that this rank gave away in an earlier run, with their owners."""
         for site, rank in given.items():
             self._registrar.grant_again(site, rank)
 
     def settle(self, claims: Mapping[str, int], claimant: int) -> dict[str, int]:
-        """As the registrar of these sites, whose part in an earlier run is given: their parts now.
+        """As their registrar, decide which ranks own sites of an earlier run. Returns their parts.
 
-        They stay with the rank of that part, if there is such a part, else they are `claimant`'s.
+        `claims`: the parts of the sites in the earlier run. A site goes to the rank that holds this
+        part now, or to `claimant` if there is no such part.
         """
         table = self._ownership.rank_of_part
         settled = {}

@@ -125,7 +125,7 @@ class SharedClocks:
         return True
 
     def borrow(self, site: str, owner: int) -> None:
-        """LogShard the clock of a site that `owner` owns alone, because this rank needs it, too.
+        """Share the clock of a site that `owner` owns alone, because this rank needs it, too.
 
         The owner is the home of the clock from now on.
         """

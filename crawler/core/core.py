@@ -1,15 +1,16 @@
 """The core: the part of an agent that decides. Events in, actions out; no socket, no clock, no MPI.
 
-Two shells drive it, the agent (`crawler.agent.pipeline`) and the simulator (`crawler.simulate`).
-Neither of them decides anything about URLs by itself:
+Two shells drive the core: the agent (`crawler.agent.pipeline`) and the simulator
+(`crawler.simulate`). The shells themselves decide nothing about URLs:
 
-* `start`, `stored` and `received` bring URLs to the one door (`core.door`);
-* `acquire` hands out a visit; `begin` is asked before its request; `end` ends it with an Outcome.
-  If its URL is dealt with, `stored` follows;
-* `tick` gives the messages that must leave now, and notices when this rank is passive.
+* `start`, `stored` and `received` bring URLs to the one door (`core.door`).
+* `acquire` hands out a visit. The shell calls `begin` before its request, and `end` with an Outcome
+  after it. If `end` returns that the URL is dealt with, the shell calls `stored`.
+* `tick` returns the messages that must leave now, and notices when this rank is passive.
 
-What else a rank decides has classes of its own: the workbench, the page quota (`quota`), sites that
-join the scope (`joining`), what earlier runs knew (`resumption`), and the detection of the end.
+Other decisions have classes of their own: when a site may be asked (`workbench`), the page quota
+(`quota`), sites that join the scope (`joining`), what earlier runs knew (`resumption`), and the end
+of the crawl (`termination`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -48,7 +49,7 @@ _STEP: Final = 500  # links, a few milliseconds
 
 
 class Core:
-    """The decisions of one rank. `ended` becomes true on all ranks by the same wave."""
+    """The decisions of one rank. `ended` becomes true on all ranks in the same wave."""
 
     def __init__(
         self,
@@ -64,13 +65,13 @@ class Core:
         faults: Faults | None = None,
         traps: TrapMonitor | None = None,
     ) -> None:
-        """`order` is by default what the configuration names.
+        """`order`: by default the order that the configuration names.
 
-        Without `spill` all that waits is kept in memory. `declared`, `jars`, `faults` and `traps`
-        are by default new ones that nobody else sees.
+        `spill`: takes the waiting URLs that don't fit into memory; without it all stay in memory.
+        `declared`, `jars`, `faults` and `traps`: new objects by default.
         """
         self.rank = ownership.rank
-        faults = faults or Faults()  # of code that reads what the web sent
+        faults = faults or Faults()
         self.ownership = ownership
         leases = make_leases(settings.politeness, ranks, ownership.clock_home)
         self._bench = Workbench(
@@ -141,11 +142,12 @@ class Core:
     # --- URLs come in -------------------------------------------------------------------------
 
     def start(self, seeds: Iterable[Link], now: float, replicated: Iterable[Link] = ()) -> None:
-        """Admit those of the seeds that begin at this rank. Every rank is given all of them.
+        """Admit the seeds that this rank starts with. Every rank gets the same arguments.
 
-        So are the replicated URLs, the popular ones of the last session: their owners take them as
-        seeds, and links to them are sent to nobody and count for nothing (Cho 2002, section 3.1).
-        In independent mode the seeds are dealt out in turn, and there is nothing to replicate.
+        `seeds`: all seeds. In independent mode the ranks take them in turn. `replicated`: the
+        popular URLs of the last session (Cho 2002, section 3.1). Their owners take them as seeds.
+        Every rank knows them, so links to them are neither sent nor counted. In independent mode
+        they are ignored.
         """
         popular: list[Link] = []
         if self._divides:
@@ -159,7 +161,7 @@ class Core:
         self.door.replicated = frozenset(link.key for link in popular)
 
     def received(self, sender: int, message: Message, now: float) -> None:
-        """Take a message of another rank. Notes aren't the core's."""
+        """Handle a message of another rank. The message must not be a Note."""
         assert not isinstance(message, Note)
         if isinstance(message, Batch):
             if self._arrivals[sender].is_new(message.number):
@@ -179,7 +181,7 @@ class Core:
             self._clocks.received(sender, batch, now)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
-        """The messages that must leave now, each with its destination."""
+        """The messages that must leave now, each with the rank to send it to."""
         quota, termination = self._quota, self._termination
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
@@ -190,7 +192,7 @@ class Core:
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
         due = self._outboxes.due(now, everything=dry)
         if not (due or dry or termination.messages):
-            return []  # as after most events
+            return []  # this is so after most events
         messages: list[tuple[int, Message]] = [
             (rank, outbox.batch(self._backlog.enqueued)) for rank, outbox in due
         ]
@@ -202,11 +204,11 @@ class Core:
         return messages
 
     def _may_not_fetch(self) -> bool:
-        """Whether no visit begins any more, unless a message changes that."""
+        """Whether no visit can begin, unless a message changes that."""
         return self.stopping or self._quota.starved
 
     def _verify(self, now: float) -> None:
-        """Take in what a late store of URL-seen has answered.
+        """Handle the answers of a store of URL-seen that answers late.
 
         The store must hurry if the rank has nothing to do without its answers.
         """
@@ -219,26 +221,22 @@ class Core:
         return self._backlog.order.counts
 
     def next_visit_time(self) -> float | None:
-        """When `acquire` can succeed next, as far as is known; None: not before something comes."""
+        """See Workbench.next_time."""
         return self._bench.next_time()
 
     def next_time(self) -> float | None:
-        """When `tick` will have something to do, unless something happens before."""
-        batch = self._outboxes.next_time()
-        turn = None if self._clocks is None else self._clocks.next_time()
-        time = batch
-        if turn is not None:
-            time = turn if time is None else min(time, turn)
-        if self.door.late is not None:
-            answer = self.door.late.next_time()
-            if answer is not None:
-                time = answer if time is None else min(time, answer)
-        return time
+        """When `tick` must be called next, if nothing happens before; None for no such time."""
+        earliest = self._outboxes.next_time()
+        for source in (self._clocks, self.door.late):
+            time = None if source is None else source.next_time()
+            if time is not None and (earliest is None or time < earliest):
+                earliest = time
+        return earliest
 
     # --- visits -------------------------------------------------------------------------------
 
     def acquire(self, now: float) -> Visit | None:
-        """A visit that may begin now, within the page quota."""
+        """A visit that may begin now, or None if no site or no page quota is available."""
         if self.stopping:
             return None
         if self.door.late is not None:
@@ -253,7 +251,7 @@ class Core:
                 return None
         visit = self._bench.acquire(now)
         if self._clocks is not None:
-            # A clock whose home is this rank arrives at once.
+            # If this rank is the home of a clock that it asks for, the clock arrives at once.
             while visit is None and self._clocks.settle(now, able=True):
                 visit = self._bench.acquire(now)
         if visit is not None:
@@ -267,26 +265,26 @@ class Core:
         return self._quota.left >= 1 and not self.stopping
 
     def refusal(self, visit: Visit) -> Failure | None:
-        """Why the site isn't to be asked for this URL after all, if so."""
+        """Why the URL of a visit must not be requested after all, or None."""
         if visit.failures and self._bench.failures.are_too_many(visit.failures):
             return Failure.SITE_GIVEN_UP
         return self._rules.refusal(visit.found)
 
     def refusal_at(self, visit: Visit, address: str) -> Failure | None:
-        """Why a URL isn't to be asked for at the address that the name of its host leads to."""
+        """Why a URL must not be requested at the IP address of its host, or None."""
         return self._rules.refusal_at(visit.found, address)
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
-        """Whether a visit may go to the address of its host; else it has been given back."""
+        """Whether a visit may go to the address of its host. See Workbench.locate."""
         free = self._bench.locate(visit, address, now)
         if not free:
             self._put_back(visit)
         return free
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
-        """Whether the request of a visit may start now; else it has been given back.
+        """Whether the request of a visit may start now. If not, this call has ended the visit.
 
-        To be called right before each request; see Workbench.begin.
+        Call this right before each request. See Workbench.begin.
         """
         if self.declines(visit, now):
             return False
@@ -296,7 +294,7 @@ class Core:
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
-        """Whether the crawl stops early. Then a visit that hasn't begun has ended."""
+        """Whether the crawl stops early. If so, this call has ended the visit."""
         if self.stopping:
             self.end(visit, POSTPONED, now)
         return self.stopping
@@ -310,9 +308,9 @@ class Core:
         crawl_delay_s: float | None = None,
         retry_after_s: float | None = None,
     ) -> bool:
-        """End a visit; whether its URL is dealt with. If so, `stored` must follow.
+        """End a visit. Returns whether its URL is dealt with; then call `stored`.
 
-        Else the URL waits again. See Workbench.end for the arguments.
+        If not, the URL waits again. See Workbench.end for the arguments.
         """
         over = self._bench.end(
             visit, outcome, now, crawl_delay_s=crawl_delay_s, retry_after_s=retry_after_s
@@ -330,11 +328,12 @@ class Core:
     def stored(
         self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
     ) -> Iterator[None]:
-        """Admit the links of a URL whose visit has ended, now that its row is stored.
+        """Admit the links of a URL whose visit has ended and whose row is stored.
 
-        `links`: of a page all of its links, of a redirect only its target; a redirect is no hop,
-        and its chain is that of its source with the source added. `response`: there was one. In
-        steps, for pages with very many links; to be gone through to the end.
+        `links`: all links of a page, or only the target of a redirect. The target has as many hops
+        as its source, and the chain of the source with the source added. `response`: whether there
+        was one. The iterator admits the links in steps, because a page may have very many. Exhaust
+        it.
         """
         origin = self.door.origin(found, links)
         if origin is not None:
@@ -348,7 +347,7 @@ class Core:
         self._finish(found, response=response)
 
     def wake(self, site: str) -> None:
-        """Let a site go on whose errand is done, whatever came of it."""
+        """Let a held site go on, because the errand for it has ended."""
         self._bench.wake(site)
 
     def _finish(self, found: CrawlUrl, *, response: bool) -> None:
@@ -366,7 +365,7 @@ class Core:
             self._quota.left += 1
 
     def stop(self, now: float) -> None:
-        """End the crawl early, on all ranks: fetches under way are finished, nothing new begins."""
+        """End the crawl early on all ranks. Fetches under way are finished; no new ones begin."""
         if not (self.stopping or self.ended):
             self.stopping = True
             for rank in range(self._ranks):
@@ -374,16 +373,16 @@ class Core:
                     self._outboxes.open(rank, now, urgent=True).stop = True
 
     def abandon(self, *, in_order: bool) -> None:
-        """Drop the visits that are open: the crawl stops, and their URLs are left for a resume.
+        """Drop the open visits, because the crawl stops. A resume fetches their URLs.
 
-        `in_order`: the links of every row that is stored have been admitted.
+        `in_order`: whether the links of every stored row have been admitted.
         """
         assert self.stopping
         self.unfinished.abandon(in_order=in_order)
 
     @property
     def waiting(self) -> int:
-        """URLs that this rank has still to fetch, or that may be new."""
+        """The number of URLs that this rank must still fetch, or that may be new."""
         return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
 
     @property
@@ -393,6 +392,6 @@ class Core:
 
     @property
     def complete(self) -> bool:
-        """Whether this rank has dealt with every URL it knows of."""
+        """Whether this rank has dealt with every URL that it knows."""
         undone = self.waiting or self.unfinished.under_way or self.unfinished.abandoned
         return not (undone or self.door.claims.holds or len(self._outboxes))

@@ -1,8 +1,9 @@
 """The one door: every URL that a rank learns of passes here, wherever it comes from.
 
-A URL is taken in to be fetched, given to `foreign` if another rank owns it, held until its owner is
-known (`claims`), or dropped as seen. With a store that answers late, the door submits the URL
-first, and `verify` takes in what the store has answered.
+The door does one of four things with a URL. It passes the URL to the workbench, to be fetched. It
+passes it to `foreign`, if another rank owns it. It holds it until the owner is known (`claims`). Or
+it drops it, because the URL has been seen. If the store of URL-seen answers late, the door submits
+the URL to the store first, and `verify` handles the answers.
 """
 
 from collections.abc import Iterable, Sequence
@@ -26,10 +27,10 @@ from crawler.reading.traps import TrapMonitor
 
 
 class Door:
-    """The admission of one rank. Only the door asks the store of URL-seen about links of this rank.
+    """Admits URLs at one rank. For URLs of this rank, only the door asks the store of URL-seen.
 
-    `admit` takes links, `introduce` sitemaps, `receive` the URLs of a batch, `run_errand` a
-    robots.txt of another site.
+    There are four ways in: `admit` for links, `introduce` for sitemaps, `receive` for batches of
+    other ranks, and `run_errand` for a robots.txt to which another robots.txt redirects.
     """
 
     def __init__(
@@ -68,17 +69,17 @@ class Door:
 
     @property
     def pending(self) -> int:
-        """URLs of which the store hasn't said whether they are new."""
+        """The number of URLs for which the store hasn't answered whether they are new."""
         return 0 if self.late is None else self.late.pending
 
     # --- where links were found ---------------------------------------------------------------
 
     def follows(self, hops: int) -> bool:
-        """Whether links of a page so far from a seed are followed. A redirect always is."""
+        """Whether the links of a page with so many hops are followed. Redirects always are."""
         return hops < self._max_hops and hops < self._max_depth
 
     def origin(self, source: CrawlUrl, links: Sequence[Link]) -> Origin | None:
-        """Where these links were found, unless that is too far from a seed to follow them."""
+        """The origin of the links of `source`, or None if it has too many hops to follow them."""
         jar = self._jars.take(source.key)
         if links and links[0].flags & REDIRECT:
             return Origin(source, source.hops, (*source.chain, source.key), jar)
@@ -91,13 +92,13 @@ class Door:
     # --- ways in ------------------------------------------------------------------------------
 
     def admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
-        """Admit links. A link that has been seen costs a few look-ups and no call."""
+        """Admit links that were found at `origin`. A seen link costs a few look-ups and no call."""
         rank, seen, late, replicated = self._ownership.rank, self._known, self.late, self.replicated
         owners, counts = self._ownership.rank_of_site, self._backlog.order.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
         for link in links:
-            # By index, as a named tuple is slow to unpack, and most links need no more of theirs.
+            # A named tuple is slow to unpack, so the fields are read by index, as far as needed.
             fields: Fields = link
             key = fields[0]
             if link[3] & OUT_OF_SCOPE:
@@ -117,7 +118,7 @@ class Door:
             if owner != rank:
                 elsewhere(owner, link, origin, now)
             elif key not in seen:
-                # As CrawlUrl(...), in half of the time.
+                # The same as CrawlUrl(...), in half the time.
                 found = new_tuple(CrawlUrl, (key, link[1], site, origin.hops, chain))
                 if late is not None:
                     late.submit(Candidate(found, origin.source, origin.jar), now)
@@ -132,8 +133,8 @@ class Door:
                 self._backlog.count_links(key)
 
     def introduce(self, links: Sequence[Link], now: float) -> None:
-        """Admit what no page links to: the sitemaps of a site. They begin here, as seeds do."""
-        for link in links:  # also of those that are sent no more, as all ranks know them
+        """Admit the sitemaps of a site, to which no page links. They have 0 hops, as seeds do."""
+        for link in links:  # also for sitemaps that are not sent, because every rank knows them
             owner = self._ownership.owner(link)
             if (
                 owner is not None
@@ -144,7 +145,7 @@ class Door:
         self.admit(links, Origin(None, 0), now)
 
     def receive(self, sender: int, batch: Batch, now: float) -> None:
-        """Take the URLs of another rank's batch, its claims, and its answers to claims."""
+        """Admit the URLs of another rank's batch, and handle its claims and answers to claims."""
         self.claims.hear(sender, batch.load)
         for site in batch.claims:
             part = self.claims.grant(site, sender, self._backlog.enqueued)
@@ -173,16 +174,16 @@ class Door:
             else:
                 late.submit(Candidate(found, None, jar, links), now)
             if site not in owners and self._ownership.part(found) is None:
-                # The sender knows that we own this site before the registrar's word reached us.
+                # The sender has learned that this rank owns the site before this rank has.
                 self._learn(site, self._ownership.home, now)
             if late is None:
                 self._enqueue(found, None, links)
 
     def run_errand(self, address: str, now: float) -> None:
-        """Fetch a robots.txt to which another site's redirects, when its own site allows that.
+        """Fetch a robots.txt to which the robots.txt of another site redirects.
 
-        There will be a visit to its `errand`, at this rank. If another rank has the site's clock,
-        this rank borrows the clock.
+        This rank visits it as an errand (`ports.errand`), as soon as the clock of its site allows
+        that. If another rank has the clock, this rank borrows the clock.
         """
         self._run_errand(Link(url.key(address), address, self._sites.of(address), 0), now)
 
@@ -199,7 +200,7 @@ class Door:
         self._bench.enqueue_errand(CrawlUrl(url.key(name), name, link.site, 0))
 
     def _learn(self, site: str, part: int, now: float) -> None:
-        """Take note of the owner of an unlisted site, and admit the links held for it."""
+        """Note the owner of an unlisted site, and admit the links held for the site."""
         for link, origin in self.claims.learn(site, part):
             if origin is None:
                 self._run_errand(link, now)
@@ -219,7 +220,7 @@ class Door:
     # --- whether a URL is new -----------------------------------------------------------------
 
     def verify(self, now: float, *, hurry: bool) -> None:
-        """Take in what a store that answers late has answered. See LateSeen.take_answers."""
+        """Handle the answers of a store that answers late. See LateSeen.take_answers."""
         if self.late is None:
             return
         for candidate, is_new in self.late.take_answers(now, hurry=hurry):
@@ -236,7 +237,7 @@ class Door:
                 self._backlog.count_links(found.key, candidate.links)
 
     def _ask_again(self, found: CrawlUrl, jar: Jar) -> None:
-        """Take in a URL of this rank that was fetched before: a redirect leads back there."""
+        """Take in a fetched URL of this rank again, because a redirect leads back to it."""
         self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 

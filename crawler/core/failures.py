@@ -7,7 +7,10 @@ from crawler.core.visits import Visit
 
 
 class Failures:
-    """The failures of hosts in a row, and the URLs that are to be tried again."""
+    """Counts the failures of each host in a row, and how often each URL has been tried.
+
+    A host is given by its authority, for example `www.site.example:8080`.
+    """
 
     def __init__(self, retry: config.Retry) -> None:
         self.in_a_row: dict[str, int] = {}  # by authority
@@ -15,8 +18,8 @@ class Failures:
         self._retries: dict[int, int] = {}  # by key, of URLs that wait to be tried again
 
     def count(self, visit: Visit, authority: str) -> bool:
-        """Count a failed request; whether its URL is to be tried again."""
-        # Visits that were under way together have failed for one reason, and count as one failure.
+        """Count a failed request. Returns whether its URL is to be tried again."""
+        # Visits that were under way together count as one failure: they have failed for one reason.
         failures = visit.failures + 1
         self.in_a_row[authority] = max(failures, self.in_a_row.get(authority, 0))
         again = visit.retries + 1 < self._retry.tries and not self.has_given_up(authority)
@@ -26,9 +29,10 @@ class Failures:
     def rest_s(
         self, visit: Visit, authority: str, *, busy: bool, retry_after_s: float | None
     ) -> float | None:
-        """For how many seconds the site rests after a failed request; None if it is left alone.
+        """How many seconds the site rests after a failed request; None if the host is given up.
 
-        For as long as it asks for, or else twice as long after each failure in a row.
+        `busy`: whether the server said that it is too busy. `retry_after_s`: the rest that the
+        server asks for. If it asks for none, the rest doubles with each failure in a row.
         """
         retry, failures = self._retry, visit.failures + 1
         if self.has_given_up(authority):
@@ -38,15 +42,15 @@ class Failures:
             rest_s = min(base_s * 2.0 ** min(failures - 1, 60), retry.max_s)
         else:
             rest_s = min(retry_after_s, retry.max_s)
-        # Sites that failed together shan't all come back together: up to a quarter more.
+        # Add up to a quarter, so that sites that failed together don't all come back together.
         return rest_s * (1 + xxh3_64_intdigest(authority.encode(), failures) / 2**66)
 
     def forget(self, authority: str) -> bool:
-        """Forget the failures of a host that has answered; whether there were any."""
+        """Forget the failures of a host that has answered. Returns whether there were any."""
         return self.in_a_row.pop(authority, 0) > 0
 
     def learn(self, counts: dict[str, int]) -> None:
-        """Take over the failures of hosts that another rank has counted."""
+        """Take over the numbers of failures in a row that another rank has counted."""
         for authority, count in counts.items():
             if count:
                 self.in_a_row[authority] = count
@@ -54,24 +58,24 @@ class Failures:
                 self.in_a_row.pop(authority, None)
 
     def give_up(self, authority: str) -> None:
-        """Leave a host alone, as an earlier run did."""
+        """Give a host up, because an earlier run did."""
         self.in_a_row[authority] = self._retry.give_up_after
 
     def has_given_up(self, authority: str) -> bool:
-        """Whether a host is left alone, because it has failed so often in a row."""
+        """Whether a host is given up, because it has failed so often in a row."""
         return self.are_too_many(self.in_a_row.get(authority, 0))
 
     def are_too_many(self, failures: int) -> bool:
-        """Whether a host with so many failures in a row is left alone."""
+        """Whether a host with so many failures in a row is given up."""
         return 0 < self._retry.give_up_after <= failures
 
     # --- URLs that are tried again ------------------------------------------------------------
 
     def put_back(self, visit: Visit) -> None:
-        """Note how often a URL has been tried that waits again."""
+        """Note how often the URL of a visit has been tried, because the URL waits again."""
         if visit.retries:
             self._retries[visit.found.key] = visit.retries
 
     def take_retries(self, key: int) -> int:
-        """How often a URL has been tried that doesn't wait any more."""
+        """Take out the number of failed tries of a URL, because the URL doesn't wait any more."""
         return self._retries.pop(key, 0) if self._retries else 0

@@ -63,15 +63,15 @@ class Origin:
 
 
 class Foreign:
-    """What a rank does with links to URLs of other ranks: in independent mode there are none.
+    """What a rank does with links to URLs of other ranks, in independent mode: there are none.
 
-    The other modes have classes of their own. `CrossOver` alone fills `deferred` and `crossing`.
+    The other modes have derived classes. Only `CrossOver` fills `deferred` and `crossing`.
     """
 
     def __init__(self) -> None:
         self.traffic = Traffic()
         self.deferred: deque[CrawlUrl] = deque()  # URLs to be taken up, oldest first
-        self.crossing: set[int] = set()  # keys of those in the workbench, and not yet dealt with
+        self.crossing: set[int] = set()  # keys of URLs that were taken up and aren't done
         self._recounted = Traffic()  # what earlier runs have counted
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
@@ -83,9 +83,9 @@ class Foreign:
         raise AssertionError(f"{found.url} was never submitted")
 
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
-        """Take note of links that earlier runs of the session found, by the keys of their URLs.
+        """Note links that earlier runs of the session found, by the keys of their URLs.
 
-        Those `fetched` need nothing any more, and other ranks admit those `left` to them.
+        `fetched`: URLs that were fetched. `left`: URLs that other ranks take care of.
         """
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
@@ -270,7 +270,7 @@ class Exchange(Foreign):
                 names.setdefault(key, []).append(authority)
 
     def keys_to_keep(self) -> Iterable[int] | None:
-        """The keys that the memory of sent URLs gives."""
+        """See SentMemory.keys_to_keep."""
         return self._sent.keys_to_keep()
 
 

@@ -1,4 +1,4 @@
-"""Sites that join the scope during a crawl, because redirects of a seed end there."""
+"""Sites that join the scope during a crawl, because the redirects of a seed end there."""
 
 from collections.abc import Iterable, Sequence
 
@@ -11,10 +11,10 @@ from crawler.ports import REDIRECT, CrawlUrl, Link
 
 
 class Joining:
-    """The sites that have joined. All ranks hear of each.
+    """The sites that have joined the scope. Every rank is told of each site.
 
-    `sites` are those whose links in the log aren't admitted yet: each with the seed, and the end of
-    its redirects. While there are any, this rank isn't passive.
+    `sites` holds the joined sites whose links in the logs aren't admitted yet, each as (site, seed,
+    URL at which the redirects of the seed end). While there are any, this rank isn't passive.
     """
 
     def __init__(
@@ -34,11 +34,11 @@ class Joining:
         self._unfinished = unfinished
 
     def restore(self, sites: Iterable[str]) -> None:
-        """Take in the sites that joined in earlier runs of the session, before `Core.start`."""
+        """Note the sites that joined in earlier runs. Call this before `Core.start`."""
         self._joined.update(sites)
 
     def join(self, site: str, seed: str, end: str, now: float) -> None:
-        """Take a site into the scope, and tell all ranks."""
+        """Add a site to the scope, and tell all ranks."""
         if self.note(site, seed, end):
             for rank in range(self._ranks):
                 if rank != self._ownership.rank:
@@ -46,7 +46,7 @@ class Joining:
                     outbox.joined.append((site, seed, end))
 
     def note(self, site: str, seed: str, end: str) -> bool:
-        """Add a site to `sites`, if it is new; whether it is."""
+        """Add a site to `sites`, unless it has joined before. Returns whether it was added."""
         if site in self._joined:
             return False
         self._joined.add(site)
@@ -57,9 +57,10 @@ class Joining:
     def admit_late(
         self, source: CrawlUrl | None, links: Sequence[Link], before: Iterable[Link], now: float
     ) -> None:
-        """Admit links of a logged page to sites that have joined the scope since.
+        """Admit links of a logged page that lead to sites which joined the scope later.
 
-        Without a source they are sitemaps. `before`: the page's other links that are followed.
+        `source`: the page, or None if the links are sitemaps. `before`: the other links of the page
+        that are followed.
         """
         if source is None:
             origin = Origin(None, 0)
@@ -74,12 +75,13 @@ class Joining:
         self._door.admit(links, origin, now)
 
     def end(self, number: int, *, wholly: bool) -> None:
-        """Note that the logged links to the first so many of the sites are admitted.
+        """Note that the logged links to the first `number` sites of `sites` are admitted.
 
-        Not `wholly` if a stop broke that off.
+        `wholly`: false if a stop broke this off.
         """
         del self.sites[:number]
         unfinished = self._unfinished
-        unfinished.joins = max(0, unfinished.joins - number)  # `abandon` may have dropped them
+        # `Unfinished.abandon` may have dropped some of them.
+        unfinished.joins = max(0, unfinished.joins - number)
         if not wholly:
             unfinished.break_off()

@@ -13,14 +13,15 @@ class Outcome(Enum):
     |---|---|---|---|
     | DONE | yes | is dealt with | rests for its delay |
     | DENIED | no | is dealt with | goes on |
-    | RETRY | yes, for something else or in vain | waits, before the others of its site | rests |
-    | POSTPONED | no | waits, likewise | goes on |
-    | HELD | yes, for robots.txt | waits, likewise | is held until `wake` |
-    | STILL_HELD | no | waits, likewise | is held until `wake` |
-    | FAILED | yes, without an answer | waits, unless it has been tried too often | rests longer |
-    | BUSY | yes, the server is too busy | waits, likewise | rests as long as the server asks |
+    | RETRY | yes, but not for this URL, or in vain | waits | rests for its delay |
+    | POSTPONED | no | waits | goes on |
+    | HELD | yes, for robots.txt | waits | is held until `Workbench.wake` |
+    | STILL_HELD | no | waits | is held until `Workbench.wake` |
+    | FAILED | yes, without an answer | waits, unless it was tried too often | rests longer |
+    | BUSY | yes, the server is too busy | as after FAILED | rests as long as the server asks |
 
-    A visit also ends, as POSTPONED, when the core says that its request may not be made now.
+    A URL that waits comes before the others of its site. If the core says that a request may not be
+    made now, the visit has ended as POSTPONED.
     """
 
     DONE = "done"

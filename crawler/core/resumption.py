@@ -1,4 +1,4 @@
-"""How a rank goes on with a session: by what a core knew at the last stop, or by the logs."""
+"""Resumes a session at one rank, from a snapshot of the last stop or from the logs."""
 
 from array import array
 from collections.abc import Iterable, Iterator, Mapping, Sequence
@@ -28,8 +28,8 @@ _STEP: Final = 500  # URLs, a few milliseconds
 class Resumption:
     """Brings back into a core what earlier runs of the session knew.
 
-    Between `begin` and `end` either `restore` is gone through, or `note_fetched` and `admit_again`
-    are called. Meanwhile the rank isn't passive.
+    Call `begin` first and `end` last. Between them, either exhaust `restore`, or call
+    `note_fetched` and `admit_again`. Meanwhile the rank isn't passive.
     """
 
     def __init__(
@@ -48,7 +48,7 @@ class Resumption:
         jars: Jars,
         faults: Faults,
     ) -> None:
-        """`visiting`: the visits that are open, by the keys of their URLs."""
+        """`visiting`: the open visits, by the keys of their URLs."""
         self._ownership = ownership
         self._sites = sites
         self._seen = seen
@@ -64,39 +64,40 @@ class Resumption:
         self._faults = faults
 
     def begin(self) -> None:
-        """A session is resumed."""
+        """Note that the session is resumed, so that the rank isn't passive until `end`."""
         self._unfinished.replay = True
 
     def count_pages(self, pages: int) -> None:
-        """Count pages that earlier runs of the session have fetched, of all ranks."""
+        """Count the pages that all ranks have fetched in earlier runs of the session."""
         self._quota.spend(pages)
 
     def note_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         """Note the links that this rank found in earlier runs, by the keys of their targets.
 
-        `fetched`: those that are fetched; `left`: those that other ranks take care of.
+        `fetched`: the targets that were fetched. `left`: the targets that other ranks take care of.
         """
         self._door.foreign.note_earlier_links(fetched, left)
 
     def end(self, *, wholly: bool) -> None:
-        """Note that all links of earlier runs are admitted; not `wholly` if a stop broke that off.
+        """Note that all links of earlier runs are admitted.
 
-        A stop may have dropped the replay meanwhile (`Core.abandon`); then this does nothing.
+        `wholly`: false if a stop broke this off. If a stop has dropped the replay (`Core.abandon`),
+        this call does nothing.
         """
         if self._unfinished.replay:
             self._unfinished.replay = False
             if not wholly:
                 self._unfinished.break_off()
 
-    # --- by the logs --------------------------------------------------------------------------
+    # --- from the logs ------------------------------------------------------------------------
 
     def note_fetched(
         self, keys: Iterable[int], traps: TrapMonitor, given_up: Iterable[str]
     ) -> None:
-        """Note URLs of this rank that were fetched, or failed, in earlier runs of the session.
+        """Note the URLs of this rank that were fetched, or failed, in earlier runs of the session.
 
-        This may be called several times before `Core.start`. `traps` has seen the pages, and
-        `given_up` are the authorities left alone.
+        This may be called several times, before `Core.start`. `keys`: the keys of the URLs.
+        `traps`: has seen the pages. `given_up`: the authorities that were given up.
         """
         self._seen.update(keys)
         self._traps.absorb(traps)
@@ -104,7 +105,7 @@ class Resumption:
             self._bench.failures.give_up(authority)
 
     def hold_back(self, rests: Mapping[str, float], now: float) -> None:
-        """Let sites, and addresses, rest for some seconds: earlier runs have asked them."""
+        """Let sites and addresses rest for some seconds, because earlier runs have asked them."""
         self._bench.states.hold_back({name: now + seconds for name, seconds in rests.items()})
 
     def admit_again(
@@ -114,9 +115,10 @@ class Resumption:
         now: float,
         targets: Iterable[int] = (),
     ) -> None:
-        """Admit links of a page of an earlier run, or sitemaps (no source), that aren't fetched.
+        """Admit links of an earlier run whose targets weren't fetched.
 
-        `targets`: the keys of all links of the page that are followed, if the order wants them.
+        `source`: the page with the links, or None if they are sitemaps. `targets`: the keys of all
+        links of the page that are followed, if the order wants them.
         """
         if source is None:
             origin = Origin(None, 0, replayed=True)
@@ -133,14 +135,15 @@ class Resumption:
         if source is not None and self._bench.backlog.order.wants_links:
             self._door.show_order(source, targets)
 
-    # --- by what a core knew ------------------------------------------------------------------
+    # --- from a snapshot ----------------------------------------------------------------------
 
     def state(self) -> CoreSnapshot | None:
-        """What this rank knows, if it has stopped in good order; it has no further use then.
+        """A snapshot of what this rank knows, after a stop. Afterwards the core is useless.
 
-        Returns None if only the logs have all of it: after a stop that broke off a replay or a
-        page, with URLs held for a claim or pending at the store of URL-seen, with an order that
-        remembers more, and with a cache of what was sent.
+        Returns None if only the logs hold everything. That is so in these cases: the stop broke off
+        a replay or a page; URLs are held for a claim, or pending at the store of URL-seen; sites
+        are still joining the scope; the order has no state that a snapshot can hold; or the memory
+        of sent URLs is a cache.
         """
         door, foreign = self._door, self._door.foreign
         sent, order = foreign.keys_to_keep(), self._bench.backlog.order.state()
@@ -177,12 +180,12 @@ class Resumption:
         )
 
     def _without_cookies(self, found: CrawlUrl) -> tuple[int, ...]:
-        """The chain that a URL has after a resume. If it had cookies, they are lost then."""
+        """The chain that a URL has after a resume, which loses the cookies of the chain."""
         had_some = found.key in found.chain or self._jars.get(found.key).cookies
         return begun_anew(found.chain) if had_some else found.chain
 
     def restore(self, state: CoreSnapshot) -> Iterator[None]:
-        """Be as the core that gave the state, in steps; after the first one, visits may begin."""
+        """Restore what a snapshot holds, in steps. After the first step, visits may begin."""
         self._seen.update(array("Q", state.seen))
         self._door.foreign.note_earlier_links(array("Q", state.sent), ())
         self._traps.restore(state.traps)

@@ -1,7 +1,8 @@
-"""Which site comes next: a heap of sites by their time, and with an order by scores a second one.
+"""Which site comes next.
 
-WAITING sites are in the heap by the time of their next allowed request. With an order by scores,
-those whose time has come are DUE, and the one with the best URL comes first.
+WAITING sites are in a heap, by the time of their next allowed request. With an order by scores, the
+sites whose time has come move to a second heap. They are DUE, and the site with the best URL comes
+first.
 """
 
 from collections.abc import Callable
@@ -15,10 +16,10 @@ class Schedule:
     """The sites of a workbench that wait for their time or their turn."""
 
     def __init__(self, priority: Callable[[VisitState], Priority] | None) -> None:
-        """`priority`: of a site by its best URL; None without an order by scores.
+        """`priority` returns the priority of a site's best URL; None without an order by scores.
 
-        Set `pass_turn` before anything else is called. It hears of each site that came to its turn
-        but has to rest.
+        Set `pass_turn` before anything else is called. It is called with each site whose turn has
+        come but which must rest.
         """
         self.pass_turn: Callable[[VisitState], None]
         self._heap: list[tuple[float, int, VisitState]] = []
@@ -29,12 +30,12 @@ class Schedule:
         return bool(self._heap or self._due)
 
     def push(self, state: VisitState, time: float) -> None:
-        """Put in a site that is WAITING, until a time."""
+        """Put in a WAITING site, to come out at `time` or later."""
         self._turn += 1
         heappush(self._heap, (time, self._turn, state))
 
     def pop(self, now: float) -> VisitState | None:
-        """Take out the site that comes first of those whose time has come."""
+        """Take out the first of the sites whose time has come. Returns None if there is none."""
         due = self._due
         while True:
             while (time := self._next_waiting()) is not None and time <= now:
@@ -51,7 +52,7 @@ class Schedule:
             self._wait_again(state)
 
     def next_time(self, now: float) -> float | None:
-        """When `pop` gives a site; None if none waits."""
+        """The earliest time at which `pop` returns a site, or None if no site waits."""
         while self._due:
             if self._due.first().next_time <= now:
                 return now
@@ -59,7 +60,7 @@ class Schedule:
         return self._next_waiting()
 
     def head_changed(self, state: VisitState) -> None:
-        """Let a site stand where its best URL puts it, if it stands among others."""
+        """Move a site to its new place among the others, because its best URL has changed."""
         if state.phase is DUE:
             assert self._due is not None
             self._due.append(state)
@@ -68,16 +69,16 @@ class Schedule:
             state.address.parked.append(state)
 
     def _next_waiting(self) -> float | None:
-        """When the time of the next WAITING site comes."""
+        """The time of the WAITING site that comes first, or None."""
         heap = self._heap
-        while heap and heap[0][2].next_time > heap[0][0]:  # it has been told to rest since
+        while heap and heap[0][2].next_time > heap[0][0]:  # told to rest since
             _, turn, state = heappop(heap)
             heappush(heap, (state.next_time, turn, state))
             self.pass_turn(state)
         return heap[0][0] if heap else None
 
     def _wait_again(self, state: VisitState) -> None:
-        """Let a DUE site wait that has been told to rest since."""
+        """Let a DUE site wait, because it has been told to rest since."""
         state.phase = WAITING
         self.push(state, state.next_time)
         self.pass_turn(state)

@@ -64,7 +64,7 @@ class LatestSent:
             self.add(key)
 
     def keys_to_keep(self) -> None:
-        """None: a resume reads the keys from the logs."""
+        """Returns None, because a resume reads the keys from the logs."""
 
 
 class NothingSent:

@@ -1,7 +1,7 @@
 """What the clocks that ranks share mean for the sites on a workbench.
 
-`crawler.core.clocks` moves clocks from rank to rank. It asks here whether one is needed, and tells
-here when one leaves or arrives.
+`crawler.core.clocks` moves clocks from rank to rank. It asks `Sharing` whether a clock is needed,
+and tells `Sharing` when a clock leaves or arrives.
 """
 
 from collections.abc import Callable
@@ -43,14 +43,15 @@ class Sharing:
         return state is not None and state.has_work()
 
     def share(self, lease: Lease) -> None:
-        """Let the clock of a site, which was this rank's alone, be one that ranks share."""
-        state = self._states.by_site.get(lease.key) or self._states.make_resting(lease.key)
+        """Make a clock that this rank has used alone a clock that ranks share."""
+        states = self._states
+        state = states.by_site.get(lease.key) or states.make_resting(lease.key)
         state.lease = lease
         lease.held, lease.free = True, self._connections - state.active
         self.tell(state, None, {})
 
     def is_in_use(self, lease: Lease) -> bool:
-        """Whether visits hold connections of this clock here."""
+        """Whether visits of this rank hold connections of a clock."""
         clock = self.clock(lease)
         return clock is not None and clock.active > 0
 
@@ -60,12 +61,12 @@ class Sharing:
         return clock is not None and clock.unbegun > 0
 
     def next_request(self, lease: Lease) -> float:
-        """The time before which this clock allows no request."""
+        """The earliest time at which a clock allows a request."""
         clock = self.clock(lease)
         return lease.next_time if clock is None else clock.next_time
 
     def clock_leaves(self, lease: Lease) -> None:
-        """Bring up to date what the next holder of the clock must know."""
+        """Bring the lease up to date for the next holder of the clock."""
         clock = self.clock(lease)
         if clock is not None:
             lease.next_time = max(clock.next_time, lease.next_time)
@@ -73,7 +74,7 @@ class Sharing:
             lease.begun = max(clock.begun, lease.begun)
 
     def clock_arrives(self, lease: Lease) -> None:
-        """Let the sites go on whose clock is here now; `lease` has been brought up to date."""
+        """Let the sites of an arrived clock go on. `lease` says what the last holder knew."""
         for site in lease.rests:
             state = self._states.by_site.get(site)
             if state is not None:
@@ -92,7 +93,7 @@ class Sharing:
             self._settle(clock)
 
     def clock(self, lease: Lease) -> VisitState | Address | None:
-        """The site or address whose clock this is, if the workbench knows it."""
+        """The site or address of a clock, or None if the workbench doesn't know it."""
         if self._by_address:
             return self._addresses.leased.get(lease.key)
         return self._states.by_site.get(lease.key)
@@ -100,12 +101,16 @@ class Sharing:
     # --- for the workbench --------------------------------------------------------------------
 
     def look_at(self, lease: Lease) -> None:
-        """Mark a lease after a visit: the clock may have to leave, or a connection to follow it."""
+        """Mark a lease after a visit, if its clock may leave or a connection must follow it."""
         if lease.contested or lease.ended:
             self.leases.mark(lease)
 
     def tell(self, state: VisitState, address: Address | None, failures: dict[str, int]) -> None:
-        """Note for the next holder of the clock what was learned of a site. `failures`: changes."""
+        """Note in the lease what this rank has learned of a site, for the next holder of the clock.
+
+        `address`: the site's address, if known. `failures`: the hosts whose failures in a row have
+        changed, with the new numbers.
+        """
         lease = state.lease
         if self._by_address:
             lease = None if address is None else address.lease

@@ -1,28 +1,32 @@
-"""What the core of a rank knows at the end of a run, as plain values: a shortcut past its logs."""
+"""The knowledge of a rank's core at the end of a run, as plain values.
+
+A resume can read it instead of the logs, which takes longer.
+"""
 
 import msgspec
 
 
 class CoreSnapshot(msgspec.Struct, array_like=True):
-    """Numbers are packed, little-endian: keys and hashes as u64, counts as i64, scores as f64.
+    """The knowledge of one core.
 
-    The lists of URLs belong together: those that wait, each with its hops and its score, and by its
-    index the redirects that led to it. The last `deferred` of them are set aside (cross-over).
+    Packed numbers are little-endian: keys and hashes are u64, counts i64, scores f64. `urls`,
+    `hops` and `scores` describe the waiting URLs, in the same order. `chains` holds the redirects
+    that led to a URL, by the URL's index. The last `deferred` URLs are set aside (cross-over).
     """
 
     seen: bytes  # keys of URLs that this rank has met and takes care of
-    sent: bytes  # keys of URLs that it has sent to their owners, or leaves to other ranks
+    sent: bytes  # keys of URLs that this rank has sent to their owners, or leaves to other ranks
     urls: list[str]
     hops: list[int]
     scores: bytes
-    order: list[float]  # of the frontier: its state
+    order: list[float]  # the state of the order of the frontier
     deferred: int
     chains: dict[int, tuple[int, ...]]
-    traps: list[tuple[bytes, bytes]]  # each a table of traps.TrapMonitor: hashes, counts
-    given: dict[str, int]  # by this rank as registrar: sites and their ranks
-    learned: dict[str, int]  # unlisted sites and their parts
-    failures: dict[str, int]  # in a row, by authority
-    pages: int = 0  # with a response, in the logs that this rank has read or written
-    # By key of a sitemap: the authorities whose robots.txt named it.
+    traps: list[tuple[bytes, bytes]]  # the tables of traps.TrapMonitor: hashes, counts
+    given: dict[str, int]  # the ranks of the sites that this rank gave away as their registrar
+    learned: dict[str, int]  # the parts of unlisted sites
+    failures: dict[str, int]  # failures in a row, by authority
+    pages: int = 0  # pages with a response, in the logs that this rank has read or written
+    # The authorities whose robots.txt named a sitemap, by the key of the sitemap.
     declared_by: dict[int, str | tuple[str, ...]] = {}
     contents: tuple[list[str], bytes, bytes] = ([], b"", b"")  # ContentSeen

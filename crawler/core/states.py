@@ -46,6 +46,10 @@ class States:
         # Crawl-delays of forgotten sites: another rank may borrow their clocks.
         self._crawl_delays: dict[str, float] = {}
 
+    def find(self, site: str) -> VisitState:
+        """The state of a site, which is made if there is none."""
+        return self.by_site.get(site) or self.make(site)
+
     def make(self, site: str) -> VisitState:
         """Make the state of a site that has none.
 

@@ -1,22 +1,22 @@
-"""What a rank has begun and not ended."""
+"""Counts what a rank has begun and not ended."""
 
 
 class Unfinished:
-    """Visits, a replay, and sites that are joining: new URLs may come of each of them.
+    """Counts visits, a replay, and sites that join the scope. Each of them may bring new URLs.
 
-    Until nothing of that is under way, the rank isn't passive. A stop may leave some of it undone.
+    The rank isn't passive while any of them is under way. A stop may leave some of them undone.
     """
 
     def __init__(self) -> None:
-        self.visits = 0  # acquired, and their links not admitted yet
-        self.replay = False  # until all that earlier runs found is admitted
-        self.joins = 0  # sites that joined the scope, and their logged links not admitted yet
-        self.abandoned = 0  # how much a stop has left undone
-        self.only_logged = False  # a stop broke something off, so only the logs know everything
+        self.visits = 0  # acquired visits whose links are not admitted yet
+        self.replay = False  # whether links of earlier runs are still being admitted
+        self.joins = 0  # sites that joined the scope, but whose logged links are not admitted yet
+        self.abandoned = 0  # the number of these that a stop has left undone
+        self.only_logged = False  # whether a stop broke one off, so that only the logs are complete
 
     @property
     def under_way(self) -> int:
-        """How much the rank has begun and not ended."""
+        """The number of visits, replays and joining sites that are under way."""
         return self.visits + self.replay + self.joins
 
     def break_off(self) -> None:

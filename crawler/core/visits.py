@@ -1,4 +1,4 @@
-"""A site's queue and clock, as the workbench keeps them, and the visits that it issues."""
+"""The values that the workbench works on: the state of a site, an address, and a visit."""
 
 from collections import deque
 from enum import Enum
@@ -14,13 +14,13 @@ from crawler.ports import CrawlUrl
 class Phase(Enum):
     """Where a site is on the workbench."""
 
-    EMPTY = "empty"  # nothing queued; requests may be under way
-    WAITING = "waiting"  # in the heap, for its time or its turn
-    DUE = "due"  # among the sites whose time has come, by their best URLs
+    EMPTY = "empty"  # no URL waits; requests may be under way
+    WAITING = "waiting"  # in the heap, until its time or its turn comes
+    DUE = "due"  # its time has come; it is in the heap of the best URLs
     PARKED = "parked"  # in the queue of its address
-    BUSY = "busy"  # URLs queued, but every allowed connection in use, or one about to be
-    AWAY = "away"  # URLs queued, but the clock is at another rank
-    HELD = "held"  # URLs queued, but something must come from another site first
+    BUSY = "busy"  # URLs wait until a connection is free, or until a request has begun
+    AWAY = "away"  # URLs wait, but the clock is at another rank
+    HELD = "held"  # URLs wait until an errand to another site has ended
 
 
 EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of an Enum is slow
@@ -28,7 +28,7 @@ EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of 
 
 @mypyc_attr(native_class=False)  # a compiled one couldn't be in a WeakValueDictionary
 class Address:
-    """What the sites of one IP address share."""
+    """The clock and the connections that the sites of one IP address share."""
 
     __slots__ = (
         "__weakref__",
@@ -46,8 +46,8 @@ class Address:
         self.active = 0  # visits that hold a connection to it
         self.next_time = 0.0 if lease is None else lease.next_time
         self.parked = parked
-        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
-        self.turn: VisitState | None = None  # in the heap, and the only one that may come
+        self.unbegun = 0  # such visits whose requests have not begun (with several connections)
+        self.turn: VisitState | None = None  # the site in the heap that alone may come next
         self.lease = lease  # if ranks share the clock
 
 
@@ -76,21 +76,21 @@ class VisitState:
     ) -> None:
         self.site = site
         self.queue = queue
-        self.ticket = 0  # of `Heads`
+        self.ticket = 0  # see `order.heads.Holder`
         self.phase = EMPTY
         self.active = 0  # visits issued and not given back
         self.begun = -inf  # when the latest request started
         self.next_time = now
-        self.unbegun = 0  # of these visits, whose requests have not started (several connections)
+        self.unbegun = 0  # open visits whose requests have not begun (with several connections)
         self.delay_s = delay_s
         self.lease = lease  # if ranks share the clock
         self.address: Address | None = None  # as last resolved
-        self.resting = False  # in the workbench's queue of states to be forgotten
-        self.on_hold = False  # until `wake`: only errands are visited
+        self.resting = False  # in `States.resting`, to be forgotten in time
+        self.on_hold = False  # only errands are visited, until `Workbench.wake`
         self.errands: deque[CrawlUrl] | None = None
 
     def has_work(self) -> bool:
-        """Whether something of this site waits for a visit."""
+        """Whether an errand waits, or a URL of a site that isn't held."""
         return (self.queue.size > 0 and not self.on_hold) or bool(self.errands)
 
     def __repr__(self) -> str:
@@ -124,16 +124,16 @@ class Visit:
         now: float,
     ) -> None:
         self.found = found
-        self.priority = priority  # by its score, when the visit began
-        self.retries = retries  # requests for this URL that have failed
-        self.failures = failures  # of its host in a row, when the visit began
-        self.begun = now  # when its request started, or could have started at the earliest
-        self.has_begun = True  # false while that is to be told by `begin` (several connections)
+        self.priority = priority  # of the URL when the visit was issued
+        self.retries = retries  # failed requests for this URL
+        self.failures = failures  # of the host in a row, when the visit was issued
+        self.begun = now  # when the request began; until it has, when the visit was issued
+        self.has_begun = True  # with several connections, false until `Workbench.begin`
         self.state: VisitState | None = state
-        self.address: Address | None = None  # that it holds a connection to
+        self.address: Address | None = None  # the address that it holds a connection to
 
     def close(self) -> VisitState:
-        """End the licence and give its site; a second time raises."""
+        """End the licence. Returns the state of the site. Raises RuntimeError the second time."""
         if self.state is None:
             raise RuntimeError(f"visit to {self.found.url} given back twice")
         state, self.state = self.state, None

@@ -1,31 +1,36 @@
-"""The workbench: sites with URLs to fetch, and when each may be asked next.
+"""The workbench: the sites of a rank that have URLs to fetch, and when each may be asked next.
 
-A site's VisitState is born with its first URL and waits in a heap by the time of its next allowed
-request. `acquire` takes a site whose time has come and issues a Visit, the licence to fetch one URL
-of it: the site whose time came first, or with an order by scores the one with the best URL. The
-holder says when the request starts (`begin`), and gives the visit back exactly once (`end`), with
-what became of it (`Outcome`). Nobody else touches a visit state. Every operation costs
-O(log sites + log URLs).
+The first URL of a site brings its VisitState into being. While the site waits, its state is in a
+heap, by the time of its next allowed request. The life of a visit:
+
+1. `acquire` takes a site whose time has come, and issues a Visit, the licence to fetch one URL of
+   the site. It takes the site whose time came first. With an order by scores, it takes the site
+   with the best URL.
+2. The holder of the visit calls `begin` right before each request.
+3. The holder gives the visit back exactly once, by `end`, and says what became of it (`Outcome`).
+
+Only the workbench and its parts change visit states. Every operation costs O(log sites + log URLs).
 
     EMPTY   --enqueue-->                   WAITING
-    WAITING --acquire-->                   DUE                        (by scores: its time has come)
-    DUE     --acquire, next_time-->        WAITING                    (it has been told to rest)
-    WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY     (BUSY: no connection free)
-    WAITING | DUE --acquire-->             PARKED                     (its address isn't free)
-    PARKED  --end-->                       WAITING                    (of another site: its turn)
+    WAITING --acquire-->                   DUE                    (by scores: its time has come)
+    DUE     --acquire, next_time-->        WAITING                (the site must rest first)
+    WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY (BUSY: no connection is free)
+    WAITING | DUE --acquire-->             PARKED                 (the site's address isn't free)
+    PARKED  --end-->                       WAITING                (a visit to the address has ended)
     BUSY | EMPTY --end, begin-->           WAITING | EMPTY | PARKED
-    EMPTY | WAITING | DUE --enqueue, acquire--> AWAY                  (its clock is at another rank)
+    EMPTY | WAITING | DUE --enqueue, acquire--> AWAY              (the clock is at another rank)
     AWAY    --clock_arrives-->             WAITING | BUSY
-    WAITING | DUE --acquire-->             HELD                       (it waits for another site)
+    WAITING | DUE --acquire-->             HELD                   (the site waits for another site)
     BUSY    --end with HELD-->             HELD
     HELD    --wake, enqueue_errand-->      WAITING | BUSY | AWAY
 
-With `politeness.per = "address"` the sites of one IP address share a clock, an Address. A site's
-address is known once a visit of it has been through DNS (`locate`). Sites that find their address
-taken are parked there, and as it gets free each has its turn.
+With `politeness.per = "address"` the sites of one IP address share a clock, an Address. The address
+of a site becomes known when DNS has answered for one of its visits (`locate`). If the address of a
+site isn't free, the site is parked there. When the address becomes free, the parked sites take
+turns.
 
-Clocks that ranks share have a Lease. Only the rank that holds the lease issues visits. A site stays
-in the heap when its clock leaves, and is AWAY once its time has come.
+A clock that ranks share has a Lease. Only the rank that holds the lease issues visits. If the clock
+of a WAITING site leaves, the site stays in the heap, and becomes AWAY when its time has come.
 """
 
 import sys
@@ -49,10 +54,10 @@ _NO_PRIORITY: Final[Priority] = (0.0, 0)
 
 
 class Workbench:
-    """Says which URL of a rank may be requested now, and by how many visits at a time.
+    """Takes in the URLs of a rank, and issues visits to its sites.
 
-    `enqueue` and `end` bring the URLs to the `backlog`. `states` holds the visit states, `failures`
-    the hosts that fail, and `sharing` the clocks that ranks share (None for a single rank).
+    Its parts are `backlog` (the URLs that wait), `states` (the visit states), `failures` (hosts
+    that fail), and `sharing` (clocks that ranks share; None if there is a single rank).
     """
 
     def __init__(
@@ -64,14 +69,15 @@ class Workbench:
         memory: int = sys.maxsize,
         leases: Leases | None = None,
     ) -> None:
-        """`memory` is how many URLs may wait in memory. The rest goes to `spill`, if there is one.
+        """`memory`: how many URLs may wait in memory; the others go to `spill`, if that is given.
 
-        `leases` are those of the clocks that ranks share, of sites or of addresses by
-        `politeness.per`.
+        `leases`: the leases of the clocks that ranks share. `politeness.per` says whether the
+        clocks belong to sites or to addresses.
         """
         self._connections = politeness.connections_per_site
-        # Of a site only one visit at a time is on its way to its request. The delay counts from
-        # there. Without a delay of our own, `begin` alone keeps what robots.txt asks for.
+        # With several connections and a delay, a site has only one visit at a time whose request
+        # hasn't begun, because the delay counts from that beginning. Without a configured delay,
+        # `begin` enforces the delay that a robots.txt asks for.
         self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
         self._by_address = politeness.per == "address"
         self._max_crawl_delay_s = politeness.max_crawl_delay_s
@@ -107,15 +113,13 @@ class Workbench:
 
     def restore(self, found: CrawlUrl, score: float) -> None:
         """Take in a URL that waited in an earlier run, with the score from `Backlog.drain`."""
-        state = self._states.get(found.site)
-        if state is None:
-            state = self.states.make(found.site)
+        state = self.states.find(found.site)
         self.backlog.restore(state, found, score)
         if state.phase is EMPTY:
             self._settle(state)
 
     def acquire(self, now: float) -> Visit | None:
-        """A visit to the first of the sites that may be asked now, if there is any."""
+        """A visit to the site that comes first of those that may be asked now, or None."""
         self.states.now = self._addresses.now = now
         while (state := self._schedule.pop(now)) is not None:
             if state.on_hold and not state.errands:
@@ -130,9 +134,10 @@ class Workbench:
         return None
 
     def locate(self, visit: Visit, address: str, now: float) -> bool:
-        """Whether the visit may go on to this address, where its host lives.
+        """Whether the visit may go on to `address`, the IP address of its host.
 
-        If not, it has been given back, and its site is parked until the address is free.
+        If not, this call has given the visit back, and its site is parked until the address is
+        free.
         """
         if not self._by_address:
             return True
@@ -161,12 +166,12 @@ class Workbench:
         return False
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
-        """Whether the request of a visit may start now. If not, the visit has been given back.
+        """Whether the request of a visit may start now. If not, this call has given the visit back.
 
-        Call this right before each request. Where a site has several connections, the delay counts
-        from the start of one request to the start of the next. Since the visit was issued,
-        robots.txt may have asked for a longer delay (`crawl_delay_s`, if it is known by now), an
-        answer may have asked for a rest, or the clock may have left for another rank.
+        Call this right before each request. `crawl_delay_s`: the delay that the robots.txt of the
+        site asks for, if known. With several connections the delay counts from the start of one
+        request to the start of the next. Since the visit was issued, the site may have asked for a
+        longer delay or a rest, or its clock may have left for another rank.
         """
         if self._connections == 1:
             return True  # nothing else has happened at this site
@@ -194,7 +199,7 @@ class Workbench:
         return True
 
     def _has_begun(self, visit: Visit, state: VisitState, address: Address | None) -> None:
-        """Let the next visit of the site, or address, be issued."""
+        """Note that the request has begun, so that another visit may be issued."""
         visit.has_begun = True
         state.unbegun -= 1
         if address is not None:
@@ -206,7 +211,7 @@ class Workbench:
     def _lengthen(self, state: VisitState, crawl_delay_s: float | None) -> None:
         """Note the delay that a robots.txt asks for.
 
-        The longest counts, where hosts of a site ask for different ones.
+        If the hosts of a site ask for different delays, the longest counts.
         """
         if crawl_delay_s is None:
             return
@@ -225,10 +230,11 @@ class Workbench:
         crawl_delay_s: float | None = None,
         retry_after_s: float | None = None,
     ) -> bool:
-        """Give back a visit; whether its URL is dealt with. See Outcome.
+        """Give back a visit. Returns whether its URL is dealt with; if not, the URL waits again.
 
-        `crawl_delay_s`: what the robots.txt of the site asks for, if it is known. `retry_after_s`:
-        what a busy server asks for.
+        `outcome` decides about the URL and the site. `crawl_delay_s`: the delay that the robots.txt
+        of the site asks for, if known. `retry_after_s`: the rest that a busy server asks for.
+        Raises RuntimeError if the visit was given back before.
         """
         address = visit.address
         state = self._give_back(visit, crawl_delay_s)
@@ -244,7 +250,7 @@ class Workbench:
             self._requeue(visit, state)
             if outcome is Outcome.HELD or outcome is STILL_HELD:
                 state.on_hold = True
-                if state.phase is AWAY:  # it may not want the clock any more
+                if state.phase is AWAY:  # the site may not need the clock any more
                     self._settle(state)
         asked = outcome is DONE or not (
             outcome is DENIED or outcome is POSTPONED or outcome is STILL_HELD
@@ -268,7 +274,7 @@ class Workbench:
         busy: bool,
         retry_after_s: float | None,
     ) -> bool:
-        """Count a failed request, and let the site rest; whether its URL is dealt with."""
+        """Count a failed request, and let the site rest. Returns whether its URL is dealt with."""
         failures, authority = self.failures, url.authority(visit.found.url)
         again = failures.count(visit, authority)
         if again:
@@ -281,7 +287,7 @@ class Workbench:
         return not again
 
     def wake(self, site: str) -> None:
-        """Let a site go on that was held, if it still is."""
+        """Let a site go on, if it is held."""
         state = self._states.get(site)
         if state is not None and state.on_hold:
             state.on_hold = False
@@ -289,19 +295,18 @@ class Workbench:
                 self._settle(state)
 
     def enqueue_errand(self, found: CrawlUrl) -> None:
-        """Take in an errand. It comes before all URLs of its site.
+        """Take in an errand, which comes before all URLs of its site.
 
-        So it does while the site is held, because two sites may wait for each other.
+        Errands are visited even while the site is held. Otherwise two sites could wait for each
+        other forever.
         """
-        state = self._states.get(found.site)
-        if state is None:
-            state = self.states.make(found.site)
+        state = self.states.find(found.site)
         self.backlog.add_errand(state, found)
         if state.phase is EMPTY or state.phase is HELD:
             self._settle(state)
 
     def next_time(self) -> float | None:
-        """When `acquire` can succeed next, as far as is known; None: not before something comes."""
+        """The earliest time at which `acquire` may succeed, or None if no site waits for a time."""
         return self._schedule.next_time(self.states.now)
 
     def _issue(self, state: VisitState, now: float) -> Visit:
@@ -351,7 +356,11 @@ class Workbench:
     def _rest(
         self, state: VisitState, address: Address | None, now: float, *, requested: bool
     ) -> None:
-        """After a visit, to `address` if it got that far."""
+        """Set the clocks after a visit, and let the next visits come.
+
+        `address`: the address that the visit held a connection to, if any. `requested`: whether the
+        visit made a request.
+        """
         if requested and self._connections == 1:
             free = now + state.delay_s
             state.next_time = max(state.next_time, free)
@@ -369,7 +378,7 @@ class Workbench:
             self.states.let_rest(state)
 
     def _settle(self, state: VisitState) -> None:
-        """Bring a state that isn't in the heap into the phase that its queue calls for."""
+        """Bring a state that isn't in the heap into the phase that its queue and clock call for."""
         if not state.has_work():
             state.phase = HELD if state.queue.size else EMPTY
             return

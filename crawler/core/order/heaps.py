@@ -28,9 +28,8 @@ class Heap(Queue):
 
     def __init__(self, site: str) -> None:
         super().__init__(site)
-        self.back: list[
-            tuple[CrawlUrl, Priority]
-        ] = []  # URLs put back; they come first, the last at once
+        # URLs that were put back. They come before all others, the last one first.
+        self.back: list[tuple[CrawlUrl, Priority]] = []
         self.slots = array("I")  # a binary heap, the best URL first
         self.disk: list[tuple[float, int, int]] = []  # a heap of chunks: best priority, number
 

@@ -105,7 +105,7 @@ class PageRank(Opic):
         return DAMPING * super().spread(key, score, targets)
 
     def state(self) -> None:
-        """None: the graph would be as large as the logs, so it is read from the logs."""
+        """Returns None: the graph is as large as the logs, and is read from the logs."""
 
     def is_stale(self) -> bool:
         """Whether the number of fetched pages has grown by a quarter since the last computation."""

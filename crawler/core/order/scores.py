@@ -70,7 +70,7 @@ class Scored(BreadthFirst):
         raise NotImplementedError
 
     def state(self) -> list[float] | None:
-        """None, unless a class says more."""
+        """Returns None. An order that a snapshot can hold returns its values instead."""
         return None
 
 
@@ -108,7 +108,7 @@ class Random(Scored):
         return xxh3_64_intdigest(found.key.to_bytes(8, "little"), self._seed) / 2**64, True
 
     def state(self) -> list[float]:
-        """Nothing: a score depends on the URL alone."""
+        """No values, because a score depends on the URL alone."""
         return []
 
 
@@ -129,7 +129,7 @@ class Backlinks(Scored):
         return links
 
     def state(self) -> list[float]:
-        """Nothing: the scores of the waiting URLs are all that counts."""
+        """No values, because the scores of the waiting URLs are all that counts."""
         return []
 
 
@@ -194,7 +194,7 @@ class Custom(Scored):
         return score, True
 
     def state(self) -> list[float]:
-        """Nothing: a score depends on the URL alone."""
+        """No values, because a score depends on the URL alone."""
         return []
 
 
