@@ -1,1 +1,1 @@
-"""What decides, without I/O: which URL is fetched when, and which rank owns it."""
+"""Decides which URL is fetched when, and which rank owns it. Does no I/O."""

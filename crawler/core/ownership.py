@@ -48,7 +48,7 @@ class Scheme(Protocol):
 
 
 class UrlHash:
-    """URL key modulo the number of parts."""
+    """Assigns each URL by its key modulo the number of parts."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
@@ -59,7 +59,7 @@ class UrlHash:
 
 
 class SiteHash:
-    """Jump consistent hash of the site: one more part moves only 1/parts of the sites."""
+    """Assigns sites by jump consistent hashing: one more part moves only 1/parts of the sites."""
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
@@ -75,7 +75,7 @@ class SiteHash:
 
 
 class Hierarchical:
-    """The part of the longest suffix of the host in a table. Other hosts go by site hash."""
+    """Assigns hosts by their longest suffix in a table, and hosts without one by site hash."""
 
     def __init__(self, suffixes: Mapping[str, int], parts: int) -> None:
         """Raises UserError for a part that doesn't exist."""
@@ -106,7 +106,7 @@ class Hierarchical:
 
 
 class KeptSites:
-    """Some sites stay in given parts. All other sites go by another scheme."""
+    """Keeps some sites in given parts, and assigns all other sites by another scheme."""
 
     def __init__(self, kept: Mapping[str, int], others: Scheme) -> None:
         self.parts = others.parts

@@ -14,7 +14,7 @@ from crawler.core.visits import AWAY, BUSY, Address, VisitState
 
 
 class Sharing:
-    """The leases of a rank, seen from the sites and addresses whose clocks they are."""
+    """Connects the leases of a rank with the sites and addresses that the clocks belong to."""
 
     def __init__(
         self,
@@ -35,7 +35,7 @@ class Sharing:
     # --- for the clocks -----------------------------------------------------------------------
 
     def wants_clock(self, lease: Lease) -> bool:
-        """Whether URLs wait here that need this clock."""
+        """Whether URLs that need a clock wait at this rank."""
         if self._by_address:
             its = self._addresses.leased.get(lease.key)
             return its is not None and bool(its.parked or its.turn)

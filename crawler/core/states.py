@@ -1,8 +1,8 @@
 """The visit states of a rank: how they are made, and when they are forgotten.
 
-A crawl sees millions of sites, so a state is kept only while it says something: while the site has
-URLs or visits, or must rest. What another rank may still have to know of a forgotten site is kept
-in the site's lease, or here.
+A crawl sees millions of sites, so a rank can't keep the states of all. It keeps a state while the
+site has URLs or visits, or must rest. If another rank may need more about a forgotten site, this is
+kept in the lease of the site's clock; a crawl-delay of a site without a lease is kept by `States`.
 """
 
 from collections import deque
@@ -76,7 +76,7 @@ class States:
         return state
 
     def apply_rest(self, state: VisitState, lease: Lease) -> None:
-        """Apply what other ranks have learned of a site, and left in the lease of its clock."""
+        """Apply what other ranks have learned of a site, and noted in the lease of a clock."""
         rest = lease.rests.get(state.site)
         if rest is not None:
             state.next_time = max(state.next_time, rest.next_time)
@@ -95,7 +95,7 @@ class States:
         self.resting.append(state)
 
     def forget_some(self, now: float) -> None:
-        """Forget up to two of the resting states, if they have nothing to say any more."""
+        """Examine the two oldest resting states, and forget those that aren't needed any more."""
         for _ in range(min(2, len(self.resting))):
             state = self.resting.popleft()
             state.resting = False

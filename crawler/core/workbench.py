@@ -174,7 +174,7 @@ class Workbench:
         longer delay or a rest, or its clock may have left for another rank.
         """
         if self._connections == 1:
-            return True  # nothing else has happened at this site
+            return True  # the site has no other visit, so nothing has changed
         state, address = visit.state, visit.address
         assert state is not None, visit.found
         self._lengthen(state, crawl_delay_s)
