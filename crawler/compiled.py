@@ -1,12 +1,13 @@
-"""Functions that numba compiles once, and the cache in which they are kept.
+"""Compiles functions with numba once, and keeps the results in a cache.
 
 numba keeps compiled functions beside the sources, in the user's cache folder, or in
-`NUMBA_CACHE_DIR`. If none of these can be written (a container, a node without a home), the cache
-is a folder of the user's own among the temporary files. Otherwise each process compiles again.
+`NUMBA_CACHE_DIR`. If it can write to none of these (in a container, or on a node without a home),
+the cache is a folder among the temporary files that belongs to the user alone. If that fails too,
+each process compiles again.
 
-The first compilation takes up to a minute. It is announced on standard error, and `seconds` counts
-it, so that nobody takes it for the time of a partition. Importing this module imports numba, which
-takes a second: a crawl that needs no compiled function must not import it.
+The first compilation takes up to a minute. It is announced on standard error. `seconds` returns its
+time, so that callers can subtract it from the time of a partition. Importing this module imports
+numba, which takes a second. So a crawl that needs no compiled function must not import it.
 """
 
 import os
@@ -28,7 +29,7 @@ _F = TypeVar("_F", bound=Callable[..., Any])
 
 
 class _Listener(event.Listener):
-    """Hears of each compilation; of one that causes others, they are a part."""
+    """Measures compilations. A compilation that another one causes is a part of that one."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
@@ -58,7 +59,7 @@ event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]
 
 
 def compiled(function: _F) -> _F:
-    """The function, compiled at its first call. The result is kept on disk if possible."""
+    """Return the function, compiled at its first call. The result is cached if possible."""
     made = _with_cache(function)
     if made is None and _use_temporary_folder():
         made = _with_cache(function)
@@ -69,12 +70,12 @@ def compiled(function: _F) -> _F:
 
 
 def seconds() -> float:
-    """The seconds that this process has spent compiling so far."""
+    """Return the seconds that this process has spent on compiling so far."""
     return _listener.seconds
 
 
 def _with_cache(function: Callable[..., Any]) -> Any:
-    """The function, compiled with a cache; None if there is no folder for a cache."""
+    """Return the function, compiled with a cache, or None if no folder for it can be written."""
     try:
         made = numba.njit(cache=True)(function)
     except RuntimeError as error:
@@ -86,7 +87,7 @@ def _with_cache(function: Callable[..., Any]) -> Any:
 
 
 def _outlive_full_disks(dispatcher: Any) -> None:
-    """Let a compiled function be used even if there is no room to keep it."""
+    """Let a compiled function be used even if there is no room to store it."""
     cache = dispatcher._cache  # noqa: SLF001  # numba has no public way to it
     save = cache.save_overload
 
@@ -100,9 +101,9 @@ def _outlive_full_disks(dispatcher: Any) -> None:
 
 
 def _use_temporary_folder() -> bool:
-    """Let numba keep its cache in a folder that only this user can write; whether there is one.
+    """Let numba keep its cache in a private temporary folder. Returns whether that is possible.
 
-    What lies there is run, so a folder that others have made isn't taken.
+    Code in this folder is executed, so a folder of another user isn't accepted.
     """
     if numba_config.CACHE_DIR:
         return False

@@ -2,4 +2,4 @@
 
 
 class UserError(Exception):
-    """A user's mistake: one line that says what, where, and what is allowed. Exit code 2."""
+    """A user's mistake. One line says what is wrong, where, and what is allowed. Exit code 2."""

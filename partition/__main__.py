@@ -1,4 +1,4 @@
-"""The command line of the partitioning job; nothing but arguments and printing."""
+"""The command line of the partitioning job: arguments and printing only."""
 
 import argparse
 import json
@@ -65,7 +65,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         models = [name for name in models if not job.divides_sites(name)]
     if arguments.suffixes:
         if "hierarchical" not in models:
-            raise UserError("--suffixes: only for the model hierarchical")
+            raise UserError("--suffixes: only for the model hierarchical; leave it out")
         settings = replace(settings, suffixes=read_suffixes(arguments.suffixes))
     if path.is_file():
         vector = PartVector.open(path)
@@ -74,17 +74,17 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         if arguments.k not in (None, [vector.parts]):
             raise UserError(f"-k: {path} has {vector.parts} parts; leave -k out")
         if arguments.replicate:
-            raise UserError(f"--replicate: {path} says itself what is replicated; leave it out")
+            raise UserError(f"--replicate: {path} lists the replicated URLs itself; leave it out")
         web = job.known_to(graph.read([arguments.on], arguments.site_column), vector)
         unlisted = sum(vector.site_part(site) is None for site in web.sites)
         if unlisted:
-            _say(f"{unlisted:,} of {len(web.sites):,} sites aren't in {path}: by site-hash")
+            _say(f"{unlisted:,} of {len(web.sites):,} sites aren't in {path} and go by site-hash")
         numbers, plans = [vector.parts], [job.follow(web, vector, settings)]
     else:
         if arguments.on is not None:
-            raise UserError(f"--on: only for a part vector; {path} is none")
+            raise UserError(f"--on: {path} isn't a part vector; leave --on out")
         if arguments.k is None:
-            raise UserError("-k: needed, numbers of parts like 4,8,16")
+            raise UserError("-k: give numbers of parts, like 4,8,16")
         for parts in arguments.k:
             for model in models:
                 job.check(settings, parts, model, together=bool(arguments.together))
@@ -152,7 +152,7 @@ def _say(text: str) -> None:
 
 
 def main(words: Sequence[str] | None = None) -> int:
-    """Run a command; returns the exit code: 0 done, 1 failed, 2 wrong usage."""
+    """Run a command. Returns the exit code: 0 done, 1 failed, 2 wrong usage."""
     try:
         arguments = options.make_parser().parse_args(words)
         {

@@ -1,12 +1,16 @@
-"""Assignment under a model: engines give first partitions, and our engine refines the best.
+"""Assigns the units of a model to parts: engines give first partitions, and ours refines the best.
 
-Whole sites find easily what many small units miss, and METIS, which cuts links, sometimes finds the
-structure of a web where nets hide it. So beside its own first partitions our engine gets those of
-METIS and of coarser units; all are refined under the model's own objective, and the best is kept.
-No model is worse, by its objective, than what it was started from. Of units smaller than sites
-further searches, from other seeds, find other things than the first, and all are combined.
+Our engine alone misses two kinds of good partitions. A search with many small units rarely finds
+what a search with whole sites finds easily. And METIS, which cuts links, sometimes finds the
+structure of a web that nets hide. So our engine starts from its own first partitions, from those of
+METIS, and from those of larger units. It refines all of them under the model's own objective and
+keeps the best. The result is never worse, by that objective, than any of the starts.
 
-The hybrid model, if no objective is given, has both of the papers': few messages and little volume.
+Where units are smaller than sites, further searches with other seeds find other partitions. All of
+them are then combined.
+
+The hybrid model without an objective has the objectives of both papers: few messages and little
+volume.
 """
 
 from collections.abc import Sequence
@@ -23,36 +27,40 @@ from partition.models import MESSAGES, VOLUME, Graph, Model, Objective, Units
 from partition.settings import Settings
 from partition.webgraph import Ids, WebGraph
 
-_VOLUME: Final = 0.2  # what the volume counts beside the messages, each in units of its reference
-# What the hybrid model may have: messages, in units of the site hypergraph's, and volume, in units
-# of the site graph's. Both differ by a percent or two from seed to seed.
+# Weight of the volume in the hybrid model's objective. The weight of the messages is 1, and both
+# are measured relative to a reference partition.
+_VOLUME_WEIGHT: Final = 0.2
+# The hybrid model's targets: its messages relative to those of the site hypergraph, its volume
+# relative to that of the site graph. Both vary by one or two percent between seeds.
 _MESSAGES_ALLOWED: Final = 1.01
 _VOLUME_ALLOWED: Final = 1.03
-# By which the volume counts more, or less, where one of the two is missed; its root, as soon as one
-# has been missed after the other: the weight that is wanted lies between.
-_STEER: Final = 3.0
-_STEERED: Final = 6  # times at most
-_APART: Final = 1000  # the seed of a search from that of the one before, and of other tries
-# Searches that are combined: the more units, the less of what there is each of them finds.
+# The weight of the volume is multiplied or divided by this factor after each missed target. Once
+# both targets have been missed in turn, the weight lies between, so the factor becomes its root.
+_WEIGHT_STEP: Final = 3.0
+_MAX_WEIGHT_CHANGES: Final = 6
+_SEED_STEP: Final = 1000  # between the seeds of two searches; more than there are tries
+# How many searches are combined. With more units, each search finds a smaller share of what can be
+# gained.
 _SEARCHES: Final = {Units.SITES: 1, Units.HYBRID: 2, Units.PAGES: 4}
-_LINKS: Final = 4_000_000  # of a web; on a larger one `least` searches once
+_MAX_LINKS: Final = 4_000_000  # on a web with more links, `least` searches only once
 
 
 def assign(
     web: WebGraph, model: Model, parts: int, settings: Settings, before: Ids | None = None
 ) -> Partition:
-    """The best partition of a model, spread out over the pages.
+    """Return the best partition of a model, as the part of each page.
 
-    It is the best of as many seeds as there are tries: the least over its tolerances, then the
-    cheapest. `before` gives the part of each page in a previous vector, -1 if it isn't there, as
-    the only start. Raises EngineError; UserError for an engine that can't do what is asked.
+    One partition is made for each of `settings.tries` seeds. The best exceeds the tolerances by
+    the least, and among equals has the least objective. `before` gives the part of each page in
+    a previous vector, or -1 for a page that it lacks. If `before` is given, it is the only
+    start. Raises EngineError, and UserError for an engine that can't do what is asked.
     """
     seeds = range(settings.seed, settings.seed + settings.tries)
     tried = [_once(web, model, parts, replace(settings, seed=seed), before) for seed in seeds]
     if len(tried) == 1:
         return tried[0]
     counts = [evaluate.evaluate(web, one.part, parts) for one in tried]
-    objective = _objective(model, settings) or _weighed(_VOLUME, counts[0], counts[0])
+    objective = _objective(model, settings) or _weighed(_VOLUME_WEIGHT, counts[0], counts[0])
 
     def rank(at: int) -> tuple[float, float]:
         pairs = zip(counts[at].imbalances, settings.tolerances, strict=True)
@@ -63,7 +71,7 @@ def assign(
 
 
 def _objective(model: Model, settings: Settings) -> Objective | None:
-    """None: both messages and volume, as the hybrid model has if it isn't told otherwise."""
+    """Return the objective to use, or None for both messages and volume (hybrid by default)."""
     return settings.objective if model.units is Units.HYBRID else model.objective
 
 
@@ -95,23 +103,24 @@ class _Search:
     settings: Settings
 
     def least(self, unit: Ids, kind: Units, objective: Objective, starts: Sequence[Ids]) -> Ids:
-        """The cheapest partition that one search, or several searches combined, have found."""
+        """Return the best partition found by one search, or by several searches combined."""
         found = [self.refined(unit, objective, starts).part]
-        for number in range(1, _SEARCHES[kind] if self.web.links <= _LINKS else 1):
+        for number in range(1, _SEARCHES[kind] if self.web.links <= _MAX_LINKS else 1):
             other = self.other(number)
             found.append(other.refined(unit, objective, other.starts(unit, kind, objective)).part)
         return self.combined(unit, objective, found) if len(found) > 1 else found[0]
 
     def other(self, number: int = 1) -> "_Search":
-        """A further search, with another seed."""
-        seed = self.settings.seed + number * _APART
+        """Return a further search, with another seed."""
+        seed = self.settings.seed + number * _SEED_STEP
         return replace(self, settings=replace(self.settings, seed=seed))
 
     def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
-        """Partitions by other engines or of other units, each as the part of each page.
+        """Return partitions by METIS or of larger units, each as the part of each page.
 
-        METIS partitions whole sites. Where these don't fit, it partitions the units themselves. For
-        the hybrid model our engine refines METIS's partition of whole sites, too.
+        METIS partitions whole sites. If some site is heavier than a part, METIS partitions
+        the units themselves. For the hybrid model, our engine also refines METIS's
+        partition of whole sites.
         """
         if kind is not Units.HYBRID:
             return [self.metis(unit)]
@@ -122,23 +131,24 @@ class _Search:
         return [graph, self.refined(whole, objective, [graph]).part]
 
     def whole(self, unit: Ids) -> Ids | None:
-        """Sites as units; None unless all fit into a part."""
+        """Return the site of each page as its unit, or None if some site is heavier than a part."""
         whole = self.units(Units.SITES)
         weights = models.weights(self.web, whole)
         return whole if engines.fit(weights, self.parts, self.settings.tolerances) else None
 
     def units(self, kind: Units) -> Ids:
-        """The unit of each page. The hybrid model doesn't split what is to stay together."""
+        """Return the unit of each page. Sites in `whole` and `together` stay whole."""
         settings = self.settings
         whole = settings.whole.union(settings.together)
         return models.units(self.web, kind, self.parts, settings.together, whole)
 
     def settled(self, unit: Ids, before: Ids) -> Ids:
-        """Units of the hybrid model for a start from `before`, whose own units may be others.
+        """Return units of the hybrid model that fit the previous partition `before`.
 
-        Units whose pages lay in several parts would have to move in part, just to be units. If that
-        is more than may move, they are split by the parts that their pages lay in; new pages stay
-        with the majority. Sites that must stay whole are none of them.
+        If the pages of a unit lay in several parts, some of them must move so that the unit
+        is in one part. If that moves more than `settings.migration` allows, such units are
+        split by the previous parts of their pages. New pages join the majority. Sites that
+        must stay whole aren't split.
         """
         home = _of_units(unit, before)[unit]
         settings, web = self.settings, self.web
@@ -153,28 +163,29 @@ class _Search:
         return np.unique(pair, return_inverse=True)[1].astype(np.int32)
 
     def both(self, unit: Ids, before: Ids | None) -> Partition:
-        """Few messages and little volume.
+        """Return a partition with few messages and little volume.
 
-        Where whole sites fit, the references are the messages of the site hypergraph and the volume
-        of the site graph. If one is missed by more than is allowed, a second search is made, and
-        what both have found is combined under weights that are steered towards the aims; where both
-        can't be had together, the worse miss is kept small. Elsewhere METIS's partition of the
-        units only sets the scale.
+        Where every site fits into a part, the targets are the messages of the site
+        hypergraph and the volume of the site graph. If the first partition misses a target,
+        a second search is made. Then all partitions found are combined several times, and
+        each time the target that was missed gets more weight. If both targets can't be
+        reached together, the worse miss is kept small. Where some site doesn't fit, METIS's
+        partition of the units only sets the scale of the two.
         """
         whole = self.whole(unit) if before is None else None
         if whole is None:
             graph = self.metis(unit)
             scale = self.counted(graph)
-            objective = _weighed(_VOLUME, scale, scale)
+            objective = _weighed(_VOLUME_WEIGHT, scale, scale)
             if before is not None:
                 return self.refined(unit, objective, before=before)
             return Partition(self.least(unit, Units.HYBRID, objective, [graph]))
-        graph, few = self.poles(whole)
+        graph, few = self.extremes(whole)
         little, fewest = self.counted(graph), self.counted(few)
-        objective = _weighed(_VOLUME, fewest, little)
+        objective = _weighed(_VOLUME_WEIGHT, fewest, little)
 
         def misses(counts: Evaluation) -> tuple[float, float]:
-            """What messages and volume are of the aims; 0 where the reference is out of balance."""
+            """Return messages and volume relative to their targets; 0 for no valid target."""
             messages = counts.messages_page_part / max(
                 _MESSAGES_ALLOWED * fewest.messages_page_part, 1
             )
@@ -189,16 +200,16 @@ class _Search:
         found = [(little, graph), (fewest, few), (self.counted(part), part)]
         if max(misses(found[-1][0])) > 1:
             other = self.other()
-            poles = other.poles(whole)
-            part = other.refined(unit, objective, poles).part
-            found += [(self.counted(part), part) for part in (*poles, part)]
-            weight, step, more_before = _VOLUME, _STEER, None
-            for _ in range(_STEERED):
+            extremes = other.extremes(whole)
+            part = other.refined(unit, objective, extremes).part
+            found += [(self.counted(part), part) for part in (*extremes, part)]
+            weight, step, more_before = _VOLUME_WEIGHT, _WEIGHT_STEP, None
+            for _ in range(_MAX_WEIGHT_CHANGES):
                 wanted = _weighed(weight, fewest, little)
                 part = self.combined(unit, wanted, [part for _, part in found])
                 found.append((self.counted(part), part))
                 messages, volume = misses(found[-1][0])
-                self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of the aims")
+                self.settings.progress(f"messages {messages:.3f}, volume {volume:.3f} of targets")
                 if max(messages, volume) <= 1:
                     break
                 more = volume > messages
@@ -208,8 +219,8 @@ class _Search:
                 weight *= step if more else 1 / step
         return Partition(min(found, key=rank)[1])
 
-    def poles(self, whole: Ids) -> tuple[Ids, Ids]:
-        """Two partitions of whole sites: METIS's with little volume, and ours with few messages."""
+    def extremes(self, whole: Ids) -> tuple[Ids, Ids]:
+        """Return METIS's partition of whole sites (little volume) and ours (few messages)."""
         graph = self.metis(whole)
         return graph, self.refined(whole, MESSAGES, [graph]).part
 
@@ -222,7 +233,7 @@ class _Search:
         before: Ids | None = None,
         hyper: bool = True,
     ) -> Partition:
-        """A partition by our own engine, from `starts` and `before`, which give parts of pages."""
+        """Partition with our own engine, starting from `starts` or `before` (parts of pages)."""
         settings = self.settings
         net = self.net(unit, objective, hyper=hyper, engine="multilevel")
         if before is not None:
@@ -240,7 +251,7 @@ class _Search:
         return replace(found, part=found.part[unit])
 
     def combined(self, unit: Ids, objective: Objective, found: Sequence[Ids]) -> Ids:
-        """A partition by our own engine, made of several partitions of pages."""
+        """Combine several partitions of pages into one, with our own engine."""
         settings = self.settings
         part = engines.combined(
             models.hypergraph(self.web, unit, objective),
@@ -253,7 +264,7 @@ class _Search:
         return part[unit]
 
     def metis(self, unit: Ids) -> Ids:
-        """METIS's partition of the units' graph, as a start."""
+        """Return METIS's partition of the graph of the units, as the part of each page."""
         net = self.net(unit, VOLUME, hyper=False, engine="metis")
         found = engines.partition(
             net,
@@ -272,7 +283,7 @@ class _Search:
         objective: Objective,
         before: Ids | None = None,
     ) -> Partition:
-        """A partition by the engine that the settings name."""
+        """Return a partition by the engine that the settings name."""
         parts, settings = self.parts, self.settings
         net = self.net(unit, objective, hyper=model.hyper, engine=engine)
         found = engines.partition(
@@ -323,12 +334,12 @@ class _Search:
 
 
 def _weighed(weight: float, messages: Evaluation, volume: Evaluation) -> Objective:
-    """The messages and, weighed, the volume, each in units of what a reference has."""
+    """Return an objective: messages plus `weight` times volume, each relative to a reference."""
     return Objective(
         t_start=1 / max(messages.messages_page_part, 1), t_byte=weight / max(volume.volume_bytes, 1)
     )
 
 
 def _of_units(unit: Ids, part: Ids) -> Ids:
-    """The part that most pages of each unit are in; -1 where that is so of all."""
+    """Return the part that most pages of each unit are in, or -1 if no page is in a part."""
     return webgraph.majority(unit, part, int(unit.max(initial=-1)) + 1)

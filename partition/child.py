@@ -1,8 +1,8 @@
-"""Engines in a child process: a library that crashes, or that can't be interrupted, ends there.
+"""Runs engines in a child process, so that a crash or an endless call ends only the child.
 
-The parent pickles a task to the child's standard input and gets one pickled `Answer` from its
-standard output. The open standard input is the child's lifeline: once it closes, because the parent
-has died or given up, the child ends at once.
+The parent pickles a task to the child's standard input and reads one pickled `Answer` from its
+standard output. The parent keeps the child's standard input open. When it closes, because the
+parent has died or given up, the child ends at once.
 """
 
 import contextlib
@@ -21,13 +21,13 @@ import numpy.typing as npt
 
 
 class EngineError(Exception):
-    """An engine that ended without a partition."""
+    """An engine ended without a partition."""
 
 
 class OneWeight(NamedTuple):
-    """The task of an engine that cuts hypergraphs and balances one weight."""
+    """A task for a hypergraph engine that balances one weight."""
 
-    xpins: npt.NDArray[Any]  # nets + 1
+    xpins: npt.NDArray[Any]  # (nets + 1,)
     pins: npt.NDArray[Any]
     costs: npt.NDArray[Any]  # of the nets
     weights: npt.NDArray[Any]  # of the vertices
@@ -37,7 +37,7 @@ class OneWeight(NamedTuple):
 
 
 class Answer(NamedTuple):
-    """What an engine found."""
+    """The result of an engine."""
 
     part: npt.NDArray[Any]  # of each vertex, int32
     constraints: int  # how many weights were balanced
@@ -59,7 +59,7 @@ def ask(command: tuple[str, ...], task: object) -> Answer:
         assert child.stdout
         try:
             pickle.dump(task, child.stdin)
-            child.stdin.flush()  # but left open: it is the child's lifeline
+            child.stdin.flush()  # but left open, because the child ends when it closes
             answer: Answer = pickle.load(child.stdout)  # noqa: S301 - comes from our own child
         except (BrokenPipeError, EOFError, pickle.UnpicklingError):
             with contextlib.suppress(BrokenPipeError):
@@ -75,11 +75,12 @@ def ask(command: tuple[str, ...], task: object) -> Answer:
 
 
 def serve(work: Callable[[Any], tuple[npt.NDArray[Any], int]]) -> None:
-    """The child's whole life: one task in, one answer out.
+    """Run the child: read one task, write one answer.
 
-    `work` turns a task into the part of each vertex and the number of weights balanced.
+    `work` returns, for a task, the part of each vertex and the number of weights balanced.
     """
-    # Engines print to standard output: keep that for the answer, and give them standard error.
+    # Engines print to standard output. So the answer gets the original one, and what engines print
+    # goes to standard error.
     answers = os.fdopen(os.dup(1), "wb")
     os.dup2(2, 1)
     task = pickle.load(sys.stdin.buffer)  # noqa: S301 - comes from our own parent
@@ -90,12 +91,12 @@ def serve(work: Callable[[Any], tuple[npt.NDArray[Any], int]]) -> None:
 
 
 def peak_memory() -> int:
-    """The most memory that this process has had resident, in bytes."""
+    """Return the most resident memory that this process has had, in bytes."""
     with contextlib.suppress(OSError), Path("/proc/self/status").open() as status:
         for line in status:
             if line.startswith("VmHWM:"):
                 return int(line.split()[1]) * 1024
-    # Elsewhere than on Linux, and there it would count what the parent had before the fork.
+    # For other systems. On Linux, ru_maxrss also counts the memory of the parent before the fork.
     return resource.getrusage(resource.RUSAGE_SELF).ru_maxrss
 
 

@@ -1,8 +1,13 @@
-"""Engines: they cut a graph or a hypergraph into balanced parts.
+"""Runs the engines that partition a graph or a hypergraph under balance constraints.
 
-`metis` cuts graphs, `multilevel` (ours) hypergraphs, both under two balance constraints. Where they
-are installed, `mt-kahypar` cuts hypergraphs under one, and `zoltan` does so on several machines;
-ours then refines under both what Zoltan found. A graph can go to any of them.
+| engine | partitions | balance constraints |
+|---|---|---|
+| `metis` | graphs | two |
+| `multilevel` (ours) | hypergraphs, graphs | two |
+| `mt-kahypar`, if installed | hypergraphs, graphs | one |
+| `zoltan`, if installed, on several machines | hypergraphs, graphs | one |
+
+Our engine then refines Zoltan's partition under both constraints.
 """
 
 import importlib.util
@@ -21,7 +26,7 @@ from partition.models import Graph
 from partition.webgraph import Ids, Ints
 
 ENGINES: Final = ("metis", "multilevel", "mt-kahypar", "zoltan")
-RANKS: Final = 2  # that Zoltan runs on, unless told otherwise
+RANKS: Final = 2  # default number of ranks for Zoltan
 
 _METIS: Final = (sys.executable, "-c", "from partition.metis import serve; serve()")
 _KAHYPAR: Final = (sys.executable, "-c", "from partition.kahypar import serve; serve()")
@@ -30,21 +35,21 @@ _TOTAL: Final = 1 << 30
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Partition:
-    """What an engine found, and how."""
+    """A partition, and how an engine made it."""
 
     part: Ids  # of each vertex
-    constraints: int = 2  # weights that were balanced; 1 where that was one, or only their sum
-    peak_bytes: int = 0  # of the engine's own memory, where it is a process of its own
+    constraints: int = 2  # number of weights balanced; 1 may be their sum
+    peak_bytes: int = 0  # memory of the engine, if it is a process of its own
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Start:
-    """An earlier partition to start from."""
+    """A previous partition to start from."""
 
-    part: Ids  # of each vertex; -1 where there was none
-    migration: float | None = None  # the fraction of each weight that may move; None: all
-    held: Ints | None = None  # vertices x 2: what moves with each vertex; None: all of its weight
-    strayed: tuple[int, int] = (0, 0)  # of both weights, what has moved already
+    part: Ids  # of each vertex; -1 for a new vertex
+    migration: float | None = None  # fraction of each weight that may move; None for all
+    held: Ints | None = None  # vertices x 2: weights that move with it; None for all
+    strayed: tuple[int, int] = (0, 0)  # amounts of both weights that have moved already
 
 
 Progress = Callable[[str], None]
@@ -62,15 +67,19 @@ def partition(
     starts: Sequence[Ids] = (),
     progress: Progress | None = None,
 ) -> Partition:
-    """A partition that costs little, with each weight within its tolerance if the engine manages.
+    """Partition a graph or hypergraph at low cost, within the tolerances if the engine can.
 
-    `tolerances` are the imbalances allowed, for bytes and requests; math.inf where a weight doesn't
-    matter. The result is only the engine's best, to be judged by whoever calls. Equal arguments
-    give equal parts. Where there are no more vertices than parts, each gets a part of its own.
-    `progress` concerns the multilevel engine, which alone can start from a partition: from `start`
-    only, or beside its own from `starts`, and then the result is no worse than any of them. `ranks`
-    are those that Zoltan runs on.
-    Raises EngineError; UserError for an engine that can't do what is asked.
+    `tolerances` are the allowed imbalances of bytes and requests; math.inf means that a weight
+    doesn't matter. The result may exceed them, so the caller must check it. If there are no
+    more vertices than parts, each vertex gets a part of its own. Equal arguments give equal
+    results.
+
+    Only the multilevel engine can start from partitions, and only this engine uses `progress`.
+    With `start`, it starts from this partition alone. With `starts`, it also makes partitions
+    of its own, and the result is no worse than any of these. `ranks` is the number of ranks for
+    Zoltan.
+
+    Raises EngineError, and UserError for an engine that can't do what is asked.
     """
     if (start is not None or len(starts)) and engine != "multilevel":
         raise UserError(f"engine {engine}: can't start from a partition; multilevel can")
@@ -116,7 +125,7 @@ def combined(
     seed: int,
     progress: Progress | None = None,
 ) -> Ids:
-    """The partition that our engine makes of several: it is no worse than any of them."""
+    """Combine several partitions into one that is no worse than any of them, with our engine."""
     return multilevel.combined(
         hypergraph,
         found,
@@ -128,7 +137,7 @@ def combined(
 
 
 def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> Partition:
-    """METIS overshoots where vertices are heavy; our engine then brings that within the bounds."""
+    """Partition with METIS. It overfills parts if vertices are heavy; our engine mends that."""
     columns = _finite(tolerances)
     task = metis.Task(
         xadj=graph.xadj,
@@ -150,9 +159,9 @@ def _metis(graph: Graph, parts: int, tolerances: Sequence[float], seed: int) -> 
 def rebalanced(
     net: Graph | Hypergraph, part: Ids, parts: int, tolerances: Sequence[float], seed: int
 ) -> Ids:
-    """A partition brought within the tolerances by few moves, beside vertices heavier than a part.
+    """Return a partition brought within the tolerances by few moves.
 
-    Each of these gets a part that no other one is in.
+    Each vertex that is heavier than a part gets a part with no other such vertex.
     """
     return multilevel.rebalanced(
         models.as_hypergraph(net) if isinstance(net, Graph) else net,
@@ -164,7 +173,7 @@ def rebalanced(
 
 
 def fit(weights: Ints, parts: int, tolerances: Sequence[float]) -> bool:
-    """Whether each vertex alone weighs no more than a part may."""
+    """Return whether each vertex alone weighs no more than a part may."""
     shares = weights.max(axis=0, initial=0) * parts / np.maximum(weights.sum(axis=0), 1)
     return bool((shares <= 1 + np.array(tolerances)).all())
 
@@ -186,7 +195,7 @@ def _zoltan(task: OneWeight, ranks: int) -> Partition:
 def _one_weight(
     hypergraph: Hypergraph, parts: int, tolerances: Sequence[float], seed: int
 ) -> OneWeight:
-    """The weights that matter made one, in which they count alike in total."""
+    """Return a task with one weight: the sum of the weights that matter, scaled to equal totals."""
     columns = _finite(tolerances)
     combined: Ints = np.sum([_scaled(hypergraph.weights[:, at]) for at in columns], axis=0)
     return OneWeight(
@@ -201,12 +210,12 @@ def _one_weight(
 
 
 def _bounds(tolerances: Sequence[float], parts: int) -> tuple[float, ...]:
-    """The same, finite: one part could have all."""
+    """Return the tolerances with each infinite one replaced by the number of parts."""
     return tuple(min(bound, parts) for bound in tolerances)
 
 
 def _finite(tolerances: Sequence[float]) -> list[int]:
-    """The weights that matter; where neither does, requests."""
+    """Return the indices of the weights that matter; requests if none does."""
     return [at for at, bound in enumerate(tolerances) if math.isfinite(bound)] or [1]
 
 
@@ -223,9 +232,10 @@ def _ask(name: str, command: tuple[str, ...], task: object, size: str) -> Partit
 
 
 def _scaled(numbers: Ints) -> Ints:
-    """In the same proportions, summing to about _TOTAL, none 0.
+    """Scale positive numbers in proportion so that their sum is about _TOTAL; each is at least 1.
 
-    METIS divides by sums of weights, and may hold them in 32 bits; 1 in 2^30 is as good as 0.
+    METIS divides by the sum of the weights, which may have only 32 bits. A share of 1 in 2^30
+    is negligible.
     """
     factor = _TOTAL / max(int(numbers.sum()), 1)
     scaled: Ints = np.maximum(np.rint(numbers * factor), 1).astype(np.int64)

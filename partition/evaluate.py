@@ -1,9 +1,9 @@
-"""What an assignment of pages to parts costs, counted from the links alone.
+"""Counts the cost of an assignment of pages to parts, from the links alone.
 
 The connectivity of a net is the number of parts that its pins touch. Summed over all nets,
-connectivity - 1 is `messages_page_part` with a net for every source page (pins: the page and those
-it links to), and `transmissions_target_part` with a net for every target page (pins: the page and
-those that link to it).
+connectivity - 1 is `messages_page_part` if there is a net for every source page (its pins are the
+page and the pages that it links to). It is `transmissions_target_part` if there is a net for every
+target page (its pins are the page and the pages that link to it).
 """
 
 from collections.abc import Iterable
@@ -20,13 +20,13 @@ from partition.webgraph import Ids, Ints, WebGraph, distinct
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """The counts of one assignment; the fields up to `imbalance_requests` are those of the JSON."""
+    """The counts of one assignment. The JSON output has the fields up to `imbalance_requests`."""
 
     messages_page_part: int  # (source page, other part) pairs
     messages_site_part: int  # (source site, receiving part) pairs over inter-part links
     transmissions_target_part: int  # (target URL, sending part) pairs
-    transmission_bytes: int  # lengths of the URLs of these
-    volume_bytes: int  # lengths of the URLs of all inter-part links
+    transmission_bytes: int  # sum of the lengths of these target URLs
+    volume_bytes: int  # sum of the lengths of the target URLs of all inter-part links
     inter_part_links: int
     imbalance_bytes: float
     imbalance_requests: float
@@ -34,12 +34,12 @@ class Evaluation:
 
     @property
     def imbalances(self) -> tuple[float, float]:
-        """Of bytes and of requests: the largest part over the average part, minus 1."""
+        """The imbalances of bytes and of requests: the largest part / the average part - 1."""
         return self.imbalance_bytes, self.imbalance_requests
 
 
 def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
-    """Count what the links cost if page i belongs to `part[i]`, from 0 to `parts` - 1."""
+    """Count the cost of the links if page i belongs to `part[i]`, from 0 to `parts` - 1."""
     assert len(part) == web.pages
     assert not len(part) or (part.min() >= 0 and part.max() < parts)
     source = web.sources()
@@ -62,7 +62,7 @@ def evaluate(web: WebGraph, part: Ids, parts: int) -> Evaluation:
 
 
 def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
-    """Messages (source page, other part) from each part to each other: parts x parts."""
+    """Return the messages (source page, other part) from each part to each other; parts x parts."""
     source = web.sources()
     crossing = np.flatnonzero(part[source] != part[web.adj])
     messages = _pairs(source[crossing], part[web.adj[crossing]], parts)
@@ -71,12 +71,12 @@ def traffic(web: WebGraph, part: Ids, parts: int) -> Ints:
 
 
 def _pairs(end: Ids, other: Ids, parts: int) -> Ints:
-    """The distinct pairs of an end of a link and a part, as end * parts + part."""
+    """Return the distinct pairs of a link's end and a part, encoded as end * parts + part."""
     return distinct(end.astype(np.int64) * parts + other)
 
 
 def imbalance(loads: npt.NDArray[np.int64]) -> list[float]:
-    """W_max / W_avg - 1 of each column, W_avg being the exact mean; 0 where there is no load."""
+    """Return W_max / W_avg - 1 of each column, with the exact mean; 0 if a column sums to 0."""
     heaviest, total = loads.max(axis=0), loads.sum(axis=0)
     return [
         (int(most) * len(loads) - int(whole)) / int(whole) if whole else 0.0
@@ -85,23 +85,23 @@ def imbalance(loads: npt.NDArray[np.int64]) -> list[float]:
 
 
 def url_hash(web: WebGraph, parts: int) -> Ids:
-    """The baseline `url-hash`: URL key modulo the number of parts."""
+    """Return the part of each page under `url-hash`: its URL key modulo the number of parts."""
     return (web.key % np.uint64(parts)).astype(np.int32)
 
 
 def site_hash(web: WebGraph, parts: int) -> Ids:
-    """The baseline `site-hash`: jump hash of the XXH3-64 of the site's name."""
+    """Return the part of each page under `site-hash`: the jump hash of its site's name (XXH3)."""
     return site_hashes(web.sites, parts)[web.site]
 
 
 def site_hashes(sites: Iterable[str], parts: int) -> Ids:
-    """The part of each site under `site-hash`."""
+    """Return the part of each site under `site-hash`."""
     keys = np.fromiter((xxh3_64_intdigest(site.encode()) for site in sites), np.uint64)
     return jump_hashes(keys, parts)
 
 
 def hierarchical(web: WebGraph, parts: int) -> Ids:
-    """The baseline `hierarchical`: jump hash of the site's top-level domain, or of its address."""
+    """Return the part of each page under `hierarchical`: the jump hash of its top-level domain."""
     return site_hashes(map(_top_level, web.sites), parts)[web.site]
 
 
@@ -112,5 +112,5 @@ def _top_level(site: str) -> str:
 
 
 def host_of(site: str) -> str:
-    """The host of a site, which in graphs from elsewhere may be any name."""
+    """Return the host of a site. In imported graphs the name of a site may be any word."""
     return url.host_of_site(url.renamed_site(site).partition("/")[0])

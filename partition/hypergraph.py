@@ -1,8 +1,8 @@
-"""Hypergraphs with two weights a vertex, and what a partition of one costs.
+"""Hypergraphs whose vertices have two weights, and the cost of their partitions.
 
 A net connects any number of vertices, its pins. The connectivity of a net is the number of parts
-that its pins touch; connectivity - 1, summed over nets with their costs, is what the crawler's
-messages come to (see `partition.evaluate`). Everything here takes time linear in the pins.
+that its pins touch. The sum of cost * (connectivity - 1) over all nets is the number of messages in
+the crawl (see `partition.evaluate`). All functions here take time linear in the number of pins.
 """
 
 from dataclasses import dataclass
@@ -16,24 +16,24 @@ from partition.webgraph import Ids, Ints, total
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Hypergraph:
-    """Net e has the pins `pins[xpins[e]:xpins[e + 1]]`.
+    """A hypergraph. Net e has the pins `pins[xpins[e]:xpins[e + 1]]`.
 
-    A pin may stand in a net more than once, and nets may be alike; `simplify` clears that away.
-    Raises ValueError for arrays that don't fit together.
+    A net may contain a pin more than once, and nets may be equal; `simplify` removes such
+    repetitions. Raises ValueError for arrays that don't fit together.
     """
 
-    xpins: Ints  # nets + 1
+    xpins: Ints  # (nets + 1,)
     pins: Ids
-    costs: Ints  # of the nets, 0 or more
+    costs: Ints  # cost of each net, 0 or more
     weights: Ints  # vertices x 2: bytes, requests; 0 or more
 
     def __post_init__(self) -> None:
         if self.weights.ndim != 2 or self.weights.shape[1] != 2:
-            raise ValueError(f"weights: shape {self.weights.shape}; must be (vertices, 2)")
+            raise ValueError(f"weights: shape {self.weights.shape}, must be (vertices, 2)")
         if len(self.xpins) != self.nets + 1 or self.xpins[0] or self.xpins[-1] != len(self.pins):
             raise ValueError("xpins: must have nets + 1 entries, from 0 to the number of pins")
         if (np.diff(self.xpins) < 0).any():
-            raise ValueError("xpins: must not descend")
+            raise ValueError("xpins: must be ascending")
         if len(self.pins) and not 0 <= self.pins.min() <= self.pins.max() < self.vertices:
             raise ValueError(f"pins: must be from 0 to {self.vertices - 1}")
         for name, numbers in (("costs", self.costs), ("weights", self.weights)):
@@ -42,22 +42,22 @@ class Hypergraph:
 
     @property
     def vertices(self) -> int:
-        """Their number."""
+        """The number of vertices."""
         return len(self.weights)
 
     @property
     def nets(self) -> int:
-        """Their number."""
+        """The number of nets."""
         return len(self.costs)
 
     def nets_of_vertices(self) -> tuple[Ints, Ids]:
-        """The transpose: vertex v is a pin of nets `nets[xnets[v]:xnets[v + 1]]`, ascending."""
+        """The transpose: vertex v is a pin of the nets `nets[xnets[v]:xnets[v + 1]]`, ascending."""
         xnets, nets = _transposed(self.xpins, self.pins, self.vertices)
         return xnets, nets
 
 
 def connectivity_minus_one(h: Hypergraph, part: Ids) -> int:
-    """The sum over the nets: cost times (parts touched - 1). Parts are numbered from 0."""
+    """Return the sum of cost * (parts touched - 1) over the nets. Parts are numbered from 0."""
     spread = _connectivities(h.xpins, h.pins, part, _parts(part))
     beyond = np.maximum(spread - 1, 0)
     if total(h.costs) * int(beyond.max(initial=0)) < 1 << 63:
@@ -66,13 +66,13 @@ def connectivity_minus_one(h: Hypergraph, part: Ids) -> int:
 
 
 def cut_net(h: Hypergraph, part: Ids) -> int:
-    """The costs of the nets that touch more than one part."""
+    """Return the sum of the costs of the nets that touch more than one part."""
     spread = _connectivities(h.xpins, h.pins, part, _parts(part))
     return int(h.costs[spread > 1].sum())
 
 
 def imbalances(h: Hypergraph, part: Ids, parts: int) -> tuple[float, float]:
-    """W_max / W_avg - 1 of both weights, W_avg being the exact mean; 0 where there is no weight."""
+    """Return W_max / W_avg - 1 of both weights, with the exact mean; 0 for a total of 0."""
     loads = part_loads(h.weights, part, parts)
     heaviest, whole = loads.max(axis=0), loads.sum(axis=0)
     first, second = (
@@ -83,22 +83,22 @@ def imbalances(h: Hypergraph, part: Ids, parts: int) -> tuple[float, float]:
 
 
 def part_loads(weights: Ints, part: Ids, parts: int) -> Ints:
-    """The two weights of each part, parts x 2."""
+    """Return the two weights of each part; parts x 2."""
     loads = np.zeros((parts, 2), np.int64)
     np.add.at(loads, part, weights)
     return loads
 
 
 def simplify(h: Hypergraph) -> Hypergraph:
-    """A hypergraph with the same costs: no pin twice, no net of one pin, equal nets merged."""
+    """Return a hypergraph of the same cost without repeated pins, one-pin nets and equal nets."""
     return contract(h, np.arange(h.vertices, dtype=np.int32), h.vertices)
 
 
 def contract(h: Hypergraph, unit: Ids, units: int) -> Hypergraph:
-    """The simplified hypergraph on groups of vertices: `unit` maps each vertex to its group.
+    """Return the simplified hypergraph of groups of vertices; `unit` is the group of each vertex.
 
-    Vertices whose unit is -1 are left out, with their pins and weights. A partition of the result
-    costs what its projection costs in `h`, up to the nets' parts among what is left out.
+    Vertices whose unit is -1 are left out, with their pins and weights. A partition of the
+    result costs as much as its projection on `h`, except for what the left-out vertices add.
     """
     xpins, pins, costs, weights = _contracted(h.xpins, h.pins, h.costs, h.weights, unit, units)
     return Hypergraph(xpins, pins, costs, weights)
@@ -113,7 +113,7 @@ def _connectivities(
     xpins: Ints, pins: Ids, part: Ids, parts: int
 ) -> npt.NDArray[np.int64]:  # pragma: no cover - compiled
     spread = np.zeros(len(xpins) - 1, np.int64)
-    mark = np.full(parts, -1, np.int64)  # the last net that touched the part
+    mark = np.full(parts, -1, np.int64)  # by part: the last net that touched it
     for e in range(len(spread)):
         for i in range(xpins[e], xpins[e + 1]):
             b = part[pins[i]]
@@ -127,7 +127,7 @@ def _connectivities(
 def _transposed(
     xpins: Ints, pins: Ids, vertices: int
 ) -> tuple[Ints, Ids]:  # pragma: no cover - compiled
-    xnets = np.zeros(vertices + 2, np.int64)  # two ahead, so that filling leaves it in its place
+    xnets = np.zeros(vertices + 2, np.int64)  # shifted by two, so that filling moves it into place
     for v in pins:
         xnets[v + 2] += 1
     for v in range(vertices):
@@ -145,9 +145,9 @@ def _transposed(
 def _contracted(
     xpins: Ints, pins: Ids, costs: Ints, weights: Ints, unit: Ids, units: int
 ) -> tuple[Ints, Ids, Ints, Ints]:  # pragma: no cover - compiled
-    # One pass: a net is written after the last one kept, and taken back if it has fewer than two
-    # pins or is alike to a kept one. Those are found by a hash of the set of pins in an open
-    # table; that they are alike is then seen from the marks, which show this net's pins.
+    # One pass writes each net behind the last one kept, and removes it again if it has fewer than
+    # two pins or equals a kept net. A hash table over the sets of pins finds candidates. The marks,
+    # which show the pins of this net, then tell whether a candidate is equal.
     nets = len(costs)
     new_xpins = np.zeros(nets + 1, np.int64)
     new_pins = np.empty(len(pins), np.int32)

@@ -1,6 +1,6 @@
 """The partitioning job: sessions -> graph -> model -> engine -> evaluation -> part vector.
 
-`build` is the walk. `plan` is its middle, from graph to evaluated assignment, for any model.
+`build` does all steps. `plan` does the middle ones, from the graph to an evaluated assignment.
 """
 
 import os
@@ -41,31 +41,31 @@ BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
     "site-hash": evaluate.site_hash,
     "hierarchical": evaluate.hierarchical,  # without a table; see Settings.suffixes
 }
-COMPARED: Final = ("url-hash", "site-hash")  # what a part vector is held against
-DEFAULT_MODEL: Final = "site-hypergraph"  # which keeps sites whole; see `chosen`
+COMPARED: Final = ("url-hash", "site-hash")  # the baselines to compare a part vector with
+DEFAULT_MODEL: Final = "site-hypergraph"  # keeps sites whole; see `chosen`
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Plan:
-    """An assignment of the pages of a web to parts, and what it means."""
+    """An assignment of the pages of a web to parts, with its measures."""
 
     model: str
     parts: int
-    part: Ids  # of each page
+    part: Ids  # the part of each page
     counts: Evaluation
-    seconds: float  # to make the assignment; not to read the graph, to compile, or to evaluate
-    peak_bytes: int  # memory of this process so far, and of the engine
-    constraints: int  # weights that the engine balanced; 0 for hashing
-    reason: str | None  # why the plan isn't balanced, or moves too much; None if neither is so
+    seconds: float  # to make the assignment, without reading, compiling and evaluating
+    peak_bytes: int  # the most memory of this process so far, plus that of the engine
+    constraints: int  # number of weights that the engine balanced; 0 for hashing
+    reason: str | None  # why the plan isn't feasible; None if it is
     giants: tuple[str, ...]  # sites heavier than a part that the plan keeps whole
-    remark: str | None  # what these sites are over the average, if the plan is balanced
-    bound: Bound  # the site that takes longest to crawl, whatever the plan
-    network_cost: float | None  # of all messages, if links between ranks aren't equal
-    moved: tuple[float, float] | None  # fractions of bytes and requests not where they were before
+    remark: str | None  # how far the giants exceed the average, if the plan is feasible
+    bound: Bound  # the site that takes longest to crawl, under any plan
+    network_cost: float | None  # of all messages; None if all pairs of ranks cost the same
+    moved: tuple[float, float] | None  # fractions of bytes and requests; None without `previous`
 
     @property
     def feasible(self) -> bool:
-        """Whether the plan is balanced and moves no more than it may."""
+        """Whether the plan is balanced, and moves no more than is allowed."""
         return self.reason is None
 
     def row(self) -> dict[str, object]:
@@ -112,16 +112,18 @@ def build(
     replicate: int = 0,
     site_column: str = "site",
 ) -> list[Plan]:
-    """Make the part vector `out` from sessions, oldest first, or a graph.
+    """Write the part vector `out` for sessions (oldest first) or for a graph.
 
-    Without a `model` sites stay whole where that is useful, see `chosen`. `together` keeps sites in
-    one part that had the same address in the last session. The `replicate` most linked-to URLs are
-    known to all ranks, so that links to them cost nothing. Returns the vector's plan, and those of
-    the baselines for comparison. Raises UserError, EngineError.
+    Without a `model`, sites stay whole unless dividing them is useful, see `chosen`. With
+    `together`, sites that had the same address in the last session are kept in one part. The
+    `replicate` most linked-to URLs are known to all ranks, so links to them cost nothing.
+
+    Returns the plan of the part vector, then those of the baselines. Raises UserError,
+    EngineError.
     """
     settings = settings or Settings()
     if model not in (None, *MODELS):
-        raise UserError(f"model {model}: a part vector is made by {', '.join(MODELS)}")
+        raise UserError(f"model {model}: can't make a part vector; use one of {', '.join(MODELS)}")
     check(settings, parts, model, together=together)
     settings.progress("reading")
     web = graph.read(paths, site_column)
@@ -131,7 +133,7 @@ def build(
     replicated: list[str] = []
     if replicate:
         if web.texts is None:
-            raise UserError(f"{paths[0]}: has no URLs that could be replicated")
+            raise UserError(f"{paths[0]}: has no URLs to replicate; leave out --replicate")
         known = webgraph.popular(web, replicate)
         replicated = web.texts(known)
         web = webgraph.without_links_to(web, known)
@@ -177,11 +179,11 @@ def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
 
 
 def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
-    """The default model, and the settings with the sites that this model must keep whole.
+    """Return the default model, and the settings with the sites that it must keep whole.
 
-    Sites stay whole, with one exception: the hybrid model divides sites that are heavier than a
-    part and allow more pages a second than a rank fetches (`rank_rate`). A bare graph doesn't say
-    what its sites allow, so they stay whole.
+    Sites stay whole, with one exception. The hybrid model divides a site that is heavier than a
+    part and allows more pages a second than a rank fetches (`rank_rate`). A bare graph doesn't
+    say how many pages a second its sites allow, so they stay whole.
     """
     if settings.politeness is None:
         return DEFAULT_MODEL, settings
@@ -202,10 +204,10 @@ def _tables(
     tuple[partvector.Keys, Ids] | None,
     dict[tuple[str, str], int] | None,
 ]:
-    """The contents of a part vector: parts of sites, of pages, and of directories.
+    """Return the contents of a part vector: the parts of sites, of pages, and of directories.
 
-    Pages and directories are listed only for sites that lie in several parts. A directory is listed
-    only if its part isn't that of the directory or site above it.
+    Pages and directories are listed only for sites that lie in several parts. A directory is
+    listed only if its part differs from that of the directory or site above it.
     """
     of_site = webgraph.majority(web.site, part, len(web.sites))
     sites = {
@@ -235,10 +237,11 @@ def _tables(
 
 
 def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None) -> Plan:
-    """The best assignment under a model, or the assignment of a baseline.
+    """Return the best assignment under a model, or the assignment of a baseline.
 
-    Best is what costs least by the model's objective among what is within the tolerances, or else
-    what is least over them. Raises UserError for an unknown model or no parts, EngineError.
+    The best assignment has the least objective among those within the tolerances. If none is
+    within them, it exceeds them by the least. Raises UserError for an unknown model or no
+    parts, and EngineError.
     """
     settings = settings or Settings()
     check(settings, parts, model, together=bool(settings.together))
@@ -261,12 +264,12 @@ def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None
 
 
 def _clock() -> float:
-    """The time in seconds without the time for compiling, which each machine spends once."""
+    """Return a time in seconds that doesn't advance while functions are compiled."""
     return time.perf_counter() - compiled.seconds()
 
 
 def divides_sites(model: str) -> bool:
-    """Whether a model assigns pages one by one. The hybrid model can be told not to."""
+    """Return whether a model assigns pages one by one (hybrid does so by default)."""
     return model in MODELS and MODELS[model].units is Units.PAGES
 
 
@@ -278,18 +281,19 @@ def check(
         raise UserError(f"{parts} parts: must be 1 or more, {MAX_PARTS:,} at most")
     if together and model is not None and divides_sites(model):
         whole = ", ".join(name for name, one in MODELS.items() if one.units is not Units.PAGES)
-        raise UserError(f"--together: the model {model} divides sites; these don't: {whole}")
+        raise UserError(f"--together: the model {model} divides sites; use one of {whole}")
     if settings.network is not None and len(settings.network) != parts:
-        raise UserError(f"network: has costs for {len(settings.network)} ranks, not {parts} parts")
+        ranks = len(settings.network)
+        raise UserError(f"--network: has costs for {ranks} ranks, must have {parts}, one a part")
     if settings.previous is not None and settings.previous.parts != parts:
-        raise UserError(f"previous: has {settings.previous.parts} parts, not {parts}")
+        raise UserError(f"--previous: has {settings.previous.parts} parts, must have {parts} (-k)")
     for suffix, part in (settings.suffixes or {}).items():
         if part >= parts:
-            raise UserError(f"suffixes: {suffix} = {part}: there are parts 0 to {parts - 1}")
+            raise UserError(f"suffixes: {suffix} = {part}: must be a part from 0 to {parts - 1}")
 
 
 def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:
-    """The plan that a part vector makes on a web. Sites that it lacks go by site-hash."""
+    """Return the plan that a part vector makes on a web. Sites that it lacks go by site-hash."""
     started = _clock()
     part = _listed(web, vector)
     strange = np.flatnonzero(part < 0)
@@ -301,13 +305,13 @@ def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) 
 
 
 def known_to(web: WebGraph, vector: PartVector) -> WebGraph:
-    """The web without links to the URLs that a part vector replicates."""
+    """Return the web without links to the URLs that a part vector replicates."""
     keys = np.fromiter(map(url.key, vector.replicated), np.uint64)
     return webgraph.without_links_to(web, np.flatnonzero(np.isin(web.key, keys)).astype(np.int32))
 
 
 def _listed(web: WebGraph, vector: PartVector) -> Ids:
-    """The part of each page by a part vector's tables; -1 where they don't have the site."""
+    """Return the part of each page by a part vector's tables, or -1 for sites that it lacks."""
     of_site = [vector.site_part(site) for site in web.sites]
     part = np.array([-1 if p is None else p for p in of_site], np.int32)[web.site]
     known = np.zeros(web.pages, bool)
@@ -366,10 +370,10 @@ def _judge(
 
 
 def _moves(moved: tuple[float, float], allowed: float) -> list[str]:
-    """The reasons if a plan moves more than it may; empty if it doesn't."""
+    """Return the reasons why a plan moves more than it may; empty if it doesn't."""
     return [
-        f"{share:.1%} of the {name} move to another part (allowed {allowed:.1%}): they can't stay"
-        " where they were under this model"
+        f"{share:.1%} of the {name} move to another part (allowed {allowed:.1%}): this model"
+        " can't keep them in place"
         for name, share in zip(judge.WEIGHTS, moved, strict=True)
         if share > allowed
     ]

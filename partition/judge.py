@@ -1,9 +1,9 @@
-"""Judging whether a plan is balanced, and if not, why, by the loads of parts, sites and pages.
+"""Judges whether a plan is balanced, and if not, says why.
 
-A part may weigh a tolerance more than the average. A site that a model keeps whole may be heavier
-than that, a giant. The part of a giant may then weigh as much as the giant, and the parts without
-giants are judged among themselves. Their average may make giants of further sites; then these parts
-may also weigh what is usual.
+A part may exceed the average by the tolerance. A giant is a site that a model keeps whole and that
+is heavier than this. The part of a giant may weigh as much as the giant, and the parts without
+giants are judged by their own average. If this lower average turns further sites into giants, the
+parts without giants may also weigh as much as usual.
 """
 
 import math
@@ -25,11 +25,11 @@ Limits = npt.NDArray[np.float64]
 
 @dataclass(frozen=True, slots=True)
 class Verdict:
-    """Whether a plan is balanced, and which sites stand in the way."""
+    """Whether a plan is balanced, and which sites prevent it."""
 
-    giants: tuple[str, ...]  # sites, or groups of sites, heavier than a part; the heaviest first
+    giants: tuple[str, ...]  # sites (or groups of sites) heavier than a part; heaviest first
     reasons: tuple[str, ...]  # why the plan isn't balanced
-    remark: str | None  # which weights are over the average because of giants
+    remark: str | None  # which weights exceed the average because of giants
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -37,9 +37,9 @@ class _Wholes:
     """The sites, or groups of sites with one address, that a model keeps whole in one part."""
 
     names: list[str]
-    weights: Ints  # wholes x 2; 0 of those that aren't in one part
-    part: Ids  # of each
-    number: int  # with those that aren't in one part
+    weights: Ints  # wholes x 2; 0 for a whole that lies in several parts
+    part: Ids  # the part of each
+    number: int  # all wholes, also those that lie in several parts
 
 
 def balance(
@@ -82,7 +82,7 @@ def balance(
 
 
 def _keeps_sites(model: str) -> bool:
-    """Whether a site in one part is there because the model divides no sites, or not this one."""
+    """Return whether a model divides no sites, or only some."""
     return model != "url-hash" and not (model in MODELS and MODELS[model].units is Units.PAGES)
 
 
@@ -105,7 +105,7 @@ def _limits(
     base: Limits,
     tolerances: tuple[float, float],
 ) -> Limits:
-    """What each part may weigh, parts x 2."""
+    """Return what each part may weigh, parts x 2."""
     limits = np.tile(base, (len(loads), 1))
     free = np.ones(len(loads), bool)
     free[wholes.part[large]] = False
@@ -121,7 +121,7 @@ def _limits(
 
 
 def _above(average: Limits, tolerances: tuple[float, float]) -> Limits:
-    """The average plus the tolerance, plus the possible rounding error of sums of fractions."""
+    """Return the average plus the tolerance, plus the rounding error of sums of fractions."""
     return np.array(
         [
             mean * (1 + tolerance) * (1 + 1e-12) if math.isfinite(tolerance) else math.inf
@@ -137,7 +137,7 @@ def _beside_giants(
     limits: Limits,
     column: int,
 ) -> str:
-    """Why a weight is out of balance where sites are heavier than a part."""
+    """Say why a weight is out of balance if some sites are heavier than a part."""
     worst = int((loads[:, column] / np.maximum(limits[:, column], 1e-300)).argmax())
     excess = loads[worst, column] / max(limits[worst, column], 1e-300) - 1
     over = f"{WEIGHTS[column]} of part {worst} {excess:.1%} over"
@@ -145,7 +145,8 @@ def _beside_giants(
     if inside:
         heaviest = max(inside, key=lambda at: int(wholes.weights[at, column]))
         share = wholes.weights[heaviest, column] / max(loads[:, column].mean(), 1e-300)
-        return f"{over} the limit with {wholes.names[heaviest]}, alone {share:.2f} parts' share"
+        name = wholes.names[heaviest]
+        return f"{over} the limit with {name}, alone {share:.2f} times the average load"
     heaviest = max(large.tolist(), key=lambda at: int(wholes.weights[at, column]))
     return f"{over} the limit of the parts without {wholes.names[heaviest]}"
 
@@ -157,9 +158,9 @@ def _too_heavy(
     tolerances: tuple[float, float],
     column: int,
 ) -> str:
-    """Why a weight is over its tolerance, and the heaviest page or site if it is too heavy.
+    """Say why a weight exceeds its tolerance, and name a page or site that is too heavy.
 
-    A site that lies in several parts is in nobody's way.
+    A site that lies in several parts can't be the reason.
     """
     imbalance, tolerance = counts.imbalances[column], tolerances[column]
     load = counts.loads[:, column]
@@ -170,12 +171,13 @@ def _too_heavy(
     page = int(weight.argmax())
     if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
         name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
-        return f"{text}: page {name} alone has {weight[page] / load.mean():.2f} parts' share"
+        share = weight[page] / load.mean()
+        return f"{text}: page {name} alone has {share:.2f} times the average load"
     of_site = np.zeros(len(web.sites), np.int32)
     of_site[web.site] = part
     sites[web.site[part != of_site[web.site]]] = 0
     site = int(sites.argmax())
     if sites[site] > too_heavy:
         share = sites[site] / load.mean()
-        text += f": site {web.sites[site]} alone has {share:.2f} parts' share"
+        text += f": site {web.sites[site]} alone has {share:.2f} times the average load"
     return text

@@ -1,6 +1,6 @@
-"""Mt-KaHyPar, in a child process of its own. It balances one weight.
+"""Runs Mt-KaHyPar in a child process. It balances one weight.
 
-The preset is DEFAULT on one thread, so that equal seeds give equal parts.
+It uses the preset DEFAULT on one thread, so that equal seeds give equal results.
 """
 
 from itertools import pairwise
@@ -14,12 +14,12 @@ from partition.child import OneWeight
 
 Array = npt.NDArray[Any]
 
-# What the weights, and the costs, sum to at most: Mt-KaHyPar's integers have 32 bits.
+# The most that the weights, and the costs, may sum to: Mt-KaHyPar's integers have 32 bits.
 _TOTAL: Final = 1 << 30
 
 
 def partition(task: OneWeight) -> tuple[Array, int]:
-    """The part of each vertex (int32), and the number of weights balanced: 1."""
+    """Return the part of each vertex (int32), and the number of weights balanced: 1."""
     import mtkahypar  # type: ignore[import-not-found]  # noqa: PLC0415 - optional
 
     kahypar = mtkahypar.initialize(1, print_warnings=False)
@@ -40,11 +40,11 @@ def partition(task: OneWeight) -> tuple[Array, int]:
 
 
 def _small(numbers: Array, least: int) -> Array:
-    """As they are if their sum is below _TOTAL, or else in the same proportions."""
+    """Return the numbers, scaled in proportion if their sum exceeds _TOTAL."""
     factor = min(1, _TOTAL / max(float(numbers.sum()), 1))
     return np.maximum(np.rint(numbers * factor), least).astype(np.int32)
 
 
 def serve() -> None:
-    """The child's whole life."""
+    """Run the child: read one task, write one answer."""
     child.serve(partition)

@@ -1,12 +1,13 @@
-"""Models: what is assigned as a whole (units), and what an assignment of the units costs.
+"""Models: which units are assigned to parts, and what an assignment costs.
 
-A model maps pages to units, the vertices: pages, sites, or whatever of a site fits (hybrid). Over
-the units it has a graph, whose cut edges cost the volume, or a hypergraph, whose connectivity - 1
-is the number of messages. What stays inside of a unit costs nothing and isn't in the model. Türk's
-thesis has the four combinations of pages and sites with graph and hypergraph.
+A model maps pages to units, which are its vertices: pages, sites, or pieces of sites (hybrid). It
+has a graph or a hypergraph of the units. In a graph, the cost of the cut edges is the volume. In a
+hypergraph, connectivity - 1 is the number of messages. Links inside a unit cost nothing and aren't
+in the model. Türk's thesis has the four combinations of pages or sites with a graph or a
+hypergraph.
 
-A message is a page that has links to another part or, as the site paper counts them, a site that
-has. The first is meant everywhere but in the model `site-messages`.
+A message is a pair of a page and another part that the page has links to. In the model
+`site-messages`, as in the site paper, it is a pair of a site and another part.
 """
 
 import math
@@ -23,27 +24,27 @@ from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph, simplify
 from partition.webgraph import Ids, Ints, WebGraph
 
-SHARE: Final = 0.25  # of the average part: what is heavier gets split by the hybrid model
-_RANGES: Final = 16  # pages without URLs: a unit holds up to this fraction of that share
-_COSTS: Final = 1 << 30  # what the costs of a hypergraph sum to at most: engines hold 32 bits
+SHARE: Final = 0.25  # of the average part; the hybrid model splits heavier sites
+_RANGES: Final = 16  # without URLs: a unit has at most this fraction (1/16) of that share
+_MAX_COSTS: Final = 1 << 30  # the sum of a hypergraph's costs, because engines use 32 bits
 
 
 class Graph(NamedTuple):
-    """An undirected graph with two weights a vertex; each edge stands in the rows of both ends."""
+    """An undirected graph with two weights a vertex. Each edge is in the rows of both ends."""
 
     xadj: Ints  # vertices + 1
     adj: Ids
-    costs: Ints  # of the edges in `adj`, each at least 1
+    costs: Ints  # cost of each edge in `adj`, at least 1
     weights: Ints  # vertices x 2: bytes, requests
 
 
 @dataclass(frozen=True, slots=True)
 class Objective:
-    """What is to be made small: t_start * messages + t_byte * bytes.
+    """The objective: t_start * messages + t_byte * bytes. Less is better.
 
-    Messages are pairs of a page, or `by_site` of a site, with another part; by site, no site may be
-    split. The bytes are those of all inter-part links or, if senders remember what they have sent,
-    of each URL once from each sending part.
+    Messages are pairs of a page and another part. With `by_site` they are pairs of a site and
+    another part; then no site may be split. The bytes are those of the URLs of all inter-part
+    links. If senders remember what they have sent, each URL counts once for each sending part.
     """
 
     t_start: float = 1.0
@@ -52,7 +53,7 @@ class Objective:
     by_site: bool = False
 
     def value(self, counts: Evaluation) -> float:
-        """The objective of a partition with these counts."""
+        """Return the objective of a partition with these counts."""
         messages = counts.messages_site_part if self.by_site else counts.messages_page_part
         sent = counts.transmission_bytes if self.remember else counts.volume_bytes
         return self.t_start * messages + self.t_byte * sent
@@ -64,7 +65,7 @@ VOLUME: Final = Objective(t_start=0, t_byte=1)
 
 
 class Units(Enum):
-    """What is placed as a whole: pages, sites, or (hybrid) sites and pieces of heavy sites."""
+    """The kinds of units: pages, sites, or (hybrid) sites and pieces of heavy sites."""
 
     PAGES = "pages"
     SITES = "sites"
@@ -72,7 +73,7 @@ class Units(Enum):
 
 
 class Model(NamedTuple):
-    """A graph or a hypergraph of units, and what is to be made small."""
+    """The units, whether they form a hypergraph or a graph, and the objective."""
 
     units: Units
     hyper: bool
@@ -99,14 +100,16 @@ def units(
     together: Mapping[str, str],
     whole: Container[str] = (),
 ) -> Ids:
-    """The unit of each page, numbered from 0 without gaps.
+    """Return the unit of each page, numbered from 0 without gaps.
 
-    `together` gives sites a group (their server's address): with sites as units, a group is one.
-    The hybrid model splits a group heavier than SHARE of the average part into its sites, such a
-    site along its directory tree into the largest directories that fit, and the pages that stand
-    in a directory which doesn't fit into single pages. A site of a graph without URLs is split into
-    ranges of page numbers instead, which in most such graphs follow the order of the URLs. A group
-    with one of the sites in `whole` isn't split.
+    `together` maps sites to a group, the address of their server. If sites are the units, a
+    whole group is one unit.
+
+    The hybrid model splits a group that is heavier than SHARE of the average part, unless it
+    has a site in `whole`. First, the group becomes its sites. A site that is still too heavy
+    becomes the largest directories that fit. Pages that lie directly in a directory that
+    doesn't fit become single units. In a graph without URLs, a site is split into ranges of
+    page numbers instead, because in most such graphs these follow the order of the URLs.
     """
     if kind is Units.PAGES:
         return np.arange(web.pages, dtype=np.int32)
@@ -124,7 +127,7 @@ def units(
 def _split(
     web: WebGraph, group: Ids, share: npt.NDArray[np.float64], kept: npt.NDArray[np.bool_]
 ) -> Ints:
-    """The groups, those that don't fit broken up, but for the pages that are kept together."""
+    """Split the groups that are too heavy, except those of pages to be kept together."""
 
     def heavy(unit: Ids) -> npt.NDArray[np.bool_]:
         over = weights(web, unit) > share
@@ -153,7 +156,7 @@ def _split(
 
 
 def directories(texts: Sequence[str]) -> list[str]:
-    """The directory of each URL, with a slash at the end. The topmost directory is the host."""
+    """Return the directory of each URL, with a slash at the end. The topmost is the host."""
     found = []
     for text in texts:
         path = text.partition("?")[0]
@@ -163,10 +166,10 @@ def directories(texts: Sequence[str]) -> list[str]:
 
 
 def split_tree(folders: Sequence[str], load: Ints, share: npt.NDArray[np.float64]) -> Ints:
-    """Units from 0 on for pages in a tree of folders: the largest subtrees within `share`.
+    """Return units from 0 on for pages in a tree of folders: the largest subtrees within `share`.
 
-    `load` is pages x 2. The pages of a folder that isn't within a unit as a whole are one unit
-    if they fit, or else units by themselves.
+    `load` is pages x 2. If a folder is too heavy as a whole, the pages directly in it are one
+    unit if they fit; otherwise each of them is a unit.
     """
     numbers = {folder: number for number, folder in enumerate(dict.fromkeys(folders))}
     paths = [tuple(folder[:-1].split("/")) for folder in numbers]
@@ -182,9 +185,9 @@ def split_tree(folders: Sequence[str], load: Ints, share: npt.NDArray[np.float64
     def fits(low: int, high: int) -> bool:
         return bool((summed[high] - summed[low] <= share).all())
 
-    unit = np.full(len(paths), -1, np.int64)  # of each folder; -1: of each page
+    unit = np.full(len(paths), -1, np.int64)  # unit of each folder; -1: its pages are units
     free = 0
-    stack = [(0, len(paths), 0)]  # a subtree: its paths, and how many steps they share
+    stack = [(0, len(paths), 0)]  # subtrees: first path, last path, number of common steps
     while stack:
         low, high, depth = stack.pop()
         if fits(low, high):
@@ -212,10 +215,10 @@ def split_tree(folders: Sequence[str], load: Ints, share: npt.NDArray[np.float64
 def directory_parts(
     folders: Sequence[str], part: Sequence[int], above: Sequence[int]
 ) -> dict[str, int]:
-    """The part that most pages in and below each directory are in, where that says something new.
+    """Return the part of each directory: the part that most pages in and below it are in.
 
-    Left out are directories in the same part as the nearest one above that is listed, or else as
-    `above` says of the page, which is the part of its site. Of equals the lowest part is taken.
+    A directory is left out if its part is that of the nearest listed directory above it, or
+    else that of its site, given by `above` for each page. In a tie, the lowest part wins.
     """
     inside: dict[str, Counter[int]] = {}
     site_part: dict[str, int] = {}
@@ -243,7 +246,7 @@ def directory_parts(
 
 
 def _parent(folder: str) -> str | None:
-    """The directory above; None for that of a host."""
+    """Return the directory above, or None for a host."""
     slash = folder.rfind("/", 0, -1)
     return folder[: slash + 1] if slash > folder.find("://") + 2 else None
 
@@ -252,10 +255,10 @@ def _parent(folder: str) -> str | None:
 
 
 def graph(web: WebGraph, unit: Ids) -> Graph:
-    """The units as vertices, with an edge between two units that link to each other.
+    """Return the graph of the units, with an edge between two units that link to each other.
 
-    An edge costs the lengths of the URLs of all links between the two, in both directions. So the
-    cost of the edges cut is the volume.
+    The cost of an edge is the sum of the lengths of the URLs of all links between the two
+    units, in both directions. So the cost of the cut edges is the volume.
     """
     n = int(unit.max(initial=-1)) + 1
     low, high, costs = _edges(web, unit)
@@ -270,12 +273,12 @@ def graph(web: WebGraph, unit: Ids) -> Graph:
 
 
 def hypergraph(web: WebGraph, unit: Ids, objective: Objective = MESSAGES) -> Hypergraph:
-    """Nets whose connectivity - 1, times their costs, is the objective.
+    """Return a hypergraph whose connectivity - 1, times the costs of the nets, is the objective.
 
-    For t_start, a net for each page, or each site, with its own unit and those it links to. For
-    t_byte, a net for each two units that link to each other or, where senders remember, for each
-    page with its own unit and those that link to it. Costs are whole numbers in proportion to the
-    objective; equal nets are one.
+    For t_start, there is a net for each page (or site) with its own unit and those that it
+    links to. For t_byte, there is a net for each two units that link to each other. If senders
+    remember, there is instead a net for each page with its own unit and those that link to it.
+    Costs are scaled to whole numbers. Equal nets are merged.
     """
     pieces: list[tuple[Ints, Ids, npt.NDArray[np.floating[Any]]]] = []
     source = web.sources()
@@ -294,7 +297,7 @@ def hypergraph(web: WebGraph, unit: Ids, objective: Objective = MESSAGES) -> Hyp
     costs = np.concatenate([costs for _, _, costs in pieces])
     mixed = objective.t_start and objective.t_byte
     scale = math.inf if mixed else 1 / (objective.t_start or objective.t_byte)
-    costs = costs * min(scale, _COSTS / max(float(costs.sum()), 1e-300))
+    costs = costs * min(scale, _MAX_COSTS / max(float(costs.sum()), 1e-300))
     return simplify(
         Hypergraph(
             xpins=np.append(0, np.cumsum(sizes)),
@@ -306,7 +309,7 @@ def hypergraph(web: WebGraph, unit: Ids, objective: Objective = MESSAGES) -> Hyp
 
 
 def as_hypergraph(graph: Graph) -> Hypergraph:
-    """A net with two pins for each edge: connectivity - 1 is the edge cut."""
+    """Return a net with two pins for each edge, so that connectivity - 1 is the edge cut."""
     rows = np.repeat(np.arange(len(graph.weights), dtype=np.int32), np.diff(graph.xadj))
     once = np.flatnonzero(rows < graph.adj)
     return Hypergraph(
@@ -318,12 +321,12 @@ def as_hypergraph(graph: Graph) -> Hypergraph:
 
 
 def weights(web: WebGraph, unit: Ids) -> Ints:
-    """Bytes and requests of each unit."""
+    """Return the bytes and requests of each unit."""
     return web.loads(unit, int(unit.max(initial=-1)) + 1)
 
 
 def _edges(web: WebGraph, unit: Ids) -> tuple[Ints, Ints, Ints]:
-    """The pairs of units that link to each other, and the lengths of the URLs of their links."""
+    """Return the pairs of linked units, and the lengths of the URLs of their links."""
     n = np.int64(max(int(unit.max(initial=-1)) + 1, 1))
     source, target = unit[web.sources()], unit[web.adj]
     outside = np.flatnonzero(source != target)
@@ -338,10 +341,10 @@ def _edges(web: WebGraph, unit: Ids) -> tuple[Ints, Ints, Ints]:
 
 
 def _nets(unit: Ids, owner: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]:
-    """For each owner of links across units: the net of the units at both of their ends.
+    """Return, for each owner of links across units, the net of the units at both ends.
 
-    Links are between `page` and `other`, and belong to `owner`. Returns the nets' starts, their
-    pins, and their owners.
+    Links are between `page` and `other`, and belong to `owner`. Returns the starts of the nets,
+    their pins, and their owners.
     """
     n = np.int64(max(int(unit.max(initial=-1)) + 1, 1))
     across = np.flatnonzero(unit[page] != unit[other])

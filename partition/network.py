@@ -1,4 +1,4 @@
-"""Unequal links between ranks: parts are placed so that costly pairs of ranks talk least."""
+"""Unequal links between ranks: places parts so that expensive pairs of ranks exchange least."""
 
 import math
 import tomllib
@@ -17,11 +17,12 @@ _STARTS: Final = 8
 
 
 def read_costs(path: Path) -> Costs:
-    """The relative cost of a message from each rank to each other: `costs`, a list of rows.
+    """Read the relative cost of a message from each rank to each other from TOML.
 
-    Raises UserError for anything but a square of numbers from 0 on, whose diagonal doesn't matter.
+    The key `costs` is a square of numbers from 0 on, as a list of rows. The diagonal doesn't
+    matter. Raises UserError for anything else.
     """
-    allowed = 'must be TOML with "costs", one row of numbers from 0 on for each rank, all as long'
+    allowed = 'must be TOML with "costs", a square of numbers from 0 on, one row for each rank'
     try:
         rows = tomllib.loads(path.read_text()).get("costs")
     except OSError as error:
@@ -44,15 +45,16 @@ def _is_cost(value: object) -> bool:
 
 
 def network_cost(traffic: Ints, costs: Costs, rank_of: Ids) -> float:
-    """The messages from each part to each other, times the cost between their ranks, summed up."""
+    """Return the sum over pairs of parts: messages times the cost between their ranks."""
     return float((traffic * costs[np.ix_(rank_of, rank_of)]).sum())
 
 
 def place(traffic: Ints, costs: Costs, seed: int) -> Ids:
-    """The rank of each part, one to one, by swaps of two as long as one lowers the network cost.
+    """Return the rank of each part, one to one: swap two ranks while a swap lowers the cost.
 
-    A local optimum of the quadratic assignment problem: the best from several random starts, and
-    from part i on rank i, which is what remains if all links cost the same.
+    The result is a local optimum of the quadratic assignment problem, the best from several
+    random starts. One start puts part i on rank i; this is also the result if all links cost
+    the same.
     """
     parts = len(traffic)
     random = np.random.default_rng(seed)
@@ -84,12 +86,11 @@ def _swapped(traffic: Ints, costs: Costs, rank_of: Ids) -> Ids:
 
 
 def _gains(t: Costs, costs: Costs, rank_of: Ids, p: int) -> Costs:
-    """What swapping the ranks of p and each part saves."""
-    c = costs[np.ix_(rank_of, rank_of)]  # between the ranks that the parts are on now
-    # All that changes when p and q swap is what the two exchange with others, and each other.
-    # outwards[p, q] is what p would pay to send all it sends, if it were where q is.
-    there_p = t[p] @ c.T + t[:, p] @ c  # p's traffic from the place of each q
-    here_q = t @ c[p] + t.T @ c[:, p]  # each q's traffic from the place of p
+    """Return how much the cost falls if p swaps ranks with each part."""
+    c = costs[np.ix_(rank_of, rank_of)]  # costs between the present ranks of the parts
+    # A swap of p and q changes only what the two exchange with others and with each other.
+    there_p = t[p] @ c.T + t[:, p] @ c  # cost of p's traffic from the rank of each q
+    here_q = t @ c[p] + t.T @ c[:, p]  # cost of each q's traffic from the rank of p
     now = (t * c).sum(axis=1) + (t * c).sum(axis=0)
     # Both terms still assume that the other one hasn't moved: the traffic between p and q would
     # then be within one place, at no cost; after the swap it goes the other way round.

@@ -1,8 +1,8 @@
-"""How fast sites may be asked, by the configuration and the fetch times of the given sessions.
+"""How fast sites may be asked, by the configuration and the fetch times of sessions.
 
-A site of n pages takes n / rate seconds, whoever fetches its pages: all ranks share its clock. So
-the slowest site bounds the crawl, and ranks gain nothing from dividing a site between them, unless
-the site allows more than one rank can fetch.
+A site of n pages takes n / rate seconds, whichever ranks fetch its pages, because all ranks share
+the clock of the site. So the slowest site bounds the time of the crawl. Dividing a site between
+ranks only helps if the site allows more pages a second than one rank can fetch.
 """
 
 import tomllib
@@ -23,7 +23,7 @@ from crawler.regular import regular
 from partition import UserError
 from partition.webgraph import WebGraph
 
-RANK_RATE: Final = 700.0  # pages a second that a rank fetches and reads at least
+RANK_RATE: Final = 700.0  # pages a second that any rank can fetch and read
 
 Rates = npt.NDArray[np.float64]
 
@@ -42,15 +42,15 @@ class Politeness:
     crawl_delay_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> by robots.txt
 
     def delay_s_of(self, site: str) -> float:
-        """The seconds between two requests to a site."""
+        """Return the seconds between two requests to a site."""
         return max(self.delay_s, self.crawl_delay_s_of.get(site, 0.0))
 
     def rates(self, sites: Sequence[str]) -> Rates:
-        """The pages a second that each site allows; math.inf where nothing bounds them.
+        """Return the pages a second that each site allows; math.inf without a bound.
 
-        With one connection that is 1 / (delay + fetch time), because a request begins a delay after
-        the one before it has ended. Otherwise it is the least of 1 / delay and connections / fetch
-        time.
+        With one connection, the rate is 1 / (delay + fetch time), because a request starts
+        a delay after the end of the one before. With several, it is the smaller of 1 /
+        delay and connections / fetch time.
         """
         fetch_s = np.array([self.fetch_s_of.get(site, self.fetch_s) for site in sites])
         delay_s = np.array([self.delay_s_of(site) for site in sites])
@@ -81,7 +81,7 @@ class Bound:
 
 
 def bound(web: WebGraph, politeness: Politeness) -> Bound:
-    """The site of a web that takes longest to crawl. The web must have pages."""
+    """Return the site of a web that takes longest to crawl. The web must have pages."""
     pages = np.bincount(web.site, minlength=len(web.sites))
     seconds = pages / politeness.rates(web.sites)
     slowest = int(np.lexsort((pages, seconds))[-1])
@@ -91,7 +91,7 @@ def bound(web: WebGraph, politeness: Politeness) -> Bound:
 
 
 def duration(seconds: float) -> str:
-    """A duration in words for people: 40000 is 11 h 7 min."""
+    """Return a duration in words: 40000 is 11 h 7 min."""
     if seconds < 120:
         return f"{seconds:.3g} s"
     minutes = round(seconds / 60)
@@ -104,10 +104,10 @@ def duration(seconds: float) -> str:
 
 
 def read(paths: Sequence[Path]) -> Politeness | None:
-    """The politeness of the last session, with the fetch times of all; None for a bare graph.
+    """Return the politeness of the last session, with the fetch times of all, or None for a graph.
 
-    Of the crawl-delays of a site, that of the last session which knows one counts.
-    A session without session.toml counts as one with the crawler's defaults. Raises UserError.
+    If several sessions know a crawl-delay of a site, the last one counts. A session without
+    session.toml counts as one with the crawler's defaults. Raises UserError.
     """
     if len(paths) == 1 and (paths[0] / "pages.parquet").is_file():  # as in `graph.read`
         return None
@@ -128,16 +128,16 @@ def read(paths: Sequence[Path]) -> Politeness | None:
 
 
 class _Settings(NamedTuple):
-    """What a session's configuration says; the defaults are those of the crawler."""
+    """The politeness in a session's configuration. The defaults are those of the crawler."""
 
     delay_s: float = 1.0
     connections: int = 1
-    most_s: float = 60.0  # a longer crawl-delay counts as this
+    most_s: float = 60.0  # the longest crawl-delay that is obeyed
     obeys_robots: bool = True
 
 
 def _configured(path: Path) -> _Settings:
-    """The politeness in the configuration of a session."""
+    """Read the politeness in the configuration of a session."""
     usual = _Settings()
     if not path.exists():
         return usual
@@ -156,7 +156,7 @@ def _configured(path: Path) -> _Settings:
 
 
 def _crawl_delays(path: Path) -> dict[str, float]:
-    """The crawl-delay of each site that a session knows one of; earlier versions noted none."""
+    """Read the crawl-delay of each site with one; earlier versions stored none."""
     if not path.exists():
         return {}
     try:
@@ -170,11 +170,11 @@ def _crawl_delays(path: Path) -> dict[str, float]:
 
 
 def _fetch_times(path: Path) -> list[tuple[str, float, int]]:
-    """Site, seconds of its fetches that ended well, and their number, in pieces."""
+    """Read (site, seconds of its successful fetches, their number), in pieces."""
     found: list[tuple[str, float, int]] = []
     with pq.ParquetFile(regular(path)) as file:
         if not {"site", "seconds"} <= set(file.schema_arrow.names):
-            return found  # of another program
+            return found  # the log of another program
         columns = [name for name in ("site", "seconds", "error") if name in file.schema_arrow.names]
         for batch in file.iter_batches(1 << 18, columns=columns):
             rows: Any = pa.Table.from_batches([batch])

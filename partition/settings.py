@@ -1,4 +1,4 @@
-"""How to partition: what the command line, or a caller, decides."""
+"""Settings of a partition, chosen by the command line or by a caller."""
 
 from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
@@ -20,20 +20,20 @@ def _silent(text: str) -> None:
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Settings:
-    """How to partition. The defaults are those of the command line."""
+    """Settings of a partition. The defaults are those of the command line."""
 
     tolerances: Tolerances = DEFAULT_TOLERANCES
     seed: int = 0
-    tries: int = 1  # seeds, from the first on, of which the best counts
+    tries: int = 1  # number of seeds, from `seed` on; the best result is kept
     engine: str | None = None  # None: METIS for graphs, multilevel for hypergraphs
-    ranks: int = engines.RANKS  # that Zoltan runs on
-    objective: Objective | None = None  # of the hybrid model; None: messages and volume, see assign
+    ranks: int = engines.RANKS  # number of ranks that Zoltan runs on
+    objective: Objective | None = None  # of the hybrid model; None: messages and volume
     together: Mapping[str, str] = field(default_factory=dict)  # site -> address to keep in one part
     whole: frozenset[str] = frozenset()  # sites that the hybrid model doesn't split, however heavy
-    politeness: Politeness | None = None  # of the sessions; None: of a bare graph
+    politeness: Politeness | None = None  # of the sessions; None for a bare graph
     rank_rate: float = RANK_RATE  # pages a second; sites that allow more may be split by default
-    previous: PartVector | None = None  # to start from
-    migration: float = 0.1  # the fraction of bytes, and of requests, that may then move
-    network: Costs | None = None  # ranks x ranks; parts are placed accordingly
-    suffixes: Mapping[str, int] | None = None  # of hosts -> part, for hierarchical
+    previous: PartVector | None = None  # the part vector to start from
+    migration: float = 0.1  # with `previous`: the fraction of bytes and of requests that may move
+    network: Costs | None = None  # (ranks, ranks): costs of messages, for placing the parts
+    suffixes: Mapping[str, int] | None = None  # for hierarchical: suffix of hosts -> part
     progress: Callable[[str], None] = _silent

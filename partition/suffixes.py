@@ -1,4 +1,4 @@
-"""The baseline `hierarchical` by a table: suffixes of host names, and the part of each."""
+"""The baseline `hierarchical` with a table of the parts of host name suffixes."""
 
 import tomllib
 from collections.abc import Mapping
@@ -10,9 +10,10 @@ from partition.webgraph import Ids, WebGraph
 
 
 def by_suffix(web: WebGraph, parts: int, suffixes: Mapping[str, int]) -> Ids:
-    """The part of each page: that of the longest suffix of its site's host which the table has.
+    """Return the part of each page: that of the longest listed suffix of its site's host.
 
-    A suffix begins at a dot or is the whole host. Sites that none covers go by site-hash.
+    A suffix begins at a dot or is the whole host. Sites without a listed suffix go by
+    site-hash.
     """
     table = {suffix.lower().strip("."): part for suffix, part in suffixes.items()}
     of_site = site_hashes(web.sites, parts)
@@ -26,7 +27,7 @@ def by_suffix(web: WebGraph, parts: int, suffixes: Mapping[str, int]) -> Ids:
 
 
 def read_suffixes(path: Path) -> dict[str, int]:
-    """Read a table from a TOML file, like the crawler's `assignment.suffixes`; raises UserError."""
+    """Read a table like the crawler's `assignment.suffixes` from TOML. Raises UserError."""
     allowed = 'must be TOML, suffix = part, like de = 0 or "ac.uk" = 1, in quotes if it has dots'
     try:
         table = tomllib.loads(path.read_text())

@@ -1,12 +1,13 @@
-"""Random webs that resemble one in the papers: the google data set of the site paper.
+"""Makes random webs that resemble the google data set of the site paper.
 
-What is known of that web (913,569 pages, 15,819 sites, 4.48 million links, 87.4 % of them within
-sites, 86,552 pages with links to other sites, to 2.2 sites on average) sets the numbers below;
-where `pages` and `sites` differ, shares and shapes stay. They were fitted to it by hand: that the
-result agrees with the paper's counts is no evidence for anything.
+The paper says of that web: 913,569 pages, 15,819 sites, 4.48 million links, 87.4 % of them within
+sites, 86,552 pages with links to other sites, to 2.2 sites on average. The constants below come
+from these counts. For other numbers of pages and sites, shares and distributions stay the same. The
+constants were fitted by hand, so an agreement with the counts proves nothing.
 
-Sizes follow a power law so uneven that a plain sample of it is off the mean by a third. They are
-drawn evenly over its quantiles instead; everything else would otherwise differ from seed to seed.
+The sizes of sites follow a very uneven power law. The mean of a random sample of them would be
+wrong by a third, and the whole web would differ from seed to seed. So the sizes are drawn evenly
+over the quantiles.
 """
 
 from typing import Final
@@ -24,38 +25,38 @@ Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]
 Random = np.random.Generator
 
-_LARGEST_SITE: Final = 8066 / 913_569  # of all pages
-_ISOLATED: Final = 0.09  # pages without links in or out
-_SILENT: Final = 0.14  # other pages without links out within their site
-_LINKS_INSIDE: Final = 4.287  # a page, on average, within its site
-_LINKS_SPREAD: Final = 1.05  # sigma of their lognormal distribution
-_MOST_LINKS: Final = 618
-_TO_HUBS: Final = 0.15  # links within a site to its main pages; the others go to pages close by
-_NEARNESS: Final = 4.0  # mean distance of these
-_OUTWARD: Final = 0.0947  # pages with links to other sites,
-_HOMES_OUTWARD: Final = 0.96  # of the home pages
-_OUTWARD_SPREAD: Final = 1.6  # how unevenly the others are spread over sites,
-_OUTWARD_SIZE: Final = 0.43  # and how much less often in large sites
-_SITES_LINKED: Final = 2.24  # by such a page, on average, by a power law up to
-_MOST_SITES: Final = 148
+_LARGEST_SITE: Final = 8066 / 913_569  # share of all pages
+_ISOLATED: Final = 0.09  # share of pages without any link to or from them
+_SILENT: Final = 0.14  # share of other pages that link to no page of their site
+_LINKS_INSIDE: Final = 4.287  # mean links of a page within its site
+_LINKS_SPREAD: Final = 1.05  # sigma of the lognormal distribution of these links
+_MOST_LINKS: Final = 618  # of a page within its site
+_TO_HUBS: Final = 0.15  # share of links within a site that go to its main pages
+_NEARNESS: Final = 4.0  # mean distance of the targets of the other links within a site
+_OUTWARD: Final = 0.0947  # share of pages with links to other sites
+_HOMES_OUTWARD: Final = 0.96  # share of home pages with links to other sites
+_OUTWARD_SPREAD: Final = 1.6  # sigma between sites of how many other pages link outward
+_OUTWARD_SIZE: Final = 0.43  # power of the site's size by which fewer of its pages link outward
+_SITES_LINKED: Final = 2.24  # mean number of sites that such a page links to (power law)
+_MOST_SITES: Final = 148  # the most sites that a page links to
 _NEW_SITES: Final = 600  # links of a site to other sites; all later ones repeat an earlier one
-_POPULARITY_SPREAD: Final = 1.15  # sigma of how much is linked to a site, besides
-_POPULARITY_SIZE: Final = 0.45  # the power of its size
-_LINKS_PER_SITE: Final = 2.95  # of a page to another site, before scaling
-_LINKS_OUTSIDE: Final = 0.1258  # of all links
-_LINKS: Final = 4.904  # a page
-_COMMUNITY: Final = 40  # sites that have a subject in common, where there are communities
-_TO_HOME: Final = 0.35  # links to other sites that begin at the home page
+_POPULARITY_SPREAD: Final = 1.15  # sigma of the popularity of sites
+_POPULARITY_SIZE: Final = 0.45  # power of the site's size in its popularity
+_LINKS_PER_SITE: Final = 2.95  # mean links of a page to one other site, before scaling
+_LINKS_OUTSIDE: Final = 0.1258  # share of all links
+_LINKS: Final = 4.904  # mean links of a page
+_COMMUNITY: Final = 40  # sites of one community
+_TO_HOME: Final = 0.35  # share of links to other sites that lead to the home page
 _PAGE_BYTES: Final = (8.64, 1.0, 0.42, 525_312)  # mu, sigma in a site, sigma between sites, most
-_PER_FOLDER: Final = 40  # pages, on average; only URLs show folders
+_PER_FOLDER: Final = 40  # mean pages of a folder; folders appear only in URLs
 
 
 def google_like(pages: int, sites: int, seed: int, communities: float = 0.0) -> importers.Imported:
-    """Pages, in the order of their sites and folders, and links. Equal seeds give equal webs.
+    """Return pages, ordered by site and folder, and links. Equal seeds give equal webs.
 
-    `communities`: the share of the choices of another site to link to that are made within the
-    site's community. The paper tells nothing of it, and its counts can be had without.
-    Raises UserError for fewer pages than sites.
+    `communities`: how often a link to another site chooses one of its community, as a share.
+    The paper says nothing about communities, and its counts don't depend on them. Raises
+    UserError for fewer pages than sites.
     """
     if pages < sites:
         raise UserError(f"--pages {pages}, --sites {sites}: a site needs at least one page")
@@ -73,7 +74,7 @@ def google_like(pages: int, sites: int, seed: int, communities: float = 0.0) -> 
 
 
 def _site_sizes(random: Random, pages: int, sites: int) -> Ints:
-    """Sizes by a power law of the right mean; the largest, and the sum, are given."""
+    """Draw sizes by a power law of the right mean. The largest one and the sum are given."""
     most = max(int(_LARGEST_SITE * pages), -(-pages // sites) + 1) if sites > 1 else pages
     size = np.arange(1, most + 1)
     exponent = _exponent(size, pages / sites)
@@ -89,7 +90,7 @@ def _site_sizes(random: Random, pages: int, sites: int) -> Ints:
 
 
 def _exponent(values: Ints, mean: float) -> float:
-    """Of the power law on these values that has this mean, by bisection."""
+    """Return the exponent of the power law on these values with this mean, by bisection."""
     low, high = -5.0, 8.0
     for _ in range(60):
         middle = (low + high) / 2
@@ -102,17 +103,17 @@ def _exponent(values: Ints, mean: float) -> float:
 
 
 def _inside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools) -> Ints:
-    """Links within sites, each as source * pages + target."""
+    """Return links within sites, each as source * pages + target."""
     pages = len(site)
     page = np.arange(pages)
     speaks = ~isolated & (size[site] > 1) & (random.random(pages) >= _SILENT)
     wish = random.lognormal(0, _LINKS_SPREAD, pages) * speaks
-    # What share of its pages has a link to the home page differs from site to site.
+    # The share of pages with a link to the home page differs from site to site.
     homewards = speaks & (random.random(pages) < random.beta(1.0, 1.1, len(size))[site])
     homewards &= page != first[site]
     to_home = page[homewards] * pages + first[site[homewards]]
     scale, links = 3.0, to_home
-    for _ in range(6):  # repeated links fall away, so the scale is found by trying
+    for _ in range(6):  # repeated links are dropped, so the scale is found by trials
         degree = np.floor(wish * scale + random.random(pages)).astype(np.int64)
         degree = np.minimum(degree, np.minimum(_MOST_LINKS, size[site] - 1))
         source = np.repeat(page, degree)
@@ -134,7 +135,7 @@ def _inside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools
 def _outside(
     random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools, communities: float
 ) -> Ints:
-    """Links to other sites, each as source * pages + target."""
+    """Return links to other sites, each as source * pages + target."""
     pages, sites = len(site), len(size)
     if sites == 1:
         return np.empty(0, np.int64)
@@ -155,7 +156,7 @@ def _outside(
     if communities:
         inward = random.random(len(source)) < communities
         target[inward] = _neighbours(random, site[source[inward]], popularity)
-    begin = np.searchsorted(site[source], site[source])  # of the links of the same site
+    begin = np.searchsorted(site[source], site[source])  # the first link of the same site
     late = np.flatnonzero(np.arange(len(source)) - begin >= _NEW_SITES)
     target[late] = target[begin[late] + random.integers(_NEW_SITES, size=len(late))]
 
@@ -177,19 +178,19 @@ def _outside(
 
 
 def _neighbours(random: Random, site: Ints, popularity: Floats) -> Ints:
-    """For each of these sites another one of its community, by popularity (given as its sums)."""
+    """Choose for each of these sites another one of its community, by popularity (summed up)."""
     sums = np.append(0.0, popularity)
     start = site // _COMMUNITY * _COMMUNITY
     end = np.minimum(start + _COMMUNITY, len(popularity))
     own = sums[site + 1] - sums[site]
     drawn = sums[start] + random.random(len(site)) * (sums[end] - sums[start] - own)
-    drawn += np.where(drawn >= sums[site], own, 0.0)  # as if the site weren't there
+    drawn += np.where(drawn >= sums[site], own, 0.0)  # leaves out the site itself
     chosen: Ints = np.minimum(np.searchsorted(popularity, drawn, side="right"), end - 1)
     return chosen
 
 
 def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
-    """The page columns; a site's pages stand in folders, whose pages are neighbours."""
+    """Return the page columns. The pages of a site are in folders of neighbouring pages."""
     pages, sites = len(site), len(first)
     mean, spread, site_spread, most = _PAGE_BYTES
     size = random.lognormal(mean, spread, pages) * random.lognormal(0, site_spread, sites)[site]
@@ -203,7 +204,7 @@ def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
     )
 
     def named(number: Ints) -> pa.Array:
-        """A word for each number, with the number in it, so that different numbers differ."""
+        """Return a word for each number. It contains the number, so different numbers differ."""
         chosen = words.take(pa.array(number * 2654435761 % len(words)))
         return pc.binary_join_element_wise(chosen, pc.cast(pa.array(number), pa.string()), "")
 
@@ -226,7 +227,7 @@ def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
 
 
 def statistics(web: WebGraph) -> dict[str, str]:
-    """Figures of a web by name, in words; figures of the google data set are in brackets."""
+    """Return figures of a web by name, with those of the google data set in brackets."""
     source, target = web.site[web.sources()], web.site[web.adj]
     out = np.flatnonzero(source != target)
     nets = len(distinct(web.sources()[out].astype(np.int64)))

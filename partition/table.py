@@ -1,4 +1,4 @@
-"""Plans for people: a table as text, and as an HTML page that needs no other file."""
+"""Shows plans to people: as a text table, or as a self-contained HTML page."""
 
 from collections.abc import Callable, Sequence
 from html import escape
@@ -17,7 +17,7 @@ _COLUMNS: Final[dict[str, Callable[[Plan], str]]] = {
     "volume KB": lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
     "seconds": lambda plan: f"{plan.seconds:.2f}",
 }
-_BARS: Final[dict[str, Callable[[Plan], int]]] = {  # columns in which less is better
+_BARS: Final[dict[str, Callable[[Plan], int]]] = {  # columns with bars; less is better
     "messages page": lambda plan: plan.counts.messages_page_part,
     "site": lambda plan: plan.counts.messages_site_part,
     "transmissions": lambda plan: plan.counts.transmissions_target_part,
@@ -52,7 +52,7 @@ is the share of the most with as many parts. A row in bold is out of balance, as
 
 
 def text(plans: Sequence[Plan]) -> str:
-    """A row for each plan, and remarks below the table."""
+    """Return a table with a row for each plan, and remarks below it."""
     lines = [[*_COLUMNS], *([cell(plan) for cell in _COLUMNS.values()] for plan in plans)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = []
@@ -63,7 +63,7 @@ def text(plans: Sequence[Plan]) -> str:
 
 
 def page(title: str, web: str, plans: Sequence[Plan]) -> str:
-    """The same as HTML; `web` says in a line what the plans are for."""
+    """Return the table as HTML. `web` is a line that describes the web."""
     bodies = []
     for parts in dict.fromkeys(plan.parts for plan in plans):
         group = [plan for plan in plans if plan.parts == parts]

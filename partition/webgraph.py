@@ -16,31 +16,31 @@ Keys = npt.NDArray[np.uint64]
 class WebGraph:
     """n pages and m links, in compressed rows: page i links to `adj[xadj[i]:xadj[i + 1]]`.
 
-    The targets in a row ascend; none occurs twice, none is i itself. Every page is one request of
-    the next session, also a page that a link in the scope points to and that was never fetched.
+    The targets in a row are ascending, without repetitions and without i itself. Every page is
+    one request of the next session, also a page in scope that was linked to but never fetched.
     """
 
-    key: Keys  # URL keys
-    site: Ids  # numbers into `sites`
-    bytes: Ints  # of the payload; 0 if never fetched
+    key: Keys  # URL key of each page
+    site: Ids  # index of the page's site in `sites`
+    bytes: Ints  # size of the payload; 0 if never fetched
     url_bytes: Ids  # length of the URL
     sites: tuple[str, ...]
-    xadj: Ints  # n + 1
-    adj: Ids  # m
-    texts: Callable[[Ids], list[str]] | None = None  # reads the URLs of pages; None: there are none
+    xadj: Ints  # (n + 1,)
+    adj: Ids  # (m,)
+    texts: Callable[[Ids], list[str]] | None = None  # reads the URLs of pages; None without URLs
 
     @property
     def pages(self) -> int:
-        """Their number."""
+        """The number of pages."""
         return len(self.key)
 
     @property
     def links(self) -> int:
-        """Their number."""
+        """The number of links."""
         return len(self.adj)
 
     def loads(self, group: Ids, groups: int) -> Ints:
-        """Bytes and requests of each group of pages, groups x 2; exact, unlike sums of floats."""
+        """Return the exact bytes and requests of each group of pages; groups x 2."""
         loads = np.zeros((groups, 2), np.int64)
         np.add.at(loads[:, 0], group, self.bytes)
         loads[:, 1] = np.bincount(group, minlength=groups)
@@ -52,13 +52,13 @@ class WebGraph:
 
 
 def popular(web: WebGraph, number: int) -> Ids:
-    """The pages that most pages link to, most linked first. Of equals, the lower key is first."""
+    """Return the most linked-to pages, most linked first. In a tie, the lower key is first."""
     linked = np.bincount(web.adj, minlength=web.pages)
     return np.lexsort((web.key, -linked))[:number].astype(np.int32)
 
 
 def without_links_to(web: WebGraph, pages: Ids) -> WebGraph:
-    """The web without links to pages that all ranks know from the start, and nobody sends."""
+    """Return the web without links to pages that all ranks know from the start."""
     known = np.zeros(web.pages, bool)
     known[pages] = True
     kept = ~known[web.adj]
@@ -67,7 +67,7 @@ def without_links_to(web: WebGraph, pages: Ids) -> WebGraph:
 
 
 def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
-    """The distinct numbers in order. For millions, np.unique is many times slower."""
+    """Return the distinct numbers in order, much faster than np.unique for millions."""
     ascending = np.sort(numbers.ravel())
     first = np.ones(len(ascending), bool)
     first[1:] = ascending[1:] != ascending[:-1]
@@ -75,29 +75,29 @@ def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
 
 
 def total(numbers: npt.NDArray[np.integer[Any]]) -> int:
-    """The exact sum of numbers that are 0 or more, however large it is."""
-    numbers = numbers.astype(np.uint64)  # no narrower type holds the mask
+    """Return the exact sum of numbers that are 0 or more, however large it is."""
+    numbers = numbers.astype(np.uint64)  # because a narrower type can't hold the mask
     high, low = numbers >> np.uint64(32), numbers & np.uint64(0xFFFF_FFFF)
     return (int(high.sum()) << 32) + int(low.sum())
 
 
 def find(ascending: npt.NDArray[Any], values: npt.NDArray[Any]) -> tuple[Ints, npt.NDArray[Any]]:
-    """The place of each value in `ascending`, and whether it is there; `ascending` isn't empty."""
+    """Return the index of each value in `ascending` (not empty), and whether it is there."""
     at = np.searchsorted(ascending, values)
     at[at == len(ascending)] = 0
     return at, ascending[at] == values
 
 
 def majority(group: Ids, part: Ids, groups: int) -> Ids:
-    """The part that most members of each group are in; the lowest of equals, -1 without members.
+    """Return the part that most members of each group are in, or -1 for a group without members.
 
-    Members in part -1 don't count.
+    In a tie, the lowest part wins. Members in part -1 don't count.
     """
     parts = np.int64(part.max(initial=-1) + 1)
     counted = part >= 0
     pairs, sizes = np.unique(group[counted] * parts + part[counted], return_counts=True)
     result = np.full(groups, -1, np.int32)
-    order = np.lexsort((-pairs, sizes))  # of what is written more than once, the last remains
+    order = np.lexsort((-pairs, sizes))  # the last one written for a group wins
     result[pairs[order] // max(parts, 1)] = pairs[order] % max(parts, 1)
     return result
 
@@ -113,23 +113,23 @@ def from_arrays(
     key: npt.ArrayLike | None = None,
     texts: Callable[[Ids], list[str]] | None = None,
 ) -> WebGraph:
-    """A web graph from links (page numbers; repeated ones and self-links go) and page columns.
+    """Make a web graph from links (page numbers) and columns of the pages.
 
-    Without sizes every page has 1 byte; without lengths every URL is 1 byte long, so that volume
-    counts links; without keys they are made from the page numbers; without names a site is called
-    by its number.
+    Repeated links and links of a page to itself are dropped. Defaults: each page has 1 byte;
+    each URL has 1 byte, so that the volume counts links; keys are made from the page numbers; a
+    site is named by its number.
     """
     site_ids = np.asarray(site, np.int32)
     n = len(site_ids)
     if sites is None:
         sites = [str(number) for number in range(int(site_ids.max(initial=-1)) + 1)]
     rows = np.int64(max(n, 1))
-    # One number a link, in place: of all that a web is made of, the links are by far the most.
+    # One number a link, changed in place, because links take most of the memory.
     links = np.array(src, np.int64)
     links *= rows
     links += np.asarray(dst, np.int64)
     links.sort()
-    keep = links % (rows + 1) != 0  # of a link from i to i the number is i * (rows + 1)
+    keep = links % (rows + 1) != 0  # a link from i to i has the number i * (rows + 1)
     keep[1:] &= links[1:] != links[:-1]
     links = links[keep]
     return WebGraph(
@@ -145,7 +145,7 @@ def from_arrays(
 
 
 def _mixed(x: Keys) -> Keys:
-    """Spread numbers over all 64-bit numbers, one to one (the finaliser of splitmix64)."""
+    """Map numbers one to one onto all 64-bit numbers (the finaliser of splitmix64)."""
     x = x + np.uint64(0x9E3779B97F4A7C15)
     x = (x ^ (x >> np.uint64(30))) * np.uint64(0xBF58476D1CE4E5B9)
     x = (x ^ (x >> np.uint64(27))) * np.uint64(0x94D049BB133111EB)

@@ -1,8 +1,8 @@
-"""Zoltan's hypergraph partitioner (PHG), a program on ranks of its own, on one machine or several.
+"""Runs Zoltan's hypergraph partitioner (PHG) on ranks of its own, on one machine or several.
 
-Zoltan is a C library; `zoltan_driver.c` makes a program of it, which is compiled here when it is
-first needed. It runs under the mpirun that belongs to that compiler, whatever MPI others use.
-It balances one weight.
+Zoltan is a C library. `zoltan_driver.c` is a program that calls it. It is compiled when it is first
+needed, and runs under the mpirun of the same compiler, independently of the MPI of this program.
+Zoltan balances one weight.
 """
 
 import hashlib
@@ -24,19 +24,19 @@ Array = npt.NDArray[Any]
 
 _SOURCE: Final = Path(__file__).with_name("zoltan_driver.c")
 _FLAGS: Final = ("-O2", "-pthread", "-I/usr/include/trilinos")
-_LIBRARIES: Final = ("trilinos_zoltan", "zoltan")  # its name in Debian, and its own
+_LIBRARIES: Final = ("trilinos_zoltan", "zoltan")  # the name in Debian, and the original name
 _INSTALL: Final = "install it, on Debian: apt-get install libtrilinos-zoltan-dev libopenmpi-dev"
 
-_MOST: Final = (1 << 31) - 1  # Zoltan's ids, and its counts on a rank, have 4 bytes
+_MOST: Final = (1 << 31) - 1  # because Zoltan's ids and its counts on a rank have 4 bytes
 
-# What launchers tell the ranks that they start: an mpirun within one would think itself a rank.
-# A batch system's own variables stay: from these mpirun knows its machines.
+# Variables that launchers set for their ranks. With them, an mpirun inside a rank would take itself
+# for a rank. The variables of a batch system stay, because mpirun finds its machines by them.
 _RANK: Final = ("OMPI_COMM_WORLD_RANK", "PMI_RANK", "PMIX_RANK", "SLURM_PROCID")
 _LAUNCHERS: Final = (
     *("HYDRA", "MPI_", "OMPI_", "OPAL_", "ORTE_", "PALS_", "PMI", "PRTE_"),
     *("SLURM_PROCID", "SLURM_LOCALID", "SLURM_STEP"),
 )
-# Open MPI doesn't run as root, nor more ranks than cores, unless told to.
+# Without these, Open MPI refuses to run as root, or more ranks than cores.
 _OPEN_MPI: Final = {
     "OMPI_ALLOW_RUN_AS_ROOT": "1",
     "OMPI_ALLOW_RUN_AS_ROOT_CONFIRM": "1",
@@ -46,9 +46,10 @@ _OPEN_MPI: Final = {
 
 
 def partition(task: OneWeight, ranks: int) -> tuple[Array, int]:
-    """The part of each vertex, and the memory in bytes that the ranks have needed together.
+    """Return the part of each vertex, and the peak memory of all ranks together in bytes.
 
-    Raises UserError for more than Zoltan can number, EngineError where it is missing or fails.
+    Raises UserError for a hypergraph that is too large for Zoltan's numbers, and EngineError if
+    Zoltan is missing or fails.
     """
     bounds = _slices(task, ranks)
     largest = max(len(task.weights), len(task.costs), int(np.diff(bounds[2]).max()))
@@ -73,9 +74,9 @@ def partition(task: OneWeight, ranks: int) -> tuple[Array, int]:
 
 
 def _slices(task: OneWeight, ranks: int) -> tuple[Array, Array, Array]:
-    """Where the vertices, nets and pins of each rank begin, and the last one's end.
+    """Return the first vertex, net and pin of each rank, and the end of the last rank.
 
-    The ranks get as many vertices each, and nets with about as many pins.
+    The ranks get equal numbers of vertices, and nets with about equal numbers of pins.
     """
     steps = np.arange(ranks + 1)
     nets = np.searchsorted(task.xpins, len(task.pins) * steps // ranks)
@@ -84,7 +85,7 @@ def _slices(task: OneWeight, ranks: int) -> tuple[Array, Array, Array]:
 
 
 def _write(task: OneWeight, bounds: tuple[Array, Array, Array], file: IO[bytes]) -> None:
-    """The task in the form that zoltan_driver.c describes."""
+    """Write the task in the form that zoltan_driver.c describes."""
     np.array([len(bounds[0]) - 1, task.parts, task.seed], np.int64).tofile(file)
     np.array([task.tolerance], np.float64).tofile(file)
     for starts in bounds:
@@ -96,9 +97,9 @@ def _write(task: OneWeight, bounds: tuple[Array, Array, Array], file: IO[bytes])
 
 
 def _compiler() -> Path:
-    """MPICC, or the first mpicc that isn't of this virtual environment.
+    """Return MPICC, or the first mpicc that isn't in this virtual environment.
 
-    Those come with an MPI from PyPI, for which nobody has compiled Zoltan.
+    An mpicc in the environment belongs to an MPI from PyPI, for which no Zoltan is compiled.
     """
     wanted = os.environ.get("MPICC", "mpicc")
     own = Path(sys.prefix, "bin") if sys.prefix != sys.base_prefix else None
@@ -113,7 +114,7 @@ def _compiler() -> Path:
 
 
 def _driver(compiler: Path) -> Path:
-    """The compiled driver, from the cache if it has been compiled before."""
+    """Return the compiled driver, from the cache if it has been compiled before."""
     cache = Path(os.environ.get("XDG_CACHE_HOME") or Path.home() / ".cache", "abc-crawler")
     command = [str(compiler), *_FLAGS, str(_SOURCE)]
     digest = hashlib.sha256("\0".join([*command, _SOURCE.read_text()]).encode()).hexdigest()
@@ -133,7 +134,7 @@ def _driver(compiler: Path) -> Path:
                 check=False,
             )
             if compiled.returncode == 0:
-                fresh.replace(driver)  # in one step: others may be at the same
+                fresh.replace(driver)  # in one step, because other processes may do the same
                 return driver
             lines = compiled.stderr.splitlines()
             errors += [line.strip() for line in lines if "error" in line or "cannot" in line]
@@ -142,7 +143,7 @@ def _driver(compiler: Path) -> Path:
 
 
 def _run(command: list[object]) -> None:
-    """Run the driver to its end. It doesn't outlive this call, nor this process: see there.
+    """Run the driver to its end. It outlives neither this call nor this process.
 
     Raises EngineError with the first line that it wrote to standard error.
     """

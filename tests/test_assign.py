@@ -56,11 +56,11 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
 
 
 def test_further_searches_find_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where units are small; a web of more links than `_LINKS` has only one."""
+    """Where units are small; a web of more links than `_MAX_LINKS` has only one."""
     web = web_of_sites(0, sites=100, links=8000)
     settings = Settings(seed=1)
     several = job.plan(web, "page-hypergraph", 8, settings).counts
-    monkeypatch.setattr(assign, "_LINKS", web.links - 1)
+    monkeypatch.setattr(assign, "_MAX_LINKS", web.links - 1)
     one = job.plan(web, "page-hypergraph", 8, settings).counts
     assert several.messages_page_part < one.messages_page_part
 

@@ -31,17 +31,17 @@ def changed(**columns: Any) -> dict[str, Any]:
 
 
 BAD = {
-    "a URL twice": (changed(url=["http://a.example/"] * 20), "stands in two rows"),
+    "a URL twice": (changed(url=["http://a.example/"] * 20), "is in two rows"),
     "NUL in a URL": (changed(url=["http://a.example/\0", *PAGES["url"][1:]]), "has a NUL"),
     "words as URLs": (changed(url=[f"page {n}" for n in range(20)]), "'page 0' is no http"),
     "one path as URL": (changed(url=[*PAGES["url"][1:], "/19"]), "'/19' is no http"),
     "a URL without a host": (changed(url=["http:///a", *PAGES["url"][1:]]), "is no http"),
     "another scheme": (changed(url=["ftp://a.example/", *PAGES["url"][1:]]), "is no http"),
     "an empty URL": (changed(url=["", *PAGES["url"][1:]]), "'' is no http"),
-    "NUL in a site": (changed(site=["a\0"] * 20), "names none"),
-    "no name": (changed(site=[" "] * 20), "names none"),
-    "an address without a host": (changed(site=["https://[::bad"] * 20), "names none"),
-    "slashes alone": (changed(site=["//"] * 20), "names none"),
+    "NUL in a site": (changed(site=["a\0"] * 20), "isn't a site name"),
+    "no name": (changed(site=[" "] * 20), "isn't a site name"),
+    "an address without a host": (changed(site=["https://[::bad"] * 20), "isn't a site name"),
+    "slashes alone": (changed(site=["//"] * 20), "isn't a site name"),
     "bytes beyond 2^63": (changed(bytes=[1 << 62] * 20), "sum to 2^63"),
     "unsigned bytes": (changed(bytes=pa.array([1 << 63] * 20, pa.uint64())), "sum to 2^63"),
     "negative bytes": (changed(bytes=[-1] * 20), "must be 0 or more"),

@@ -219,7 +219,7 @@ def test_texts_are_read_again(tmp_path: Path) -> None:
 
 def test_addresses(tmp_path: Path) -> None:
     folder = session(tmp_path, [(A, "a", 1, 1.0)], [])
-    with pytest.raises(UserError, match=r"sites.parquet: addresses are needed, of a session"):
+    with pytest.raises(UserError, match=r"sites.parquet: can't read the addresses of a session"):
         graph.addresses(folder)
     table = pa.table({"site": ["a", "b", "c"], "address": ["10.0.0.1", None, "10.0.0.1"]})
     pq.write_table(table, folder / "tables" / "sites.parquet")
@@ -272,7 +272,7 @@ def test_directory_with_the_least(tmp_path: Path) -> None:
         ({"id": [0]}, {"src": [0], "dst": [0]}, "pages.parquet: no column site; needed: id, site"),
         ({"id": [0], "site": ["a"]}, {"src": [0]}, "links.parquet: no column dst"),
         ({"id": [0, 0], "site": ["a", "b"]}, {"src": [], "dst": []}, "an id occurs twice"),
-        ({"id": [0, 1], "site": ["a", None]}, {"src": [], "dst": []}, "site: null in a row"),
+        ({"id": [0, 1], "site": ["a", None]}, {"src": [], "dst": []}, "site: a row has null"),
         ({"id": [0], "site": ["a"], "bytes": [-1]}, {"src": [], "dst": []}, "must be 0 or more"),
         ({"id": [0], "site": ["a"]}, {"src": [0], "dst": [7]}, "dst 7: must be the id of a page"),
         ({"id": ["0"], "site": ["a"]}, {"src": [], "dst": []}, "id: is string; must be integers"),
@@ -295,7 +295,9 @@ def test_a_folder_that_is_no_graph(
 def test_other_mistakes(tmp_path: Path) -> None:
     with pytest.raises(UserError, match=r"with tables/, or a graph, with pages.parquet"):
         graph.read([tmp_path / "nowhere"])
-    with pytest.raises(UserError, match=r"must be a session that has ended, with tables/$"):
+    with pytest.raises(
+        UserError, match=r"must be a session that has ended \(a folder with tables/\)$"
+    ):
         graph.read([tmp_path, tmp_path])
     (tmp_path / "tables").mkdir()
     with pytest.raises(UserError, match=r"tables/pages.parquet: no such file"):

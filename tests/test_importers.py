@@ -281,7 +281,7 @@ def test_wrong_usage(
         ({"pages": {"id": [1], "url": ["a"]}}, "needed: normalised http or https URLs"),
         ({"links": {"src": [1]}}, "no column dst; needed: src, dst"),
         ({"links": {"src": ["1"], "dst": [1]}}, "src: is string; must be integers"),
-        ({"pages": {"id": [None, 1], "site": ["a", "b"]}}, "id: null in a row"),
+        ({"pages": {"id": [None, 1], "site": ["a", "b"]}}, "id: a row has null"),
         ({"pages": {"id": pa.array([], pa.int64()), "site": []}}, "there is no page in it"),
         ({"links": {"src": [1], "dst": [2]}}, "dst: an id that isn't in"),
     ],

@@ -99,7 +99,8 @@ def test_a_site_that_is_too_heavy_is_named(tmp_path: Path) -> None:
     assert plan.giants == ("x",)
     assert plan.remark == (
         "balanced beside sites heavier than a part; "
-        "requests 60.0% over the average (allowed 5.0%): site x alone has 1.60 parts' share"
+        "requests 60.0% over the average (allowed 5.0%):"
+        " site x alone has 1.60 times the average load"
     )
     assert not job.plan(web, "site-graph", 2, Settings(tolerances=(0.0, 0.6))).giants
 
@@ -123,7 +124,9 @@ def test_no_parts_and_unknown_models(crawl: Path, tmp_path: Path) -> None:
         job.plan(web, "site-hash", 0)
     with pytest.raises(UserError, match="model best: must be one of url-hash, "):
         job.plan(web, "best", 2)
-    with pytest.raises(UserError, match="model url-hash: a part vector is made by page-graph, "):
+    with pytest.raises(
+        UserError, match="model url-hash: can't make a part vector; use one of page-graph, "
+    ):
         job.build([crawl], 2, tmp_path / "pv", model="url-hash")
 
 
@@ -253,7 +256,7 @@ def test_a_page_heavier_than_a_part_is_named(tmp_path: Path) -> None:
     web = graph.read([directory(tmp_path, pages, {"src": [0], "dst": [8]})])
     plan = job.plan(web, "hybrid", 2, Settings(tolerances=(0.05, 1.0)))
     assert plan.reason
-    assert plan.reason.endswith(": page 0 alone has 1.85 parts' share")
+    assert plan.reason.endswith(": page 0 alone has 1.85 times the average load")
 
 
 def test_links_to_replicated_urls_cost_nothing(crawl: Path, tmp_path: Path) -> None:
@@ -267,7 +270,7 @@ def test_links_to_replicated_urls_cost_nothing(crawl: Path, tmp_path: Path) -> N
     assert job.follow(web, vector).counts.messages_page_part == 4
     assert job.follow(job.known_to(web, vector), vector).counts.messages_page_part == 0
     plain = directory(tmp_path / "g", {"id": [0], "site": ["a"]}, {"src": [], "dst": []})
-    with pytest.raises(UserError, match="has no URLs that could be replicated"):
+    with pytest.raises(UserError, match="has no URLs to replicate; leave out --replicate"):
         job.build([plain], 1, tmp_path / "pv", replicate=1)
 
 
@@ -316,7 +319,7 @@ def test_parts_are_placed_on_ranks(crawl: Path) -> None:
     np.fill_diagonal(costs, 0)
     plan = job.plan(graph.read([crawl]), "site-graph", 4, Settings(network=costs))
     assert plan.network_cost == plan.row()["network_cost"] == 2 * far
-    with pytest.raises(UserError, match="network: has costs for 4 ranks, not 3 parts"):
+    with pytest.raises(UserError, match="--network: has costs for 4 ranks, must have 3"):
         job.plan(graph.read([crawl]), "site-graph", 3, Settings(network=costs))
 
 
@@ -423,7 +426,7 @@ def test_command_build_then_evaluate_the_vector(
         ("evaluate CRAWL -k 4 --t-start 0", "--t-start, --t-byte: one of them must be more than 0"),
         ("evaluate CRAWL -k 4 --t-byte=-1", "argument --t-byte: -1: must be a number, 0 or more"),
         ("evaluate CRAWL -k 4 --migration 2", "argument --migration: 2: must be a number from 0"),
-        ("evaluate CRAWL -k 3 --previous VECTOR", "previous: has 4 parts, not 3"),
+        ("evaluate CRAWL -k 3 --previous VECTOR", "--previous: has 4 parts, must have 3"),
         ("evaluate CRAWL -k 4 --previous CRAWL/tables/links.parquet", "not a part vector; needed"),
         ("evaluate CRAWL -k 4 --network NOWHERE", "must be TOML with "),
         (

@@ -20,7 +20,7 @@ from partition.multilevel.balance import pack, rebalance
 from partition.multilevel.coarsen import cluster
 from partition.multilevel.initial import bisected
 from partition.multilevel.presets import DEFAULT
-from partition.multilevel.refine import LAW, improve
+from partition.multilevel.refine import PROHIBITIVE_PRICE, improve
 from partition.multilevel.search import search
 from partition.multilevel.state import (
     Homes,
@@ -133,7 +133,7 @@ def test_refinement_says_what_it_gained(seed):
     s = new_state(h, first, caps(h.weights, 4, (0.3, 0.3)))
     assert rebalance(s, rng)
     for step in (
-        lambda order: improve(s, order, LAW, 1.0),
+        lambda order: improve(s, order, PROHIBITIVE_PRICE, 1.0),
         lambda order: search(s, order, 10, 20, 50),
         lambda order: search(s, order, h.vertices, 100, 50),
     ):
@@ -149,7 +149,13 @@ def test_clusters_keep_bounds_and_labels():
     label = (np.arange(h.vertices) % 3).astype(np.int32)
     bounds = h.weights.max(axis=0) + 1000
     unit, units = cluster(
-        h, label, bounds=bounds, target=20, widest=100, modesty=0.4, rng=np.random.default_rng(0)
+        h,
+        label,
+        bounds=bounds,
+        target=20,
+        widest=100,
+        hub_exponent=0.4,
+        rng=np.random.default_rng(0),
     )
     assert 20 <= units < h.vertices
     assert sorted(set(unit.tolist())) == list(range(units))
@@ -175,7 +181,7 @@ def test_a_hub_gathers_no_pages_of_different_sites():
             bounds=np.array([99, 99]),
             target=2,
             widest=100,
-            modesty=DEFAULT.modesty,
+            hub_exponent=DEFAULT.hub_exponent,
             rng=np.random.default_rng(seed),
         )
         sites = np.arange(20) // 2
@@ -198,7 +204,7 @@ def test_vertices_of_wide_nets_alone_join_each_other():
         bounds=np.array([5, 5]),
         target=20,
         widest=10,
-        modesty=DEFAULT.modesty,
+        hub_exponent=DEFAULT.hub_exponent,
         rng=np.random.default_rng(0),
     )
     assert units == 20

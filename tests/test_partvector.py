@@ -189,9 +189,7 @@ def test_refusal_says_path_what_and_what_is_allowed(
     with pytest.raises(PartVectorError) as refusal:
         PartVector.open(path)
     assert str(refusal.value).startswith(f"{path}: {what}")
-    assert str(refusal.value).endswith(
-        "needed is a part vector of format 2, as partition build writes"
-    )
+    assert str(refusal.value).endswith("give a part vector of format 2; partition build writes one")
 
 
 @pytest.mark.parametrize(

@@ -147,7 +147,7 @@ def forged(content: bytes, seed: int) -> bytes:
 def test_a_forged_trie_is_refused(tmp_path: Path, seed: int) -> None:
     path = tmp_path / "forged.parts"
     path.write_bytes(forged(OLD_VECTOR.read_bytes(), seed))
-    with pytest.raises(PartVectorError, match="damaged, sites: no trie"):
+    with pytest.raises(PartVectorError, match="damaged, sites: isn't an intact trie"):
         PartVector.open(path)
 
 

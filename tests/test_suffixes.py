@@ -67,7 +67,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     # Refused before any work, for whichever K.
     assert main([*words, "-k", "2,1"]) == 2
     out, err = capsys.readouterr()
-    assert (out, err) == ("", "partition: suffixes: de = 1: there are parts 0 to 0\n")
+    assert (out, err) == ("", "partition: suffixes: de = 1: must be a part from 0 to 0\n")
     words[3] = "site-hash"
     assert main([*words, "-k", "2"]) == 2
     assert "--suffixes: only for the model hierarchical" in capsys.readouterr().err

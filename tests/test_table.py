@@ -36,7 +36,7 @@ def test_page(web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert over == ["site-graph"]  # of 5 parts; in 2, the giant has one and the others have one
     notes = [note.text().strip() for note in tree.css("li")]
     assert notes == text[5:]
-    assert notes[0].endswith(f"site {GIANT} alone has 1.60 parts' share")
+    assert notes[0].endswith(f"site {GIANT} alone has 1.60 times the average load")
 
 
 @pytest.mark.parametrize("place", ["", "no/page.html"])

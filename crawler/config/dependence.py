@@ -26,24 +26,24 @@ class Dependence(NamedTuple):
 
 def dependence(config: Config) -> Dependence:
     """What the state of a crawl with this configuration depends on."""
-    found = Dependence({}, [], [], [])
+    result = Dependence({}, [], [], [])
     for table_name in type(config).model_fields:
         table: Table = getattr(config, table_name)
         for key, info in type(table).model_fields.items():
             if info.json_schema_extra is ASIDE:
                 continue
             value = getattr(table, key)
-            found.values[f"{table_name}.{key}"] = value
+            result.values[f"{table_name}.{key}"] = value
             what = what_is_named(info)
             names = [] if what is None else [value] if isinstance(value, str) else value
             for name in filter(None, names):
                 if what == "file":
-                    found.files.append(Path(name))
+                    result.files.append(Path(name))
                 elif what == "session":
-                    found.sessions.append(Path(name))
+                    result.sessions.append(Path(name))
                 elif ":" in name:  # module:function; names without a colon are built in
-                    found.modules.append(name.partition(":")[0])
-    return found
+                    result.modules.append(name.partition(":")[0])
+    return result
 
 
 def what_is_named(info: FieldInfo) -> str | None:

@@ -58,7 +58,7 @@ def networks(host_name: str) -> list[IPv4Interface]:
 
     The address that `host_name` resolves to comes first.
     """
-    found = []
+    interfaces = []
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as any_socket:
         for _, name in socket.if_nameindex():
             request = struct.pack("256s", name.encode())
@@ -67,12 +67,12 @@ def networks(host_name: str) -> list[IPv4Interface]:
                     socket.inet_ntoa(fcntl.ioctl(any_socket, code, request)[20:24])
                     for code in (_SIOCGIFADDR, _SIOCGIFNETMASK)
                 )
-                found.append(IPv4Interface(f"{address}/{mask}"))
+                interfaces.append(IPv4Interface(f"{address}/{mask}"))
     name_address = ""
     with contextlib.suppress(OSError):
         name_address = socket.gethostbyname(host_name)
-    found.sort(key=lambda interface: str(interface.ip) != name_address)
-    return [interface for interface in found if not interface.is_loopback]
+    interfaces.sort(key=lambda interface: str(interface.ip) != name_address)
+    return [interface for interface in interfaces if not interface.is_loopback]
 
 
 def meeting_address(mine: Sequence[IPv4Interface], theirs: Sequence[IPv4Interface]) -> str:

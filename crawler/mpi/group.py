@@ -148,13 +148,13 @@ class MpiGroup:
         """Call `look` at growing intervals until it returns a true value. Returns this value."""
         pause = _SHORTEST_S
         with loss_told:
-            while not (found := look()):
+            while not (result := look()):
                 # A request to a dead rank doesn't always raise, but a probe for any source does.
                 if OUTLIVES:
                     self._world.Iprobe(MPI.ANY_SOURCE, _NOTHING)
                 await asyncio.sleep(pause)
                 pause = min(2 * pause, _LONGEST_S)
-            return found
+            return result
 
 
 def _check(group: MpiGroup) -> ports.Group:

@@ -46,10 +46,10 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
     """
     url = f"{authority}/robots.txt"
     for _ in range(MAX_ROBOTS_REDIRECTS + 1):
-        found = await ask_for_robots(fetcher, url, agent)
-        if isinstance(found, Rules):
-            return found
-        url = found
+        answer = await ask_for_robots(fetcher, url, agent)
+        if isinstance(answer, Rules):
+            return answer
+        url = answer
     return Rules.allow_all()
 
 

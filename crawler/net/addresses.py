@@ -66,9 +66,9 @@ class AddressBook(AbstractResolver):
     ) -> list[ResolveResult]:
         """Return the addresses of a host or proxy in the order of tries. aiohttp calls this."""
         if through_proxy.get() and (host, port) in self._proxies:
-            found = await ThreadedResolver().resolve(host, port)
-            self.trusted.update((each["host"], port) for each in found)
-            return found
+            addresses = await ThreadedResolver().resolve(host, port)
+            self.trusted.update((each["host"], port) for each in addresses)
+            return addresses
         addresses = await self._addresses(host)
         return [
             ResolveResult(
@@ -115,28 +115,30 @@ class AddressBook(AbstractResolver):
 
         Raises FetchError if there is none.
         """
-        found = self._allowed(await self._resolver.resolve(host))
-        if len(found) == 1:
+        addresses = self._allowed(await self._resolver.resolve(host))
+        if len(addresses) == 1:
             self._hosts.pop(host, None)
-            return found
-        known = frozenset(address for address, _ in found)
+            return addresses
+        known = frozenset(address for address, _ in addresses)
         its = self._hosts.get(host)
         if its is None:
             if len(self._hosts) >= _MAX_HOSTS:
                 self._hosts.clear()
             # Name servers change the order of addresses; `one_address` needs the same each time.
-            first = min(known) if self._one_address else found[0][0]
+            first = min(known) if self._one_address else addresses[0][0]
             its = self._hosts[host] = _Host(first)
         its.known = known
         if its.first not in known:
             its.failed &= known
             its.first = min(known - its.failed or known)
-        return sorted(found, key=lambda each: each[0] != its.first)
+        return sorted(addresses, key=lambda each: each[0] != its.first)
 
-    def _allowed(self, found: Sequence[tuple[str, int | None]]) -> Sequence[tuple[str, int | None]]:
+    def _allowed(
+        self, addresses: Sequence[tuple[str, int | None]]
+    ) -> Sequence[tuple[str, int | None]]:
         allowed = []
         refusal: FetchError | None = None
-        for each in found:
+        for each in addresses:
             try:
                 self._check(each[0])
                 allowed.append(each)

@@ -147,16 +147,16 @@ class DnsResolver(Resolver):
             detail = f'"{host}" is no host name'
             return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
         try:
-            found = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
+            result = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
         except aiodns.error.DNSError as error:
             code, text = error.args
             if code in _NO_SUCH_NAME:
                 detail = f"{host}: {text}"
                 return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
             return _Answer((), Failure.DNS_FAILED, f"{host}: {text}", now())
-        ttl_s: float = min((node.ttl for node in found.nodes), default=0)
+        ttl_s: float = min((node.ttl for node in result.nodes), default=0)
         ttl_s = min(max(ttl_s, _MIN_TTL_S), self._dns.max_ttl_s)
-        return self._answer([(node.addr[0].decode(), None) for node in found.nodes], now() + ttl_s)
+        return self._answer([(node.addr[0].decode(), None) for node in result.nodes], now() + ttl_s)
 
     def _answer(self, addresses: list[_Address], expires: float) -> _Answer:
         usable = [each for each in addresses if self._allow_private or is_public(each[0])]

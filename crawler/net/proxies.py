@@ -24,10 +24,10 @@ class Proxies:
         self._by_scheme: dict[str, URL] = {}
         self._direct = NoProxy("")
         if setting == _ENVIRONMENT:
-            found = getproxies_environment()
-            self._direct = NoProxy(found.get("no", ""))
+            proxies = getproxies_environment()
+            self._direct = NoProxy(proxies.get("no", ""))
             for scheme in ("http", "https"):
-                if address := found.get(scheme) or found.get("all"):
+                if address := proxies.get(scheme) or proxies.get("all"):
                     source = f"the environment's {scheme}_proxy"
                     self._by_scheme[scheme] = _parse(address, source)
         elif setting:

@@ -60,11 +60,11 @@ class Response:
 
     def raw_values(self, name: bytes) -> Sequence[bytes]:
         """Return all values of a header as they came, given by its lower-case name."""
-        found = self._by_name
-        if not found:
+        by_name = self._by_name
+        if not by_name:
             for field_name, value in self.headers:
-                found.setdefault(field_name.lower(), []).append(value)
-        return found.get(name, ())
+                by_name.setdefault(field_name.lower(), []).append(value)
+        return by_name.get(name, ())
 
     def values(self, name: bytes) -> list[str]:
         """Return all values of a header as text, given by its lower-case name."""

@@ -1,7 +1,7 @@
-"""Reads the web graph from the tables of sessions, or from a folder with a graph.
+"""Reads the web graph from the tables of sessions, or from a graph folder.
 
-A web graph holds no URL texts: tables are read in batches, and of a text only its length and its
-site are kept. Whoever needs the texts of some pages has them read again, by `WebGraph.texts`.
+A web graph holds no URL texts. The tables are read in batches, and only the length and the site of
+each URL are kept. `WebGraph.texts` reads the URLs of some pages again.
 """
 
 from collections.abc import Sequence
@@ -17,7 +17,7 @@ __all__ = ["addresses", "batches", "from_directory", "from_sessions", "read"]
 
 
 def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
-    """The graph of sessions (later ones win), or of one folder with a graph.
+    """Return the graph of sessions (later ones win), or of one graph folder.
 
     Raises UserError if the paths hold neither, or if there are no pages.
     """
@@ -27,9 +27,9 @@ def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
     else:
         for path, folder in zip(paths, tables, strict=True):
             if not folder.is_dir():
-                allowed = "a session that has ended, with tables/"
+                allowed = "a session that has ended (a folder with tables/)"
                 if len(paths) == 1:
-                    allowed += ", or a graph, with pages.parquet and links.parquet"
+                    allowed += ", or a graph folder (with pages.parquet and links.parquet)"
                 raise UserError(f"{path}: must be {allowed}")
         web = from_sessions(tables)
     if not web.pages:

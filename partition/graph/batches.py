@@ -1,4 +1,4 @@
-"""The rows of Parquet files in batches, checked."""
+"""Reads the rows of Parquet files in batches, and checks them."""
 
 from collections.abc import Iterator, Sequence
 from pathlib import Path
@@ -22,10 +22,10 @@ _TEXTS: Final = frozenset(("url", "target_url"))
 
 
 def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """The rows of a Parquet file with these columns, and the optional ones that it has, in batches.
+    """Read these columns of a Parquet file in batches, with those of `optional` that it has.
 
     Columns that this module knows must be integers or texts; others may have any type. Raises
-    UserError for a missing column, another type, or a value that is null.
+    UserError for a missing column, another type, or a null.
     """
     try:
         with pq.ParquetFile(regular(path)) as file:
@@ -39,7 +39,7 @@ def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator
             for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
                 for name in wanted:
                     if batch[name].null_count:
-                        raise UserError(f"{path}: {name}: null in a row; each needs a value")
+                        raise UserError(f"{path}: {name}: a row has null; give each row a value")
                     _check_texts(path, name, batch[name])
                 yield batch
     except OSError as error:
@@ -55,7 +55,7 @@ def _check_texts(path: Path, name: str, column: pa.Array) -> None:
     column.validate(full=True)  # UTF-8
     with_nul = pc.index(pc.match_substring(column, "\0"), value=True).as_py()
     if with_nul >= 0:
-        raise UserError(f"{path}: {name}: {column[with_nul].as_py()!r}: has a NUL; must have none")
+        raise UserError(f"{path}: {name}: {column[with_nul].as_py()!r}: has a NUL; remove it")
 
 
 def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
@@ -63,7 +63,7 @@ def _check_type(path: Path, name: str, kind: pa.DataType) -> None:
     if types.is_nested(kind):
         raise UserError(f"{path}: {name}: is {kind}; must be single values")
     if types.is_null(kind):
-        return  # of a column without rows, or of nulls, which are found
+        return  # the type of a column without rows, or of nulls (reported elsewhere)
     if name in _INTEGERS and not types.is_integer(kind):
         raise UserError(f"{path}: {name}: is {kind}; must be integers")
     if name in _TEXTS and not (types.is_string(kind) or types.is_large_string(kind)):

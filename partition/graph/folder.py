@@ -1,4 +1,4 @@
-"""The web graph of a folder with a graph."""
+"""Reads the web graph of a graph folder."""
 
 from pathlib import Path
 from typing import Any
@@ -15,9 +15,9 @@ from partition.webgraph import Ids, WebGraph, find, from_arrays
 
 
 def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
-    """The graph in a folder: pages.parquet (id, url?, site, bytes?) and links.parquet (src, dst).
+    """Read a graph folder: pages.parquet (id, url?, site, bytes?) and links.parquet (src, dst).
 
-    Page ids may be any integers; the pages keep the order of their rows. Raises UserError.
+    Page ids may be any integers. The pages keep the order of their rows. Raises UserError.
     """
     path = folder / "pages.parquet"
     sites = Sites(domains=False)
@@ -38,7 +38,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
     order = np.argsort(page["id"])
     ids = page["id"][order]
     if (ids[1:] == ids[:-1]).any():
-        raise UserError(f"{path}: an id occurs twice; each page must have its own")
+        raise UserError(f"{path}: an id occurs twice; give each page an id of its own")
     if "bytes" in page:
         if page["bytes"].min() < 0:
             raise UserError(f"{path}: bytes: a negative number; must be 0 or more")
@@ -50,7 +50,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
         again = np.flatnonzero(keys[1:] == keys[:-1])
         if len(again):
             (text,) = texts(by_key[again[:1]].astype(np.int32))
-            raise UserError(f"{path}: url: {text} stands in two rows; each page must have its own")
+            raise UserError(f"{path}: url: {text} is in two rows; give each page a URL of its own")
 
     path = folder / "links.parquet"
     ends: dict[str, list[Ids]] = {name: [np.empty(0, np.int32)] for name in ("src", "dst")}
@@ -75,7 +75,7 @@ def from_directory(folder: Path, site_column: str = "site") -> WebGraph:
 
 
 def _check_urls(path: Path, texts: pa.Array) -> None:
-    """Models read the host and the directories of a URL. Raises UserError for other texts."""
+    """Raise UserError for texts that aren't URLs. Models need a URL's host and directories."""
     good = pc.match_substring_regex(texts, r"^https?://[^/?#]")
     if not pc.all(good).as_py():
         text = texts[pc.index(good, False).as_py()].as_py()[:100]
@@ -85,7 +85,7 @@ def _check_urls(path: Path, texts: pa.Array) -> None:
 
 
 class _DirectoryTexts:
-    """Reads the URLs of pages from a folder with a graph, whose rows are the pages in order."""
+    """Reads the URLs of pages from a graph folder, whose rows are the pages in order."""
 
     def __init__(self, folder: Path) -> None:
         self._path = folder / "pages.parquet"

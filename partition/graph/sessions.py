@@ -1,4 +1,4 @@
-"""The web graph of sessions, out of their tables."""
+"""Reads the web graph of sessions from their tables."""
 
 import tomllib
 from collections.abc import Sequence
@@ -20,15 +20,19 @@ _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, ne
 
 
 def from_sessions(folders: Sequence[Path]) -> WebGraph:
-    """The graph in the `tables` folders of sessions, oldest first; raises UserError.
+    """Read the graph in the `tables` folders of sessions, oldest first. Raises UserError.
 
-    A page fetched more than once takes its size from the last time, and its links from the last
-    session that has it. Links out of scope are left out, redirects are links. A target that was
-    never fetched is a page of 0 bytes; its site is what session.toml says a site is: the host with
-    its port, or the registrable domain; or, if no file says so, that of the fetched pages at its
-    authority. Sites of earlier versions get the names that they have today. Pages are
-    ordered by key and sites by name, so that the order of rows, which differs from crawl to crawl,
-    doesn't matter.
+    If a page was fetched more than once, its size is that of the last fetch, and its links are
+    those of the last session that has it. Links out of scope are left out. Redirects count as
+    links.
+
+    A target that was never fetched is a page of 0 bytes. session.toml says what a site is: the
+    host with its port, or the registrable domain. If no file says so, the site of such a target
+    is that of the fetched pages of its authority. Site names written by earlier versions are
+    changed to today's names.
+
+    Pages are ordered by key and sites by name, so the order of rows doesn't matter. It differs
+    from crawl to crawl.
     """
     kind = _kind_of_site(folders)
     sites = Sites(domains=kind == "domain")
@@ -36,7 +40,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     if fetched is None:
         return from_arrays([], [], site=[], sites=[])
     key, session, size, length, site = fetched
-    sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.uint64)]  # places in `key`; keys
+    sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.uint64)]  # indices, keys
     unfetched = [(key[:0], site[:0], length[:0])]
     for number, folder in enumerate(folders):
         path = folder / "links.parquet"
@@ -79,10 +83,10 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
 def _fetched(
     folders: Sequence[Path], sites: Sites, *, learns: bool
 ) -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
-    """The fetched pages in the order of their keys, as columns; None if there are none.
+    """Return the columns of the fetched pages, ordered by key, or None if there are none.
 
-    The columns: key, number of the session that fetched the page last, bytes, length of the URL,
-    site. With `learns`, `sites` learns the sites of authorities from the pages.
+    The columns: key, number of the session that fetched the page last, bytes, length of the
+    URL, site. With `learns`, `sites` learns the sites of authorities from the pages.
     """
     rows: list[tuple[Any, ...]] = []
     for number, folder in enumerate(folders):
@@ -105,13 +109,13 @@ def _fetched(
     del rows
     key, session, time = columns[:3]
     order = np.lexsort((time, session, key))
-    last = order[np.append(key[order][1:] != key[order][:-1], True)]  # of the rows of each key
+    last = order[np.append(key[order][1:] != key[order][:-1], True)]  # the last row of each key
     key, session, _, size, length, site = (column[last] for column in columns)
     return key, session, size, length, site
 
 
 def _kind_of_site(folders: Sequence[Path]) -> str | None:
-    """What these sessions call a site, by their `assignment.site`; None if no file says so."""
+    """Return the `assignment.site` of these sessions, or None if no file says so."""
     said: dict[str, Path] = {}
     for folder in folders:
         path = folder.parent / "session.toml"
@@ -128,7 +132,7 @@ def _kind_of_site(folders: Sequence[Path]) -> str | None:
 
 
 class _SessionTexts:
-    """Reads the URLs of pages from the tables of sessions, where they stand by key."""
+    """Reads the URLs of pages from the tables of sessions, which are ordered by key."""
 
     def __init__(self, folders: Sequence[Path], key: Keys) -> None:
         self._folders = folders
@@ -155,12 +159,12 @@ class _SessionTexts:
 
 
 def addresses(session: Path) -> dict[str, str]:
-    """The server's address of each site, as the session connected to it last. Raises UserError."""
+    """Return the server's address of each site, as last connected to. Raises UserError."""
     path = session / "tables" / "sites.parquet"
     try:
         table = pq.read_table(regular(path), columns=["site", "address"])
     except (OSError, pa.ArrowInvalid) as error:
-        raise UserError(f"{path}: addresses are needed, of a session: {error}") from None
+        raise UserError(f"{path}: can't read the addresses of a session: {error}") from None
     rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
-    # Of an earlier version's two sites of a host, https:// comes last and counts.
+    # An earlier version had two sites for a host. The one with https:// comes last and wins.
     return {url.renamed_site(site): address for site, address in rows if address is not None}

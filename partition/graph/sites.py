@@ -1,4 +1,4 @@
-"""The names of sites, and which site a URL is of."""
+"""The names of sites, and the site of each URL."""
 
 import numpy as np
 import pyarrow as pa
@@ -11,7 +11,7 @@ from partition.webgraph import Ids
 
 
 class Sites:
-    """Numbers sites as they come, and learns from fetched pages which site an authority is of."""
+    """Numbers sites in order of appearance, and learns the site of each authority."""
 
     def __init__(self, *, domains: bool) -> None:
         self._numbers: dict[str, int] = {}
@@ -22,7 +22,7 @@ class Sites:
         return self._numbers.setdefault(url.renamed_site(name), len(self._numbers))
 
     def numbers(self, names: pa.Array) -> Ids:
-        """The number of each name of a site."""
+        """Return the number of each site name."""
         encoded = names.dictionary_encode()
         distinct = [self._number(str(name)) for name in encoded.dictionary.to_pylist()]
         numbers: Ids = np.array(distinct, np.int32)[encoded.indices.to_numpy()]
@@ -35,7 +35,7 @@ class Sites:
             self._site_at[pair["authority"]] = url.renamed_site(pair["site"])
 
     def of(self, texts: pa.Array) -> Ids:
-        """The numbers of the sites of normalised URLs."""
+        """Return the numbers of the sites of normalised URLs."""
         authorities = _authorities(texts).dictionary_encode()
         sites = [self._site_of(authority) for authority in authorities.dictionary.to_pylist()]
         distinct = np.array([self._number(site) for site in sites], np.int32)
@@ -53,10 +53,10 @@ class Sites:
         return self._suffixes.privatesuffix(host) or host
 
     def by_name(self, numbers: Ids) -> tuple[list[str], Ids]:
-        """The names in ascending order, and `numbers` changed to the places in that order."""
+        """Return the names in ascending order, and `numbers` changed to that order."""
         for name in self._numbers:
             if not _is_site(name):
-                raise UserError(f"site: {name!r} names none; must be a host, or any word")
+                raise UserError(f"site: {name!r} isn't a site name; give a host, or any word")
         names = sorted(self._numbers)
         place = np.empty(len(names), np.int32)
         place[[self._numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
@@ -65,13 +65,13 @@ class Sites:
 
 
 def _is_site(name: str) -> bool:
-    """Whether something that is called a site has a name that could be looked up."""
+    """Return whether a text can be the name of a site."""
     if not name.strip() or "\0" in name:
         return False
     if name.startswith("["):
         return "]" in name
     if not name.startswith(("//", "http://", "https://")):
-        return True  # any name will do that doesn't claim to be an address
+        return True  # any name that doesn't look like an address is allowed
     try:
         return bool(url.host(name))
     except (ValueError, IndexError):

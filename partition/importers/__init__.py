@@ -1,8 +1,8 @@
-"""Graphs from elsewhere, made into graph folders (docs/graph.md): pages.parquet and links.parquet.
+"""Makes graph folders (docs/graph.md) from graphs in other formats.
 
-Each importer returns the pages and the links, as page ids. What it must leave out it counts and
-says. Graphs whose pages have no URL have one site, `web`, which only page models and the hybrid
-model can divide.
+A graph folder has pages.parquet and links.parquet. Each importer returns the pages, and the links
+as page ids. It counts and reports what it must leave out. A graph whose pages have no URLs has one
+site, `web`, which only page models and the hybrid model can divide.
 """
 
 from collections.abc import Sequence
@@ -36,19 +36,19 @@ def run(
 ) -> None:
     """Make the graph folder `out`, which must not exist, from files of a kind of KINDS.
 
-    `say` tells what was left out. Raises UserError.
+    `say` gets a line about what was left out. Raises UserError.
     """
     if kind == "parquet":
         if pages is None or links is None or files:
-            raise UserError("import parquet: needs --pages FILE and --links FILE, nothing else")
+            raise UserError("import parquet: give --pages FILE and --links FILE, nothing else")
         imported = tables.read(pages, links, site_column)
     else:
         if not files or pages or links:
-            raise UserError(f"import {kind}: needs the files, and no --pages or --links")
+            raise UserError(f"import {kind}: give the files, without --pages and --links")
         for path in files:
             if not path.is_file():
-                raise UserError(f"{path}: no such file")
+                raise UserError(f"{path}: no such file; name a file that can be read")
         if kind == "webgraph" and len(files) > 1:
-            raise UserError("import webgraph: one file is one graph")
+            raise UserError("import webgraph: give one file, because each is a graph")
         imported = _READERS[kind](files, say)
     write(out, *imported)

@@ -1,4 +1,4 @@
-"""What importers return, and the graph folder that is made of it."""
+"""What importers return, and the writer of graph folders."""
 
 import shutil
 from collections.abc import Callable, Sequence
@@ -16,7 +16,7 @@ from partition.webgraph import Ints
 Say = Callable[[str], None]
 Imported = tuple[pa.Table, Ints, Ints]  # pages; source and target ids of the links
 
-_SITE: Final = "web"  # of pages without URLs
+_SITE: Final = "web"  # the site of all pages without URLs
 
 
 def write(out: Path, pages: pa.Table, src: Ints, dst: Ints) -> None:
@@ -25,7 +25,7 @@ def write(out: Path, pages: pa.Table, src: Ints, dst: Ints) -> None:
     Raises UserError if `out` exists, its parent doesn't, or there are no pages.
     """
     if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"--out {out}: must be a new folder in one that exists")
+        raise UserError(f"--out {out}: must not exist, in a folder that exists")
     temporary = out.with_name(f".{out.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()
@@ -34,20 +34,20 @@ def write(out: Path, pages: pa.Table, src: Ints, dst: Ints) -> None:
         table = pa.table({"src": src, "dst": dst})
         pq.write_table(table, temporary / "links.parquet", compression="zstd")
         if not len(pages):
-            raise UserError(f"--out {out}: there is no page in what was given")
+            raise UserError(f"--out {out}: the files have no pages; a graph needs at least one")
         temporary.rename(out)
     finally:
         shutil.rmtree(temporary, ignore_errors=True)
 
 
 def without_urls(ids: Ints) -> pa.Table:
-    """Pages with these ids, all of one site."""
+    """Return pages with these ids, all of one site."""
     site = pa.DictionaryArray.from_arrays(np.zeros(len(ids), np.int32), [_SITE])
     return pa.table({"id": ids, "site": site})
 
 
 def with_urls(urls: Sequence[str], sizes: Sequence[int] | None = None) -> pa.Table:
-    """Pages with these normalised URLs and, if given, bytes; the ids count from 0."""
+    """Return pages with these normalised URLs and, if given, sizes. The ids count from 0."""
     columns: dict[str, Any] = {
         "id": np.arange(len(urls)),
         "url": pa.array(urls, pa.string()),

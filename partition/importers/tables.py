@@ -1,4 +1,4 @@
-"""Graphs as two Parquet tables, of pages and of links."""
+"""Imports graphs as two Parquet tables, of pages and of links."""
 
 from pathlib import Path
 
@@ -14,13 +14,13 @@ from partition.webgraph import find
 def read(pages: Path, links: Path, site_column: str) -> Imported:
     """Read tables like those of a graph folder.
 
-    The sites may be in any column; without such a column they are those of the URLs. Raises
-    UserError.
+    The sites may be in any column. Without such a column, they are the sites of the URLs.
+    Raises UserError.
     """
     optional = list(dict.fromkeys(("url", "bytes", site_column)))
     batches = list(graph.batches(pages, "id", optional=optional))
     if not batches:
-        raise UserError(f"{pages}: there is no page in it")
+        raise UserError(f"{pages}: has no pages; a graph needs at least one")
     table = pa.Table.from_batches(batches)
     if site_column in table.column_names:
         names = table[site_column].cast(pa.string()).combine_chunks().dictionary_encode()

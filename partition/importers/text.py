@@ -1,4 +1,4 @@
-"""Graphs as text: pairs of ids, WebGraph's ASCIIGraph, and tables of two columns."""
+"""Imports graphs as text: pairs of ids, WebGraph's ASCIIGraph, and tables of two columns."""
 
 import gzip
 import re
@@ -16,7 +16,7 @@ from partition import UserError
 from partition.importers.pages import Imported, Say, with_urls, without_urls
 from partition.webgraph import Ints, distinct
 
-_BLOCK: Final = 1 << 24  # bytes of text
+_BLOCK: Final = 1 << 24  # bytes of text read at a time
 _COMMENT: Final = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)
 _PAIR: Final = re.compile(rb"^[ \t]*\d{1,18}[ \t]+\d{1,18}[ \t\r]*$", re.MULTILINE)
 
@@ -26,7 +26,7 @@ def _open(path: Path) -> IO[bytes]:
 
 
 def snap(files: Sequence[Path], say: Say) -> Imported:
-    """Read lines of two ids with blanks between them; lines that begin with # are comments."""
+    """Read lines of two ids separated by blanks. Lines that begin with # are comments."""
     blocks = [np.empty(0, np.int64)]
     for path in files:
         for block in _blocks(path):
@@ -42,7 +42,7 @@ def snap(files: Sequence[Path], say: Say) -> Imported:
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
-    """The text in pieces of whole lines."""
+    """Read the text in pieces of whole lines."""
     try:
         with _open(path) as file:
             rest = b""
@@ -56,7 +56,7 @@ def _blocks(path: Path) -> Iterator[bytes]:
 
 
 def webgraph(files: Sequence[Path], say: Say) -> Imported:
-    """Read an ASCIIGraph of WebGraph: the number of nodes, then a line of successors for each."""
+    """Read WebGraph's ASCIIGraph: the number of nodes, then a line of successors for each."""
     (path,) = files
     degrees, successors = array("q"), array("q")
     lines = (line for block in _blocks(path) for line in block.splitlines())
@@ -73,11 +73,13 @@ def webgraph(files: Sequence[Path], say: Say) -> Imported:
         raise UserError(
             f"{path}: line {len(degrees) + 2}: must be whole numbers: {error}"
         ) from None
-    # A node without successors has an empty line; the last ones may be missing with their ends.
+    # A node without successors has an empty line. Empty lines at the end may be missing.
     if len(degrees) > nodes and not sum(degrees[nodes:]):
         degrees = degrees[:nodes]
     if len(degrees) > nodes:
-        raise UserError(f"{path}: {len(degrees)} lines of successors for {nodes} nodes")
+        raise UserError(
+            f"{path}: {len(degrees)} lines of successors; must have {nodes}, one a node"
+        )
     dst = np.frombuffer(successors, np.int64) if successors else np.empty(0, np.int64)
     if len(dst) and not 0 <= dst.min() <= dst.max() < nodes:
         raise UserError(f"{path}: a successor isn't one of the nodes 0 to {nodes - 1}")
@@ -88,7 +90,7 @@ def webgraph(files: Sequence[Path], say: Say) -> Imported:
 def edges(files: Sequence[Path], say: Say) -> Imported:
     """Read CSV, or TSV if the first line has a tab: two columns of URLs or ids.
 
-    The file may have a heading and further columns.
+    The file may have a header line and further columns.
     """
     columns: list[pa.Array] = []
     for path in files:
@@ -100,7 +102,7 @@ def edges(files: Sequence[Path], say: Say) -> Imported:
     ends = pa.chunked_array(columns, pa.string()).combine_chunks().dictionary_encode()
     names = ends.dictionary.to_pylist()
     number = ends.indices.to_numpy()
-    # Each file gave its sources, then its targets.
+    # The sources of each file come first, then its targets.
     sizes = [len(column) for column in columns]
     is_source = np.repeat(np.arange(len(columns)) % 2 == 0, sizes)
     src, dst = number[is_source], number[~is_source]
@@ -135,7 +137,7 @@ def _two_columns(path: Path) -> list[pa.Array]:
 
 
 def _pages_of_urls(texts: Sequence[str]) -> tuple[pa.Table, Ints]:
-    """Pages in the order of their normalised URLs; the page of each text, -1 if it isn't one."""
+    """Return pages ordered by normalised URL, and the page of each text (-1 for none)."""
     normal: list[str | None] = []
     for text in texts:
         try:

@@ -1,4 +1,4 @@
-"""Graphs of WARC files: the pages in them, and the links between these, read as in a crawl."""
+"""Imports graphs from WARC files: their pages, and the links between them, read as in a crawl."""
 
 import gzip
 import zlib
@@ -21,15 +21,15 @@ from crawler.reading.parse import read as read_html
 from partition import UserError
 from partition.importers.pages import Imported, Say, with_urls
 
-_MAX_BODY: Final = 100 << 20  # bytes, decoded; of a larger body the rest is left out
-# Where links are taken from: as in a crawl by default.
+_MAX_BODY: Final = 100 << 20  # decoded bytes; the rest of a larger body is ignored
+# Links are taken from the same elements as in a crawl by default.
 ELEMENTS: Final = frozenset({"a", "area", "frame", "iframe", "link", "refresh"})
-_ONE_MEMBER: Final = "non-chunked gzip"  # what warcio says of a WARC file that was gzipped whole
-_MOST_SAID: Final = 200  # characters of an error
+_ONE_MEMBER: Final = "non-chunked gzip"  # warcio's message for a WARC file gzipped as a whole
+_MOST_SAID: Final = 200  # characters of an error message
 
 
 class _Captures:
-    """The pages of WARC files: of each its size and its links."""
+    """The pages of WARC files, each with its size and its links."""
 
     def __init__(self) -> None:
         self.sizes: dict[str, int] = {}
@@ -38,7 +38,7 @@ class _Captures:
         self.revisits: dict[str, str] = {}  # by page: the id of the record that has its payload
 
     def note(self, record: Any) -> None:
-        """Note the record. A revisit has no payload: its links are in the record it refers to."""
+        """Note a record. A revisit has no payload; its links are in the record it refers to."""
         for page in _pages_of(record):
             if record.rec_type == "revisit":
                 self.revisits[page] = record.rec_headers.get_header("WARC-Refers-To") or ""
@@ -47,7 +47,7 @@ class _Captures:
                 self._read(record, [page])
 
     def originals(self) -> Callable[[Any], None]:
-        """A function that reads the records which revisits refer to, under the revisits' URLs."""
+        """Return a function that reads the records of payloads under the URLs of their revisits."""
         wanted: dict[str, list[str]] = {}
         for page, record_id in self.revisits.items():
             wanted.setdefault(record_id, []).append(page)
@@ -93,16 +93,16 @@ def _note_records(file: Any, note: Callable[[Any], None]) -> None:
 
 
 def _pages_of(record: Any) -> list[str]:
-    """The URL of a record, normalised; none for other kinds of URLs."""
+    """Return the normalised URL of a record, or nothing for other kinds of URLs."""
     return _normal([record.rec_headers.get_header("WARC-Target-URI") or ""], "")
 
 
 def read(files: Sequence[Path], say: Say) -> Imported:
-    """Read the pages in WARC files, and the links between them; the last record of a URL counts.
+    """Read the pages in WARC files, and the links between them. The last record of a URL counts.
 
     A redirect is a page of 0 bytes with a link to its target. A revisit has the payload of the
-    record that it refers to, if that is in the files. Links to URLs that the files don't have are
-    left out.
+    record that it refers to, if the files have it. Links to URLs that the files lack are left
+    out.
     """
     captures = _Captures()
     _walk(files, captures.note)
@@ -130,7 +130,7 @@ def read(files: Sequence[Path], say: Say) -> Imported:
 
 
 def _read_response(headers: Any, body: bytes, address: str) -> tuple[int, list[str]]:
-    """Size of the body, and the distinct URLs that a response links to, read as in a crawl."""
+    """Return the size of the body and the URLs that a response links to, as in a crawl."""
     status = headers.get_statuscode()
     location = headers.get_header("Location")
     if status[:1] == "3" and location:
@@ -160,9 +160,9 @@ def _read_response(headers: Any, body: bytes, address: str) -> tuple[int, list[s
 
 
 def _body(record: Any) -> tuple[bytes, bool]:
-    """The body of a response, its codings undone, and whether it is whole.
+    """Return the body of a response with its codings undone, and whether it is complete.
 
-    warcio knows fewer codings than servers and other programs' WARC files use.
+    warcio knows fewer codings than servers and the WARC files of other programs use.
     """
     transfer = _codings(record, "transfer-encoding")
     stream = record.raw_stream
@@ -175,7 +175,7 @@ def _body(record: Any) -> tuple[bytes, bool]:
 
 
 def _codings(record: Any, header: str) -> list[str]:
-    """The codings that all lines of a header name, in lower case."""
+    """Return the codings that all lines of a header name, in lower case."""
     lines = [value for name, value in record.http_headers.headers if name.lower() == header]
     return [coding.strip().lower() for coding in ",".join(lines).split(",") if coding.strip()]
 
@@ -186,5 +186,5 @@ def _normal(references: Sequence[str], base: str) -> list[str]:
         try:
             urls[url.normalise(reference, base or None)] = None
         except url.BadUrlError:
-            continue  # mailto: and the like
+            continue  # not a web URL, such as mailto:
     return list(urls)

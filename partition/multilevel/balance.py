@@ -1,9 +1,9 @@
-"""Balance: from any partition to one within the caps of both weights, at little cost.
+"""Balance: turns any partition into one within the caps of both weights, at little cost.
 
-What a part has beyond its caps is its pressure: the squares of both shares in excess, so that one
-large excess weighs more than two small ones. A move may overfill one weight of a part as long as
-the pressure of all falls; greedy moves from the worst part alone get stuck. Where no single move
-lowers the pressure, two vertices change places.
+The pressure of a part is the sum of the squares of its two excesses, each as a share of its cap. So
+one large excess weighs more than two small ones. A move may overfill a part in one weight if the
+total pressure falls. (Greedy moves from the worst part alone get stuck.) If no single move lowers
+the pressure, two vertices change places.
 """
 
 import numpy as np
@@ -14,13 +14,14 @@ from partition.webgraph import Ids, Ints
 
 _ROUNDS = 30
 _SWAPS = 200
-_SAMPLES = 1000  # pairs looked at for a swap
+_SAMPLES = 1000  # pairs that are compared for a swap
 
 
 def rebalance(s: State, rng: np.random.Generator, aim: float = 0.99) -> bool:
-    """Bring all loads within the caps; returns whether that came about.
+    """Bring all loads within the caps. Returns whether that succeeded.
 
-    It works towards `aim` of the caps, which leaves room for the refinement after it.
+    The loads are brought down to `aim` of the caps, which leaves room for the refinement after
+    it.
     """
     if feasible(s):
         return True
@@ -44,7 +45,7 @@ def _any_over(s: State) -> bool:  # pragma: no cover - compiled
 def pressure(
     s: State, b: int, first: int, second: int, aim: float
 ) -> float:  # pragma: no cover - compiled
-    """Of part b, with so much more of both weights."""
+    """Return the pressure of part b with these amounts added to its two weights."""
     x = (s.loads[b, 0] + first) / s.caps[b, 0] - aim
     y = (s.loads[b, 1] + second) / s.caps[b, 1] - aim
     return squares(x, y)
@@ -52,16 +53,17 @@ def pressure(
 
 @compiled
 def squares(x: float, y: float) -> float:  # pragma: no cover - compiled
-    """The pressure of a part that exceeds what is aimed at by these shares of its caps."""
+    """Return the pressure of a part with these excesses, given as shares of its caps."""
     x, y = max(x, 0.0), max(y, 0.0)
     return x * x + y * y
 
 
 @compiled
 def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no cover - compiled
-    """Where v lowers the pressure at the least cost per relief, and that rate; or -1.
+    """Return the part where v lowers the pressure at the least cost per relief, and this rate.
 
-    Where a move gains, the rate is negative, and more relief is better still.
+    The part is -1 if no move lowers the pressure. If a move gains, the rate is negative, and
+    more relief makes it more negative.
     """
     a = s.part[v]
     first, second = s.weights[v]
@@ -96,7 +98,8 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
         candidates = np.flatnonzero(rate < np.inf)
         for v in candidates[np.argsort(rate[candidates])]:
             b, now = _cheapest(s, v, aim)
-            # Loads and gains change on the way: what has become dear waits for the next round.
+            # Loads and gains change on the way. Moves that have become expensive wait for the next
+            # round.
             if b < 0 or (rate[v] > 0 and now > 4 * rate[v]):
                 continue
             clock += 1
@@ -112,7 +115,7 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
 def _swap(
     s: State, aim: float, swaps: int, samples: int, seed: int
 ) -> None:  # pragma: no cover - compiled
-    """Vertices of the part under most pressure change places with others, the best of a sample."""
+    """Swap vertices of the part under most pressure with others; take the best of a sample."""
     np.random.seed(seed)
     vertices = len(s.part)
     seen = np.zeros(vertices, np.int64)
@@ -180,9 +183,9 @@ def _swap(
 
 @compiled
 def pack(weights: Ints, order: Ids, loads: Ints, caps: Ints) -> Ids:  # pragma: no cover - compiled
-    """The part of each vertex, one by one in this order into the part that it leaves least full.
+    """Put each vertex, in this order, into the part that it leaves least full. Returns the parts.
 
-    `loads`, which what is there already weighs, are changed in place.
+    `loads` are the weights that the parts have already. They are changed in place.
     """
     part = np.empty(len(order), np.int32)
     for v in order:
@@ -191,7 +194,7 @@ def pack(weights: Ints, order: Ids, loads: Ints, caps: Ints) -> Ids:  # pragma: 
         for b in range(len(caps)):
             x = (loads[b, 0] + weights[v, 0]) / caps[b, 0]
             y = (loads[b, 1] + weights[v, 1]) / caps[b, 1]
-            # The fuller weight decides; the other, in small, which of two equal ones.
+            # The fuller weight decides. Of two equal parts, the other weight decides.
             fill = max(x, y) + 1e-3 * min(x, y)
             if fill < lowest:
                 lowest = fill

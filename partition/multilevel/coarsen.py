@@ -1,15 +1,18 @@
-"""Coarsening: vertices that share nets become one, until few are left.
+"""Coarsening: vertices that share nets are merged into clusters, until few are left.
 
-A vertex joins the neighbour, or the neighbour's cluster, to which its nets tie it most: a net ties
-each two of its pins by its cost / (pins - 1). Ties to a vertex of many nets count less, by a power
-of what its nets cost: pages of one net each would else gather around a page that all menus link to,
-which is all that they share, instead of among those with which they share everything. A cluster may
-not outgrow a share of a part in either weight, or balance would be lost, and never joins vertices
-of different labels, which is how a later cycle keeps the partition that it has.
+A vertex joins the neighbour, or the cluster of the neighbour, with the strongest tie. A net ties
+each two of its pins by its cost / (pins - 1). Ties to a vertex with many nets are weakened by a
+power of the cost of its nets. Without this, pages would gather around a page that all menus link
+to, although they share nothing else, and not with pages that share all their nets.
 
-Wide nets tie nothing, as they would take most of the time and say little. A vertex in no others, as
-a site that only large lists link to, joins another such of its narrowest net (METIS has the like
-for the leaves of a star); without that, webs of many such sites couldn't be coarsened.
+A cluster may not exceed a share of a part in either weight, because larger ones would prevent
+balance. It never joins vertices with different labels. A later cycle uses labels to keep the
+partition that it has.
+
+Large nets tie nothing, because they would take most of the time and say little. A vertex that has
+only large nets (a site that only long lists link to) joins another such vertex of its smallest net.
+METIS treats the leaves of a star in a similar way. Without this rule, webs with many such sites
+couldn't be coarsened.
 """
 
 import numpy as np
@@ -27,13 +30,13 @@ def cluster(
     bounds: Ints,
     target: int,
     widest: int,
-    modesty: float,
+    hub_exponent: float,
     rng: np.random.Generator,
 ) -> tuple[Ids, int]:
-    """The cluster of each vertex, and their number: `target` or, where that can't be, more.
+    """Return the cluster of each vertex, and the number of clusters: `target`, or more.
 
-    `bounds` are the two weights that a cluster may have; nets of more than `widest` pins tie
-    nothing. `modesty` is the power by which ties to vertices of many nets count less.
+    `bounds`: the most that a cluster may have of each weight. Nets with more than `widest` pins
+    tie nothing. `hub_exponent`: the power that weakens ties to vertices with many nets.
     """
     xnets, nets = h.nets_of_vertices()
     order = rng.permutation(h.vertices).astype(np.int32)
@@ -50,7 +53,7 @@ def cluster(
         bounds,
         target,
         widest,
-        np.maximum(costs, 1) ** modesty,
+        np.maximum(costs, 1) ** hub_exponent,
     )
     is_leader = leader == np.arange(h.vertices)
     number = np.cumsum(is_leader, dtype=np.int32) - np.int32(1)
@@ -70,22 +73,22 @@ def _clustered(
     bounds: Ints,
     target: int,
     widest: int,
-    common: npt.NDArray[np.float64],  # by which ties to a vertex, or its cluster, count less
+    divisor: npt.NDArray[np.float64],  # of ties to each vertex, or to its cluster
 ) -> Ids:  # pragma: no cover - compiled
     vertices = len(order)
     leader = np.arange(vertices).astype(np.int32)
-    weight = weights.copy()  # of the cluster that a vertex leads
-    joined = np.zeros(vertices, np.bool_)  # leads others, so must stay
+    weight = weights.copy()  # weights of the cluster that a vertex leads
+    joined = np.zeros(vertices, np.bool_)  # whether others joined the vertex, so it must stay
     ties = np.zeros(vertices, np.float64)
     near = np.empty(vertices, np.int32)
-    untied = np.full(len(costs), -1, np.int32)  # of a net, the last such vertex, or its cluster
+    untied = np.full(len(costs), -1, np.int32)  # by net: the last vertex without ties that it met
     left = vertices
     for v in order:
         if left <= target:
             break
         if leader[v] != v or joined[v]:
             continue
-        found = 0
+        neighbours = 0
         for j in range(xnets[v], xnets[v + 1]):
             e = nets[j]
             size = xpins[e + 1] - xpins[e]
@@ -96,24 +99,24 @@ def _clustered(
                 u = leader[pins[i]]
                 if u != v and label[u] == label[v]:
                     if ties[u] == 0:
-                        near[found] = u
-                        found += 1
+                        near[neighbours] = u
+                        neighbours += 1
                     ties[u] += tie
         best = -1
         most = 0.0
-        for i in range(found):
+        for i in range(neighbours):
             u = near[i]
             first = weight[u, 0] + weights[v, 0]
             second = weight[u, 1] + weights[v, 1]
             if first <= bounds[0] and second <= bounds[1]:
-                # Of two equal ties the lighter cluster is the better: it leaves more room.
+                # Of two equal ties, the one to the lighter cluster wins: it leaves more room.
                 fill = weight[u, 0] / bounds[0] + weight[u, 1] / bounds[1]
-                tie = ties[u] / ((1.0 + fill) * common[u])
+                tie = ties[u] / ((1.0 + fill) * divisor[u])
                 if tie > most:
                     most = tie
                     best = u
             ties[u] = 0
-        if found == 0 and xnets[v] < xnets[v + 1]:
+        if neighbours == 0 and xnets[v] < xnets[v + 1]:
             e = _narrowest(xpins, nets[xnets[v] : xnets[v + 1]])
             u = untied[e]
             if (
@@ -130,7 +133,7 @@ def _clustered(
             joined[best] = True
             weight[best, 0] += weights[v, 0]
             weight[best, 1] += weights[v, 1]
-            common[best] = max(common[best], common[v])
+            divisor[best] = max(divisor[best], divisor[v])
             left -= 1
     return leader
 

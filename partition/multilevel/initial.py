@@ -1,11 +1,12 @@
-"""The first partition, on the coarsest level: halved, and halved again.
+"""The first partition, on the coarsest level: by recursive bisection.
 
-A halving is a small multilevel partition of its own: coarsened further, down to a few vertices, so
-that heavy vertices which belong together move together. There one half grows from a random vertex;
-both are refined on every level up again, like any partition, with two parts of as many shares of
-the whole as parts are to come of them. The best of some tries is kept. A cut net goes on in both
-halves with the pins that it has there, so that each further part adds its cost, which is
-connectivity - 1.
+A bisection is a small multilevel partition of its own. It coarsens further, down to a few vertices,
+so that heavy vertices which belong together move together. On the last level, one half grows from a
+random vertex. Both halves are then refined on each level upwards. Each half has as many shares of
+the total weight as it will have parts. The best of several tries is kept.
+
+A cut net continues in both halves with the pins that it has there. So each further part of a net
+adds its cost, and the sum of all bisections is connectivity - 1.
 """
 
 import numpy as np
@@ -20,21 +21,21 @@ from partition.webgraph import Ids, Ints
 
 
 def bisected(h: Hypergraph, caps: Ints, preset: Preset, rng: np.random.Generator) -> Ids:
-    """A part for each vertex; `caps` (parts x 2) are all alike. Balance is only aimed at."""
+    """Return a part for each vertex, only roughly balanced. `caps` (parts x 2) are all equal."""
     parts = len(caps)
     part = np.zeros(h.vertices, np.int32)
     if parts == 1 or h.vertices == 0:
         return part
     shares = np.array([[(parts + 1) // 2], [parts // 2]])
     total = np.maximum(h.weights.sum(axis=0), 1).astype(np.float64)
-    # How much a part may exceed the mean is spread evenly over the halvings still to come.
+    # The excess over the mean that is allowed is divided evenly among the remaining bisections.
     slack = np.maximum(caps[0] * float(parts) / total, 1.0)
     depth = int(np.ceil(np.log2(parts)))
     goal = total * shares / parts
     half_caps = np.maximum(goal * slack ** (1 / depth), np.ceil(goal)).astype(np.int64)
     bounds = np.maximum((caps[0] * preset.cluster_share).astype(np.int64), 1)
     best: Quality | None = None
-    for _ in range(preset.halvings):
+    for _ in range(preset.bisection_tries):
         state = _halved(h, goal[0].astype(np.int64), half_caps, bounds, preset, rng)
         if best is None or quality(state) < best:
             best = quality(state)
@@ -58,19 +59,19 @@ def _halved(
     preset: Preset,
     rng: np.random.Generator,
 ) -> State:
-    """A halving of its own; part 0 aims at `goal`, and clusters weigh at most `bounds`."""
+    """Return one bisection. Part 0 aims at `goal`; clusters weigh at most `bounds`."""
     unit = None
-    if h.vertices > preset.halving_vertices:
+    if h.vertices > preset.bisection_vertices:
         unit, units = cluster(
             h,
             np.zeros(h.vertices, np.int32),
             bounds=bounds,
-            target=max(int(h.vertices / preset.shrink), preset.halving_vertices),
-            widest=preset.widest_tie,
-            modesty=preset.modesty,
+            target=max(int(h.vertices / preset.max_shrink), preset.bisection_vertices),
+            widest=preset.max_tie_pins,
+            hub_exponent=preset.hub_exponent,
             rng=rng,
         )
-        if units > h.vertices * preset.stalled:
+        if units > h.vertices * preset.stall_ratio:
             unit = None
     if unit is None:
         state = new_state(h, np.ones(h.vertices, np.int32), half_caps)
@@ -78,6 +79,6 @@ def _halved(
     else:
         lower = _halved(contract(h, unit, units), goal, half_caps, bounds, preset, rng)
         state = new_state(h, lower.part[unit], half_caps)
-    bargain(state, preset.dear, preset, rng)
+    bargain(state, preset.max_start_price, preset, rng)
     polish(state, preset, rng)
     return state

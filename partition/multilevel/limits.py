@@ -1,7 +1,7 @@
-"""Limits: the weights that each part may have, and the parts that giants get.
+"""Limits: the weight that each part may have, also for the parts that giants get.
 
-A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own: the
-giant's weight. The other parts are balanced among themselves.
+A giant is a vertex that alone is heavier than a part may be. Its part gets a limit of its own, the
+weight of the giant. The other parts are balanced among themselves.
 """
 
 from collections.abc import Sequence
@@ -15,17 +15,17 @@ from partition.webgraph import Ids, Ints
 
 Shares = npt.NDArray[np.float64]
 
-_DIGITS: Final = 9  # of a share; less is rounding
+_DIGITS: Final = 9  # digits of a share; smaller differences are rounding errors
 
 
 def caps(weights: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
-    """What parts may weigh, parts x 2: within the tolerances, or at most the mean rounded up."""
+    """Return what parts may weigh, parts x 2: the tolerance, but at least the mean rounded up."""
     return _caps(weights.sum(axis=0), parts, tolerances)
 
 
 def _caps(totals: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
     both = [
-        # The exact comparison is of integers: load * parts <= total * (1 + tolerance).
+        # Integers allow the exact comparison: load * parts <= total * (1 + tolerance).
         min(max(int((total + total * tolerance) / parts), -(-total // parts), 1), max(total, 1))
         for total, tolerance in zip(totals.tolist(), tolerances, strict=True)
     ]
@@ -33,15 +33,15 @@ def _caps(totals: Ints, parts: int, tolerances: Sequence[float]) -> Ints:
 
 
 def giants(weights: Ints, limits: Ints) -> Ids:
-    """The vertices that are heavier than the lightest limit, in either weight."""
+    """Return the vertices that exceed the lowest limit in either weight."""
     return np.flatnonzero((weights > limits.min(axis=0)).any(axis=1)).astype(np.int32)
 
 
 def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) -> Ints:
-    """What each part of a partition may weigh, parts x 2, if some parts have giants.
+    """Return what each part of a partition may weigh, parts x 2, if some parts have giants.
 
-    A part with giants may weigh as much as the heaviest of them. The other parts are balanced among
-    themselves, see `_of_others`.
+    A part with giants may weigh as much as its heaviest giant. The other parts are balanced
+    among themselves, see `_of_others`.
     """
     limits = caps(weights, parts, tolerances)
     large = giants(weights, limits)
@@ -55,12 +55,13 @@ def own_limits(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]
 
 
 def _of_others(weights: Ints, parts: int, usual: Ints, tolerances: Sequence[float]) -> Ints:
-    """What each part without giants may weigh: a tolerance over the average of these parts.
+    """Return what each part without giants may weigh: a tolerance over the average of these parts.
 
-    That average may make giants of further vertices. Then all these parts may weigh what is `usual`
-    where there are no giants; giving each further giant a part would leave ever less to the others.
-    Where the giants are light in one weight, the average is above that of all parts. Then the parts
-    may weigh what is usual as long as that leaves them half of the tolerance.
+    Two exceptions use the limits without giants (`usual`). First, the lower average may turn
+    further vertices into giants. Then all these parts get the usual limits, because a part for
+    each further giant would leave ever less to the others. Second, if the giants are light in
+    one weight, the average of the other parts is above that of all. Then these parts get the
+    usual limit of this weight, if that leaves them half of the tolerance.
     """
     own = _caps(weights.sum(axis=0), parts, tolerances)[0]
     if (weights > own).any():
@@ -71,10 +72,11 @@ def _of_others(weights: Ints, parts: int, usual: Ints, tolerances: Sequence[floa
 
 
 def seated(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) -> Ids:
-    """The partition with giants moved so that each has a part that no other giant is in.
+    """Return the partition with giants moved so that each has a part without another giant.
 
-    The heaviest giant comes first. A giant whose part is taken moves to the lightest part without a
-    giant. If there are more giants than parts, the last giants stay where they are.
+    The heaviest giant comes first. A giant whose part is taken moves to the lightest part
+    without a giant. If there are more giants than parts, the lightest giants stay where they
+    are.
     """
     limits = caps(weights, parts, tolerances)
     large = giants(weights, limits)
@@ -97,15 +99,15 @@ def seated(weights: Ints, part: Ids, parts: int, tolerances: Sequence[float]) ->
 
 
 class Fit(NamedTuple):
-    """How good a partition is whose giants make balance impossible. The less, the better."""
+    """The quality of a partition that can't be balanced because of giants. Less is better."""
 
-    over: float  # by which the largest imbalance exceeds what can't be avoided
-    excess: float  # by which loads exceed the limits of `own_limits`, in shares of these
+    over: float  # by which the largest imbalance exceeds `least_imbalance`
+    excess: float  # by which loads exceed `own_limits`, as shares of these limits
     cost: int  # connectivity - 1
 
 
 def fit(h: Hypergraph, part: Ids, parts: int, tolerances: Sequence[float]) -> Fit:
-    """The quality of any partition of a hypergraph."""
+    """Return the quality of any partition of a hypergraph."""
     loads = part_loads(h.weights, part, parts)
     over = overs(h.weights, loads[np.newaxis], tolerances)[0]
     limits = own_limits(h.weights, part, parts, tolerances)
@@ -114,9 +116,9 @@ def fit(h: Hypergraph, part: Ids, parts: int, tolerances: Sequence[float]) -> Fi
 
 
 def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
-    """Of each of several partitions, by which the largest imbalance exceeds `least_imbalance`.
+    """Return, for each of several partitions, how much its imbalance exceeds `least_imbalance`.
 
-    `loads` are partitions x parts x 2. A weight whose tolerance is as large as the number of parts
+    `loads` are partitions x parts x 2. A weight whose tolerance is at least the number of parts
     doesn't matter.
     """
     parts = loads.shape[1]
@@ -130,7 +132,7 @@ def overs(weights: Ints, loads: Ints, tolerances: Sequence[float]) -> Shares:
 
 
 def least_imbalance(weights: Ints, parts: int, tolerances: Sequence[float]) -> float:
-    """The largest imbalance that is allowed, or that the heaviest vertex makes necessary."""
+    """Return the allowed imbalance, or that of the heaviest vertex alone if it is larger."""
     least = 0.0
     for at, tolerance in enumerate(tolerances):
         if tolerance < parts:

@@ -1,38 +1,46 @@
-"""What the engine's walk depends on, as data. docs/results/engine.md has the figures."""
+"""The numbers that steer the multilevel engine. docs/results/engine.md has the measurements."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Preset:
-    """The numbers of a walk."""
+    """The numbers that steer one run of the engine.
 
-    coarsest_per_part: int = 30  # vertices of the coarsest level, for each part,
-    coarsest_vertices: int = 400  # but no fewer than these,
-    coarsest_pins: int = 1_000_000  # and fewer if they have more pins than this
-    cluster_share: float = 0.3  # of a part, that a cluster may weigh
-    shrink: float = 2.5  # vertices of a level over those of the next, at most
-    stalled: float = 0.97  # a level with more than this share of the one above ends the coarsening
-    widest_tie: int = 300  # pins of the largest net that ties in coarsening
-    modesty: float = 0.4  # power of what a vertex's nets cost, by which ties to it count less
-    firsts: int = 4  # first partitions on the coarsest level, at most,
-    first_effort: int = 400_000  # and no more than have so many pins together, but one
-    halving_vertices: int = 60  # of the coarsest level when a level is halved
-    halvings: int = 8  # tries at each halving
-    sweeps: int = 20  # over the vertices, while the price of imbalance rises
-    cheap: float = 0.1  # the lowest price that a round starts from,
-    dear: float = 1.0  # the highest that it starts from,
-    prohibitive: float = 100.0  # and the one that it ends with
-    aim: float = 0.98  # of the caps, above which load has a price
-    rounds: int = 30  # of bargaining on a level, at most,
-    effort: int = 3_000_000  # and no more than this many pins in all, but one
-    passes: int = 3  # of the last refinements
-    patience: int = 300  # moves that a search makes without a new best
-    worth: float = 5e-4  # of the cost, that a pass must gain for another to follow
-    widest_touch: int = 400  # pins of the largest net along which a search spreads
-    cycles: int = 3  # after the first descent
-    worth_cycle: float = 2e-3  # of the cost, that a cycle must gain for another to follow
-    mates: int = 3  # of the best of several partitions, at most
+    A pin bound on repeated work means: repeat while all repetitions together visit at most this
+    many pins, but do it at least once.
+    """
+
+    # Coarsening
+    coarsest_per_part: int = 30  # wanted vertices of the coarsest level, for each part
+    coarsest_vertices: int = 400  # the least that the coarsest level aims at
+    coarsest_pins: int = 1_000_000  # a level with more pins is coarsened further
+    cluster_share: float = 0.3  # the most that a cluster may weigh, as a share of a part
+    max_shrink: float = 2.5  # the most by which one level may have fewer vertices than the last
+    stall_ratio: float = 0.97  # coarsening ends if a level keeps more than this share of vertices
+    max_tie_pins: int = 300  # larger nets tie no vertices together in coarsening
+    hub_exponent: float = 0.4  # a tie to a vertex is divided by (cost of its nets) ** hub_exponent
+    # Initial partitions
+    initial_tries: int = 4  # the most partitions of the coarsest level
+    initial_pins: int = 400_000  # pin bound on these tries
+    bisection_vertices: int = 60  # wanted vertices of the coarsest level of a bisection
+    bisection_tries: int = 8  # tries at each bisection
+    # Refinement
+    round_passes: int = 20  # passes over the vertices in a round, as the price of imbalance rises
+    min_start_price: float = 0.1  # the lowest price that a round starts from
+    max_start_price: float = 1.0  # the highest price that a round starts from
+    end_price: float = 100.0  # the price that a round ends with
+    aim: float = 0.98  # a load above this share of its cap has a price
+    rounds: int = 30  # the most rounds on a level
+    round_pins: int = 3_000_000  # pin bound on these rounds
+    passes: int = 3  # the most passes of the last refinement
+    patience: int = 300  # a local search ends after this number of moves without a new best
+    min_pass_gain: float = 5e-4  # after a pass that gains a smaller share of the cost, none follows
+    max_search_pins: int = 400  # a local search doesn't spread along larger nets
+    # Cycles
+    cycles: int = 3  # the most cycles after the first uncoarsening
+    min_cycle_gain: float = 2e-3  # after a cycle that gains a smaller share, none follows
+    mates: int = 3  # how many partitions the best one is combined with, at most
 
 
 DEFAULT = Preset()

@@ -1,9 +1,10 @@
-"""Refinement makes a partition of one level cheaper, and keeps or brings it within its caps.
+"""Refinement makes a partition cheaper on one level, and brings it within its caps.
 
-What works best was not to hold the caps at every move. A round of bargaining first lets balance be
-cheap, so that vertices go where their nets are, and then raises its price sweep by sweep until all
-loads are within the caps: those vertices give way that lose least by it. Rounds start from the best
-partition so far, each from another price; their results are kept if better, else taken back.
+Imbalance has a price, instead of being forbidden at every move, because that worked best. A round
+starts with a low price, so that vertices go where their nets are. Then the price rises with each
+pass, until all loads are within the caps. The vertices that give way are those that lose least.
+Each round starts from the best partition so far, and from another price. Its result is kept if it
+is better.
 """
 
 import numpy as np
@@ -28,8 +29,8 @@ from partition.multilevel.state import (
 )
 from partition.webgraph import Ids
 
-_CELLS = 4  # of `conn` that count as much as a pin in the size of a level
-LAW = 1e36  # a price that nothing gained is worth, be the excess one byte of many
+_CELLS_PER_PIN = 4  # cells of `conn` that take as much time as a pin
+PROHIBITIVE_PRICE = 1e36  # no gain is worth this price, even for an excess of one byte
 
 
 def refine(s: State, preset: Preset, rng: np.random.Generator, *, check: bool = False) -> None:
@@ -37,9 +38,10 @@ def refine(s: State, preset: Preset, rng: np.random.Generator, *, check: bool = 
     rebalance(s, rng)
     polish(s, preset, rng)
     best, part = quality(s), s.part.copy()
-    size = len(s.pins) + s.conn.size // _CELLS
-    for _ in range(max(1, min(preset.rounds, preset.effort // max(size, 1)))):
-        low = float(np.exp(rng.uniform(np.log(preset.cheap), np.log(preset.dear))))
+    size = len(s.pins) + s.conn.size // _CELLS_PER_PIN
+    for _ in range(max(1, min(preset.rounds, preset.round_pins // max(size, 1)))):
+        prices = np.log([preset.min_start_price, preset.max_start_price])
+        low = float(np.exp(rng.uniform(*prices)))
         bargain(s, low, preset, rng)
         best, part = _better(s, best, part)
         if check:
@@ -50,7 +52,7 @@ def refine(s: State, preset: Preset, rng: np.random.Generator, *, check: bool = 
 
 
 def _better(s: State, best: Quality, part: Ids) -> tuple[Quality, Ids]:
-    """The better of the state's partition and another, which the state then has."""
+    """Return the better of the state's partition and `part`; the state then has it, too."""
     new = quality(s)
     if new < best:
         return new, s.part.copy()
@@ -59,13 +61,13 @@ def _better(s: State, best: Quality, part: Ids) -> tuple[Quality, Ids]:
 
 
 def bargain(s: State, low: float, preset: Preset, rng: np.random.Generator) -> None:
-    """One round of moves, while the price of imbalance rises from `low` to `preset.prohibitive`.
+    """Do one round of moves while the price of imbalance rises from `low` to `preset.end_price`.
 
-    At price 1, a part that exceeds `preset.aim` of its caps by a tenth in one weight costs a tenth
-    of an even share of the costs of all nets.
+    At price 1, a part whose load in one weight is a tenth of its cap above `preset.aim` costs a
+    tenth of the average cost of nets per part.
     """
     unit = 10 * float(s.costs.sum(dtype=np.int64)) / len(s.caps)
-    for price in np.geomspace(low, preset.prohibitive, preset.sweeps):
+    for price in np.geomspace(low, preset.end_price, preset.round_passes):
         improve(s, _order(s, rng), price * unit, preset.aim)
     rebalance(s, rng)
     _settle(s, preset, rng)
@@ -75,19 +77,19 @@ def polish(s: State, preset: Preset, rng: np.random.Generator) -> None:
     """Make the partition cheaper within the caps: by single moves, then by local search."""
     _settle(s, preset, rng)
     for _ in range(preset.passes):
-        least = preset.worth * quality(s).cost
-        if search(s, _order(s, rng), len(s.part), preset.patience, preset.widest_touch) <= least:
+        least = preset.min_pass_gain * quality(s).cost
+        if search(s, _order(s, rng), len(s.part), preset.patience, preset.max_search_pins) <= least:
             break
 
 
 def _settle(s: State, preset: Preset, rng: np.random.Generator) -> None:
     for _ in range(preset.passes):
-        if improve(s, _order(s, rng), LAW, 1.0) <= 0:
+        if improve(s, _order(s, rng), PROHIBITIVE_PRICE, 1.0) <= 0:
             break
 
 
 def _order(s: State, rng: np.random.Generator) -> Ids:
-    """The vertices that may gain by a move, in any order."""
+    """Return the vertices that may gain by a move, in random order."""
     order = boundary(s)
     rng.shuffle(order)
     return order
@@ -95,16 +97,17 @@ def _order(s: State, rng: np.random.Generator) -> Ids:
 
 @compiled
 def improve(s: State, order: Ids, price: float, aim: float) -> float:  # pragma: no cover - compiled
-    """One pass over the vertices in this order; returns what it gained.
+    """Make one pass over the vertices in this order. Returns the gain.
 
-    Balance has a price here and is no law: the pressure of a move (`balance.pressure`) costs
-    `price`. A vertex goes to the part, among those that its nets touch, where it gains most. From a
-    part that has a price, it may also go to the emptiest: parts that no net touches any more, as
-    others have drawn all from them at a low price, would stay empty.
+    Imbalance isn't forbidden but has a price: a move pays `price` for each unit of pressure
+    (`balance.pressure`) that it adds. A vertex moves to the part that its nets touch and where
+    it gains most. If its own part has pressure, it may also move to the emptiest part. Without
+    this, a part that has lost all its vertices at a low price would stay empty, because no net
+    touches it.
     """
     seen = np.zeros(len(s.part), np.int64)
     touched = np.empty(len(s.part), np.int32)
-    # What each part has beyond the aim, in shares of its caps, and its pressure.
+    # For each part: its excess over `aim`, as shares of its caps, and its pressure.
     share = 1 / s.caps
     over = np.empty(s.caps.shape, np.float64)
     pressures = np.empty(len(s.caps), np.float64)
@@ -170,7 +173,7 @@ def _emptiest(over: Shares) -> int:  # pragma: no cover - compiled
 
 @compiled
 def _go_back(s: State, part: Ids) -> None:  # pragma: no cover - compiled
-    """Move all vertices to where `part` has them."""
+    """Move all vertices back to their parts in `part`."""
     seen = np.zeros(len(part), np.int64)
     touched = np.empty(len(part), np.int32)
     for v in range(len(part)):

@@ -1,7 +1,7 @@
-"""Local search after Fiduccia and Mattheyses, over k parts: moves that lose, taken back in time.
+"""Local search with k parts, after Fiduccia and Mattheyses: losing moves are tried and taken back.
 
-It goes only where a vertex fits (`state.fits`), so that a feasible partition stays feasible. Both
-functions here keep the vertices that they may move next in a heap, by gain.
+A vertex only moves to a part where it fits (`state.fits`), so a feasible partition stays feasible.
+Both functions here keep the vertices that may move next in a heap, ordered by gain.
 """
 
 import numpy as np
@@ -15,17 +15,18 @@ from partition.webgraph import Ids, Ints
 def search(
     s: State, order: Ids, seeds: int, patience: int, wide: int
 ) -> int:  # pragma: no cover - compiled
-    """Local searches from `seeds` vertices at a time, over all in this order; returns the gain.
+    """Search from each vertex of `order`, `seeds` vertices at a time. Returns the gain.
 
-    A search moves the vertex that gains most, or loses least, each at most once, and looks on at
-    the vertices whose gains that changed. It ends after `patience` moves without a new best, and
-    takes back all after the best. What a search has moved is left alone by those after it.
+    A search repeatedly moves the vertex that gains most or loses least. Each vertex moves at
+    most once. Vertices whose gains change by a move become candidates. The search ends after
+    `patience` moves without a new best, and takes back the moves after the best. Later searches
+    leave alone what it has moved.
     """
     vertices = len(s.part)
     seen = np.zeros(vertices, np.int64)
     touched = np.empty(vertices, np.int32)
     heap = np.empty(vertices, np.int32)
-    place = np.full(vertices, -1, np.int32)  # in the heap
+    place = np.full(vertices, -1, np.int32)  # place of a vertex in the heap
     key = np.empty(vertices, np.int64)
     target = np.empty(vertices, np.int32)
     locked = np.zeros(vertices, np.bool_)
@@ -176,10 +177,10 @@ def _down(
 
 @compiled
 def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compiled
-    """From all in part 1, let part 0 grow around the first vertex until it has one goal weight.
+    """Let part 0 grow around the first vertex until it has one goal weight; all start in part 1.
 
-    Always the vertex that gains most; where none is near, the next in the order. One that would
-    overfill part 0 is passed by.
+    The next vertex is always the one that gains most, or the next of `order` if no neighbour is
+    left. A vertex that would overfill part 0 is skipped.
     """
     vertices = len(s.part)
     seen = np.zeros(vertices, np.int64)
@@ -225,7 +226,7 @@ def _fill(s: State, b: int) -> float:  # pragma: no cover - compiled
 
 @compiled
 def _best(s: State, v: int, fill: Shares) -> tuple[int, int]:  # pragma: no cover - compiled
-    """The part in which v fits and gains most, of equal ones the emptiest, and the gain; or -1."""
+    """Return the part where v fits and gains most (or -1), and the gain. Ties: the emptiest."""
     best = -1
     most = np.int32(1)
     for word in range(s.reach.shape[1]):

@@ -1,20 +1,20 @@
-"""A partition in the making: loads, pin counts and gains, kept up to date by `move`.
+"""The state of a partition that is being changed: loads, pin counts and gains.
 
-Every change to a partition goes through `move` and nothing else; `verify` recomputes all of it. The
+Only `move` changes a partition and keeps the rest up to date. `verify` recomputes everything. The
 gain of moving vertex v from its part to part b is
 
     conn[v, b] - stay[v]
 
-where conn[v, b] is the cost of v's nets that touch b, and stay[v] is the cost of v's nets that have
-another pin in v's part: moving adds a part to v's nets that don't touch b, and takes v's own part
-off those that held only v there; what all v's nets cost together falls out.
+conn[v, b] is the cost of those nets of v that touch b. stay[v] is the cost of those nets of v that
+have another pin in v's part. Reason: a move adds a part to the nets of v that don't touch b, and
+removes v's part from the nets that have only v there. The cost of all nets of v cancels out.
 
-The pins of each part in a net are counted in slots, one per part that the net touches, in no
-order. A slot also holds the exclusive or of its pins, so that the last pin of a part has a name.
+The pins of a net are counted by part, in slots: one slot for each part that the net touches, in no
+order. A slot also holds the exclusive or of its pins. If only one pin is left, this is its number.
 
-`reach[v]` has a bit for each part b with conn[v, b] > 0. Most vertices touch few of many parts, or
-only their own: whoever looks for a better part goes through the bits (`lowest`) instead of all
-parts, and through the `boundary` instead of all vertices.
+`reach[v]` has a bit for each part b with conn[v, b] > 0. Most vertices touch few parts, or only
+their own. So a search for a better part visits only these bits (`lowest`) instead of all parts, and
+only the `boundary` instead of all vertices.
 """
 
 from typing import Final, NamedTuple
@@ -29,16 +29,16 @@ from partition.webgraph import Ids, Ints
 Bits = npt.NDArray[np.uint64]
 Shares = npt.NDArray[np.float64]
 
-WORD: Final = 64  # parts in a word of `reach`
-ONE: Final = np.uint64(1)  # numba makes floats of an unsigned and a signed number
-# A bit times this sequence of De Bruijn has in its upper six bits a number of its own.
+WORD: Final = 64  # number of parts in a word of `reach`
+ONE: Final = np.uint64(1)  # because numba turns unsigned - signed into a float
+# A De Bruijn sequence: its product with 1 << i has different upper six bits for each i.
 _DE_BRUIJN: Final = np.uint64(0x03F79D71B4CB0A89)
 _BIT: Final = np.zeros(WORD, np.int64)
 _BIT[[(0x03F79D71B4CB0A89 << at & 0xFFFFFFFFFFFFFFFF) >> 58 for at in range(WORD)]] = range(WORD)
 
 
 class State(NamedTuple):
-    """What the compiled functions work on: a tuple of arrays, which they change in place."""
+    """The arrays that the compiled functions work on. They are changed in place."""
 
     xpins: Ints
     pins: Ids
@@ -47,33 +47,33 @@ class State(NamedTuple):
     costs: Ids
     weights: Ints  # vertices x 2
     caps: Ints  # parts x 2: what a part may weigh, at least 1
-    home: Ids  # where a vertex lay before, -1 if nowhere
-    held: Ints  # vertices x 2: what of its weights counts as away when a vertex isn't at home
-    away: Ints  # 2 x 2: held weights of all vertices that aren't at home; their bounds
+    home: Ids  # previous part of each vertex, -1 if it had none
+    held: Ints  # vertices x 2: the weights that count as away if a vertex isn't at home
+    away: Ints  # 2 x 2: sums of `held` over vertices that aren't at home; bounds on these sums
     part: Ids
     loads: Ints  # parts x 2
-    xslots: Ints  # nets + 1: a net has room for as many slots as pins or parts, the fewer
+    xslots: Ints  # nets + 1: a net has room for min(pins, parts) slots
     slot_part: Ids
     slot_count: Ids
-    slot_pins: Ids  # exclusive or
-    spread: Ids  # slots of a net in use: its connectivity
+    slot_pins: Ids  # exclusive or of the pins
+    spread: Ids  # number of slots in use of each net, which is its connectivity
     conn: Ids  # vertices x parts
     reach: Bits  # vertices x parts / WORD, rounded up
     stay: Ids
 
 
 class Homes(NamedTuple):
-    """Where vertices lay before, and how much of them may end elsewhere."""
+    """The previous parts of vertices, and how much weight may leave them."""
 
-    home: Ids  # the part of each vertex, -1 if it had none
+    home: Ids  # previous part of each vertex, -1 if it had none
     held: Ints  # vertices x 2: the weights that move if a vertex leaves its home
-    most: Ints  # of both weights, that may move
+    most: Ints  # amounts of both weights that may move
 
 
 def new_state(h: Hypergraph, part: Ids, caps: Ints, homes: Homes | None = None) -> State:
-    """The state of a partition of a simplified hypergraph, whose costs sum to less than 2^31.
+    """Return the state of a partition of a simplified hypergraph.
 
-    `part` is copied.
+    The costs must sum to less than 2^31. `part` is copied.
     """
     if homes is None:
         nowhere = np.full(h.vertices, -1, np.int32)
@@ -109,20 +109,20 @@ def new_state(h: Hypergraph, part: Ids, caps: Ints, homes: Homes | None = None) 
 
 
 class Quality(NamedTuple):
-    """How good a partition is. Less is better: balance counts first, then cost."""
+    """The quality of a partition. Less is better: balance counts first, then cost."""
 
-    excess: float  # by which loads exceed their caps, in shares of these; 0 if feasible
+    excess: float  # by which loads exceed their caps, as shares of these; 0 if feasible
     cost: int  # connectivity - 1
 
 
 def quality(s: State) -> Quality:
-    """The quality of the partition that a state holds."""
+    """Return the quality of the partition that a state holds."""
     cost = int(((s.spread.astype(np.int64) - 1) * s.costs).sum())
     return Quality(_excess(s.loads, s.caps), cost)
 
 
 def judged(h: Hypergraph, part: Ids, caps: Ints) -> Quality:
-    """The quality of any partition of a hypergraph."""
+    """Return the quality of any partition of a hypergraph."""
     loads = part_loads(h.weights, part, len(caps))
     return Quality(_excess(loads, caps), connectivity_minus_one(h, part))
 
@@ -132,12 +132,12 @@ def _excess(loads: Ints, caps: Ints) -> float:
 
 
 def feasible(s: State) -> bool:
-    """Whether no part exceeds its caps."""
+    """Return whether no part exceeds its caps."""
     return bool((s.loads <= s.caps).all())
 
 
 def verify(s: State) -> None:
-    """Compare what `move` keeps up to date with a new count. Raises AssertionError."""
+    """Compare the data that `move` keeps up to date with a recount. Raises AssertionError."""
     h = Hypergraph(s.xpins, s.pins, s.costs.astype(np.int64), s.weights)
     fresh = new_state(h, s.part, s.caps, Homes(s.home, s.held, s.away[1]))
     for name in ("loads", "spread", "conn", "reach", "stay", "away"):
@@ -188,10 +188,11 @@ def _count(s: State) -> None:  # pragma: no cover - compiled
 def move(
     s: State, v: int, b: int, seen: Ints, clock: int, touched: Ids, wide: int
 ) -> int:  # pragma: no cover - compiled
-    """Move v to part b, another than its own; list in `touched` the vertices whose gains changed.
+    """Move v to another part b. List in `touched` the vertices whose gains changed.
 
-    Returns how many. Pins of nets larger than `wide` may be missing from the list: a change there
-    is small for each of them, and they are many. `seen[u] == clock` marks those listed.
+    Returns the number of listed vertices. `seen[u] == clock` marks a listed vertex. Pins of
+    nets larger than `wide` may be missing from the list, because they are many and their gains
+    change little.
     """
     a = s.part[v]
     s.part[v] = b
@@ -274,13 +275,13 @@ def move(
     return listed
 
 
-# The following are called for each vertex and part. As there is no branch in them, the compiler can
-# drop the counting of references to all arrays of the state, which else takes 100 ns a call.
+# The next functions are called for each vertex and part. They have no branches, so the compiler can
+# omit the reference counting for all arrays of the state, which would take 100 ns a call.
 
 
 @compiled
 def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
-    """Whether v may move to b: both loads stay within their caps, and enough stays at home."""
+    """Return whether v may move to b: both loads stay within their caps, and `may_leave` holds."""
     first = s.loads[b, 0] + s.weights[v, 0] <= s.caps[b, 0]
     second = s.loads[b, 1] + s.weights[v, 1] <= s.caps[b, 1]
     return bool(first & second & may_leave(s, v))
@@ -288,7 +289,7 @@ def fits(s: State, v: int, b: int) -> bool:  # pragma: no cover - compiled
 
 @compiled
 def may_leave(s: State, v: int) -> bool:  # pragma: no cover - compiled
-    """Whether the bound on what lies away from home lets v go from its part."""
+    """Return whether v may leave its part, by the bound on weights away from home."""
     first = s.away[0, 0] + s.held[v, 0] <= s.away[1, 0]
     second = s.away[0, 1] + s.held[v, 1] <= s.away[1, 1]
     return bool((s.home[v] != s.part[v]) | (first & second))
@@ -296,20 +297,20 @@ def may_leave(s: State, v: int) -> bool:  # pragma: no cover - compiled
 
 @compiled
 def lowest(bits: np.uint64) -> int:  # pragma: no cover - compiled
-    """The place of the lowest bit that is set."""
+    """Return the position of the lowest bit that is set."""
     return int(_BIT[((bits & (~bits + ONE)) * _DE_BRUIJN) >> np.uint64(58)])
 
 
 @compiled
 def others(s: State, v: int, word: int) -> np.uint64:  # pragma: no cover - compiled
-    """The parts in this word of `reach` that v's nets touch, without v's own part."""
+    """Return the bits of the parts in this word of `reach` that v's nets touch, without its own."""
     own = np.uint64(s.part[v] // WORD == word) << np.uint64(s.part[v] % WORD)
     return np.uint64(s.reach[v, word] & ~own)
 
 
 @compiled
 def boundary(s: State) -> Ids:  # pragma: no cover - compiled
-    """The vertices whose nets touch another part than their own, in ascending order."""
+    """Return the vertices whose nets touch another part than their own, in ascending order."""
     found = np.empty(len(s.part), np.int32)
     size = 0
     for v in range(len(s.part)):

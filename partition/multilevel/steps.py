@@ -1,6 +1,6 @@
 """The steps of the walk: coarsen, partition, uncoarsen and refine; then cycles.
 
-`walk` says when each of the methods of `Walk` is used, and under which limits.
+`walk` says when each method of `Walk` is called, and with which limits.
 """
 
 from collections.abc import Callable, Sequence
@@ -18,18 +18,18 @@ from partition.multilevel.refine import refine
 from partition.multilevel.state import Homes, Quality, State, new_state, quality
 from partition.webgraph import Ids, Ints
 
-_CRUMB: Final = 0.01  # of a part: lighter vertices without nets are packed last
+_LIGHT_SHARE: Final = 0.01  # of a part; lighter vertices without nets are packed last
 
 
 def only(h: Hypergraph, wanted: np.typing.NDArray[np.bool_]) -> Hypergraph:
-    """The hypergraph of the wanted vertices, in their order, with what its nets have of them."""
+    """Return the hypergraph of the wanted vertices, in their order, and of their pins."""
     unit = np.where(wanted, np.cumsum(wanted) - 1, -1).astype(np.int32)
     return contract(h, unit, int(wanted.sum()))
 
 
 class _Level(NamedTuple):
     h: Hypergraph
-    unit: Ids  # the vertex here of each vertex of the level above; of the first level, itself
+    unit: Ids  # by vertex of the level above: its vertex here
     homes: Homes | None
 
     def state(self, part: Ids, limits: Ints) -> State:
@@ -46,22 +46,25 @@ class Walk:
     check: bool
 
     def cold(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
-        """A partition from nothing. Light vertices without nets are packed last, for balance."""
-        crumb = (np.bincount(h.pins, minlength=h.vertices) == 0) & (
-            h.weights <= limits.min(axis=0) * _CRUMB
+        """Make a partition without a previous one.
+
+        Light vertices without nets are packed last, to even out the loads.
+        """
+        light = (np.bincount(h.pins, minlength=h.vertices) == 0) & (
+            h.weights <= limits.min(axis=0) * _LIGHT_SHARE
         ).all(axis=1)
         part = np.zeros(h.vertices, np.int32)
-        if not crumb.all():
-            part[~crumb] = self._multilevel(
-                only(h, ~crumb), limits, [start[~crumb] for start in starts]
+        if not light.all():
+            part[~light] = self._multilevel(
+                only(h, ~light), limits, [start[~light] for start in starts]
             )
-        if crumb.any():
-            loads = part_loads(h.weights[~crumb], part[~crumb], len(limits))
-            part[crumb] = self._packed(h.weights[crumb], loads, limits)
+        if light.any():
+            loads = part_loads(h.weights[~light], part[~light], len(limits))
+            part[light] = self._packed(h.weights[light], loads, limits)
         return self._balanced(h, part, limits)
 
     def packed(self, weights: Ints, home: Ids, limits: Ints) -> Ids:
-        """A previous partition, with new vertices (at -1) packed for balance."""
+        """Return a previous partition, with new vertices (at -1) packed to even out the loads."""
         part = home.copy()
         new = home < 0
         loads = part_loads(weights[~new], home[~new], len(limits))
@@ -69,12 +72,12 @@ class Walk:
         return part
 
     def warm(self, h: Hypergraph, limits: Ints, part: Ids, homes: Homes | None = None) -> Ids:
-        """The partition, refined in cycles."""
+        """Refine a partition in cycles."""
         top = _top(h)._replace(homes=homes)
         return self._cycles(top, *self._refined(top, part, limits), limits)
 
     def combined(self, h: Hypergraph, limits: Ints, part: Ids, others: Sequence[Ids]) -> Ids:
-        """The best partition, `part`, refined in a cycle with each of the next few."""
+        """Refine the best partition, `part`, in a cycle with each of the next few."""
         top = _top(h)
         mates = [other for other in others if not np.array_equal(other, part)]
         for mate in mates[: self.preset.mates]:
@@ -86,8 +89,8 @@ class Walk:
         top = _top(h)
         levels = self._coarsened(top, limits, np.zeros(h.vertices, np.int32))
         tried = []
-        affordable = self.preset.first_effort // max(len(levels[-1].h.pins), 1)
-        for _ in range(max(1, min(self.preset.firsts, affordable))):
+        affordable = self.preset.initial_pins // max(len(levels[-1].h.pins), 1)
+        for _ in range(max(1, min(self.preset.initial_tries, affordable))):
             first = bisected(levels[-1].h, limits, self.preset, self.rng)
             tried.append(self._refined(levels[-1], first, limits))
         part, best = min(tried, key=lambda result: result[1])
@@ -104,7 +107,7 @@ class Walk:
             part, best = self._cycle(top, part, limits)
             self._say(f"cycle {number + 1}", best)
             if best.excess == before.excess and best.cost > before.cost * (
-                1 - self.preset.worth_cycle
+                1 - self.preset.min_cycle_gain
             ):
                 break
         return part
@@ -112,9 +115,10 @@ class Walk:
     def _cycle(
         self, top: _Level, part: Ids, limits: Ints, mate: Ids | None = None
     ) -> tuple[Ids, Quality]:
-        """A partition refined by a walk down and up again, and its quality.
+        """Refine a partition by coarsening and uncoarsening once more. Returns it and its quality.
 
-        Only vertices are contracted that lie in one part, of the mate too, and had one home.
+        Only vertices are merged that are in the same part (also of `mate`) and have the
+        same home.
         """
         label = part
         if mate is not None:
@@ -139,12 +143,14 @@ class Walk:
                 h,
                 label,
                 bounds=bounds,
-                target=max(int(h.vertices / preset.shrink), few // (1 if h.vertices > few else 3)),
-                widest=preset.widest_tie,
-                modesty=preset.modesty,
+                target=max(
+                    int(h.vertices / preset.max_shrink), few // (1 if h.vertices > few else 3)
+                ),
+                widest=preset.max_tie_pins,
+                hub_exponent=preset.hub_exponent,
                 rng=self.rng,
             )
-            if units > h.vertices * preset.stalled:
+            if units > h.vertices * preset.stall_ratio:
                 break
             level = _Level(contract(h, unit, units), unit, None)
             label = _lowered(label, level)
@@ -157,7 +163,7 @@ class Walk:
     def _descended(
         self, levels: list[_Level], part: Ids, best: Quality, limits: Ints
     ) -> tuple[Ids, Quality]:
-        """From the coarsest level, which is refined, to the first."""
+        """Refine the partition of the coarsest level on each level down to the first."""
         for lower, level in zip(levels[:0:-1], levels[-2::-1], strict=True):
             part, best = self._refined(level, part[lower.unit], limits)
         self._say(f"up to {len(part)} vertices", best)
@@ -169,12 +175,12 @@ class Walk:
         return state.part, quality(state)
 
     def _packed(self, weights: Ints, loads: Ints, limits: Ints) -> Ids:
-        """The heaviest first; that leaves the small ones to even out."""
+        """Pack the heaviest vertices first, so that the light ones even out the loads."""
         order = np.argsort(-(weights / limits.min(axis=0)).max(axis=1), kind="stable")
         return pack(weights, order.astype(np.int32), loads, limits)
 
     def _balanced(self, h: Hypergraph, part: Ids, limits: Ints) -> Ids:
-        """The partition if it is feasible; or else one that is packed for balance, if better."""
+        """Return the partition if it is feasible; or else one packed for balance, if better."""
         state = new_state(h, part, limits)
         if rebalance(state, self.rng, 1.0):
             return state.part
@@ -193,7 +199,7 @@ def _top(h: Hypergraph) -> _Level:
 
 
 def _lowered(values: Ids, level: _Level) -> Ids:
-    """Values of the level above that are alike within each vertex of this level."""
+    """Return, for each vertex of this level, the value that its vertices above have in common."""
     lower = np.empty(level.h.vertices, np.int32)
     lower[level.unit] = values
     return lower

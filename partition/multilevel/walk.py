@@ -1,7 +1,7 @@
 """The walk: coarsen, partition, uncoarsen and refine; then cycles that keep the partition.
 
-Read `partition` from the top: it takes aside what needs no engine, or that none can help, and hands
-the rest to `steps.Walk`, whose methods are the steps.
+Read `partition` from the top. It handles the cases that need no engine, and those that no engine
+can solve. The rest goes to `steps.Walk`, whose methods are the steps.
 """
 
 from collections.abc import Callable, Sequence
@@ -28,11 +28,12 @@ from partition.multilevel.state import Homes, judged, new_state
 from partition.multilevel.steps import Walk, only
 from partition.webgraph import Ids, Ints, total
 
-MAX_PARTS: Final = 1 << 15  # pairs of parts have 32 bits
-_COSTS_MAX: Final = 1 << 30  # of all nets together: gains have 32 bits
-_TRIES: Final = 3  # first partitions beside giants, at most,
-_TRIED_PINS: Final = 500_000  # and no more than have so many pins together, but one
-_LOOSER: Final = (0.0, 0.5, 0.8)  # of an excess, that searches without giants allow
+MAX_PARTS: Final = 1 << 15  # so that a pair of parts fits into 32 bits
+_MAX_COSTS: Final = 1 << 30  # sum of the costs of all nets, because gains have 32 bits
+_GIANT_TRIES: Final = 3  # the most first partitions if there are giants
+_GIANT_PINS: Final = 500_000  # the most pins that these tries visit together, if more than one
+# If giants get no parts of their own, searches add these shares of the excess to the tolerances.
+_EXCESS_SHARES: Final = (0.0, 0.5, 0.8)
 
 
 def partition(
@@ -50,23 +51,23 @@ def partition(
     preset: Preset = presets.DEFAULT,
     check: bool = False,
 ) -> Ids:
-    """The part of each vertex, int32 from 0 to `parts` - 1, for a low connectivity - 1.
+    """Return the part of each vertex, int32 from 0 to `parts` - 1, with a low connectivity - 1.
 
-    Each weight of a part is within its tolerance of the mean, where the engine finds a way (or at
-    most the mean rounded up, where weights are that few); a caller judges by `imbalances`. The part
-    of a vertex that is heavier than a part may be has a limit of its own (see `limits`). No more
-    vertices than parts get a part each. Equal arguments give equal parts.
+    Each weight of a part is within its tolerance of the mean, or at most the mean rounded up,
+    if the engine finds such a partition. The caller must check this with `imbalances`. A vertex
+    that is heavier than a part may be gets a part with a limit of its own (see `limits`). If
+    there are no more vertices than parts, each vertex gets a part of its own. Equal arguments
+    give equal results.
 
-    The engine makes first partitions of its own and refines the best. `starts` are partitions that
-    others have found, to be refined beside it: the result is no worse than any of them. `previous`
-    instead gives the only partition to start from, with -1 for new vertices. Of both weights, at
-    most the share `max_migration` of the total then ends in another part than before, which comes
-    before balance. `held` (vertices x 2) is what moves with a vertex that leaves its previous part,
-    if that isn't its whole weight; `strayed` is what has moved already and counts, too. Raises
-    ValueError for arguments that don't fit.
+    `starts`: partitions from elsewhere. They are refined in addition to the engine's own first
+    partitions, and the result is no worse than any of them. `previous`: the only partition to
+    start from, with -1 for new vertices. At most the share `max_migration` of each weight then
+    ends in another part than before; this bound comes before balance. `held` (vertices x 2):
+    the weights that move with a vertex that leaves its previous part, if not its whole weights.
+    `strayed`: amounts that have moved already, and count, too.
 
-    `progress` is told of each step in a line; `check` recounts all that is kept up to date after
-    each step, for tests.
+    `progress` gets a line about each step. `check` recounts the state after each step, for
+    tests. Raises ValueError for arguments that don't fit.
     """
     if parts < 1 or not min(tolerances) >= 0:
         raise ValueError("parts must be 1 or more, tolerances 0 or more")
@@ -78,7 +79,7 @@ def partition(
         if given is not None:
             _must_fit(name, given, h, parts)
     if previous is not None and len(starts):
-        raise ValueError("previous and starts: must not both be given")
+        raise ValueError("previous and starts: give only one of them")
     h = _prepared(h)
     walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:
@@ -113,12 +114,13 @@ def combined(
     preset: Preset = presets.DEFAULT,
     check: bool = False,
 ) -> Ids:
-    """A partition no worse than any of those found, made of what they agree on.
+    """Combine several partitions into one that is no worse than any of them.
 
-    The best goes through a cycle with each of the next few, its mates, that contracts only what
-    lies in one part of both: what two searches have put together stays together, what only one has
-    is put to the test (Andre, Schlag and Schulz, Memetic multilevel hypergraph partitioning, 2018).
-    Raises ValueError if there are none, or they don't fit.
+    The best partition goes through one cycle with each of the next few, its mates. A cycle
+    merges only vertices that are in the same part in both. So what both have put together stays
+    together, and what only one has may change (Andre, Schlag and Schulz, Memetic multilevel
+    hypergraph partitioning, 2018). Raises ValueError if there are no partitions, or they don't
+    fit.
     """
     if not len(found):
         raise ValueError("found: must have a partition")
@@ -135,10 +137,10 @@ def combined(
 def rebalanced(
     h: Hypergraph, part: Ids, parts: int, *, tolerances: Sequence[float], seed: int = 0
 ) -> Ids:
-    """A partition brought within the tolerances by few, cheap moves, or as close as they get.
+    """Bring a partition within the tolerances, or as close as possible, by few cheap moves.
 
-    What can be gained within them without leaving it is gained, too. A partition that is within the
-    tolerances comes back as it is. Each giant first gets a part that no other giant is in.
+    Gains within the tolerances are taken, too. A partition that is within the tolerances
+    already is returned as it is. First, each giant gets a part without another giant.
     """
     h = _prepared(h)
     apart = seated(h.weights, part, parts, tolerances)
@@ -164,7 +166,7 @@ def _silent(_: str) -> None:
 
 
 def _prepared(h: Hypergraph) -> Hypergraph:
-    """Simplified, with costs that fit into the gains. Raises ValueError for weights too large."""
+    """Simplify, and scale costs for the gains. Raises ValueError for weights too large."""
     if any(total(weights) >= 1 << 63 for weights in h.weights.T):
         raise ValueError("weights: must sum to less than 2^63")
     if total(h.costs) >= 1 << 62:
@@ -173,30 +175,30 @@ def _prepared(h: Hypergraph) -> Hypergraph:
 
 
 def _scaled(h: Hypergraph) -> Hypergraph:
-    """Costs in about the same proportions, none 0, whose sums fit into the gains."""
+    """Scale costs in proportion, so that their sum fits into the gains. None becomes 0."""
     costs = total(h.costs)
-    if costs <= _COSTS_MAX:
+    if costs <= _MAX_COSTS:
         return h
-    scaled = np.maximum(np.rint(h.costs * (_COSTS_MAX / costs)), 1).astype(np.int64)
+    scaled = np.maximum(np.rint(h.costs * (_MAX_COSTS / costs)), 1).astype(np.int64)
     return Hypergraph(h.xpins, h.pins, scaled, h.weights)
 
 
 def _with_giants(
     h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, starts: Sequence[Ids]
 ) -> Ids:
-    """A partition of vertices some of which are heavier than a part may be.
+    """Partition vertices some of which are heavier than a part may be.
 
-    First each giant gets a part to itself, and the others share the remaining parts in balance.
-    From there, and from the starts, the refinement goes on under `own_limits`. If the largest
-    imbalance is then still more than the heaviest vertex makes necessary, a search without giants
-    follows: all parts may weigh as much as the heaviest vertex.
+    First, each giant gets a part to itself, and the other vertices are balanced among the other
+    parts. This partition and the starts are refined under `own_limits`. If the largest
+    imbalance is still more than the heaviest vertex makes necessary, further searches ignore
+    giants: all parts may then weigh as much as the heaviest vertex, and more.
     """
 
     def quality_of(part: Ids) -> Fit:
         return fit(h, part, parts, tolerances)
 
     most = caps(h.weights, parts, tolerances)
-    tries = max(1, min(_TRIES, _TRIED_PINS // max(len(h.pins), 1)))
+    tries = max(1, min(_GIANT_TRIES, _GIANT_PINS // max(len(h.pins), 1)))
     found = [_beside_giants(h, parts, tolerances, walk, most) for _ in range(tries)]
     for start in (*found, *(seated(h.weights, start, parts, tolerances) for start in starts)):
         limits = own_limits(h.weights, start, parts, tolerances)
@@ -207,7 +209,7 @@ def _with_giants(
         if exact.is_small(h, parts):
             return _least_over(h, parts, tolerances)
         least = least_imbalance(h.weights, parts, tolerances)
-        for share in _LOOSER:
+        for share in _EXCESS_SHARES:
             wide = [max(tolerance, least + share * over) for tolerance in tolerances]
             found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
         return min(found, key=quality_of)
@@ -217,7 +219,7 @@ def _with_giants(
 
 
 def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:
-    """Of all partitions the best, by `fit`."""
+    """Return the best of all partitions, by `fit`."""
     rows = exact.all_partitions(h.vertices, parts)
     over = overs(h.weights, exact.loads_of_all(h.weights, rows, parts), tolerances)
     rows = rows[over == over.min()]
@@ -227,11 +229,12 @@ def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:
 def _beside_giants(
     h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, most: Ints
 ) -> Ids:
-    """Give each vertex that alone overfills a part the part to itself, and partition the rest.
+    """Give each vertex that alone overfills a part a part to itself, and partition the rest.
 
-    Fewer parts may make giants of further vertices, so this goes on until there are none. If giants
-    are light in one weight, the others' mean of it is higher than that of all. So their parts weigh
-    no more than those of all may (`most`), as long as that leaves them half of the tolerance.
+    With fewer parts, further vertices may become giants, so this repeats until there are none.
+    If giants are light in one weight, the mean of this weight over the other parts is higher
+    than over all. Then these parts may weigh no more than `most`, the limits of all parts, if
+    that leaves them half of the tolerance.
     """
     half = caps(h.weights, parts, [tolerance / 2 for tolerance in tolerances])
     limits = np.maximum(np.minimum(caps(h.weights, parts, tolerances), most[:parts]), half)
@@ -256,7 +259,7 @@ def _warm(
     home: Ids,
     homes: Homes | None,
 ) -> Ids:
-    """From a previous partition; parts in which giants lie have limits of their own."""
+    """Start from a previous partition. Parts with giants have limits of their own."""
     part = walk.packed(h.weights, home, caps(h.weights, parts, tolerances))
     if homes is None:
         part = seated(h.weights, part, parts, tolerances)

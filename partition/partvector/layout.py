@@ -1,4 +1,4 @@
-"""What the writer and the reader of a part vector share: its numbers, types and keys."""
+"""The numbers, types and keys that the writer and the reader of a part vector share."""
 
 import struct
 from typing import Any, Final
@@ -9,7 +9,7 @@ from xxhash import xxh3_64_intdigest
 
 FORMAT: Final = 2
 
-MAGIC: Final = b"ABCPV\r\n\x1a"  # the line end shows a file that went through a text filter
+MAGIC: Final = b"ABCPV\r\n\x1a"  # its line end reveals files that a text filter has changed
 HEAD: Final = struct.Struct("<8sIIQ")
 CHECKSUM: Final = struct.Struct("<Q")
 START: Final = HEAD.size + CHECKSUM.size
@@ -21,26 +21,26 @@ Loads = npt.NDArray[np.int64]
 
 
 class PartVectorError(ValueError):
-    """A file that is no intact part vector of this format."""
+    """The file isn't an intact part vector of a known format."""
 
 
 def part_type(parts: int) -> "np.dtype[np.integer[Any]]":
-    """The type of the numbers of so many parts."""
+    """Return the integer type for this number of parts."""
     return np.dtype("<u2" if parts <= 1 << 16 else "<u4")
 
 
 def name_key(name: str) -> int:
-    """The key of a site's name. Raises ValueError for a NUL, which separates names."""
+    """Return the key of a site's name. Raises ValueError for a NUL, which separates names."""
     if "\0" in name:
-        raise ValueError("a name with NUL belongs to no part")
+        raise ValueError("a site name has NUL; remove it")
     return xxh3_64_intdigest(name.encode())
 
 
 def directory_key(site: str, directory: str) -> int:
-    """The key of a directory of a site; `site` is empty if the directory holds for all sites."""
+    """Return the key of a directory of a site; an empty `site` means all sites."""
     return xxh3_64_intdigest(f"{site}\0{directory}".encode())
 
 
 def padded(length: int) -> int:
-    """The length of a section in the file, in bytes."""
+    """Return the length of a section in the file, in bytes."""
     return -(-length // ALIGNMENT) * ALIGNMENT

@@ -1,10 +1,10 @@
-"""Part vectors of format 1: names in tries, directories without their sites, sites by scheme.
+"""Reads part vectors of format 1: names in tries, directories without sites, sites with schemes.
 
-There `http://` and `https://` of a host are two sites; now they are one. It is in the part of the
-name that `url.old_site_names` gives first. A directory holds for the pages of all sites.
+In format 1, `http://` and `https://` of a host are two sites. Today they are one. Its part is that
+of the first name by `url.old_site_names`. A directory holds for the pages of all sites.
 
-A forged trie can crash or hold up whoever reads it. So a child process reads the names, with limits
-on its time and memory, and this process never has the trie.
+A forged trie can crash or block its reader. So a child process with limits on time and memory reads
+the names, and this process never loads the trie.
 """
 
 import json
@@ -21,14 +21,14 @@ from crawler.url import old_site_names
 FORMAT: Final = 1
 
 _COMMAND: Final = (sys.executable, "-c", "from partition.partvector.old import serve; serve()")
-_LEAST_TIMEOUT_S: Final = 60  # that the child has, and more for a large file
+_LEAST_TIMEOUT_S: Final = 60  # time limit of the child; a large file gets more
 _BYTES_A_SECOND: Final = 100_000
-_MEMORY: Final = 1 << 30  # bytes of address space that the child has, and more for a large file
+_MEMORY: Final = 1 << 30  # bytes of address space of the child; more for a large file
 _MEMORY_A_BYTE: Final = 200
 
 
 class Tables:
-    """The sites and directories of a mapped file, looked up by name."""
+    """The sites and directories of a mapped file, by name."""
 
     def __init__(
         self,
@@ -55,11 +55,11 @@ class Tables:
 
     @property
     def site_names(self) -> tuple[str, ...]:
-        """The names of all sites, as format 1 has them."""
+        """The names of all sites, as written in format 1."""
         return tuple(self._sites)
 
     def site_part(self, site: str) -> int | None:
-        """The part of a site by its present or an earlier name; None if neither is listed."""
+        """Return the part of a site by its present or an earlier name, or None."""
         for name in (site, *old_site_names(site)):
             part = self._sites.get(name)
             if part is not None:
@@ -67,7 +67,7 @@ class Tables:
         return None
 
     def directory_part(self, url: str) -> int | None:
-        """The part of the nearest listed directory that a URL is in, or None."""
+        """Return the part of the nearest listed directory that a URL is in, or None."""
         path = url.partition("?")[0]
         end = len(path)
         while (slash := path.rfind("/", 0, end)) >= 0:
@@ -79,7 +79,7 @@ class Tables:
 
 
 def _names(what: str, trie: bytes) -> Sequence[str]:
-    """The names in a trie, in the order of their numbers. Raises ValueError."""
+    """Return the names in a trie, in the order of their numbers. Raises ValueError."""
     if not trie:
         return []
     seconds = _LEAST_TIMEOUT_S + len(trie) // _BYTES_A_SECOND
@@ -93,14 +93,14 @@ def _names(what: str, trie: bytes) -> Sequence[str]:
     if done.returncode:
         words = done.stderr.decode(errors="replace").strip().rpartition("\n")[2]
         raise ValueError(
-            f"{what}: no trie: {words or f'its reader ended with code {done.returncode}'}"
+            f"{what}: isn't an intact trie: {words or f'reader ended with code {done.returncode}'}"
         )
     names: list[str] = json.loads(done.stdout)
     return names
 
 
 def serve() -> None:
-    """The child's whole life: a trie in, its names out."""
+    """Run the child: read a trie, write its names."""
     from marisa_trie import Trie  # noqa: PLC0415 - only the child has it
 
     memory = int(sys.argv[1])

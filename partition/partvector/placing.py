@@ -1,4 +1,4 @@
-"""Where keys and parts go by computing alone: the jump hash, and the packing of parts."""
+"""Computes where keys and parts go: the jump hash, and the placement of parts on ranks."""
 
 import numpy as np
 import numpy.typing as npt
@@ -7,9 +7,9 @@ from partition.partvector.layout import Keys, Loads
 
 
 def jump_hash(key: int, buckets: int) -> int:
-    """The bucket of a 64-bit key, by the jump consistent hash of Lamping and Veach (2014).
+    """Return the bucket of a 64-bit key, by the jump consistent hash of Lamping and Veach (2014).
 
-    Going from n to n + 1 buckets moves 1 key in n + 1, all of them to the new bucket.
+    From n to n + 1 buckets, 1 key in n + 1 moves, always to the new bucket.
     """
     bucket, jump = -1, 0
     while jump < buckets:
@@ -20,9 +20,9 @@ def jump_hash(key: int, buckets: int) -> int:
 
 
 def jump_hashes(keys: Keys, buckets: int) -> npt.NDArray[np.int32]:
-    """`jump_hash` of many keys."""
+    """Return `jump_hash` of many keys."""
     result = np.empty(len(keys), np.int32)
-    moving = np.arange(len(keys))  # those whose next jump stays below `buckets`
+    moving = np.arange(len(keys))  # indices of keys whose next jump stays below `buckets`
     state = keys.astype(np.uint64)
     jump = np.zeros(len(keys), np.int64)
     while len(moving):
@@ -36,12 +36,12 @@ def jump_hashes(keys: Keys, buckets: int) -> npt.NDArray[np.int32]:
 
 
 def pack(loads: Loads, ranks: int) -> list[int]:
-    """The rank of each part, so that no rank has much more than its share of any weight.
+    """Return the rank of each part, so that no rank has much more than its share of any weight.
 
     `loads` are parts x weights. With as many ranks as parts, rank i gets part i. With fewer
-    ranks, the heaviest part comes first and goes to the rank that it loads least; every rank gets
-    one. Equal loads give equal ranks. Raises ValueError for more ranks than parts, or
-    none.
+    ranks, the heaviest part comes first. Each part goes to the rank that it loads least, and
+    every rank gets one. Equal loads give equal ranks. Raises ValueError for no ranks, or more
+    ranks than parts.
     """
     parts = len(loads)
     if not 1 <= ranks <= parts:
@@ -54,7 +54,7 @@ def pack(loads: Loads, ranks: int) -> list[int]:
     rank_of = [0] * parts
     for part in np.argsort(-share.max(axis=1), kind="stable").tolist():
         after = (carried + share[part]).max(axis=1)
-        rank = int(np.lexsort((held, after))[0])  # the first of the least loaded, the empty before
+        rank = int(np.lexsort((held, after))[0])  # of the least loaded ranks, the emptiest
         rank_of[part] = rank
         carried[rank] += share[part]
         held[rank] += 1

@@ -31,7 +31,7 @@ from partition.partvector.layout import (
 
 
 class PartVector:
-    """A part vector mapped into memory. Get one by `PartVector.open`."""
+    """A part vector mapped into memory. `PartVector.open` opens one."""
 
     def __init__(self, view: memoryview, header: dict[str, Any], start: int, version: int) -> None:
         """`view` is a whole, verified file; its sections begin at `start`.
@@ -54,7 +54,7 @@ class PartVector:
         def keys(name: str) -> Keys:
             found: Keys = np.frombuffer(section(name), np.dtype("<u8"))
             if (found[1:] <= found[:-1]).any():
-                raise ValueError(f"{name}: don't ascend")
+                raise ValueError(f"{name}: must be ascending")
             return found
 
         def numbers(name: str, number: int) -> npt.NDArray[Any]:
@@ -72,8 +72,8 @@ class PartVector:
         loads = np.frombuffer(section("loads"), np.dtype("<i8"))
         if len(loads) not in (0, 2 * self.parts):
             raise ValueError(f"loads: must be {self.parts} x 2")
-        self.loads: Loads = loads.reshape(-1, 2)  # none, or parts x 2
-        # For single look-ups: memoryviews give plain integers, and faster than arrays.
+        self.loads: Loads = loads.reshape(-1, 2)  # (0, 2) or (parts, 2)
+        # For single look-ups. Memoryviews return plain integers, faster than arrays do.
         self._url_keys, self._url_parts = self.url_keys.data, self.url_parts.data
         self._old: old.Tables | None = None
         if version != FORMAT:
@@ -95,14 +95,15 @@ class PartVector:
 
     @classmethod
     def open(cls, path: Path) -> "PartVector":
-        """Map a file, after reading it once to verify its checksum.
+        """Map a file, after verifying its checksum.
 
-        Raises PartVectorError if it isn't an intact part vector of this format, OSError.
+        Raises PartVectorError if it isn't an intact part vector of a known format, and
+        OSError.
         """
         with regular(path).open("rb") as file:
             size = os.fstat(file.fileno()).st_size
             if size < START:
-                raise PartVectorError(_refusal(path, f"only {size} bytes, shorter than any"))
+                raise PartVectorError(_refusal(path, f"{size} bytes, shorter than any part vector"))
             view = memoryview(mmap.mmap(file.fileno(), 0, access=mmap.ACCESS_READ))
         magic, version, header_length, length = HEAD.unpack_from(view)
         if magic != MAGIC:
@@ -125,7 +126,7 @@ class PartVector:
             raise PartVectorError(_refusal(path, f"damaged, {error}")) from None
 
     def site_part(self, site: str) -> int | None:
-        """The part of a site, or None if the vector lacks it."""
+        """Return the part of a site, or None if the vector lacks it."""
         if self._old is not None:
             return self._old.site_part(site)
         key = xxh3_64_intdigest(site.encode())
@@ -135,21 +136,21 @@ class PartVector:
         return None
 
     def url_part(self, key: int) -> int | None:
-        """The part of a page by its URL key, or None if it isn't listed by itself."""
+        """Return the part of a page listed by its URL key, or None if it isn't listed."""
         at = bisect_left(self._url_keys, key)
         if at < len(self._url_keys) and self._url_keys[at] == key:
             return self._url_parts[at]
         return None
 
     def part(self, key: int, site: str) -> int | None:
-        """The part of a page: its own if it is listed by itself, or else that of its site."""
+        """Return the part of a page: its own if it is listed, or else that of its site."""
         part = self.url_part(key)
         return self.site_part(site) if part is None else part
 
     def part_of_url(self, url: str, key: int, site: str) -> int | None:
-        """The part of a page: its own, or else that of the nearest directory, or else its site's.
+        """Return the part of a page: its own, or that of its nearest directory, or its site's.
 
-        Differs from `part` only for pages not listed of sites that lie in several parts.
+        It differs from `part` only for unlisted pages of sites that lie in several parts.
         """
         part = self.url_part(key)
         if part is not None:
@@ -158,12 +159,12 @@ class PartVector:
         return self.site_part(site) if part is None else part
 
     def directory_part(self, url: str, site: str = "") -> int | None:
-        """The part of the nearest directory of a site that a URL is in, or None.
+        """Return the part of the nearest directory of a site that a URL is in, or None.
 
-        Without a site only directories count that hold for all sites.
+        Without a site, only directories that hold for all sites count.
         """
         if not self.has_directories:
-            return None  # the common case, at no cost
+            return None  # the common case
         if self._old is not None:
             return self._old.directory_part(url)
         owners = [""] if self._for_all_sites else []
@@ -211,11 +212,11 @@ class PartVector:
 
 
 def _known(value: Any, kind: type) -> Any:
-    """The value, if it is of this type."""
+    """Return the value if it is of this type."""
     if type(value) is not kind:
         raise ValueError(f"{kind.__name__} needed, not {type(value).__name__}")
     return value
 
 
 def _refusal(path: Path, what: str) -> str:
-    return f"{path}: {what}; needed is a part vector of format {FORMAT}, as partition build writes"
+    return f"{path}: {what}; give a part vector of format {FORMAT}; partition build writes one"

@@ -41,11 +41,11 @@ def write(
 ) -> None:
     """Write a part vector. A reader sees the old file or the whole new one, never a piece.
 
-    `urls` are URL keys, each once and in any order, and their parts. `directories` are pairs of a
-    site and a start of URLs, up to a slash; or such starts alone, which hold for pages of all
-    sites. `loads` are the parts' bytes and requests. `metadata` is anything small that JSON holds.
-    Raises ValueError for a part out of range, a repeated key, a NUL in a name, or a replicated URL
-    of more than one line; OSError.
+    `urls`: URL keys, each once and in any order, and their parts. `directories`: pairs of a
+    site and a directory (the start of URLs, up to a slash), or directories alone, which hold
+    for all sites. `loads`: the bytes and requests of each part. `metadata`: small JSON data.
+    Raises ValueError for a part out of range, a repeated key, a NUL in a name, or a line end in
+    a replicated URL, and OSError.
     """
     kind = part_type(parts)
     sections: dict[str, bytes] = {}
@@ -77,11 +77,11 @@ def write(
         order = np.argsort(url_keys)
         ascending = url_keys[order]
         if len(url_keys) != len(url_parts) or (ascending[1:] == ascending[:-1]).any():
-            raise ValueError("urls: each key must have one part")
+            raise ValueError("urls: must have one part for each key")
         sections["url_keys"] = ascending.astype("<u8").tobytes()
         sections["url_parts"] = _checked(url_parts, parts)[order].astype(kind).tobytes()
 
-    # Offsets count from the end of the header, whose length they would otherwise change.
+    # Offsets count from the end of the header. Otherwise they would change its length.
     offsets, offset = {}, 0
     for name, content in sections.items():
         offsets[name] = [offset, len(content)]
@@ -121,7 +121,7 @@ def _place(where: str | tuple[str, str]) -> tuple[str, str]:
 def _ascending(keys: Sequence[int], what: str) -> bytes:
     array = np.array(keys, "<u8")
     if (array[1:] == array[:-1]).any():
-        raise ValueError(f"{what}: two have one hash; they can't be in one part vector")
+        raise ValueError(f"{what}: two have the same hash; a part vector can't hold both")
     return array.tobytes()
 
 

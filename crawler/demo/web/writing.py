@@ -68,9 +68,9 @@ class Page:
 
     def targets(self) -> list[str]:
         """The different targets of the page's links, without the page itself."""
-        found = dict.fromkeys(link.target for link in (*self.navigation, *self.links))
-        found.pop(self.url, None)
-        return list(found)
+        targets = dict.fromkeys(link.target for link in (*self.navigation, *self.links))
+        targets.pop(self.url, None)
+        return list(targets)
 
 
 def make_sentences(rng: random.Random, topic: str) -> list[str]:
