@@ -4,16 +4,19 @@
     python benchmarks NAME -h         explains one, with its arguments
     python benchmarks NAME ...        runs one
 
-A benchmark is a module with the functions `add_arguments(parser)` and `run(options)`. The first
-line of its docstring says what it measures. `harness` has what several of them need.
+A benchmark is a module with a function `run`, whose parameters are the arguments of the command
+line (see `harness.add_argument`). The first line of its docstring says what it measures.
 """
 
 import argparse
 import ast
 import importlib
 import sys
+from inspect import signature
 from pathlib import Path
 from typing import Final
+
+from harness import add_argument
 
 GROUPS: Final = {
     "The crawler": (
@@ -34,7 +37,7 @@ GROUPS: Final = {
 
 
 def what_it_measures(name: str) -> str:
-    """The first line of a benchmark's docstring, without importing what the benchmark imports."""
+    """Return the first line of a benchmark's docstring, without importing the benchmark."""
     path = Path(__file__).parent / name.replace("-", "_")
     path = path / "__init__.py" if path.is_dir() else path.with_suffix(".py")
     return (ast.get_docstring(ast.parse(path.read_text())) or "").partition("\n")[0]
@@ -61,8 +64,17 @@ def main(words: list[str]) -> int:
         description=benchmark.__doc__,
         formatter_class=argparse.RawDescriptionHelpFormatter,
     )
-    benchmark.add_arguments(parser)
-    return benchmark.run(parser.parse_args(rest)) or 0
+    parameters = signature(benchmark.run).parameters
+    for parameter in parameters.values():
+        add_argument(parser, parameter)
+    values = vars(parser.parse_args(rest))
+    words = []
+    for parameter in parameters.values():
+        if parameter.kind is parameter.POSITIONAL_OR_KEYWORD:
+            words.append(values.pop(parameter.name))
+        elif parameter.kind is parameter.VAR_POSITIONAL:
+            words += values.pop(parameter.name)
+    return benchmark.run(*words, **values) or 0
 
 
 if __name__ == "__main__":

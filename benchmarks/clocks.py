@@ -1,24 +1,23 @@
-"""How fast several ranks crawl one site together, beside one rank that owns all of it.
+"""How fast several ranks crawl one site together, compared with one rank that owns all of it.
 
     python benchmarks clocks [--pages N] [--ranks K,..]
 
 Prints a line of JSON for each politeness and each time that a message takes: the rate of one owner
-in pages a second, and the share of that rate which K ranks reach with `url-hash`. Time is virtual,
-and a fetch takes 0.05 to 0.5 s. The first page leads to all others, and each page to three.
+in pages a second, and the share of it that K ranks reach with `url-hash`. Time is virtual, and a
+fetch takes 0.05 to 0.5 s. The first page links to all others, and each page to three.
 """
 
-import argparse
 import random
 
 import numpy as np
-from harness import numbers, show
+from harness import Numbers, show
 
 from crawler import config
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 
-POLITENESS = [(1, 1.0), (1, 0.1), (4, 0.25), (8, 0.0)]  # connections, and seconds of delay
+POLITENESS = [(1, 1.0), (1, 0.1), (4, 0.25), (8, 0.0)]  # connections, delay in seconds
 MESSAGES_S = [0.0001, 0.005, 0.1]
 
 
@@ -32,7 +31,7 @@ def one_site(pages: int) -> Web:
 def seconds(
     web: Web, connections: int, delay_s: float, scheme: Scheme, ranks: int, message_s: float
 ) -> float:
-    """How long a crawl takes, in virtual time."""
+    """Return how long a crawl takes, in virtual time."""
     sets = [f"politeness.delay_s={delay_s}", f"politeness.connections_per_site={connections}"]
     simulation = Simulation(
         web,
@@ -46,20 +45,15 @@ def seconds(
     return simulation.now
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--pages", type=int, default=6000, help="default: 6000")
-    parser.add_argument("--ranks", type=numbers, default=[8, 64], help="default: 8,64")
-
-
-def run(options: argparse.Namespace) -> None:
-    web = one_site(options.pages)
+def run(*, pages: int = 6000, ranks: Numbers = (8, 64)) -> None:
+    web = one_site(pages)
     for connections, delay_s in POLITENESS:
         alone_s = seconds(web, connections, delay_s, SiteHash(1), 1, 0.0)
         for message_s in MESSAGES_S:
             shares = {
                 f"ranks_{number}": alone_s
                 / seconds(web, connections, delay_s, UrlHash(number), number, message_s)
-                for number in options.ranks
+                for number in ranks
             }
             row = {"connections": connections, "delay_s": delay_s, "message_s": message_s}
             show(row | {"one_owner_pages_per_s": len(web) / alone_s} | shares)

@@ -10,9 +10,13 @@ import statistics
 import subprocess
 import sys
 import time
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from inspect import Parameter
+from itertools import islice
 from pathlib import Path
-from typing import Any, NamedTuple, TypeVar
+from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
+
+from crawler import config
 
 Row = dict[str, Any]  # a line of JSON
 _T = TypeVar("_T")
@@ -22,17 +26,56 @@ _T = TypeVar("_T")
 
 
 def words(text: str) -> list[str]:
-    """The words of `a,b,c`, for argparse."""
+    """Return the words of `a,b,c`."""
     return text.split(",")
 
 
 def numbers(text: str) -> list[int]:
-    """The numbers of `1,2,4`, for argparse."""
+    """Return the numbers of `1,2,4`."""
     return [int(word) for word in text.split(",")]
 
 
+Words = Annotated[Sequence[str], words]
+Numbers = Annotated[Sequence[int], numbers]
+
+
+def add_argument(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
+    """Add the argument that a parameter of a benchmark's `run` stands for.
+
+    A keyword-only parameter is an option. Another parameter is a positional argument: `*name`
+    takes one or more values, and `name: list[X] = []` takes any number. `Annotated` may add a help
+    text, and a function that makes the value from the text.
+    """
+    kind, *notes = (parameter.annotation,)
+    if get_origin(kind) is Annotated:
+        kind, *notes = get_args(kind)
+    default = None if parameter.default is parameter.empty else parameter.default
+    how: Row = {"help": next((note for note in notes if isinstance(note, str)), None)}
+    if kind is bool:
+        how["action"] = "store_true"
+    elif get_origin(kind) is Literal:
+        how["choices"] = get_args(kind)
+    else:
+        how["type"] = next(filter(callable, notes), kind)
+    if parameter.kind is not parameter.KEYWORD_ONLY:
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            how["nargs"] = "+"
+        elif default is not None:
+            how |= {"nargs": "*", "type": get_args(kind)[0]}
+        parser.add_argument(parameter.name, metavar=parameter.name.upper(), **how)
+        return
+    if default not in (None, False):
+        shown = ",".join(map(str, default)) if isinstance(default, list | tuple) else default
+        how["help"] = f"{how['help'] or ''} (default: {shown})".strip()
+    flag = "-" if len(parameter.name) == 1 else "--"
+    required = parameter.default is parameter.empty
+    parser.add_argument(
+        flag + parameter.name.replace("_", "-"), default=default, required=required, **how
+    )
+
+
 def one_of(names: Iterable[str]) -> Callable[[str], list[str]]:
-    """A type for argparse: words, each of which must be one of the names."""
+    """Return a function that reads words, each of which must be one of the names."""
     known = list(names)
 
     def check(text: str) -> list[str]:
@@ -56,7 +99,9 @@ class Usage(NamedTuple):
     status: int  # an exit code, or minus a signal
 
 
-def run(command: Sequence[str], output: Path, limit_s: int | None = None, **how: Any) -> Usage:
+def run_command(
+    command: Sequence[str], output: Path, limit_s: int | None = None, **how: Any
+) -> Usage:
     """Run a command, with its standard output in a file; `how` is for Popen.
 
     `limit_s` bounds the CPU seconds of the command's own process.
@@ -72,10 +117,10 @@ def run(command: Sequence[str], output: Path, limit_s: int | None = None, **how:
 
 
 def alone(call: Callable[[], Any], limit_s: int | None = None) -> tuple[Any, Usage]:
-    """Call a function in a fork of this process; its answer, as JSON keeps it, and what it used.
+    """Call a function in a fork of this process. Returns its answer, through JSON, and its usage.
 
-    The answer is None if a signal ended the fork. An exception in the fork is shown there, and
-    ends this program too. `limit_s` bounds the CPU seconds, and ten times as much the time.
+    The answer is None if a signal ended the fork. An exception in the fork ends this program, too.
+    `limit_s` bounds the CPU seconds; ten times `limit_s` bounds the time.
     """
     reading, writing = os.pipe()
     started = time.perf_counter()
@@ -112,8 +157,20 @@ def _wait(pid: int, started: float) -> Usage:
     )
 
 
+class Timer:
+    """Measures the seconds of a `with` block, and the CPU seconds of this process in it."""
+
+    def __enter__(self) -> Self:
+        self._start = time.perf_counter(), time.process_time()
+        return self
+
+    def __exit__(self, *_: object) -> None:
+        self.wall_s = time.perf_counter() - self._start[0]
+        self.cpu_s = time.process_time() - self._start[1]
+
+
 def mpirun(ranks: int) -> list[str]:
-    """The words before a command that run it on so many ranks; none for one rank.
+    """Return the words before a command that run it on `ranks` ranks; none for one rank.
 
     The mpirun beside this Python comes first, as it is of the same MPI as mpi4py.
     """
@@ -123,11 +180,16 @@ def mpirun(ranks: int) -> list[str]:
     return [shutil.which("mpirun", path=path) or "mpirun", "-n", str(ranks)]
 
 
+def write_config(path: Path, tables: Mapping[str, Mapping[str, Any]]) -> None:
+    """Write a configuration file with these tables, and the defaults for all other keys."""
+    path.write_text(config.as_toml(config.load(values=tables)))
+
+
 # --- several runs -----------------------------------------------------------------------------
 
 
 def in_turns(contestants: Mapping[str, Callable[[], _T]], rounds: int) -> dict[str, list[_T]]:
-    """The results of each contestant. All run once in each round, as a machine's speed drifts."""
+    """Return the results of each contestant; in each round all run once, because speed drifts."""
     results: dict[str, list[_T]] = {name: [] for name in contestants}
     for _ in range(rounds):
         for name, call in contestants.items():
@@ -136,8 +198,15 @@ def in_turns(contestants: Mapping[str, Callable[[], _T]], rounds: int) -> dict[s
     return results
 
 
+def batched(items: Iterable[_T], size: int) -> Iterator[list[_T]]:
+    """Give the items in lists of `size`."""
+    items = iter(items)
+    while batch := list(islice(items, size)):
+        yield batch
+
+
 def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
-    """The median of each figure."""
+    """Return the median of each figure."""
     return {name: statistics.median(row[name] for row in rows) for name in rows[0]}
 
 
@@ -151,19 +220,19 @@ def show(row: Mapping[str, Any]) -> None:
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> list[str]:
-    """The lines of a table; columns after the first `left` are aligned to the right."""
+    """Return the lines of a table. Columns after the first `left` are aligned to the right."""
     ruler = "|" + "---|" * left + "--:|" * (len(heads) - left)
     first, *others = (f"| {' | '.join(map(str, line))} |" for line in (heads, *rows))
     return [first, ruler, *others]
 
 
 def read_rows(path: Path) -> list[Row]:
-    """The lines of JSON of a file; none if there is no file."""
+    """Return the lines of JSON in a file; none if there is no file."""
     return [json.loads(line) for line in path.read_text().splitlines()] if path.exists() else []
 
 
 def append_rows(path: Path, rows: Iterable[Row], line: Callable[[Row], str]) -> None:
-    """Append each row to a file as soon as it is there, and tell of it on standard error."""
+    """Append each row to a file when it is made, and print its `line` on standard error."""
     with path.open("a") as file:
         for row in rows:
             file.write(json.dumps(row) + "\n")

@@ -2,13 +2,14 @@
 
     mpirun -n 4 python benchmarks idle
 
-Prints for each rank the share of one core over 5 s each of an idle crawl (a transport that waits
-for messages) and of waiting for rank 0 (in `Group.bcast`).
+Prints for each rank which share of one core it uses, over 5 s each: in an idle crawl, in which the
+transport waits for messages, and while it waits for rank 0 in `Group.bcast`.
 """
 
-import argparse
 import asyncio
 import time
+
+from harness import Timer
 
 from crawler import mpi
 from crawler.ports import Group
@@ -16,31 +17,22 @@ from crawler.ports import Group
 SECONDS = 5.0
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    """No arguments: mpirun says how many ranks there are."""
-
-
-def run(_: argparse.Namespace) -> int:
+def run() -> int:
     return mpi.run(measure)
 
 
 async def measure(group: Group) -> int:
     transport = await group.connect()
-    since, end = time.process_time(), time.monotonic() + SECONDS
-    while (left := end - time.monotonic()) > 0:
-        await transport.wait(min(left, 0.5))
-    crawl = cpu_percent(since)
+    end = time.monotonic() + SECONDS
+    with Timer() as crawl:
+        while (left := end - time.monotonic()) > 0:
+            await transport.wait(min(left, 0.5))
     await transport.close()
-
-    since = time.process_time()
-    if group.rank == 0:
-        await asyncio.sleep(SECONDS)
-    await group.bcast(None)
-    rows = await group.gather((crawl, cpu_percent(since)))
-    for rank, (idle, waiting) in enumerate(rows):
+    with Timer() as bcast:
+        if group.rank == 0:
+            await asyncio.sleep(SECONDS)
+        await group.bcast(None)
+    for rank, shares in enumerate(await group.gather((crawl.cpu_s, bcast.cpu_s))):
+        idle, waiting = (100 * cpu_s / SECONDS for cpu_s in shares)
         print(f"rank {rank}: idle crawl {idle:.2f} %, waiting for rank 0 {waiting:.2f} %")
     return 0
-
-
-def cpu_percent(since: float) -> float:
-    return 100 * (time.process_time() - since) / SECONDS

@@ -2,15 +2,14 @@
 
     python benchmarks namespaces --hosts 4 --ranks 8 --delays-ms 0,20,100
 
-The hosts are network namespaces of this machine. A router in this process joins them: it delays
-packets, in either direction, by a fixed time and a random one, and loses some. Each host serves
+The hosts are network namespaces of this machine. A router in this process connects them. It
+delays packets in both directions by a fixed time and a random one, and loses some. Each host serves
 the same web on its loopback, so only messages between ranks pass the router. Prints a line of JSON
 for each delay: what the crawl took and sent, how long after the last page its end was known, and
-how long a message takes to a rank that sleeps.
+how long a message to a sleeping rank takes.
 Needs MPICH's mpirun, `ip`, and /dev/net/tun; leaves nothing behind.
 """
 
-import argparse
 import fcntl
 import json
 import os
@@ -28,12 +27,11 @@ from datetime import datetime
 from heapq import heappop, heappush
 from itertools import count
 from pathlib import Path
-from typing import Self
+from typing import Annotated, Self
 
 import pyarrow.parquet as pq
-from harness import Row, read_rows, show, words
+from harness import Row, Words, read_rows, show, write_config
 
-from crawler.config import toml_value
 from crawler.demo.web import DemoWeb, outside_mpi
 
 SEED, PORT = 7, 8080
@@ -149,7 +147,7 @@ class Lan:
                 try:
                     os.write(target, packet)
                 except BlockingIOError:
-                    continue  # a full queue loses packets, as that of a router
+                    continue  # a full queue loses packets, as in a router
 
 
 def ip(*words: str) -> None:
@@ -158,7 +156,7 @@ def ip(*words: str) -> None:
 
 @contextmanager
 def web_servers(lan: Lan, pages: int, sites: int) -> Iterator[DemoWeb]:
-    """The same web on the loopback of each host."""
+    """Serve the same web on the loopback of each host."""
     shape = ["--seed", str(SEED), "--pages", str(pages), "--sites", str(sites)]
     shape += ["--port", str(PORT)]
     with ExitStack() as stack:
@@ -183,7 +181,7 @@ def web_servers(lan: Lan, pages: int, sites: int) -> Iterator[DemoWeb]:
 
 
 def mpirun(lan: Lan, ranks: int, folder: Path, *words: str) -> str:
-    """Run Python on all hosts; its standard output."""
+    """Run Python on all hosts. Returns its standard output."""
     launch = folder / "launch"  # stands for ssh: [options] host command
     launch.write_text(
         '#!/bin/sh\nwhile [ "${1#-}" != "$1" ]; do shift; done\nhost=$1; shift\n'
@@ -210,38 +208,35 @@ def mpirun(lan: Lan, ranks: int, folder: Path, *words: str) -> str:
     return done.stdout
 
 
-def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Row:
-    delay_s = delay_ms / 1000
-    with (
-        Lan(arguments.hosts, delay_s, delay_s * arguments.jitter, arguments.loss) as lan,
-        web_servers(lan, arguments.pages, arguments.sites) as web,
-    ):
-        round_trip_s = float(mpirun(lan, arguments.ranks, folder, "-c", PING))
-        tables: dict[str, dict[str, object]] = {
-            "session": {"directory": str(folder / "session"), "seeds": web.seeds},
-            "scope": {"hosts": web.hosts},
-            "politeness": {"delay_s": arguments.politeness_s},
-            "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{PORT}")},
-            "fetch": {"allow_private_addresses": True},
-        }
-        lines = []
-        for name, entries in tables.items():
-            lines += [f"[{name}]"] + [f"{key} = {toml_value(entries[key])}" for key in entries]
-        (folder / "c.toml").write_text("\n".join(lines) + "\n")
-        said = mpirun(lan, arguments.ranks, folder, "-m", "crawler", "crawl", "c.toml", "--json")
-    metrics = json.loads(said)
-    rows = pq.read_table(folder / "session" / "tables" / "pages.parquet").to_pylist()
+def measure(lan: Lan, ranks: int, pages: int, sites: int, politeness_s: float) -> Row:
+    with tempfile.TemporaryDirectory() as name, web_servers(lan, pages, sites) as web:
+        folder = Path(name)
+        round_trip_s = float(mpirun(lan, ranks, folder, "-c", PING))
+        write_config(
+            folder / "c.toml",
+            {
+                "session": {"directory": str(folder / "session"), "seeds": web.seeds},
+                "scope": {"hosts": web.hosts},
+                "politeness": {"delay_s": politeness_s},
+                "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{PORT}")},
+                "fetch": {"allow_private_addresses": True},
+            },
+        )
+        metrics = json.loads(
+            mpirun(lan, ranks, folder, "-m", "crawler", "crawl", "c.toml", "--json")
+        )
+        rows = pq.read_table(folder / "session" / "tables" / "pages.parquet").to_pylist()
+        last_row = max(path.stat().st_mtime for path in folder.glob("session/rank-*/log/*.log"))
+        logs = [row for log in folder.glob("session/rank-*/agent.log") for row in read_rows(log)]
     fetched = [row["url"] for row in rows if row["status"] == 200]
-    last_row = max(path.stat().st_mtime for path in folder.glob("session/rank-*/log/*.log"))
-    logs = folder.glob("session/rank-*/agent.log")
-    ends = [row["time"] for log in logs for row in read_rows(log) if row["event"] == "over"]
-    known = min(datetime.fromisoformat(time).timestamp() for time in ends)
+    known = min(
+        datetime.fromisoformat(row["time"]).timestamp() for row in logs if row["event"] == "over"
+    )
     return {
-        "delay_ms": delay_ms,
         "pages": len(fetched),
         "all_pages": sorted(fetched) == sorted(web.reachable),  # and no other
         **{name: metrics[name] for name in ("seconds", "mpi_messages", "mpi_bytes")},
-        # From the last row of any rank to the first rank that knows the end.
+        # From the last row of any rank until the first rank knows the end.
         "detection_ms": 1000 * (known - last_row),
         # Of a small message with its answer, between ranks that sleep.
         "round_trip_ms": 1000 * round_trip_s,
@@ -249,18 +244,18 @@ def measure(arguments: argparse.Namespace, delay_ms: float, folder: Path) -> Row
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("--hosts", type=int, default=4, help="default: 4")
-    parser.add_argument("--ranks", type=int, default=4, help="default: 4")
-    parser.add_argument("--delays-ms", type=words, default=["0", "20", "100"], help="one way")
-    parser.add_argument("--jitter", type=float, default=0.2, help="mean, as a share of the delay")
-    parser.add_argument("--loss", type=float, default=0.001, help="share of packets")
-    parser.add_argument("--pages", type=int, default=1000, help="default: 1000")
-    parser.add_argument("--sites", type=int, default=40, help="default: 40")
-    parser.add_argument("--politeness-s", type=float, default=0.0)
-
-
-def run(options: argparse.Namespace) -> None:
-    for delay_ms in map(float, options.delays_ms):
-        with tempfile.TemporaryDirectory() as folder:
-            show(measure(options, delay_ms, Path(folder)))
+def run(
+    *,
+    hosts: int = 4,
+    ranks: int = 4,
+    delays_ms: Annotated[Words, "one way"] = ("0", "20", "100"),
+    jitter: Annotated[float, "mean, as a share of the delay"] = 0.2,
+    loss: Annotated[float, "share of packets"] = 0.001,
+    pages: int = 1000,
+    sites: int = 40,
+    politeness_s: float = 0.0,
+) -> None:
+    for delay_ms in map(float, delays_ms):
+        delay_s = delay_ms / 1000
+        with Lan(hosts, delay_s, delay_s * jitter, loss) as lan:
+            show({"delay_ms": delay_ms} | measure(lan, ranks, pages, sites, politeness_s))

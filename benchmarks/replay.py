@@ -3,23 +3,22 @@
     python benchmarks replay make DIR --pages 1000000 --links 10 --ranks 2
     mpirun -n 2 python benchmarks replay measure DIR
 
-The web has half as many URLs again as pages were fetched, on sites of 1,000 each, and every link
-leads to one of them by chance, half of the links within the site. `measure` prints for each rank
-how long the parts of `crawler.agent.resume` take, from the logs and from a snapshot. `read_logs`
-has to end before the first visit, `admit` goes on beside the crawl. The crawl itself isn't started.
+The web has 1.5 times as many URLs as fetched pages, on sites of 1,000 URLs. Each link leads to a
+random URL; half of the links stay within the site. `measure` prints for each rank how long the
+steps of `crawler.agent.resume` take, from the logs and from a snapshot. `read_logs` must end before
+the first visit; `admit` continues during the crawl. The crawl itself isn't started.
 """
 
-import argparse
 import asyncio
 import gc
 import random
 import resource
-import time
 from functools import partial
 from pathlib import Path
+from typing import Literal
 
 import msgspec
-from harness import Row, show
+from harness import Row, Timer, show
 
 from crawler import config, mpi, session, url
 from crawler.agent.pipeline import exchange_stage
@@ -53,7 +52,7 @@ class Web:
 
 
 def make(directory: Path, pages: int, links: int, ranks: int) -> None:
-    """A session as a killed crawl would leave it, every site on the rank of its site-hash."""
+    """Make a session like that of a killed crawl, with each site on the rank of its site-hash."""
     web, dice = Web(pages * 3 // 2), random.Random(1)
     settings = config.load(None, ['scope.domains=["example"]', "fetch.contact=nobody@example.org"])
     session.create(directory, settings, ranks, ranks, web.texts[:1])
@@ -82,22 +81,22 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
 
 
 async def measure(directory: Path, group: Group) -> int:
-    """Resume as an agent does, until all URLs wait in the workbench: from the logs, then from
-    the snapshots that are made of that."""
+    """Resume as an agent does, until all URLs wait in the workbench: first from the logs, then
+    from snapshots of that state."""
     gc.set_threshold(50_000, 20, 100)  # as an agent does
     transport = await group.connect()
     state = await resume_on(directory, group, Wire(transport), None)
     gc.collect()
-    began = time.perf_counter()
     path = directory / f"rank-{group.rank:05}" / "state"
-    path.write_bytes(msgspec.msgpack.encode(state))
-    size = path.stat().st_size
-    await report(group, "written", {"seconds": time.perf_counter() - began, "bytes": size})
+    with Timer() as timer:
+        path.write_bytes(msgspec.msgpack.encode(state))
+    figures = {"seconds": timer.wall_s, "bytes": path.stat().st_size}
+    await report(group, "written", figures)
     del state
     gc.collect()
-    began = time.perf_counter()
-    state = msgspec.msgpack.decode(path.read_bytes(), type=CoreSnapshot)
-    await report(group, "read", {"seconds": time.perf_counter() - began})
+    with Timer() as timer:
+        state = msgspec.msgpack.decode(path.read_bytes(), type=CoreSnapshot)
+    await report(group, "read", {"seconds": timer.wall_s})
     await resume_on(directory, group, Wire(transport), state)
     await transport.close()
     return 0
@@ -119,27 +118,26 @@ async def resume_on(
         faults=faults,
     )
     reader = PageReader(settings, scope, declared)
-    times = [(time.perf_counter(), time.process_time())]
     replay = Replay(
         *(logs[group.rank], settings, core, group, lambda row: None, declared, faults),
         judges_again=False,
     )
-    await replay.adopt(state)
-    pages = await replay.read_logs()
-    times.append((time.perf_counter(), time.process_time()))
-    receiving = asyncio.ensure_future(
-        exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)
-    )
-    core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
-    await replay.admit(reader, scope, wire, alarm, clock)
-    times.append((time.perf_counter(), time.process_time()))
+    with Timer() as reading:
+        await replay.adopt(state)
+        pages = await replay.read_logs()
+    with Timer() as admitting:
+        receiving = asyncio.ensure_future(
+            exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)
+        )
+        core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
+        await replay.admit(reader, scope, wire, alarm, clock)
     await group.gather(None)
-    await asyncio.sleep(3)  # what others have sent
+    await asyncio.sleep(3)  # until messages of other ranks have arrived
     receiving.cancel()
     figures: dict[str, float] = {"pages": pages, "waiting": core.waiting}
-    for name, before, after in zip(("read_logs", "admit"), times, times[1:], strict=False):
-        figures[f"{name}_seconds"] = round(after[0] - before[0], 2)
-        figures[f"{name}_cpu_seconds"] = round(after[1] - before[1], 2)
+    for name, timer in (("read_logs", reading), ("admit", admitting)):
+        figures[f"{name}_seconds"] = round(timer.wall_s, 2)
+        figures[f"{name}_cpu_seconds"] = round(timer.cpu_s, 2)
     figures["peak_bytes"] = resource.getrusage(resource.RUSAGE_SELF).ru_maxrss * 1024
     await report(group, "logs" if state is None else "snapshot", figures)
     return core.resumption.state() if state is None else None
@@ -150,19 +148,15 @@ async def report(group: Group, what: str, figures: Row) -> None:
         show({"what": what, "rank": rank, **one})
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    commands = parser.add_subparsers(dest="command", required=True)
-    making = commands.add_parser("make")
-    making.add_argument("directory", type=Path)
-    making.add_argument("--pages", type=int, default=1_000_000)
-    making.add_argument("--links", type=int, default=10)
-    making.add_argument("--ranks", type=int, default=2)
-    measuring = commands.add_parser("measure")
-    measuring.add_argument("directory", type=Path)
-
-
-def run(options: argparse.Namespace) -> int:
-    if options.command == "measure":
-        return mpi.run(partial(measure, options.directory))
-    make(options.directory, options.pages, options.links, options.ranks)
+def run(
+    command: Literal["make", "measure"],
+    directory: Path,
+    *,
+    pages: int = 1_000_000,
+    links: int = 10,
+    ranks: int = 2,
+) -> int:
+    if command == "measure":
+        return mpi.run(partial(measure, directory))
+    make(directory, pages, links, ranks)
     return 0

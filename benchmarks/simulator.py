@@ -9,16 +9,13 @@ share: the graph is read, and its links are made. Background load slows down mem
 busy machine compare only runs that took turns (`python benchmarks pairs`).
 """
 
-import argparse
 import gc
 import random
-import time
 from itertools import product
 from pathlib import Path
-from typing import Any
 
 import numpy as np
-from harness import numbers, show, words
+from harness import Numbers, Row, Timer, Words, show
 
 from crawler import config
 from crawler.core.ownership import make_scheme
@@ -28,16 +25,15 @@ from partition.child import peak_memory
 SEEDS = 5  # for each process
 
 
-def crawl(web: Web, settings: config.Config, procs: int, repeat: int) -> dict[str, Any]:
+def crawl(web: Web, settings: config.Config, procs: int, repeat: int) -> Row:
     seeds = random.Random(f"{repeat} {procs}").sample(range(len(web)), SEEDS * procs)
     reachable = len(web.reachable(seeds))
     gc.collect()
     gc.disable()  # as in an experiment
-    started = time.process_time()
-    scheme = make_scheme(settings.assignment, procs)
-    simulation = Simulation(web, settings, scheme, procs, seed=repeat, encoded=False)
-    simulation.run(seeds, enough=reachable, most=4 * reachable)
-    seconds = time.process_time() - started
+    with Timer() as timer:
+        scheme = make_scheme(settings.assignment, procs)
+        simulation = Simulation(web, settings, scheme, procs, seed=repeat, encoded=False)
+        simulation.run(seeds, enough=reachable, most=4 * reachable)
     gc.enable()
     links = int(np.diff(web.offsets)[np.array(simulation.order)].sum())
     return {
@@ -45,35 +41,30 @@ def crawl(web: Web, settings: config.Config, procs: int, repeat: int) -> dict[st
         "procs": procs,
         "pages": simulation.pages,
         "links": links,
-        "cpu_s": round(seconds, 2),
-        "links_per_s": round(links / seconds),
+        "cpu_s": round(timer.cpu_s, 2),
+        "links_per_s": round(links / timer.cpu_s),
         "peak_mb": peak_memory() >> 20,
     }
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("graph", type=Path, metavar="GRAPH")
-    modes = ["exchange", "firewall", "cross-over"]
-    parser.add_argument("--modes", type=words, default=modes, metavar="M,..")
-    parser.add_argument("--procs", type=numbers, default=[64], metavar="N,..")
-    parser.add_argument("--order", default="breadth-first")
-    parser.add_argument("--repeat", type=int, default=1)
-
-
-def run(options: argparse.Namespace) -> None:
-    started = time.process_time()
-    web = load_web(options.graph)
-    loaded = time.process_time()
+def run(
+    graph: Path,
+    *,
+    modes: Words = ("exchange", "firewall", "cross-over"),
+    procs: Numbers = (64,),
+    order: str = "breadth-first",
+    repeat: int = 1,
+) -> None:
+    with Timer() as loading:
+        web = load_web(graph)
     gc.disable()
-    figures = {"pages": len(web), "links": len(web.targets), "load_s": round(loaded - started, 2)}
-    assert len(web.pages) == len(web.out_links)  # makes them
+    with Timer() as making:
+        assert len(web.pages) == len(web.out_links)  # makes them
     gc.enable()
-    show(
-        figures
-        | {"links_made_s": round(time.process_time() - loaded, 2), "peak_mb": peak_memory() >> 20}
-    )
+    row = {"pages": len(web), "links": len(web.targets), "load_s": round(loading.cpu_s, 2)}
+    show(row | {"links_made_s": round(making.cpu_s, 2), "peak_mb": peak_memory() >> 20})
     sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
-    sets.append(f"frontier.order={options.order}")
-    for mode, procs, repeat in product(options.modes, options.procs, range(options.repeat)):
+    sets.append(f"frontier.order={order}")
+    for mode, ranks, number in product(modes, procs, range(repeat)):
         settings = config.load(None, sets, {"session": {"mode": mode}})
-        show(crawl(web, settings, procs, repeat))
+        show(crawl(web, settings, ranks, number))

@@ -27,7 +27,7 @@ class ClockTerms(msgspec.Struct, array_like=True, frozen=True):
     turn_s: float  # a grant: how long a turn may last; a return: how long the sender had the clock
     free: int  # connections that move with the clock
     more: bool  # a grant: other ranks want the clock, too; a return: the sender wants it again
-    rests: dict[str, RestTerms]  # by site
+    rests: dict[str, RestTerms]  # what is known about each site
 
 
 class FreedConnections(msgspec.Struct, array_like=True, frozen=True):

@@ -1,4 +1,4 @@
-"""The test that a path may be opened as a file: opening a FIFO waits, perhaps for ever."""
+"""Checks that a path may be opened as a file, because opening a FIFO may wait for ever."""
 
 import errno
 import stat
@@ -25,5 +25,5 @@ def regular(path: Path) -> Path:
         return path
     if kind != stat.S_IFREG:
         what = _WORDS.get(kind, "no regular file")
-        raise OSError(errno.EINVAL, f"is {what}, where a file belongs", str(path))
+        raise OSError(errno.EINVAL, f"is {what}; a regular file must be here", str(path))
     return path

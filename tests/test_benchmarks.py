@@ -22,7 +22,7 @@ def test_every_benchmark_is_listed_with_what_it_measures() -> None:
     runnable = {
         (path.parent if path.name == "__init__.py" else path).stem
         for path in BENCHMARKS.rglob("*.py")
-        if "\ndef add_arguments(" in path.read_text()
+        if "\ndef run(" in path.read_text()
     }
     assert set(listed) == runnable
     assert all(listed.values())

@@ -293,7 +293,7 @@ def test_a_folder_that_is_no_graph(
 
 
 def test_other_mistakes(tmp_path: Path) -> None:
-    with pytest.raises(UserError, match=r"with tables/, or a graph, with pages.parquet"):
+    with pytest.raises(UserError, match=r"or a graph folder \(with pages.parquet"):
         graph.read([tmp_path / "nowhere"])
     with pytest.raises(
         UserError, match=r"must be a session that has ended \(a folder with tables/\)$"

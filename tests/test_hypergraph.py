@@ -106,7 +106,7 @@ def test_the_empty_hypergraph():
 @pytest.mark.parametrize(
     ("change", "word"),
     [
-        ({"xpins": [0, 4, 3]}, "descend"),
+        ({"xpins": [0, 4, 3]}, "ascending"),
         ({"xpins": [0, 1]}, "xpins"),
         ({"xpins": [0, 1, 2]}, "xpins"),
         ({"xpins": [1, 2, 3]}, "xpins"),

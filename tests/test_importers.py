@@ -223,15 +223,15 @@ def test_parquet(tmp_path: Path, out: Path, column: str) -> None:
         ("snap", b"1 2\n3\n", "'3': each line must be two whole numbers"),
         ("snap", b"1 2\n3 4 5\n6\n", "'3 4 5': each line must be two whole numbers"),
         ("snap", b"1 two\n", "'1 two': each line must be two whole numbers"),
-        ("snap", b"# nothing\n", "there is no page in what was given"),
-        ("snap", b"", "there is no page in what was given"),
+        ("snap", b"# nothing\n", "the files have no pages"),
+        ("snap", b"", "the files have no pages"),
         ("webgraph", b"two\n", "line 1: must be the number of nodes"),
-        ("webgraph", b"1\n0\n0\n", "2 lines of successors for 1 nodes"),
+        ("webgraph", b"1\n0\n0\n", "2 lines of successors; must have 1, one a node"),
         ("webgraph", b"1\n1\n", "a successor isn't one of the nodes 0 to 0"),
         ("webgraph", b"2\n1\nx\n", "line 3: must be whole numbers"),
         ("edges", b"", "must be CSV or TSV of two columns"),
         ("edges", b"http://a.example/\n", "must be CSV or TSV of two columns"),
-        ("edges", b"a,b\nc,d\n", "there is no page in what was given"),
+        ("edges", b"a,b\nc,d\n", "the files have no pages"),
         ("warc", b"no WARC", "not an intact WARC file"),
     ],
 )
@@ -253,13 +253,13 @@ def test_files_that_are_something_else(
 @pytest.mark.parametrize(
     ("words", "message"),
     [
-        ("import snap", "needs the files"),
+        ("import snap", "give the files"),
         ("import snap NOWHERE", "no such file"),
-        ("import snap FILE --pages FILE", "needs the files, and no --pages or --links"),
-        ("import parquet FILE", "needs --pages FILE and --links FILE, nothing else"),
+        ("import snap FILE --pages FILE", "give the files, without --pages and --links"),
+        ("import parquet FILE", "give --pages FILE and --links FILE, nothing else"),
         ("import parquet --pages NOWHERE --links FILE", "no such file; a Parquet file is needed"),
         ("import parquet --pages FILE --links FILE", "not a Parquet file"),
-        ("import webgraph FILE FILE", "one file is one graph"),
+        ("import webgraph FILE FILE", "give one file, because each is a graph"),
         ("synthesize --pages 3 --sites 4", "a site needs at least one page"),
     ],
 )
@@ -282,7 +282,7 @@ def test_wrong_usage(
         ({"links": {"src": [1]}}, "no column dst; needed: src, dst"),
         ({"links": {"src": ["1"], "dst": [1]}}, "src: is string; must be integers"),
         ({"pages": {"id": [None, 1], "site": ["a", "b"]}}, "id: a row has null"),
-        ({"pages": {"id": pa.array([], pa.int64()), "site": []}}, "there is no page in it"),
+        ({"pages": {"id": pa.array([], pa.int64()), "site": []}}, "has no pages"),
         ({"links": {"src": [1], "dst": [2]}}, "dst: an id that isn't in"),
     ],
 )
@@ -307,5 +307,5 @@ def test_what_is_there_stays(tmp_path: Path, capsys: pytest.CaptureFixture[str])
     path.write_text("0 1\n")
     for out in (tmp_path, tmp_path / "no" / "graph"):
         assert main(["import", "snap", str(path), "--out", str(out)]) == 2
-        assert "must be a new folder in one that exists" in capsys.readouterr().err
+        assert "must be a new folder, in a folder that exists" in capsys.readouterr().err
     assert list(tmp_path.iterdir()) == [path]

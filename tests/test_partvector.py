@@ -176,7 +176,7 @@ def test_any_other_length_is_refused(tmp_path: Path) -> None:
 @pytest.mark.parametrize(
     ("content", "what"),
     [
-        (b"", "only 0 bytes"),
+        (b"", "0 bytes, shorter than any"),
         (b"PAR1" * 100, "not a part vector"),
         (b"ABCPV\r\n\x1a\x03" + bytes(100), "format 3"),
     ],

@@ -152,7 +152,7 @@ def test_a_request_again_that_is_missing_or_came_from_nowhere_is_found(tmp_path:
     seed = server.url
     for number, said in (
         (2, f"{seed}: was never asked again, though {seed}login leads there"),
-        (1, f"{seed}: was asked for, but nothing leads there"),
+        (1, f"{seed}: has a row, but nothing leads there"),
     ):
         damaged = Path(shutil.copytree(tmp_path / "s", tmp_path / f"without-{number}"))
         rewrite(damaged, lambda pages, number=number: pages[:number] + pages[number + 1 :])
@@ -217,7 +217,7 @@ def test_a_cut_link_is_found(damaged: Path) -> None:
     rewrite(damaged, cut)
     verdict = verify(damaged)
     assert verdict.problems == {"link": 1}
-    assert "/d: was asked for, but nothing leads there" in found(verdict)
+    assert "/d: has a row, but nothing leads there" in found(verdict)
 
 
 def test_a_link_with_another_key_is_found(damaged: Path) -> None:

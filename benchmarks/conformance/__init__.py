@@ -8,9 +8,9 @@ explanation, or if input costs more than its limit. Servers run on loopback, and
 extras are needed (`pip install '.[test]'`).
 """
 
-import argparse
 import textwrap
 from pathlib import Path
+from typing import Annotated
 
 from harness import markdown
 
@@ -43,26 +43,18 @@ def page(areas: list[Area]) -> str:
         *markdown(["input", "longest break", "memory"], costs, left=3),
     ]
     for area in areas:
-        lines += ["", f"## {area.name}", "", *_wrapped(area.notes)]
+        notes = textwrap.wrap(area.notes, 100, break_long_words=False, break_on_hyphens=False)
+        lines += ["", f"## {area.name}", "", *notes]
         if area.differences:
             lines += ["", *markdown(["difference", "reason"], area.differences, left=2)]
     return "\n".join(lines) + "\n"
 
 
-def _wrapped(notes: str) -> list[str]:
-    return textwrap.wrap(notes, 100, break_long_words=False, break_on_hyphens=False)
-
-
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    parser.add_argument("cases", type=Path, metavar="CASES")
-    parser.add_argument("--write", action="store_true", help=f"to {PAGE.name}")
-
-
-def run(options: argparse.Namespace) -> int:
-    areas = [area(options.cases) for area in AREAS.values()]
+def run(cases: Path, *, write: Annotated[bool, f"to {PAGE.name}"] = False) -> int:
+    areas = [area(cases) for area in AREAS.values()]
     text = page(areas)
     print(text, end="")
-    if options.write:
+    if write:
         PAGE.write_text(text, "utf-8")
     unexplained = any(reason == "?" for area in areas for _, reason in area.differences)
     return unexplained or not all(cost.bearable for area in areas for _, cost in area.costs)

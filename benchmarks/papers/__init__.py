@@ -1,34 +1,32 @@
-"""What the models of the partitioning papers, and ours, do to link graphs.
+"""How the models of the partitioning papers, and ours, partition link graphs.
 
     python benchmarks papers GRAPH... [--models M,..] [-k K,..] [--repeat R] --out DIR
     python benchmarks papers GRAPH... --build hybrid:64,site-hypergraph:16 --out DIR
     python benchmarks papers --check --plots --out DIR
 
-GRAPH is a folder of `python -m partition import` or `synthesize`; its name names the graph. Each
-model, K and seed is a process of its own, forked when the graph has been read. So its CPU seconds
-(model, engine and evaluation) and its peak memory (with the graph) are its own. Runs are appended
-to DIR/runs.jsonl and never repeated. Hashing, which no seed changes, runs once. At the end
-DIR/partitioning-tables.md and DIR/summary.csv are made anew from all runs. `--build` measures the
-whole command `python -m partition build` instead, from tables to part vector. `--check` prints what
-must hold, with the figures. Linux only.
+GRAPH is a folder made by `python -m partition import` or `synthesize`. Its name names the graph.
+Each model, K and seed runs in a process of its own, forked after the graph has been read. So the
+CPU seconds (model, engine and evaluation) and the peak memory (with the graph) are those of one
+run. Runs are appended to DIR/runs.jsonl and never repeated. Hashing doesn't depend on the seed and
+runs once. At the end, DIR/partitioning-tables.md and DIR/summary.csv are written from all runs.
+`--build` measures the whole command `python -m partition build` instead.
+`--check` prints which bounds hold, with the figures. Linux only.
 """
 
-import argparse
 import json
 import signal
 import subprocess
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import partial
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
-from harness import Row, alone, append_rows, numbers, one_of, read_rows, words
-from harness import run as measure
+from harness import Numbers, Row, Words, alone, append_rows, one_of, read_rows, run_command
 
 from partition import UserError, graph, job, webgraph
 from partition.child import EngineError
@@ -36,7 +34,7 @@ from partition.job import BASELINES, Plan
 from partition.models import MESSAGES, MODELS, VOLUME
 from partition.settings import Settings
 
-from .bounds import check
+from .bounds import check_runs
 from .tables import COUNTS, key, write_tables
 
 LOG: Final = "runs.jsonl"
@@ -53,12 +51,12 @@ _ONE_WEIGHT: Final = {"engine": "mt-kahypar", "tolerances": (float("inf"), 0.05)
 
 CONTESTANTS: Final[Mapping[str, Contestant]] = {
     **{name: Contestant(name) for name in (*BASELINES, *MODELS)},
-    # The hybrid model makes both messages and volume small; here one of them alone.
+    # The hybrid model with only one objective, messages or volume, instead of both.
     "hybrid-messages": Contestant("hybrid", {"objective": MESSAGES}),
     "hybrid-volume": Contestant("hybrid", {"objective": VOLUME}),
-    # What the best of eight seeds is worth.
+    # The best of eight seeds.
     **{f"{name}/8-tries": Contestant(name, {"tries": 8}) for name in ("site-hypergraph", "hybrid")},
-    # What the second constraint costs: Mt-KaHyPar, and our engine, balancing requests alone.
+    # Without the second constraint: Mt-KaHyPar, and our engine, balance requests only.
     **{
         f"{name}/{suffix}": Contestant(name, settings)
         for name in ("page-hypergraph", "site-hypergraph", "hybrid")
@@ -71,49 +69,49 @@ CONTESTANTS: Final[Mapping[str, Contestant]] = {
 _FIGURES: Final = (*BASELINES, *MODELS)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("graphs", nargs="*", type=Path, metavar="GRAPH", help="none: only tables and plots")
-    add("--models", type=one_of(CONTESTANTS), default=_FIGURES, metavar="M,..")
-    add("-k", type=numbers, default=[2, 4, 8, 16, 32, 64], help="default: 2,4,8,16,32,64")
-    add("--repeat", type=int, default=8, metavar="R", help="seeds of each (default: 8)")
-    add("--seed0", type=int, default=0, metavar="S", help="the first seed (default: 0)")
-    add("--limit", type=int, default=600, metavar="SECONDS", help="of CPU for a run (default: 600)")
-    add("--build", type=words, metavar="M:K,..", help="measure the whole command for these")
-    add("--check", action="store_true", help="print what must hold")
-    add("--plots", action="store_true", help="draw the plots, too (needs matplotlib)")
-    add("--out", type=Path, required=True, metavar="DIR", help="runs, tables, plots")
-
-
-def run(options: argparse.Namespace) -> None:
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = options.out / LOG
-    done = {key(row) for row in read_rows(log)}
-    for folder in options.graphs:
-        new = builds(folder, options, done) if options.build else experiments(folder, options, done)
-        append_rows(log, new, _line)
-    runs = read_rows(log)
-    write_tables(runs, options.out)
-    if options.plots:
+def run(
+    graphs: Annotated[list[Path], "none: only tables and plots"] = [],  # noqa: B006 - not changed
+    *,
+    models: Annotated[Sequence[str], one_of(CONTESTANTS)] = _FIGURES,
+    k: Numbers = (2, 4, 8, 16, 32, 64),
+    repeat: Annotated[int, "seeds of each"] = 8,
+    seed0: Annotated[int, "the first seed"] = 0,
+    limit: Annotated[int, "CPU seconds of a run"] = 600,
+    build: Annotated[Words, "measure the whole command for MODEL:K,.."] = (),
+    check: Annotated[bool, "print what must hold"] = False,
+    plots: Annotated[bool, "draw the plots, too (needs matplotlib)"] = False,
+    out: Annotated[Path, "folder of runs, tables, plots"],
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    done = {key(row) for row in read_rows(out / LOG)}
+    for folder in graphs:
+        name = folder.resolve().name
+        if build:
+            planned = [
+                (f"build {model}", int(parts), 0) for model, parts in (b.split(":") for b in build)
+            ]
+        else:
+            planned = [
+                (contestant, parts, 0 if contestant in BASELINES else seed0 + number)
+                for number in range(repeat)
+                for parts in k
+                for contestant in models
+                if contestant not in BASELINES or not number
+            ]
+        todo = [one for one in planned if (name, *one) not in done]
+        append_rows(out / LOG, (builds if build else experiments)(folder, todo, limit), _line)
+    runs = read_rows(out / LOG)
+    write_tables(runs, out)
+    if plots:
         from .plots import write_plots  # noqa: PLC0415 - matplotlib need not be there
 
-        write_plots(runs, options.out)
-    if options.check:
-        print(check(runs))
+        write_plots(runs, out)
+    if check:
+        print(check_runs(runs))
 
 
-def experiments(folder: Path, options: argparse.Namespace, done: set[Any]) -> Iterator[Row]:
-    """The runs of a graph that haven't been done, one after the other."""
-    name = folder.resolve().name
-    todo = [
-        (contestant, parts, seed)
-        for number in range(options.repeat)
-        for parts in options.k
-        for contestant in options.models
-        if contestant not in BASELINES or not number
-        for seed in [0 if contestant in BASELINES else options.seed0 + number]
-        if (name, contestant, parts, seed) not in done
-    ]
+def experiments(folder: Path, todo: Sequence[tuple[str, int, int]], limit_s: int) -> Iterator[Row]:
+    """Do runs (contestant, parts, seed) of a graph, one after the other."""
     if not todo:
         return
     web = graph.read([folder])
@@ -121,22 +119,22 @@ def experiments(folder: Path, options: argparse.Namespace, done: set[Any]) -> It
     for contestant, parts, seed in todo:
         chosen = CONTESTANTS[contestant]
         plan = partial(job.plan, web, chosen.model, parts, Settings(seed=seed, **chosen.settings))
-        result, used = alone(lambda plan=plan: _counts(plan), options.limit)
+        result, used = alone(partial(_counts, plan), limit_s)
         yield {
-            "graph": name,
+            "graph": folder.resolve().name,
             "pages": web.pages,
             "sites": len(web.sites),
             "links": web.links,
             "contestant": contestant,
             "k": parts,
             "seed": seed,
-            **(result or {"failed": _ending(used.status, options.limit)}),
+            **(result or {"failed": _ending(used.status, limit_s)}),
             "cpu_s": round(used.cpu_s, 2),
         }
 
 
 def _compile() -> None:
-    """Have all that is compiled at run time ready before the first fork."""
+    """Compile all functions before the first fork."""
     random = np.random.default_rng(0)
     source, target = random.integers(0, 400, (2, 2000))
     web = webgraph.from_arrays(source, target, site=np.arange(400) // 4)
@@ -146,7 +144,7 @@ def _compile() -> None:
 
 
 def _counts(make: Callable[[], Plan]) -> Row:
-    """What a plan costs, or why there is none."""
+    """Return the counts of a plan, or why it failed."""
     try:
         plan = make()
     except (EngineError, UserError) as error:
@@ -161,25 +159,23 @@ def _ending(status: int, limit_s: int) -> str:
     return f"ended by {signal.Signals(-status).name}"
 
 
-def builds(folder: Path, options: argparse.Namespace, done: set[Any]) -> Iterator[Row]:
-    """`python -m partition build`, whole: reading, writing, and the baselines that it prints."""
-    name = folder.resolve().name
-    for model, _, parts in (wanted.partition(":") for wanted in options.build):
-        if (name, f"build {model}", int(parts), 0) in done:
-            continue
+def builds(folder: Path, todo: Sequence[tuple[str, int, int]], limit_s: int) -> Iterator[Row]:
+    """Do whole runs of `python -m partition build`: from reading to writing, with baselines."""
+    for contestant, parts, seed in todo:
         with tempfile.TemporaryDirectory() as scratch:
             command = [sys.executable, "-m", "partition", "build", str(folder), "--json"]
-            command += ["-k", parts, "--model", model, "--out", f"{scratch}/vector"]
+            command += ["-k", str(parts), "--model", contestant.removeprefix("build ")]
+            command += ["--out", f"{scratch}/vector"]
             output = Path(scratch) / "output"
-            used = measure(command, output, options.limit, stderr=subprocess.DEVNULL)
+            used = run_command(command, output, limit_s, stderr=subprocess.DEVNULL)
             row = {} if used.status else json.loads(output.read_text())[0]
         yield {
-            "graph": name,
+            "graph": folder.resolve().name,
             "pages": pq.read_metadata(folder / "pages.parquet").num_rows,
-            "contestant": f"build {model}",
-            "k": int(parts),
-            "seed": 0,
-            **({n: row[n] for n in _KEPT} if row else {"failed": f"ended, {used.status}"}),
+            "contestant": contestant,
+            "k": parts,
+            "seed": seed,
+            **({name: row[name] for name in _KEPT} if row else {"failed": f"ended, {used.status}"}),
             "cpu_s": round(used.cpu_s, 2),
             "peak_bytes": used.peak_bytes,
         }

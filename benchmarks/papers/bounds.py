@@ -1,4 +1,4 @@
-"""What must hold for the runs of `papers`, and where it doesn't."""
+"""Bounds that the runs of `papers` must keep, and where they don't."""
 
 from collections.abc import Sequence
 from typing import Final, NamedTuple
@@ -8,21 +8,21 @@ from harness import Row, markdown
 from .tables import TOLERANCE, Key, Summary, summarise
 
 _SITE_MODELS: Final = ("site-graph", "site-hypergraph", "site-messages")
-TIE: Final = 0.05  # seeds move messages by 3-7 %: what differs by less is a tie
+TIE: Final = 0.05  # a smaller difference is a tie: messages vary by 3 to 7 % between seeds
 
 
 class Case(NamedTuple):
-    """One graph and K for which something must hold."""
+    """One graph and K for which a bound must hold."""
 
     graph: str
     parts: int
-    value: float  # a fraction over what is compared, or of imbalance
+    value: float  # the excess over the figure compared with, or the imbalance, as a fraction
     holds: bool
     why: str = ""
 
 
-def check(runs: Sequence[Row]) -> str:
-    """Each thing that must hold, in how many cases it does, and all cases in which not."""
+def check_runs(runs: Sequence[Row]) -> str:
+    """Return a table: each bound, in how many cases it holds, and the cases in which it doesn't."""
     summaries = summarise(runs)
     rows = [_row("hybrid within 5 %", _balance(summaries, "hybrid"))]
     for model in ("page-graph", "page-hypergraph", *_SITE_MODELS):
@@ -48,7 +48,7 @@ def check(runs: Sequence[Row]) -> str:
 
 
 def _row(what: str, cases: Sequence[Case]) -> list[str]:
-    """Empty if there is no case."""
+    """Return a row of the table, or nothing if there is no case."""
     if not cases:
         return []
     wrong = [case for case in cases if not case.holds]
@@ -63,7 +63,7 @@ def _row(what: str, cases: Sequence[Case]) -> list[str]:
 
 
 def _balance(summaries: dict[Key, Summary], model: str) -> list[Case]:
-    """Out of balance with a site or page too heavy is right, but for hybrid; without, it failed."""
+    """Judge the balance. A site or page that is too heavy excuses imbalance, except for hybrid."""
     cases = []
     for at, one in sorted(summaries.items()):
         if at[1] != model or not one.mean or at[2] > 64:
@@ -73,7 +73,7 @@ def _balance(summaries: dict[Key, Summary], model: str) -> list[Case]:
             reason for reason in one.reasons if model == "hybrid" or "alone has" not in reason
         ]
         if one.reasons and not missed:
-            worst = min(worst, TOLERANCE)  # flagged: how much over doesn't matter
+            worst = min(worst, TOLERANCE)  # excused, however large
         cases.append(Case(at[0], at[2], worst, not missed, f"{len(missed)} runs" if missed else ""))
     return cases
 

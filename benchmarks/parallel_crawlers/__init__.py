@@ -15,23 +15,21 @@ politeness, and all processes are equally fast. Their seeds are pages drawn at r
 whole web, so a process has as many as its part happens to hold.
 """
 
-import argparse
 import os
 import subprocess
 import sys
-import time
 from collections.abc import Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from itertools import product
 from multiprocessing import get_context
 from pathlib import Path
-from typing import Any, Final
+from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Row, append_rows, numbers, one_of, read_rows
+from harness import Numbers, Row, Timer, append_rows, one_of, read_rows
 
 from crawler import config, url
 from crawler.core.ownership import make_scheme
@@ -43,12 +41,12 @@ from .tables import LOG, SCHEMES, SHARES, write_tables
 HASHES: Final = ("url-hash", "site-hash")
 FIGURES: Final = (4, 5, 6, 7, 8, 9, 10, 11)
 EXCHANGES: Final = (0, 1, 2, 5, 10, 20, 50, 100, None)
-SEEDS: Final = 5  # for each process; figures 9 to 11 take those of the most processes throughout
+SEEDS: Final = 5  # for each process; in figures 9 to 11, for the largest number of processes
 _ALL_SEEDS: Final = (64, 256, 1024, 4096, 16384)
 _REPLICATED: Final = (0, 10, 100, 1000, 10_000, 100_000, 200_000)
-# The paper's numbers were of 40 million pages; as many for our webs, by their size.
+# The paper's numbers for 40 million pages, as shares, for our smaller webs.
 _REPLICATED_SHARES: Final = (10_000 / 40e6, 100_000 / 40e6, 200_000 / 40e6)
-_MOST_PAGES: Final = 4  # times as many as can be reached: an overlap of 3
+_MOST_PAGES: Final = 4  # fetches per reachable page at most, which is an overlap of 3
 _POINTS: Final = 200  # of the series of figure 6
 _NEVER: Final = 1 << 50
 
@@ -60,10 +58,10 @@ class Case:
     figure: int
     scheme: str
     procs: int
-    seeds: int  # for all processes together
-    repeat: int  # each draws its own seeds
-    replicated: int = 0  # popular URLs that all know
-    exchanges: int | None = None  # during the crawl; None: as soon as something is found
+    seeds: int  # of all processes together
+    repeat: int  # number of the repetition; each draws its own seeds
+    replicated: int = 0  # number of popular URLs that all processes know
+    exchanges: int | None = None  # number during the crawl; None: each URL at once
 
     @property
     def mode(self) -> str:
@@ -122,9 +120,8 @@ def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
 
 
 def conduct(web: Web, case: Case, vector: Path | None) -> Row:
-    """Crawl, and measure when enough has been fetched: all that the seeds reach, or the figure's
-    share of the web."""
-    started = time.process_time()
+    """Crawl until all that the seeds reach, or the figure's share of the web, has been fetched.
+    Returns the measures."""
     draw = np.random.default_rng(case.repeat).permutation(len(web))
     seeds = draw[: case.seeds].tolist()  # with more seeds, the same and others
     popular = web.most_linked[: case.replicated].tolist()
@@ -166,7 +163,6 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
         "imbalance": max(loads) / (sum(loads) / len(loads)) - 1,
         "batches": sum(core.traffic.batches_sent for core in simulation.cores),
         "points": points,
-        "cpu_s": round(time.process_time() - started, 2),
     }
 
 
@@ -223,7 +219,9 @@ def _take_web(folder: Path) -> None:
 
 def _conduct_here(case: Case, vector: Path | None) -> Row:
     assert _web_here is not None
-    return conduct(_web_here, case, vector)
+    with Timer() as timer:
+        result = conduct(_web_here, case, vector)
+    return {**result, "cpu_s": round(timer.cpu_s, 2)}
 
 
 def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]:
@@ -244,38 +242,35 @@ def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]
             yield {"graph": folder.name, "web": size, **asdict(case), **result}
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    add = parser.add_argument
-    add("graphs", nargs="*", type=Path, metavar="GRAPH", help="none: only tables and plots")
-    add("--figures", type=numbers, default=FIGURES, metavar="N,..", help="default: 4 to 11")
-    add("--procs", type=numbers, default=[2, 4, 16, 64], metavar="N,..", help="2,4,16,64")
-    add("--schemes", type=one_of(SCHEMES), default=SCHEMES, metavar="S,..")
-    add("--repeat", type=int, default=1, metavar="R", help="of each crawl (default: 1)")
-    add("--work", type=Path, default=Path("parallel-crawlers"), metavar="DIR", help="to be reused")
-    add("--plots", action="store_true", help="draw the plots, too (needs matplotlib)")
-    add("--out", type=Path, required=True, metavar="DIR", help="crawls, tables, plots")
-
-
-def run(options: argparse.Namespace) -> None:
-    options.out.mkdir(parents=True, exist_ok=True)
-    log = options.out / LOG
-    done = {_key(crawl) for crawl in read_rows(log)}
-    for graph in options.graphs:
-        folder = with_hosts(graph, options.work)
+def run(
+    graphs: Annotated[list[Path], "none: only tables and plots"] = [],  # noqa: B006 - not changed
+    *,
+    figures: Numbers = FIGURES,
+    procs: Numbers = (2, 4, 16, 64),
+    schemes: Annotated[Sequence[str], one_of(SCHEMES)] = SCHEMES,
+    repeat: Annotated[int, "of each crawl"] = 1,
+    work: Annotated[Path, "folder of graphs and part vectors"] = Path("parallel-crawlers"),
+    plots: Annotated[bool, "draw the plots, too (needs matplotlib)"] = False,
+    out: Annotated[Path, "folder of crawls, tables, plots"],
+) -> None:
+    out.mkdir(parents=True, exist_ok=True)
+    done = {_key(crawl) for crawl in read_rows(out / LOG)}
+    for graph in graphs:
+        folder = with_hosts(graph, work)
         pages = pq.read_metadata(folder / "pages.parquet").num_rows
         planned = [
             case
-            for figure in options.figures
-            for case in cases(figure, pages, options.schemes, options.procs, range(options.repeat))
+            for figure in figures
+            for case in cases(figure, pages, schemes, procs, range(repeat))
             if _key({"graph": folder.name, **asdict(case)}) not in done
         ]
         if planned:
-            append_rows(log, crawls(folder, planned, len(os.sched_getaffinity(0))), _line)
-    write_tables(read_rows(log), options.out)
-    if options.plots:
+            append_rows(out / LOG, crawls(folder, planned, len(os.sched_getaffinity(0))), _line)
+    write_tables(read_rows(out / LOG), out)
+    if plots:
         from .plots import write_plots  # noqa: PLC0415 - matplotlib need not be there
 
-        write_plots(read_rows(log), options.out)
+        write_plots(read_rows(out / LOG), out)
 
 
 def _key(crawl: Row) -> tuple[Any, ...]:

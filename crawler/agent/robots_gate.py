@@ -12,7 +12,7 @@ from crawler import config, url
 from crawler.agent.progress import Tally
 from crawler.agent.room import with_room
 from crawler.faults import Faults
-from crawler.net import MAX_ROBOTS_REDIRECTS, Desk, DeskClosedError, ask_for_robots
+from crawler.net import MAX_ROBOTS_REDIRECTS, ReadingStoppedError, SerialReader, ask_for_robots
 from crawler.ports import Clock, Failure, Fetcher, MovedError, Response, Validators
 from crawler.reading.robots import Rules
 from crawler.reading.robots_cache import RobotsCache
@@ -67,7 +67,7 @@ class RobotsGate:
         # count until the file can be fetched again.
         self._cache = RobotsCache(keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
-        self._desk = Desk(stopping)
+        self._serial_reader = SerialReader(stopping)
         # By URL: the verdict of large rules on it. The cache may have dropped the rules when the
         # URL is due again. Without the verdict, robots.txt would be requested again and again.
         self._decided = RobotsCache(_DECIDED)
@@ -149,10 +149,12 @@ class RobotsGate:
         """Make one request for a robots.txt. Returns rules, or the URL to which it redirects."""
         responses = _LatestResponse(self._fetcher)
         try:
-            found = await ask_for_robots(responses, address, self._robots.agent, self._desk)
+            found = await ask_for_robots(
+                responses, address, self._robots.agent, self._serial_reader
+            )
         except MovedError:
             raise
-        except DeskClosedError:
+        except ReadingStoppedError:
             found = MOVED_ON  # a resume asks again
         except BaseException as error:
             self._faults.note(error, "the file", address)

@@ -19,7 +19,7 @@ except (ImportError, RuntimeError) as _error:
         " (pip install '.[mpich]'), or load the cluster's MPI module"
     ) from None
 
-__all__ = ["MPI", "OUTLIVES", "LossTold", "is_loss", "loss_told", "wreckage"]
+__all__ = ["MPI", "OUTLIVES", "LossTranslator", "abandoned", "is_loss", "loss_translated"]
 
 # The environment variables in which the mpirun of MPICH and of Open MPI put the number of ranks.
 _SIZES = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE")
@@ -40,7 +40,7 @@ _LOSSES = (MPI.ERR_PROC_FAILED, MPI.ERR_PROC_FAILED_PENDING, MPI.ERR_REVOKED)
 
 # Requests and communicators that were in use when a rank was lost. They are never freed, because
 # MPI may still use their buffers.
-wreckage: Final[list[object]] = []
+abandoned: Final[list[object]] = []
 
 
 def is_loss(error: MPI.Exception) -> bool:
@@ -48,7 +48,7 @@ def is_loss(error: MPI.Exception) -> bool:
     return OUTLIVES and error.Get_error_class() in _LOSSES
 
 
-class LossTold:
+class LossTranslator:
     """A context that turns an MPI error about a dead rank into LostRankError.
 
     Before raising, it revokes the given communicators, so that no other rank waits there for ever.
@@ -67,4 +67,4 @@ class LossTold:
             raise LostRankError from error
 
 
-loss_told: Final = LossTold()
+loss_translated: Final = LossTranslator()

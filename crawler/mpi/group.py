@@ -13,14 +13,14 @@ from collections.abc import Callable, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from crawler import ports
-from crawler.mpi.binding import MPI, OUTLIVES, is_loss, loss_told, wreckage
+from crawler.mpi.binding import MPI, OUTLIVES, abandoned, is_loss, loss_translated
 from crawler.mpi.transport import MpiTransport
 from crawler.ports import LostRankError
 
 T = TypeVar("T")
 
 _BCAST, _GATHER, _ALL, _NOTHING = range(4)  # tags
-_SHORTEST_S, _LONGEST_S = 0.001, 0.02  # pause between two looks whether an operation is complete
+_SHORTEST_S, _LONGEST_S = 0.001, 0.02  # pause between two tests of an operation
 _MESSAGE_DELIVERY_S = 0.3  # time for the launcher to pass on the message of an aborting rank
 
 
@@ -42,13 +42,13 @@ class MpiGroup:
 
     async def meet(self) -> None:
         """Wait until all ranks have come here."""
-        with loss_told:
+        with loss_translated:
             await self._until(self._world.Ibarrier().Test)
 
     async def connect(self) -> MpiTransport:
         """Return a transport between all ranks."""
         await self.meet()  # so that the constructor blocks only shortly
-        with loss_told:
+        with loss_translated:
             return MpiTransport(self._world)
 
     async def bcast(self, value: T) -> T:
@@ -76,7 +76,7 @@ class MpiGroup:
                 for rank in range(self.size)
             ]
         except LostRankError:
-            wreckage.append(given)
+            abandoned.append(given)
             raise
         await self._wait_for(given)
         return received
@@ -96,7 +96,7 @@ class MpiGroup:
 
     async def survive(self) -> None:
         """See ports.Group. Blocks the event loop until all ranks have come."""
-        wreckage.append(self._world)
+        abandoned.append(self._world)
         self._world = MPI.Intracomm(self._world.Shrink())
         self.rank, self.size = self._world.rank, self._world.size
 
@@ -118,7 +118,7 @@ class MpiGroup:
             os._exit(code)
 
     def _give(self, value: object, rank: int, tag: int) -> MPI.Request:
-        with loss_told:
+        with loss_translated:
             return self._world.isend(value, rank, tag)
 
     async def _wait_for(self, requests: Sequence[MPI.Request]) -> None:
@@ -129,7 +129,7 @@ class MpiGroup:
         try:
             await self._until(lambda: all(request.Test() for request in requests))
         except LostRankError:
-            wreckage.append(requests)
+            abandoned.append(requests)
             raise
 
     async def _receive(self, source: int, tag: int) -> Any:
@@ -138,16 +138,16 @@ class MpiGroup:
         request = message.irecv()
         try:
             await self._until(request.get_status)
-            with loss_told:
+            with loss_translated:
                 return request.wait()  # returns at once, as the request is complete
         except LostRankError:
-            wreckage.append(request)
+            abandoned.append(request)
             raise
 
     async def _until(self, look: Callable[[], T]) -> T:
         """Call `look` at growing intervals until it returns a true value. Returns this value."""
         pause = _SHORTEST_S
-        with loss_told:
+        with loss_translated:
             while not (result := look()):
                 # A request to a dead rank doesn't always raise, but a probe for any source does.
                 if OUTLIVES:

@@ -18,21 +18,21 @@ from ipaddress import IPv4Interface
 from typing import NamedTuple
 
 from crawler import ports
-from crawler.mpi.binding import MPI, LossTold, loss_told, wreckage
+from crawler.mpi.binding import MPI, LossTranslator, abandoned, loss_translated
 from crawler.mpi.doorbell import LOOPBACK, Doorbell, meeting_address, networks
 from crawler.ports import LostRankError
 
-_MESSAGE = 0  # tag
+_MESSAGE = 0  # the tag of all messages
 
 _WINDOW = 4  # messages in flight to one rank
-_CELLS = 64  # MPICH's shared memory fills up if more messages than this wait for one rank
-_QUICK_LOOKS = 3  # looks without a pause after a message moved: MPI needs a few calls for each
-_BURST = 32  # messages taken between two turns of the event loop at most
+_CELLS = 64  # messages for one rank that fit into MPICH's shared memory
+_QUICK_LOOKS = 3  # looks without a pause after progress: MPI needs a few calls for a message
+_BURST = 32  # the most messages taken between two turns of the event loop
 
 # Seconds between two looks for messages. The pause starts with the shortest and doubles each time.
 # Below half a millisecond, uvloop would spin.
 _SHORTEST_S = 0.001
-_BUSY_POLL_S = 0.008  # longest pause while requests are in flight: MPI moves them only when called
+_BUSY_POLL_S = 0.008  # longest pause with requests in flight: MPI moves them only when called
 _IDLE_POLL_S = 0.1  # longest pause otherwise: the doorbell wakes the rank
 
 
@@ -49,15 +49,15 @@ class _Peer:
     backlog: int = 0  # bytes in `queue` and `leaving`
 
 
-class _Card(NamedTuple):
+class _Location(NamedTuple):
     """Where a rank runs. Each rank tells this to all others."""
 
     host: int  # the lowest rank on the same host
     networks: list[IPv4Interface]
-    port: int  # of the rank's doorbell
+    port: int  # the port of the rank's doorbell
 
 
-def _make_peer(mine: _Card, its: _Card, neighbours: int) -> _Peer:
+def _make_peer(mine: _Location, its: _Location, neighbours: int) -> _Peer:
     """Prepare the traffic with a rank. `neighbours`: the number of ranks on this host."""
     if its.host != mine.host:
         return _Peer(True, (meeting_address(mine.networks, its.networks), its.port), _WINDOW)
@@ -76,13 +76,13 @@ class MpiTransport:
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
-        with LossTold(comm):
+        with LossTranslator(comm):
             self._comm = comm.Dup()
         self._left = False
         self.rank: int = comm.rank
         self.size: int = comm.size
         self._inbox: list[tuple[int, bytes]] = []
-        self._active: set[int] = set()  # ranks with messages leaving or arriving
+        self._active: set[int] = set()  # ranks with messages in flight
         self._status = MPI.Status()
         self._awake = asyncio.Event()
         self._pause = _SHORTEST_S
@@ -93,10 +93,10 @@ class MpiTransport:
         self._loop = asyncio.get_running_loop()
         self._bell = Doorbell(LOOPBACK if alone else "", self._wake)
         reachable_at = [] if alone else networks(MPI.Get_processor_name())
-        mine = _Card(host, reachable_at, self._bell.port)
-        with LossTold(self._comm):
-            cards = self._comm.allgather(mine)
-        self._peers = [_make_peer(mine, card, neighbours) for card in cards]
+        mine = _Location(host, reachable_at, self._bell.port)
+        with LossTranslator(self._comm):
+            locations = self._comm.allgather(mine)
+        self._peers = [_make_peer(mine, location, neighbours) for location in locations]
 
     def __repr__(self) -> str:
         traffic = ", ".join(
@@ -116,7 +116,7 @@ class MpiTransport:
         peer.queue.append(message)
         peer.backlog += len(message)
         try:
-            with loss_told:
+            with loss_translated:
                 started = self._fill_window(rank)
         except LostRankError:
             self._lose()  # wakes the waiting task, which raises
@@ -152,9 +152,9 @@ class MpiTransport:
                 self._looks -= 1
                 await asyncio.sleep(0)
             else:
-                await self._doze(max(_SHORTEST_S, min(left, self._pause)))
+                await self._sleep(max(_SHORTEST_S, min(left, self._pause)))
                 self._pause = min(2 * self._pause, _BUSY_POLL_S if self._active else _IDLE_POLL_S)
-        self._quicken()
+        self._poll_soon()
 
     async def close(self) -> None:
         """Deliver all queued messages, and leave together with all other ranks.
@@ -167,7 +167,7 @@ class MpiTransport:
             self._inbox.clear()
         # While another rank waits for its messages to be taken, no rank may stop taking messages or
         # enter Finalize.
-        with loss_told:
+        with loss_translated:
             barrier = self._comm.Ibarrier()
             while not barrier.Test() or self._active:
                 await self.wait(_BUSY_POLL_S)
@@ -183,9 +183,9 @@ class MpiTransport:
 
     def _find_host(self) -> tuple[int, int]:
         """The lowest rank on this host, which identifies the host, and the number of its ranks."""
-        with LossTold(self._comm):
+        with LossTranslator(self._comm):
             node = self._comm.Split_type(MPI.COMM_TYPE_SHARED)
-        with LossTold(self._comm, node):
+        with LossTranslator(self._comm, node):
             host, ranks = node.bcast(self.rank), node.size
         node.Free()
         return host, ranks
@@ -196,9 +196,9 @@ class MpiTransport:
             return
         self._left = True
         self._comm.Revoke()
-        wreckage.append(self._comm)
+        abandoned.append(self._comm)
         for rank, peer in enumerate(self._peers):
-            wreckage.append((peer.leaving, peer.arriving))
+            abandoned.append((peer.leaving, peer.arriving))
             peer.queue.clear()
             peer.backlog = 0
             if rank != self.rank:
@@ -212,7 +212,7 @@ class MpiTransport:
         if self._left:
             return False
         try:
-            with loss_told:
+            with loss_translated:
                 return self._move()
         except LostRankError:
             self._lose()
@@ -256,14 +256,14 @@ class MpiTransport:
         return started
 
     def _wake(self) -> None:
-        self._quicken()  # look often, as the datagram may be faster than the message
+        self._poll_soon()  # look often, as the datagram may be faster than the message
         self._awake.set()
 
-    def _quicken(self) -> None:
+    def _poll_soon(self) -> None:
         self._pause = _SHORTEST_S
         self._looks = _QUICK_LOOKS
 
-    async def _doze(self, seconds: float) -> None:
+    async def _sleep(self, seconds: float) -> None:
         alarm = self._loop.call_later(seconds, self._awake.set)
         try:
             await self._awake.wait()

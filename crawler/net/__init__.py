@@ -8,10 +8,10 @@ The second check also covers URLs that hold an address, and names whose address 
 import time
 from typing import Final
 
-from crawler.net.desk import Desk, DeskClosedError
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
 from crawler.net.noting import NotingFetcher
+from crawler.net.serial import ReadingStoppedError, SerialReader
 from crawler.net.waits import retry_after_s
 from crawler.ports import Failure, Fetcher, FetchError
 from crawler.reading.codings import undoing
@@ -21,18 +21,18 @@ from crawler.url import BadUrlError
 
 __all__ = [
     "MAX_ROBOTS_REDIRECTS",
-    "Desk",
-    "DeskClosedError",
     "DnsResolver",
     "HttpFetcher",
     "NotingFetcher",
+    "ReadingStoppedError",
+    "SerialReader",
     "ask_for_robots",
     "fetch_robots",
     "retry_after_s",
 ]
 
 MAX_ROBOTS_REDIRECTS: Final = 5
-_LARGE: Final = 16 << 10  # bytes; only larger robots.txt files wait for each other at the desk
+_LARGE: Final = 16 << 10  # bytes; only larger robots.txt files are read one after the other
 _GZIP_MAGIC: Final = b"\x1f\x8b"
 _TOO_MANY_REQUESTS: Final = 429
 
@@ -54,11 +54,11 @@ async def fetch_robots(fetcher: Fetcher, authority: str, agent: str) -> Rules:
 
 
 async def ask_for_robots(
-    fetcher: Fetcher, url: str, agent: str, desk: Desk | None = None
+    fetcher: Fetcher, url: str, agent: str, serial_reader: SerialReader | None = None
 ) -> Rules | str:
     """Make one exchange of `fetch_robots`; return the rules, or the URL of a redirect.
 
-    `desk` reads large files. Raises DeskClosedError if the crawl stops meanwhile.
+    `serial_reader` reads large files. Raises ReadingStoppedError if the crawl stops meanwhile.
     """
     try:
         response = await fetcher.fetch(url, None, MAX_BYTES + 1)
@@ -83,6 +83,6 @@ async def ask_for_robots(
     if body.startswith(_GZIP_MAGIC):  # a compressed file, sent as if it were a plain one
         body, _, _ = await in_turns(undoing(["gzip"], body, MAX_BYTES + 1))
     steps = Rules.reading(body, agent)
-    if desk is not None and len(body) > _LARGE:
-        return await desk.read(steps)
+    if serial_reader is not None and len(body) > _LARGE:
+        return await serial_reader.read(steps)
     return await in_turns(steps)

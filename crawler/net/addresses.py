@@ -66,9 +66,9 @@ class AddressBook(AbstractResolver):
     ) -> list[ResolveResult]:
         """Return the addresses of a host or proxy in the order of tries. aiohttp calls this."""
         if through_proxy.get() and (host, port) in self._proxies:
-            addresses = await ThreadedResolver().resolve(host, port)
-            self.trusted.update((each["host"], port) for each in addresses)
-            return addresses
+            results = await ThreadedResolver().resolve(host, port)
+            self.trusted.update((each["host"], port) for each in results)
+            return results
         addresses = await self._addresses(host)
         return [
             ResolveResult(

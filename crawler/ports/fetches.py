@@ -105,14 +105,14 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     bytes: int = 0  # of the payload, as received
     content_type: str | None = None
     digest: str | None = None  # of the payload: "sha1:" and base 32
-    duplicate: bool = False  # this rank stored the same digest before; its record is a revisit
+    duplicate: bool = False  # this rank stored the same digest before, so the record is a revisit
     warc_file: str | None = None
     warc_offset: int | None = None
     retries: int = 0  # requests for this URL that had failed before
     etag: str | None = None
     last_modified: str | None = None
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
-    alike: bool = False  # was compared with pages of other hosts (reading.hosts), and is like them
+    alike: bool = False  # like pages of other hosts, by the comparison of reading.hosts
     media_type: str | None = None  # of the body, as browsers sniff it; None in rows of old logs
 
 
@@ -127,9 +127,9 @@ class Asked(msgspec.Struct, array_like=True, frozen=True):
     site: str
     authority: str  # scheme://host[:port]
     kind: str  # "page" or "robots"
-    key: int  # of the URL
+    key: int  # key of the URL
     status: int | None = None
-    error: str | None = None  # a Failure, "moved" or "cancelled", if there was no answer
+    error: str | None = None  # a Failure, "moved" or "cancelled"; None for an answer
     address: str | None = None  # of the server, if known
     retry_after_s: float | None = None  # what the server asked for
 

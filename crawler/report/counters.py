@@ -132,7 +132,7 @@ def read_runs(directory: Path) -> list[dict[str, Any]]:
     Raises UserError if the file is damaged.
     """
     path = directory / "report" / _COUNTERS
-    with _damage_told(path):
+    with _damage_as_user_error(path):
         content = json.loads(path.read_bytes())
         msgspec.convert(content, _AllCounts)
         runs: list[dict[str, Any]] = content["runs"]
@@ -149,7 +149,7 @@ def read_site_part(directory: Path) -> dict[int, NDArray[np.uint64]]:
     Raises UserError if the file is damaged.
     """
     path = directory / "report" / _SITE_PART
-    with _damage_told(path), np.load(path) as file:
+    with _damage_as_user_error(path), np.load(path) as file:
         return {int(rank): _keys(file[rank]) for rank in file}
     return {}
 
@@ -161,7 +161,7 @@ def _keys(array: NDArray[Any]) -> NDArray[np.uint64]:
 
 
 @contextlib.contextmanager
-def _damage_told(path: Path) -> Iterator[None]:
+def _damage_as_user_error(path: Path) -> Iterator[None]:
     """Turn the errors of reading a file into a UserError. A missing file is no error."""
     try:
         yield
@@ -180,6 +180,6 @@ def read_reachable(directory: Path) -> NDArray[np.uint64] | None:
     Raises UserError if the file is damaged.
     """
     path = directory / "report" / _REACHABLE
-    with _damage_told(path):
+    with _damage_as_user_error(path):
         return _keys(np.load(path))
     return None

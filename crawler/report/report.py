@@ -42,7 +42,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
     correct = correction_of(directory)
 
-    rows, again = 0, []  # `again`: numbers of the rows of URLs requested again with a cookie
+    rows, again = 0, []  # `again`: indices of the rows of URLs requested again with a cookie
 
     def see(page: session.LoggedPage) -> session.LoggedPage:
         nonlocal rows

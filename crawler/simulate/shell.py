@@ -204,7 +204,7 @@ class Simulation:
                 not self._addresses or core.locate(visit, self._addresses[visit.found.site], now)
             ) and (self._one_connection or core.begin(visit, now)):
                 under_way[rank] += 1
-                # Written out here, because calling `_at` and `_draw` makes a crawl 5 % slower.
+                # `_at` and `_draw` are inlined here, because calling them makes a crawl 5 % slower.
                 shortest, longest = self._delays.fetch
                 time = now + shortest + (longest - shortest) * self._dice()
                 heappush(self._events, (time, next(self._number), _FETCHED, rank, visit))

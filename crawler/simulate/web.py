@@ -114,7 +114,7 @@ class Web:
 
     @cached_property
     def most_linked(self) -> Pages:
-        """All pages, by falling number of back-links; the lower page number first among equals."""
+        """All pages by decreasing number of back-links. In a tie, the lower number comes first."""
         back_links = np.bincount(self.targets, minlength=len(self))
         return np.argsort(-back_links, kind="stable").astype(np.int64)
 

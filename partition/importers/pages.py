@@ -25,7 +25,7 @@ def write(out: Path, pages: pa.Table, src: Ints, dst: Ints) -> None:
     Raises UserError if `out` exists, its parent doesn't, or there are no pages.
     """
     if out.exists() or not out.absolute().parent.is_dir():
-        raise UserError(f"--out {out}: must not exist, in a folder that exists")
+        raise UserError(f"--out {out}: must be a new folder, in a folder that exists")
     temporary = out.with_name(f".{out.name}.tmp")
     shutil.rmtree(temporary, ignore_errors=True)
     temporary.mkdir()

@@ -79,7 +79,7 @@ def partition(
         if given is not None:
             _must_fit(name, given, h, parts)
     if previous is not None and len(starts):
-        raise ValueError("previous and starts: give only one of them")
+        raise ValueError("previous and starts: must not be given together")
     h = _prepared(h)
     walk = Walk(preset, np.random.default_rng(seed), progress or _silent, check)
     if parts == 1 or h.vertices == 0:

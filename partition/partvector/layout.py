@@ -32,7 +32,7 @@ def part_type(parts: int) -> "np.dtype[np.integer[Any]]":
 def name_key(name: str) -> int:
     """Return the key of a site's name. Raises ValueError for a NUL, which separates names."""
     if "\0" in name:
-        raise ValueError("a site name has NUL; remove it")
+        raise ValueError("a name with NUL can't have a part; remove the NUL")
     return xxh3_64_intdigest(name.encode())
 
 

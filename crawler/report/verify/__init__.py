@@ -5,7 +5,7 @@
    link leads to a row (of a page or of a failure), or is pending while the crawl isn't over. And
    some link, seed or sitemap leads to every row.
 3. The tables are made again from the logs, and compared.
-4. `courtesy` compares the gaps between requests to a site with the promised gaps.
+4. `politeness` compares the gaps between requests to a site with the promised gaps.
 
 Memory grows by 8 bytes for each page, 16 for each record and 50 for each request, and by what
 `session.LogShard` needs to compare all links with all pages. A kill may leave an incomplete last
@@ -23,8 +23,8 @@ from crawler import session
 from crawler.modes import mode_of
 from crawler.ports import UserError
 from crawler.report.verify.closure import Closure
-from crawler.report.verify.courtesy import check_politeness
 from crawler.report.verify.findings import Findings
+from crawler.report.verify.politeness import check_politeness
 from crawler.report.verify.walk import RankWalk
 from crawler.session import LoggedPage, SessionInfo
 
@@ -98,7 +98,7 @@ def verify(directory: Path) -> Verdict:
         pending=closure.pending,
         kept_out=closure.kept_out,
         problems=dict(findings.counts),
-        lines=[*findings.lines, *findings.unsaid],
+        lines=[*findings.lines, *findings.omitted],
         notes=findings.notes,
     )
 

@@ -90,9 +90,9 @@ class Closure:
         starts = [link.key for link in self._starts] + list(map(url.key, share.sitemaps))
         led = np.union1d(share.link_keys, np.array(starts, np.uint64))
         share.close()
-        unled = pages[~np.isin(pages, led)]
-        if len(unled):
-            self._say_unled(unled, paths)
+        unreached = pages[~np.isin(pages, led)]
+        if len(unreached):
+            self._report_unreached(unreached, paths)
         return pages
 
     def _follows(self, row: PageRow) -> bool:
@@ -107,7 +107,8 @@ class Closure:
     ) -> None:
         """Count each link that has no row as pending, kept out or a problem.
 
-        `missing`: which of the share's links these are. `pages`: the keys of all pages.
+        `missing`: for each link of the share, whether it has no row. `pages`: the keys of
+        all pages.
         """
         rank = session.rank_of(paths[0]) if self._alone else None
         for source, links, _ in share.links(missing):
@@ -152,22 +153,22 @@ class Closure:
         place, unlisted = place_parts(self._scheme, self._info.last.ranks), "site-hash"
         return Ownership(rank, self._scheme, place, unlisted, FIREWALL).owner(link)
 
-    def _say_unled(self, unled: session.Keys, paths: Sequence[Path]) -> None:
-        """Report rows that nothing leads to.
+    def _report_unreached(self, unreached: session.Keys, paths: Sequence[Path]) -> None:
+        """Report rows that no link, seed or sitemap leads to.
 
-        An earlier run may have had other limits. So a link that this run wouldn't follow counts,
-        too.
+        An earlier run may have had other limits. So a link counts even if this run wouldn't
+        follow it.
         """
         if len(self._info.runs) > 1:
             share = session.LogShard(paths, lambda row: True, skipped=0)
             for _ in share.read():
                 pass
-            unled = unled[~np.isin(unled, share.link_keys)]
+            unreached = unreached[~np.isin(unreached, share.link_keys)]
             share.close()
-        wanted = set(unled.tolist())
+        wanted = set(unreached.tolist())
         for page in _pages(paths):
             if page.request_key in wanted:
-                self._findings.add("link", page.row.url, "was asked for, but nothing leads there")
+                self._findings.add("link", page.row.url, "has a row, but nothing leads there")
 
 
 def _pages(paths: Iterable[Path]) -> Iterator[LoggedPage]:

@@ -25,7 +25,7 @@ class Findings:
         self.notes.append(f"{where}: {what}")
 
     @property
-    def unsaid(self) -> list[str]:
+    def omitted(self) -> list[str]:
         """A line for each kind with more problems than are kept as text."""
         return [
             f"{kind}: {count - _LINES:,} more"

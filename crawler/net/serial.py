@@ -1,4 +1,4 @@
-"""The desk: reads large robots.txt files one after the other."""
+"""Reads large robots.txt files one after the other."""
 
 import asyncio
 from collections.abc import Callable, Generator
@@ -9,11 +9,11 @@ from crawler.net.http import in_turns
 _T = TypeVar("_T")
 
 
-class DeskClosedError(Exception):
-    """The crawl stops before a file has been read to its end."""
+class ReadingStoppedError(Exception):
+    """The crawl stopped before a file was read to its end."""
 
 
-class Desk:
+class SerialReader:
     """Reads files one after the other, until it is closed.
 
     Fifty files of half a megabyte, read side by side, would all be ready only after half a minute,
@@ -25,7 +25,7 @@ class Desk:
         self._lock = asyncio.Lock()
 
     async def read(self, steps: Generator[None, None, _T]) -> _T:
-        """Do the steps of reading a file, and return their result. Raises DeskClosedError."""
+        """Do the steps of reading a file, and return their result. Raises ReadingStoppedError."""
         async with self._lock:
             return await in_turns(self._until_closed(steps))
 
@@ -37,4 +37,4 @@ class Desk:
                 result: _T = end.value
                 return result
             yield
-        raise DeskClosedError
+        raise ReadingStoppedError
