@@ -17,7 +17,7 @@ from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harness import Row, Timer, Words, alone, batched, show
+from harness import Row, Timer, Words, alone, batched, random_site, resident_bytes, show
 
 from crawler import config, url
 from crawler.core.order import Scored, make_order
@@ -30,17 +30,8 @@ ORDERS = ("breadth-first", "depth-first", "random", "backlinks", "opic", "pagera
 LINKS_A_PAGE = 20
 
 
-def resident() -> int:
-    """Return the resident bytes of this process."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
-
-
 def make_url(number: int, sites: int) -> CrawlUrl:
-    """Return the URL with this number. Half of the URLs are on sites by Zipf's law."""
-    mixed = number * 0x9E3779B97F4A7C15 % 2**64
-    draw = (mixed >> 11) / 2**53
-    site_number = int(sites**draw) if mixed % 2 else int(sites * draw)
-    site = f"https://www.site{site_number}.example"
+    site = f"https://www.site{random_site(number, sites)}.example"
     address = f"{site}/section-{number % 97}/2026/11/{number}-the-title-of-an-article"
     return CrawlUrl(url.key(address), address, site, number % 20)
 
@@ -51,7 +42,7 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
     with SpillFiles(Path(directory) / order_name) as spill:
         bench = Workbench(config.Politeness(delay_s=0), config.Retry(), order, spill, memory)
         gc.collect()
-        before, enqueue_s = resident(), 0.0
+        before, enqueue_s = resident_bytes(), 0.0
         for batch in batched((make_url(number, sites) for number in range(urls)), 100_000):
             with Timer() as timer:
                 for one in batch:
@@ -59,7 +50,7 @@ def measure(order_name: str, urls: int, sites: int, memory: int, directory: str)
             enqueue_s += timer.cpu_s
         del batch, one
         gc.collect()
-        grown = resident() - before
+        grown = resident_bytes() - before
         row: Row = {"order": order_name, "urls": urls, "sites": len(bench._states)}
         row |= {"urls_on_disk": bench.backlog._store.on_disk, "bytes_per_url": grown / urls}
         row["enqueue_us"] = enqueue_s / urls * 1e6

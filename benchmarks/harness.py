@@ -169,6 +169,17 @@ class Timer:
         self.cpu_s = time.process_time() - self._start[1]
 
 
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
+
+
+def random_site(number: int, sites: int) -> int:
+    """Return the site of the URL with this number. Half of the URLs are on sites by Zipf's law."""
+    mixed = number * 0x9E3779B97F4A7C15 % 2**64
+    draw = (mixed >> 11) / 2**53
+    return int(sites**draw) if mixed % 2 else int(sites * draw)
+
+
 def mpirun(ranks: int) -> list[str]:
     """Return the words before a command that run it on `ranks` ranks; none for one rank.
 

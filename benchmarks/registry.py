@@ -6,31 +6,33 @@ Fills a registry with URLs on sites of very different sizes. Then it reports bac
 by Zipf's law, and hands out the best URL once for every 35 updates. Prints a line of JSON for each
 size, from a process of its own: nanoseconds for an update in a batch, for handing out and ending a
 URL, and for both together ("mixed"); mixed updates per second; microseconds for adding a URL and
-for reading a random text; bytes of memory per URL (the growth of the resident set), of which the
-records, the table and the compressed texts.
+for reading a random text; bytes of memory per URL (the growth of the resident set), and those of
+the records, the table and the compressed texts.
 """
 
-import argparse
 import gc
 import random
-import time
 from functools import partial
-from pathlib import Path
+from typing import Annotated
 
 import numpy as np
-from harness import Row, alone, numbers, show
+from harness import (
+    Numbers,
+    Row,
+    Timer,
+    alone,
+    batched,
+    random_site,
+    resident_bytes,
+    show,
+)
 
 from crawler.core.registry import Registry
 from crawler.ports import CrawlUrl
 
-UPDATES_A_POP = 35  # a page has about so many links
+UPDATES_A_POP = 35  # about as many as a page has links
 PER_SITE = 4
 PHI = 0x9E3779B97F4A7C15
-
-
-def resident() -> int:
-    """Bytes."""
-    return int(Path("/proc/self/statm").read_text().split()[1]) * 4096
 
 
 def key_of(number: int) -> int:
@@ -39,17 +41,14 @@ def key_of(number: int) -> int:
 
 
 def keys_of(numbers: "np.ndarray") -> "np.ndarray":
-    """`key_of`, in bulk."""
+    """Return `key_of` of many numbers."""
     mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(PHI)
     return (mixed ^ mixed >> np.uint64(31)) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def found(number: int, sites: int) -> CrawlUrl:
-    """The same for the same number. Half of the URLs are on sites by Zipf's law."""
+def make_url(number: int, sites: int) -> CrawlUrl:
     mixed = number * PHI % 2**64
-    draw = (mixed >> 11) / 2**53
-    site_number = int(sites**draw) if mixed % 2 else int(sites * draw)
-    site = f"http://www.site{site_number}.example"
+    site = f"http://www.site{random_site(number, sites)}.example"
     words = f"{mixed % 9973:x}-{mixed // 9973 % 997:x}"
     text = f"{site}/section-{mixed % 97}/{words}/{number}-the-title"
     return CrawlUrl(key_of(number), text, site, number % 20)
@@ -59,34 +58,31 @@ def measure(urls: int, sites: int, batch: int, updates: int) -> Row:
     warm(Registry(PER_SITE))
     registry = Registry(PER_SITE)
     gc.collect()
-    before = resident()
-    adding = 0.0
-    for start in range(0, urls, 100_000):
-        new = [found(number, sites) for number in range(start, min(start + 100_000, urls))]
-        since = time.perf_counter()
-        for one in new:
-            registry.add(one, 1, 1, final=False)
-        adding += time.perf_counter() - since
-    del new
+    before, add_s = resident_bytes(), 0.0
+    for new in batched((make_url(number, sites) for number in range(urls)), 100_000):
+        with Timer() as timer:
+            for one in new:
+                registry.add(one, 1, 1, final=False)
+        add_s += timer.wall_s
+    del new, one
     gc.collect()
-    row: Row = {"urls": urls, "sites": len(registry._names), "add_us": adding / urls * 1e6}
-    row["bytes_per_url"] = (resident() - before) / urls
+    row: Row = {"urls": urls, "sites": len(registry._names), "add_us": add_s / urls * 1e6}
+    row["bytes_per_url"] = (resident_bytes() - before) / urls
     row["record_bytes"] = registry._urls.nbytes / urls
     row["table_bytes"] = registry._table.nbytes / urls
     row["text_bytes"] = sum(map(len, registry._texts._blocks)) / urls  # type: ignore[arg-type]
     row |= mixed(registry, urls, batch, updates)
     rows = [random.randrange(urls) for _ in range(20_000)]
-    since = time.perf_counter()
-    for one_row in rows:
-        registry._texts.read(one_row)
-    row["text_us"] = (time.perf_counter() - since) / len(rows) * 1e6
-    row["peak_bytes_per_url"] = 0
+    with Timer() as timer:
+        for one_row in rows:
+            registry._texts.read(one_row)
+    row["text_us"] = timer.wall_s / len(rows) * 1e6
     return row
 
 
 def mixed(registry: Registry, urls: int, batch: int, updates: int) -> Row:
     draw = np.random.default_rng(1)
-    counting = popping = 0.0
+    count_s = pop_s = 0.0
     pops = 0
     ones = np.ones(batch, np.uint32)
     for _ in range(updates // batch):
@@ -94,40 +90,36 @@ def mixed(registry: Registry, urls: int, batch: int, updates: int) -> Row:
         drawn = draw.random(batch)
         popular = (float(urls) ** drawn).astype(np.int64)
         keys = keys_of(np.where(draw.random(batch) < 0.5, popular, drawn * urls).astype(np.int64))
-        since = time.perf_counter()
-        registry.count(keys, ones, 1)
-        then = time.perf_counter()
-        counting += then - since
-        for _ in range(batch // UPDATES_A_POP):
-            registry.end(registry.pop(0).key)
-            pops += 1
-        popping += time.perf_counter() - then
+        with Timer() as timer:
+            registry.count(keys, ones, 1)
+        count_s += timer.wall_s
+        with Timer() as timer:
+            for _ in range(batch // UPDATES_A_POP):
+                registry.end(registry.pop(0).key)
+                pops += 1
+        pop_s += timer.wall_s
     return {
-        "update_ns": counting / updates * 1e9,
-        "pop_end_ns": popping / pops * 1e9,
-        "mixed_ns": (counting + popping) / updates * 1e9,
-        "updates_per_s": updates / (counting + popping),
+        "update_ns": count_s / updates * 1e9,
+        "pop_end_ns": pop_s / pops * 1e9,
+        "mixed_ns": (count_s + pop_s) / updates * 1e9,
+        "updates_per_s": updates / (count_s + pop_s),
     }
 
 
 def warm(registry: Registry) -> None:
-    """Let numba compile everything."""
+    """Compile all functions before anything is measured."""
     for number in range(10):
-        registry.add(found(number, 5), 1, 1, final=False)
+        registry.add(make_url(number, 5), 1, 1, final=False)
     mixed(registry, 10, 70, 70)
 
 
-def add_arguments(parser: argparse.ArgumentParser) -> None:
-    sizes = [1_000_000, 10_000_000]
-    parser.add_argument("--urls", type=numbers, default=sizes, metavar="N,..")
-    parser.add_argument("--sites", type=int, default=200_000, help="default: 200,000")
-    parser.add_argument("--batch", type=int, default=4096, help="updates; default: 4096")
-    parser.add_argument("--updates", type=int, default=4_000_000, help="default: 4,000,000")
-
-
-def run(options: argparse.Namespace) -> None:
-    for urls in options.urls:
-        about = (urls, options.sites, options.batch, options.updates)
-        row, usage = alone(partial(measure, *about))
-        row["peak_bytes_per_url"] = usage.peak_bytes / urls
-        show(row)
+def run(
+    *,
+    urls: Numbers = (1_000_000, 10_000_000),
+    sites: int = 200_000,
+    batch: Annotated[int, "updates"] = 4096,
+    updates: int = 4_000_000,
+) -> None:
+    for number in urls:
+        row, usage = alone(partial(measure, number, sites, batch, updates))
+        show(row | {"peak_bytes_per_url": usage.peak_bytes / number})
