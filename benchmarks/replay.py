@@ -109,7 +109,7 @@ async def resume_on(
     logs = session.shares(session.log_sizes(directory), group.size)
     clock, alarm = SystemClock(), Alarm()
     scope = make_scope(settings, session.seeds(directory), 2027)
-    scheme = make_scheme(settings.assignment, group.size)
+    scheme = make_scheme(settings, group.size)
     ownership = Ownership(group.rank, scheme, place_parts(scheme, group.size))
     declared, faults = DeclaredSitemaps(), Faults()
     core = Core(

@@ -31,7 +31,7 @@ def crawl(web: Web, settings: config.Config, procs: int, repeat: int) -> Row:
     gc.collect()
     gc.disable()  # as in an experiment
     with Timer() as timer:
-        scheme = make_scheme(settings.assignment, procs)
+        scheme = make_scheme(settings, procs)
         simulation = Simulation(web, settings, scheme, procs, seed=repeat, encoded=False)
         simulation.run(seeds, enough=reachable, most=4 * reachable)
     gc.enable()

@@ -152,7 +152,7 @@ async def explain(
     scope = _scope(settings, normalised)
     verdict = scope.judge(normalised)
     rules = await _rules(settings, normalised, robots_file, offline=offline)
-    scheme = make_scheme(settings.assignment, ranks)
+    scheme = make_scheme(settings, ranks)
     ownership = Ownership(0, scheme, place_parts(scheme, ranks), "claim")
     site, key = scope.sites.of(normalised), url.key(normalised)
     part = ownership.part(CrawlUrl(key, normalised, site, 0))

@@ -73,6 +73,18 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     recalls: list[tuple[str, int]] = []  # with the serials of their grants
     freed: list[FreedConnections] = []
     cookies: dict[int, tuple[CookieTerms, ...]] = {}  # by key of a URL: cookies of its chain
+    # Between a seed server and its clients (`crawler.core.dynamic`). Keys are packed as u64.
+    # By the server that takes care of them: keys of linked URLs whose texts were sent before, and
+    # the number of links to each, as u32.
+    known: dict[int, tuple[bytes, bytes]] = {}
+    pages: list[
+        tuple[int, bytes]
+    ] = []  # if the order wants links: pages, and the keys they link to
+    ended: bytes = b""  # keys of URLs that were handed to the sender, and are dealt with
+    unanswered: list[int] = []  # of these, URLs without a response
+    returned_urls: list[int] = []  # keys of handed URLs that the sender won't fetch
+    stock: int | None = None  # from a client: URLs that it wants at hand; 0: none, as it leaves
+    connections: int = 0  # from a client: that it uses; from its server: that it should use
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):
@@ -101,7 +113,15 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     warnings: list[str] = []
 
 
-Message = Batch | Report | Sums | Note
+class Relay(msgspec.Struct, tag="y", array_like=True):
+    """A message that servers pass on, because its sender and receiver are no neighbours."""
+
+    sender: int
+    receiver: int
+    message: Batch | Report | Note
+
+
+Message = Batch | Report | Sums | Note | Relay
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)

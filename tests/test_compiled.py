@@ -38,7 +38,7 @@ orders = "breadth-first", "backlinks", "pagerank", "opic", "depth-first", "rando
 for mode, order, per in product(modes, orders, ("site", "address")):
     sets = [f"frontier.order={order}", f"politeness.per={per}"]
     settings = config.load(None, sets, {"session": {"mode": mode}})
-    scheme = make_scheme(settings.assignment, 5)
+    scheme = make_scheme(settings, 5)
     addresses = shared if per == "address" else None
     crawl = Simulation(web, settings, scheme, 5, seed=3, addresses=addresses, trouble=trouble)
     assert crawl.run(range(25))

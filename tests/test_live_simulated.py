@@ -144,7 +144,7 @@ def simulated(web: Web, file: Path, *options: str, popular: Sequence[str] = ()) 
     """The crawl of a configuration."""
     settings = config.load(file, options)
     page_of = {web.url(page): page for page in range(len(web))}
-    simulation = Simulation(web, settings, make_scheme(settings.assignment, RANKS), RANKS)
+    simulation = Simulation(web, settings, make_scheme(settings, RANKS), RANKS)
     seeds, replicated = ([page_of[u] for u in urls] for urls in (settings.session.seeds, popular))
     simulation.run(seeds, replicated=replicated)
     return simulation

@@ -126,7 +126,7 @@ def test_a_table_of_suffixes_may_stand_in_a_file(tmp_path: Path) -> None:
     file = tmp_path / "suffixes"
     file.write_text("# countries by language\nde 0\nat 0   # too\n\nac.uk 2\n")
     table = {"suffixes": {"uk": 1}, "suffixes_file": str(file)}
-    scheme = make_scheme(assignment(scheme="hierarchical", **table), 3)
+    scheme = make_scheme(config.Config(assignment=assignment(scheme="hierarchical", **table)), 3)
     sites = ["a.de", "a.at", "a.ac.uk", "a.co.uk", "a.example"]
     assert [scheme.part(0, site) for site in sites[:4]] == [0, 0, 2, 1]
     assert scheme.part(0, sites[4]) == SiteHash(3).part(0, sites[4])
@@ -138,7 +138,7 @@ def test_make_scheme_gives_hash_schemes_as_many_parts_as_ranks() -> None:
         ("site-hash", SiteHash),
         ("hierarchical", Hierarchical),
     ):
-        scheme = make_scheme(assignment(scheme=name), 5)
+        scheme = make_scheme(config.Config(assignment=assignment(scheme=name)), 5)
         assert isinstance(scheme, kind)
         assert scheme.parts == 5
 
@@ -150,7 +150,7 @@ def test_a_part_vector_knows_sites_and_pages(tmp_path: Path) -> None:
     key = url.key("http://a.example/moved")
     pages = (np.array([key], np.uint64), np.array([2]))
     partvector.write(path, parts=3, sites={"a.example": 1}, model="test", urls=pages)
-    scheme = make_scheme(assignment(scheme="part-vector", part_vector=str(path)), 3)
+    scheme = make_scheme(config.Config(assignment=assignment(scheme="part-vector", part_vector=str(path))), 3)
     assert scheme.parts == 3
     assert scheme.part(0, "a.example") == 1
     assert scheme.part(key, "a.example") == 2
@@ -160,7 +160,7 @@ def test_a_part_vector_knows_sites_and_pages(tmp_path: Path) -> None:
 def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> None:
     def refused(ranks: int, **values: object) -> str:
         with pytest.raises(UserError) as error:
-            make_scheme(assignment(**values), ranks)
+            make_scheme(config.Config(assignment=assignment(**values)), ranks)
         return one_line(error)
 
     def vector(name: str) -> dict[str, object]:
@@ -196,7 +196,7 @@ def test_a_users_mistakes_with_a_scheme_are_one_line_each(tmp_path: Path) -> Non
     assert "not a part vector" in text
 
     partvector.write(tmp_path / "small", parts=2, sites={"a.example": 1}, model="test")
-    assert make_scheme(assignment(**vector("small")), 2).parts == 2
+    assert make_scheme(config.Config(assignment=assignment(**vector("small"))), 2).parts == 2
     text = refused(3, **vector("small"))
     assert "has 2 parts for 3 ranks" in text
 
@@ -377,7 +377,7 @@ def test_what_a_part_vector_says_beyond_sites(tmp_path: Path) -> None:
         model="hybrid",
     )
     assignment = config.Assignment(scheme="part-vector", part_vector=str(path))
-    scheme = make_scheme(assignment, 2)
+    scheme = make_scheme(config.Config(assignment=assignment), 2)
     ranks = place_parts(scheme, 2)
     assert sorted(ranks) == [0, 0, 1, 1]
     assert ranks[0] != ranks[3]  # the two heavy ones

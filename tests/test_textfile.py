@@ -32,7 +32,7 @@ def test_a_table_of_suffixes(tmp_path: Path, encoding: str, end: str) -> None:
     file = tmp_path / "suffixes.txt"
     file.write_bytes(f"uk 0{end}# more{end}de 1 # Germany{end}".encode(encoding))
     words = ["assignment.scheme=hierarchical", f"assignment.suffixes_file={file}"]
-    scheme = make_scheme(config.load(None, words).assignment, 2)
+    scheme = make_scheme(config.load(None, words), 2)
     assert [scheme.part(0, site) for site in ("a.uk", "a.de")] == [0, 1]
 
 

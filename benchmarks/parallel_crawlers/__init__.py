@@ -131,7 +131,7 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
         enough = min(reachable, round(len(web) * SHARES[case.figure]))
 
     chosen = settings(case, enough, vector)
-    scheme = make_scheme(chosen.assignment, case.procs)
+    scheme = make_scheme(chosen, case.procs)
     simulation = Simulation(
         web, chosen, scheme, case.procs, seed=case.repeat, concurrency=1, encoded=False
     )

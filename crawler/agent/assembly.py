@@ -59,7 +59,7 @@ def make_core(
 ) -> Core:
     """Return the core of a rank. `scores`: of the previous session's pages, for the ordering."""
     settings = plan.settings
-    scheme = make_scheme(settings.assignment, transport.size, plan.kept_sites)
+    scheme = make_scheme(settings, transport.size, plan.kept_sites)
     ownership = Ownership(
         transport.rank,
         scheme,

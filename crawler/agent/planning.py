@@ -164,7 +164,7 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
         verdict = scope.judge(seed)
         if not verdict.allowed:
             raise UserError(f"seed {seed}: out of scope ({verdict.rule}); [scope] must allow it")
-    scheme = make_scheme(settings.assignment, ranks)
+    scheme = make_scheme(settings, ranks)
     make_order(settings.frontier)
     for file in settings.fetch.ca_files:
         if not Path(file).is_file():
@@ -193,7 +193,7 @@ def _replicated(settings: config.Config, ranks: int) -> list[str]:
     """
     if not mode_of(settings).divides:
         return []
-    urls = list(replicated_urls(make_scheme(settings.assignment, ranks)))
+    urls = list(replicated_urls(make_scheme(settings, ranks)))
     if settings.exchange.replicated:
         previous = Path(settings.session.previous)
         count = settings.exchange.replicated

@@ -23,6 +23,7 @@ from crawler.config.crawl import (
     Traps,
 )
 from crawler.config.dependence import Dependence, dependence, what_is_named
+from crawler.config.dynamic import Dynamic
 from crawler.config.loading import load
 from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.table import ASIDE, Table
@@ -35,6 +36,7 @@ __all__ = [
     "Config",
     "Dependence",
     "Dns",
+    "Dynamic",
     "Exchange",
     "Extract",
     "Fetch",

@@ -129,8 +129,10 @@ class Normalise(Table):
 class Assignment(Table):
     """The assignment: which rank owns a URL."""
 
-    scheme: Literal["url-hash", "site-hash", "hierarchical", "part-vector"] = Field(
-        "site-hash", description="how the rank that owns a URL is chosen"
+    scheme: Literal["url-hash", "site-hash", "hierarchical", "part-vector", "dynamic"] = Field(
+        "site-hash",
+        description="how the rank that owns a URL is chosen. dynamic: a seed server hands URLs to"
+        " the ranks while the crawl runs, as [dynamic] says",
     )
     site: Literal["authority", "domain"] = Field(
         "authority",

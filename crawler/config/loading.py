@@ -46,6 +46,11 @@ def load(
             f"{where}: assignment.part_vector = '': assignment.scheme = 'part-vector' needs the"
             " path of a file; python -m partition build writes one"
         )
+    if config.assignment.scheme == "dynamic" and config.session.mode != "exchange":
+        raise UserError(
+            f"{where}: session.mode = {config.session.mode!r}: assignment.scheme = 'dynamic' needs"
+            " session.mode = 'exchange', as clients send what they find to their server"
+        )
     return config
 
 

@@ -13,6 +13,7 @@ from crawler.config.crawl import (
     Storage,
     Traps,
 )
+from crawler.config.dynamic import Dynamic
 from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.table import Table
 
@@ -24,6 +25,7 @@ class Config(Table):
     scope: Scope = Scope()
     normalise: Normalise = Normalise()
     assignment: Assignment = Assignment()
+    dynamic: Dynamic = Dynamic()
     exchange: Exchange = Exchange()
     frontier: Frontier = Frontier()
     politeness: Politeness = Politeness()

@@ -40,6 +40,7 @@ class Backlog:
         """
         self.head_changed: Callable[[VisitState], None]
         self.order = order
+        self.counts = order.counts  # whether `count_links` is to be called
         self.by_scores = isinstance(order, Scored)
         self.waiting = 0
         self.enqueued = 0  # URLs that were ever added, but no errands: the rank's load
@@ -103,7 +104,7 @@ class Backlog:
         return _FIRST if state.errands else self._store.priority(state.queue)
 
     def count_links(self, key: int, links: int = 1) -> None:
-        """Count more back-links of a URL. Call this only if `order.counts`.
+        """Count more back-links of a URL. Call this only if `counts`.
 
         The call has no effect if the URL doesn't wait.
         """

@@ -1,7 +1,7 @@
 """Claims of sites that no table lists, and the URLs that wait until the owners are known."""
 
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 
 from crawler.core.foreign import Origin, Traffic
 from crawler.core.outboxes import Outboxes
@@ -67,6 +67,13 @@ class Claims:
         """Note the load of another rank. Its batches may come in any order."""
         loads = self._registrar.loads
         loads[sender] = max(loads[sender], load)
+
+    def least_loaded(self, ranks: Iterable[int]) -> int:
+        """The rank of these that has had to fetch the fewest URLs; it gets one more by this."""
+        loads = self._registrar.loads
+        rank = min(ranks, key=loads.__getitem__)
+        loads[rank] += 1
+        return rank
 
     def restore(self, given: Mapping[str, int]) -> None:
         """Note the sites that this rank gave away in an earlier run, with their owners."""

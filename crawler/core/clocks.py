@@ -132,6 +132,12 @@ class SharedClocks:
         if not self._by_address and self._leases.of(site) is None:
             self._leases.share(site, owner)
 
+    def offer(self, key: str, rank: int, now: float) -> None:
+        """As the home of a clock, grant it to a rank that will need it, if no rank has it."""
+        home = self._home(key)
+        if home.holder is None and not home.wants:
+            self._wanted(rank, key, now)
+
     def next_time(self) -> float | None:
         """The time at which the next turn ends that other ranks wait for, or None."""
         return self._turns[0][0] if self._turns else None

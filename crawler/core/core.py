@@ -21,10 +21,13 @@ from typing import Final
 from crawler import config
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
+from crawler.core.dynamic.relay import Relays
+from crawler.core.dynamic.roles import make_assign, make_bench, make_client, make_server
+from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
-from crawler.core.order import BreadthFirst, make_order
+from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Arrivals, Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
@@ -35,9 +38,8 @@ from crawler.core.termination import Termination
 from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
-from crawler.core.workbench import Workbench
 from crawler.faults import Faults
-from crawler.messages import Batch, Message, Note
+from crawler.messages import Batch, Message, Note, Report, Sums
 from crawler.modes import mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
@@ -73,15 +75,12 @@ class Core:
         self.rank = ownership.rank
         faults = faults or Faults()
         self.ownership = ownership
-        leases = make_leases(settings.politeness, ranks, ownership.clock_home)
-        self._bench = Workbench(
-            settings.politeness,
-            settings.retry,
-            order or make_order(settings.frontier),
-            spill,
-            settings.frontier.memory,
-            leases,
+        leases = make_leases(
+            settings.politeness, ranks, ownership.clock_home, ownership.address_home
         )
+        self._bench = make_bench(settings, ownership, order, spill, leases)
+        if isinstance(self._bench, SeedBench):
+            seen = self._bench.seen
         self._backlog = self._bench.backlog
         traps = traps or TrapMonitor(settings.traps)
         self._rules = TrapRules(traps, faults)
@@ -110,6 +109,24 @@ class Core:
         self._foreign = self.door.foreign
         self.traffic = self._foreign.traffic
         self._quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
+        self._server = make_server(
+            settings,
+            ownership,
+            self._bench,
+            self._foreign,
+            self._outboxes,
+            self._clocks,
+            self._quota,
+            jars,
+            declared,
+        )
+        if ownership.tree is not None and ownership.tree.assigns_sites:
+            ownership.assign = make_assign(ownership, self.door.claims)
+        self._client = make_client(
+            settings, ownership, self._bench, self._foreign, self._outboxes, sites, jars, declared
+        )
+        if self._client is not None:
+            self._quota.left = inf  # the server sees to the limit
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
@@ -134,7 +151,10 @@ class Core:
             jars,
             faults,
         )
-        self._termination = Termination(self.rank, ranks)
+        tree = ownership.tree
+        below = None if tree is None else tree.below(self.rank)
+        self._relays = None if tree is None else Relays(self.rank, tree)
+        self._termination = Termination(self.rank, ranks, below)
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"
@@ -159,19 +179,32 @@ class Core:
             self._rules.welcome(link.url)
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)
+        if self._client is not None:
+            self._client.come(now)
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Handle a message of another rank. The message must not be a Note."""
+        if self._relays is not None:
+            arrived = self._relays.receive(sender, message)
+            if arrived is None:
+                return
+            sender, message = arrived
         assert not isinstance(message, Note)
         if isinstance(message, Batch):
             if self._arrivals[sender].is_new(message.number):
                 self.traffic.batches_received += 1
                 self._open_batch(sender, message, now)
         else:
+            assert isinstance(message, Report | Sums), message
             self._termination.received(sender, message)
 
     def _open_batch(self, sender: int, batch: Batch, now: float) -> None:
-        self.door.receive(sender, batch, now)
+        if self._client is None:
+            self.door.receive(sender, batch, now)
+        else:
+            self._client.received(batch, now)
+        if self._server is not None:
+            self._server.received(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
         if batch.stop:
@@ -183,6 +216,8 @@ class Core:
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
         quota, termination = self._quota, self._termination
+        if self._server is not None and not self.stopping:
+            self._server.hand_out(now)
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
         if self.door.late is not None:
@@ -191,7 +226,7 @@ class Core:
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
         due = self._outboxes.due(now, everything=dry)
-        if not (due or dry or termination.messages):
+        if not (due or dry or termination.messages or (self._relays and self._relays.passing)):
             return []  # this is so after most events
         messages: list[tuple[int, Message]] = [
             (rank, outbox.batch(self._backlog.enqueued)) for rank, outbox in due
@@ -201,11 +236,16 @@ class Core:
             termination.passive(self.traffic.batches_sent, self.traffic.batches_received)
         messages += termination.messages
         termination.messages.clear()
-        return messages
+        return messages if self._relays is None else self._relays.send(messages)
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""
-        return self.stopping or self._quota.starved
+        return self.stopping or self._quota.starved or self._is_away
+
+    @property
+    def _is_away(self) -> bool:
+        """Whether this rank is a client that fetches nothing for its server."""
+        return self._client is not None and self._client.is_away
 
     def _verify(self, now: float) -> None:
         """Handle the answers of a store of URL-seen that answers late.
@@ -218,7 +258,7 @@ class Core:
     @property
     def counts_links(self) -> bool:
         """Whether the order of the frontier counts the links to a URL."""
-        return self._backlog.order.counts
+        return self._backlog.counts
 
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time."""
@@ -227,7 +267,7 @@ class Core:
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""
         earliest = self._outboxes.next_time()
-        for source in (self._clocks, self.door.late):
+        for source in (self._clocks, self.door.late, self._server):
             time = None if source is None else source.next_time()
             if time is not None and (earliest is None or time < earliest):
                 earliest = time
@@ -238,6 +278,8 @@ class Core:
     def acquire(self, now: float) -> Visit | None:
         """A visit that may begin now, or None if no site or no page quota is available."""
         if self.stopping:
+            return None
+        if self._client is not None and not self._client.has_room:
             return None
         if self.door.late is not None:
             self._verify(now)
@@ -259,10 +301,12 @@ class Core:
             self._visiting[fields[0]] = visit
             self.unfinished.visits += 1
             quota.left -= 1
+            if self._client is not None:
+                self._client.visits += 1
         return visit
 
     def _may_fetch(self) -> bool:
-        return self._quota.left >= 1 and not self.stopping
+        return self._quota.left >= 1 and not (self.stopping or self._is_away)
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the URL of a visit must not be requested after all, or None."""
@@ -279,6 +323,8 @@ class Core:
         free = self._bench.locate(visit, address, now)
         if not free:
             self._put_back(visit)
+            if self._client is not None:
+                self._client.end(visit.found, now, over=False)
         return free
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
@@ -291,6 +337,8 @@ class Core:
         may_start = self._bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
         if not may_start:
             self._put_back(visit)
+            if self._client is not None:
+                self._client.end(visit.found, now, over=False)
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
@@ -318,6 +366,8 @@ class Core:
         if not over:
             self.retries += outcome is FAILED or outcome is BUSY
             self._put_back(visit)
+        if self._client is not None:
+            self._client.end(visit.found, now, over=over)
         return over
 
     def _put_back(self, visit: Visit) -> None:
@@ -345,6 +395,9 @@ class Core:
                 followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
                 self.door.show_order(found, followed)
         self._finish(found, response=response)
+        if self._client is not None:
+            keys = [link.key for link in links if origin is not None]
+            self._client.report(found, keys, now, response=response)
 
     def wake(self, site: str) -> None:
         """Let a held site go on, because the errand for it has ended."""
@@ -383,6 +436,8 @@ class Core:
     @property
     def waiting(self) -> int:
         """The number of URLs that this rank must still fetch, or that may be new."""
+        if self._is_away:
+            return 0
         return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
 
     @property

@@ -12,7 +12,7 @@ from math import inf
 from crawler import config, url
 from crawler.core.claims import Claims
 from crawler.core.clocks import SharedClocks
-from crawler.core.foreign import Origin, make_foreign
+from crawler.core.foreign import Origin, TreeExchange, make_foreign
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
@@ -48,7 +48,9 @@ class Door:
         jars: Jars,
         rules: TrapRules,
     ) -> None:
-        self.foreign = make_foreign(settings, seen, rules.admits, bench, outboxes, declared, jars)
+        self.foreign = make_foreign(
+            settings, ownership, seen, rules.admits, bench, outboxes, declared, jars
+        )
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self.late = seen if isinstance(seen, LateSeen) else None
@@ -94,7 +96,7 @@ class Door:
     def admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
         """Admit links that were found at `origin`. A seen link costs a few look-ups and no call."""
         rank, seen, late, replicated = self._ownership.rank, self._known, self.late, self.replicated
-        owners, counts = self._ownership.rank_of_site, self._backlog.order.counts
+        owners, counts = self._ownership.rank_of_site, self._backlog.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
         for link in links:
@@ -158,8 +160,10 @@ class Door:
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
             chain = batch.chains.get(index, ())
+            if self._ownership.tree is not None and self._pass_on(batch, index, key, now):
+                continue
             if key in seen and key not in chain:
-                if self._backlog.order.counts:
+                if self._backlog.counts:
                     self._backlog.count_links(key, links)
                 continue
             site = self._sites.of(address)
@@ -178,6 +182,24 @@ class Door:
                 self._learn(site, self._ownership.home, now)
             if late is None:
                 self._enqueue(found, None, links)
+
+    def _pass_on(self, batch: Batch, index: int, key: int, now: float) -> bool:
+        """Pass a URL of a batch on, if another server takes care of it; whether that is so."""
+        address, chain = batch.urls[index], batch.chains.get(index, ())
+        found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
+        ownership, tree = self._ownership, self._ownership.tree
+        assert tree is not None
+        if not (tree.hands_out or tree.is_server(ownership.rank)):
+            if tree.assigns_sites and found.site not in ownership.learned:
+                ownership.move_site(found.site, ownership.rank)  # the server has assigned it
+            return False
+        owner = ownership.owner(found)
+        if owner is None or owner == ownership.rank:
+            return False
+        assert isinstance(self.foreign, TreeExchange)
+        jar = Jar.of(batch.cookies.get(key, ()))
+        self.foreign.pass_on(owner, found, batch.counts[index], jar, now)
+        return True
 
     def run_errand(self, address: str, now: float) -> None:
         """Fetch a robots.txt to which the robots.txt of another site redirects.
@@ -233,7 +255,7 @@ class Door:
                 self._enqueue(found, candidate.source, candidate.links)
             elif found.key in found.chain:
                 self._ask_again(found, candidate.jar)
-            elif self._backlog.order.counts:
+            elif self._backlog.counts:
                 self._backlog.count_links(found.key, candidate.links)
 
     def _ask_again(self, found: CrawlUrl, jar: Jar) -> None:

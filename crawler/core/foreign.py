@@ -6,11 +6,13 @@ independent mode there are no such links. See `modes`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from crawler import config
+from crawler.core.dynamic.tree import Tree
 from crawler.core.outboxes import Outboxes
+from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.sent import SentMemory, make_memory
 from crawler.core.workbench import Workbench
@@ -240,11 +242,16 @@ class Exchange(Foreign):
         sent.add(key)
         if new:
             traffic.transmissions_target_part += 1
-        if new or self._counts:
+        if new or returns:
             self._put(owner, link, origin, now)
+            traffic.inter_part_urls += new or self._counts
+        elif self._counts:
+            self._count_again(owner, link, origin, now)
             traffic.inter_part_urls += 1
-        elif returns:
-            self._put(owner, link, origin, now)
+
+    def _count_again(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Tell the owner of one more link to a URL that was sent before."""
+        self._put(owner, link, origin, now)
 
     def _put(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         found = CrawlUrl(link.key, link.url, link.site, origin.hops, origin.chain)
@@ -274,8 +281,71 @@ class Exchange(Foreign):
         return self._sent.keys_to_keep()
 
 
+class TreeExchange(Exchange):
+    """Sends the URLs along the tree of seed servers, towards the rank that takes care of them.
+
+    The next rank on the way has the text of each URL that was sent to it once. So further links to
+    the URL are sent as its key and their number alone.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        tree: Tree,
+        exchange: config.Exchange,
+        seen: UrlSeen,
+        outboxes: Outboxes,
+        declared: DeclaredSitemaps,
+        *,
+        counts: bool,
+    ) -> None:
+        """`counts`: whether owners want to know of every link. Servers that hand out URLs do."""
+        super().__init__(exchange, seen, outboxes, declared, counts=counts or tree.hands_out)
+        self._rank = rank
+        self._tree = tree
+        self._owner = tree.above(rank)  # of the link that is met
+
+    def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        """Put the URL into the outbox of the next rank on the way to its owner."""
+        self._owner = owner
+        super().meet(self._hop(owner), link, origin, now)
+
+    def _hop(self, owner: int) -> int:
+        return self._tree.next_hop(self._rank, owner)
+
+    def pass_on(self, owner: int, found: CrawlUrl, links: int, jar: Jar, now: float) -> None:
+        """Pass a URL on that another rank has sent, with the number of links to it."""
+        link = Link(found.key, found.url, found.site, 0)
+        self.meet(owner, link, Origin(None, found.hops, found.chain, jar), now)
+        if links > 1 and self._tree.hands_out:
+            self.count(owner, {found.key: links - 1}, now)
+        elif links > 1 and self._counts:
+            self._outboxes.count_again(self._hop(owner), found.key, links - 1)
+
+    def count(self, owner: int, links: Mapping[int, int], now: float) -> None:
+        """Count links to URLs, by their keys, whose texts have been sent towards their owner."""
+        known = self._outboxes.open(self._hop(owner), now).known.setdefault(owner, {})
+        for key, number in links.items():
+            known[key] = known.get(key, 0) + number
+
+    def tell_names(self, owner: int, key: int, now: float) -> None:
+        """Tell the next rank which authorities declare a sitemap."""
+        super().tell_names(self._hop(owner), key, now)
+
+    def note_text(self, key: int) -> None:
+        """Note that the server has the text of a URL, because it has handed it out."""
+        self._sent.add(key)
+
+    def _count_again(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        if self._tree.hands_out:
+            self.count(self._owner, {link.key: 1}, now)
+        else:
+            super()._count_again(owner, link, origin, now)
+
+
 def make_foreign(
     settings: config.Config,
+    ownership: Ownership,
     seen: UrlSeen | LateSeen,
     lets_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
     bench: Workbench,
@@ -284,11 +354,12 @@ def make_foreign(
     jars: Jars,
 ) -> Foreign:
     """Make the object for the configured mode. See the classes for the arguments."""
-    mode = mode_of(settings)
+    mode, rank, tree = mode_of(settings), ownership.rank, ownership.tree
     if mode.sends:
-        counts = bench.backlog.order.counts
-        known = known_at_once(seen)
-        return Exchange(settings.exchange, known, outboxes, declared, counts=counts)
+        known, exchange, counts = known_at_once(seen), settings.exchange, bench.backlog.counts
+        if tree is not None:
+            return TreeExchange(rank, tree, exchange, known, outboxes, declared, counts=counts)
+        return Exchange(exchange, known, outboxes, declared, counts=counts)
     if mode.drops:
         return Firewall()
     if mode.divides:

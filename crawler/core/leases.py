@@ -15,8 +15,6 @@ from collections.abc import Callable
 from math import inf
 from typing import NamedTuple
 
-from xxhash import xxh3_64_intdigest
-
 from crawler import config
 
 
@@ -126,14 +124,16 @@ class Leases:
 
 
 def make_leases(
-    politeness: config.Politeness, ranks: int, home_of_site: Callable[[str], int | None]
+    politeness: config.Politeness,
+    ranks: int,
+    home_of_site: Callable[[str], int | None],
+    home_of_address: Callable[[str], int],
 ) -> Leases | None:
     """Make the leases of the clocks that ranks may share, or return None for a single rank.
 
     `home_of_site` returns the home of the clock of a site, or None if only one rank needs it.
+    `home_of_address` returns that of an address, as sites of any rank may live there.
     """
     if ranks == 1:
         return None
-    if politeness.per == "address":  # sites of any rank may live at an address
-        return Leases(lambda address: xxh3_64_intdigest(address.encode()) % ranks)
-    return Leases(home_of_site)
+    return Leases(home_of_address if politeness.per == "address" else home_of_site)

@@ -1,5 +1,6 @@
 """The outboxes, in which URLs wait to be sent to their owners, and the batches that arrived."""
 
+from array import array
 from math import inf
 
 from crawler import config
@@ -17,18 +18,25 @@ class Outbox:
         "born_page",
         "claims",
         "clocks",
+        "connections",
         "cookies",
         "declared_by",
+        "ended",
         "found",
         "freed",
         "grants",
         "joined",
+        "known",
         "more",
         "number",
+        "pages",
         "recalls",
         "returned",
+        "returned_urls",
         "size",
+        "stock",
         "stop",
+        "unanswered",
         "wants",
     )
 
@@ -50,6 +58,14 @@ class Outbox:
         self.recalls: list[tuple[str, int]] = []
         self.freed: list[FreedConnections] = []
         self.cookies: dict[int, tuple[CookieTerms, ...]] = {}  # of the chains of URLs, by key
+        # Links to URLs sent before, by the server that takes care of them, and by key.
+        self.known: dict[int, dict[int, int]] = {}
+        self.pages: list[tuple[int, bytes]] = []
+        self.ended: list[int] = []
+        self.unanswered: list[int] = []
+        self.returned_urls: list[int] = []
+        self.stock: int | None = None
+        self.connections = 0
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
@@ -77,6 +93,16 @@ class Outbox:
             recalls=self.recalls,
             freed=self.freed,
             cookies=self.cookies,
+            known={
+                owner: (array("Q", counts).tobytes(), array("I", counts.values()).tobytes())
+                for owner, counts in self.known.items()
+            },
+            pages=self.pages,
+            ended=array("Q", self.ended).tobytes(),
+            unanswered=self.unanswered,
+            returned_urls=self.returned_urls,
+            stock=self.stock,
+            connections=self.connections,
         )
 
 
@@ -120,12 +146,12 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def count_again(self, rank: int, key: int) -> bool:
-        """Count one more link to a URL, if it waits in the outbox of that rank."""
+    def count_again(self, rank: int, key: int, links: int = 1) -> bool:
+        """Count more links to a URL, if it waits in the outbox of that rank."""
         box = self._boxes[rank]
         if key not in box.found:
             return False
-        box.more[key] = box.more.get(key, 0) + 1
+        box.more[key] = box.more.get(key, 0) + links
         return True
 
     def __len__(self) -> int:

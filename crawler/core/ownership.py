@@ -6,13 +6,14 @@ a session: the owners of sites that the part vector lacks, as a registrar has de
 independent mode there is no partition, and every rank owns all URLs that it finds.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Protocol
 
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, textfile, url
+from crawler.core.dynamic.tree import ROOT, Tree
 from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack
@@ -120,17 +121,22 @@ class KeptSites:
 
 
 def make_scheme(
-    assignment: config.Assignment, ranks: int, kept: Mapping[str, int] | None = None
+    settings: config.Config, ranks: int, kept: Mapping[str, int] | None = None
 ) -> Scheme:
     """Make the configured scheme. The hash schemes have as many parts as there are ranks.
 
+    So has dynamic assignment: the part of a rank is what it serves, or holds.
+
     `kept`: sites that stay in given parts, whatever the hash of their names says.
 
-    Raises UserError for a file that can't be read, for a table with parts that don't exist, and for
-    a part vector with fewer parts than ranks.
+    Raises UserError for a file that can't be read, for a table with parts that don't exist, for a
+    part vector with fewer parts than ranks, and for too few ranks for the seed servers.
     """
+    assignment = settings.assignment
     if kept:
-        return KeptSites(kept, make_scheme(assignment, ranks))
+        return KeptSites(kept, make_scheme(settings, ranks))
+    if assignment.scheme == "dynamic":
+        return Tree(settings.dynamic, ranks)
     if assignment.scheme == "url-hash":
         return UrlHash(ranks)
     if assignment.scheme == "site-hash":
@@ -205,10 +211,14 @@ class Ownership:
             raise ValueError(f"{len(rank_of_part)} ranks given for {scheme.parts} parts")
         self.rank = rank
         self.rank_of_part = tuple(rank_of_part)
+        self._ranks = max(rank_of_part) + 1
         self.home = self.rank_of_part.index(rank)  # the part of URLs that this rank owns as finder
         # The owners of sites that have one owner, as far as `owner` has been asked.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
+        self.tree = scheme if isinstance(scheme, Tree) else None  # of dynamic assignment
+        # At a server that assigns sites: chooses the client of a new site.
+        self.assign: Callable[[str], int] | None = None
         self._divides = mode.divides
         self._overlaps = mode.overlaps
         self._hashes_urls = isinstance(scheme, UrlHash)
@@ -242,6 +252,9 @@ class Ownership:
         if part is None:
             return None
         rank = self.rank_of_part[part]
+        if rank == self.rank and self.assign is not None:
+            rank = self.assign(place.site)
+            self.move_site(place.site, rank)
         if self._whole_sites:
             self.rank_of_site[place.site] = rank
         return rank
@@ -276,6 +289,8 @@ class Ownership:
     @property
     def shares_sites(self) -> bool:
         """Whether several ranks may hold URLs of one site."""
+        if self.tree is not None:
+            return self.tree.hands_out or self.tree.assigns_sites
         return self._overlaps or not self._whole_sites or self._unlisted == "discoverer"
 
     def clock_home(self, site: str) -> int | None:
@@ -294,6 +309,12 @@ class Ownership:
             return None  # the registrar gives the whole site to one rank
         return self.registrar(site)
 
+    def address_home(self, address: str) -> int:
+        """The rank that grants the clock of an IP address, with politeness.per = "address"."""
+        if self.tree is not None:
+            return ROOT  # clients don't talk to each other
+        return xxh3_64_intdigest(address.encode()) % self._ranks
+
     def _site_part(self, site: str) -> int | None:
         """The part that the scheme names for a site, even if some of its pages are in others."""
         if isinstance(self._scheme, PartVector):
@@ -308,6 +329,8 @@ class Ownership:
         """Whether this rank starts with a seed, which no rank has discovered."""
         if not self._divides:
             return True
+        if self.tree is not None:  # a server starts, even if it assigns the site to a client then
+            return self._listed(seed) == self.rank
         if self._listed(seed) is None:
             return self.registrar(seed.site) == self.rank
         return self.owner(seed) == self.rank

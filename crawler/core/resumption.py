@@ -142,12 +142,14 @@ class Resumption:
 
         Returns None if only the logs hold everything. That is so in these cases: the stop broke off
         a replay or a page; URLs are held for a claim, or pending at the store of URL-seen; sites
-        are still joining the scope; the order has no state that a snapshot can hold; or the memory
-        of sent URLs is a cache.
+        are still joining the scope; the order has no state that a snapshot can hold; the memory of
+        sent URLs is a cache; or the assignment is dynamic.
         """
         door, foreign = self._door, self._door.foreign
         sent, order = foreign.keys_to_keep(), self._bench.backlog.order.state()
         if sent is None or order is None or self._unfinished.only_logged:
+            return None
+        if self._ownership.tree is not None:  # a registry is made from the logs
             return None
         if door.claims.holds or door.pending or self._joining.sites:
             return None

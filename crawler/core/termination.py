@@ -1,5 +1,7 @@
 """Detects the end of the crawl: no rank has anything to do, and no batch is under way."""
 
+from collections.abc import Sequence
+
 from crawler.messages import Report, Sums
 
 
@@ -17,11 +19,16 @@ class Termination:
     `messages` holds pairs (rank, message) that must be sent. They aren't batches.
     """
 
-    def __init__(self, rank: int, ranks: int) -> None:
+    def __init__(self, rank: int, ranks: int, below: Sequence[int] | None = None) -> None:
+        """`below`: the ranks to which this rank passes the sums on.
+
+        By default rank 0 sends them to all others.
+        """
         self.ended = False
         self.messages: list[tuple[int, Report | Sums]] = []
         self._rank = rank
         self._ranks = ranks
+        self._below = (range(1, ranks) if rank == 0 else ()) if below is None else below
         self._wave = 0  # the wave that is open
         self._joined = False  # whether this rank has reported in the open wave
         self._received_before: int | None = None  # batches received up to the wave before
@@ -59,7 +66,6 @@ class Termination:
         sent, received = sum(one.sent for one in reports), sum(one.received for one in reports)
         self._reports.clear()
         sums = Sums(self._wave, sent, received)
-        self.messages += [(rank, sums) for rank in range(1, self._ranks)]
         self._conclude(sums)
 
     def _conclude(self, sums: Sums) -> None:
@@ -67,6 +73,7 @@ class Termination:
         assert sums.wave <= self._wave, (sums, self._wave)
         if sums.wave < self._wave:
             return  # these sums have come before
+        self.messages += [(rank, sums) for rank in self._below]
         self.ended = self._received_before == sums.sent
         self._received_before = sums.received
         self._joined = False

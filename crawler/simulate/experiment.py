@@ -115,7 +115,7 @@ def conduct(web: Web, experiment: Experiment) -> Outcome:
     ranks = experiment.procs
     chooser = random.Random(f"{experiment.repeat} {ranks}")
     seeds = chooser.sample(range(len(web)), min(len(web), experiment.seeds * ranks))
-    scheme = make_scheme(experiment.settings.assignment, ranks)
+    scheme = make_scheme(experiment.settings, ranks)
     popular = _popular(web, experiment.settings, replicated_urls(scheme))
     reachable = web.reachable([*seeds, *popular])
     simulation = Simulation(

@@ -59,7 +59,7 @@ class Closure:
         self._scheme = None
         if mode_of(settings).drops:
             kept = session.kept_sites(info, self._logs)
-            self._scheme = make_scheme(settings.assignment, info.last.ranks, kept)
+            self._scheme = make_scheme(settings, info.last.ranks, kept)
 
     def check(self) -> None:
         """Check the links of all pages; rank by rank, in modes where the ranks share no logs."""

@@ -1,0 +1,166 @@
+"""A client of a seed server: what it is handed, and what it reports (WEB-SAILOR, section 3.2).
+
+With `dynamic.follow = "server"` a client fetches only URLs that its server hands to it, and reports
+all links. Its own queues hold the stock: URLs that were handed out and not fetched yet.
+"""
+
+from collections.abc import Container, Sequence
+from math import ceil
+from typing import Final
+
+from crawler import config, url
+from crawler.core.dynamic.server import packed
+from crawler.core.dynamic.tree import Tree
+from crawler.core.foreign import TreeExchange
+from crawler.core.outboxes import Outbox, Outboxes
+from crawler.core.workbench import Workbench
+from crawler.messages import Batch
+from crawler.ports import CrawlUrl
+from crawler.reading.cookies import Jar, Jars
+from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.scope import Sites
+
+# Bounds of the stock, by connections. With less than the first a client often runs dry; more than
+# the second only makes the choice of URLs worse (DYNAMIC measurements in docs/dynamic.md).
+_LEAST_STOCK: Final = 4
+_MOST_STOCK: Final = 16
+_RATE_WINDOW_S: Final = 5.0
+
+
+class Client:
+    """What one rank has of its server's URLs."""
+
+    def __init__(
+        self,
+        rank: int,
+        settings: config.Config,
+        tree: Tree,
+        bench: Workbench,
+        foreign: TreeExchange,
+        outboxes: Outboxes,
+        sites: Sites,
+        jars: Jars,
+        declared: DeclaredSitemaps,
+        *,
+        wants_links: bool,
+    ) -> None:
+        """`wants_links`: the order of the server's registry wants the links of each page."""
+        number = tree.clients.index(rank)
+        given = settings.dynamic.connections
+        most = settings.fetch.concurrency
+        self.server = tree.above(rank)
+        self.connections = min(given[number], most) if number < len(given) else most
+        self.visits = 0  # open ones: each uses a connection
+        self._at_hand: dict[int, None] = {}  # keys of URLs that were handed out and not dealt with
+        self._fixed_stock = settings.dynamic.stock
+        self._wait_s = 2 * settings.exchange.max_delay_s + settings.politeness.delay_s
+        self._bench = bench
+        self._outboxes = outboxes
+        self._foreign = foreign
+        self._sites = sites
+        self._jars = jars
+        self._declared = declared
+        self._wants_links = wants_links
+        self._stock = 0
+        self._pages = 0  # since `_since`
+        self._since = 0.0
+
+    @property
+    def is_away(self) -> bool:
+        """Whether this client hasn't come yet, or has left."""
+        return self._stock == 0
+
+    @property
+    def has_room(self) -> bool:
+        """Whether a further visit may begin."""
+        return not self.is_away and self.visits < self.connections
+
+    def _box(self, now: float, *, urgent: bool = False) -> Outbox:
+        return self._outboxes.open(self.server, now, urgent=urgent)
+
+    # --- coming and leaving -------------------------------------------------------------------
+
+    def come(self, now: float) -> None:
+        """Tell the server that this client is here, and how large its stock should be."""
+        self._since = now
+        self._tell_stock(self._fixed_stock or _LEAST_STOCK * self.connections, now)
+
+    def leave(self, under_way: Container[int], now: float) -> None:
+        """Return what hasn't begun, and take no more.
+
+        `under_way`: the keys of visits, which go on to their end. A client that has left doesn't
+        come back.
+        """
+        self._tell_stock(0, now)
+        for key in [key for key in self._at_hand if key not in under_way]:
+            self._return(key, now)
+
+    def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
+        """End a visit. If its URL waits again, and this client has left, the URL is returned."""
+        self.visits -= 1
+        if not over and self.is_away and found.key in self._at_hand:
+            self._return(found.key, now)
+
+    def _return(self, key: int, now: float) -> None:
+        del self._at_hand[key]
+        self._box(now, urgent=True).returned_urls.append(key)
+
+    def _tell_stock(self, stock: int, now: float) -> None:
+        self._stock = stock
+        box = self._box(now, urgent=True)
+        box.stock, box.connections = stock, self.connections
+
+    # --- from the server ----------------------------------------------------------------------
+
+    def received(self, batch: Batch, now: float) -> None:
+        """Take what the server hands out, and how many connections it wants to be used."""
+        if batch.connections:
+            self.connections = batch.connections
+        for key, names in batch.declared_by.items():
+            self._declared.declare(key, tuple(names))
+        for index, address in enumerate(batch.urls):
+            key = url.key(address)
+            if self.is_away:
+                self._box(now, urgent=True).returned_urls.append(key)
+                continue
+            found = CrawlUrl(
+                key,
+                address,
+                self._sites.of(address),
+                batch.hops[index],
+                batch.chains.get(index, ()),
+            )
+            self._jars.put(key, Jar.of(batch.cookies.get(key, ())))
+            self._at_hand[key] = None
+            self._foreign.note_text(key)
+            self._bench.enqueue(found)
+
+    # --- to the server ------------------------------------------------------------------------
+
+    def report(self, found: CrawlUrl, links: Sequence[int], now: float, *, response: bool) -> None:
+        """Report that a URL is dealt with, after its links. `links`: the keys of these."""
+        if found.key not in self._at_hand:
+            return  # an errand
+        del self._at_hand[found.key]
+        self._pages += 1
+        box = self._box(now)
+        box.ended.append(found.key)
+        if 2 * len(box.ended) >= len(self._at_hand):
+            self._box(now, urgent=True)
+        if not response:
+            box.unanswered.append(found.key)
+        elif self._wants_links:
+            box.pages.append((found.key, packed(links)))
+        if now >= self._since + _RATE_WINDOW_S:
+            self._adapt(now)
+
+    def _adapt(self, now: float) -> None:
+        """Fit the stock to the rate: what is fetched while the server is told and answers."""
+        rate = self._pages / (now - self._since)
+        self._pages, self._since = 0, now
+        if self._fixed_stock or self.is_away:
+            return
+        least, most = _LEAST_STOCK * self.connections, _MOST_STOCK * self.connections
+        stock = min(max(least, ceil(rate * self._wait_s)), most)
+        if abs(stock - self._stock) > self._stock // 4:
+            self._tell_stock(stock, now)

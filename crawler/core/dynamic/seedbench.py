@@ -1,0 +1,156 @@
+"""The workbench of a seed server: a registry of URLs instead of queues and visits.
+
+A server fetches nothing. Its URLs wait in the URL-Registry (WEB-SAILOR, section 3.3) until it hands
+them to a client (`core.dynamic.server`). The workbench and its backlog stay the places where a core
+puts new URLs, counts links to them, and finds out how many of them wait.
+"""
+
+import sys
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from math import inf
+
+import numpy as np
+from numpy.typing import NDArray
+
+from crawler import config
+from crawler.core.backlog import Backlog
+from crawler.core.leases import Leases
+from crawler.core.order import BreadthFirst, Scored
+from crawler.core.registry import Registry
+from crawler.core.visits import Visit
+from crawler.core.workbench import Workbench
+from crawler.ports import CrawlUrl
+
+Keys = NDArray[np.uint64]
+MakeRegistry = Callable[[Callable[[str], int]], Registry]  # from the pool that a site is born in
+
+
+class SeedBacklog(Backlog):
+    """All URLs that a server knows. `waiting` counts those that wait, or are with a client."""
+
+    def __init__(self, order: BreadthFirst, make_registry: MakeRegistry) -> None:
+        """`pool_for` says in which pool a site is born. Set it before the first URL comes."""
+        super().__init__(order, None, sys.maxsize, {})
+        self.pool_for: Callable[[str], int] | None = None
+        self.counts = True  # whatever the order, the registry counts back-links
+        self.registry = make_registry(self._pool_for)
+        self._scored = order if isinstance(order, Scored) else None
+        # Links that have overtaken the text of their URL: by key, how many.
+        self._early: dict[int, int] = {}
+        self._scores: dict[int, float] = {}  # of URLs handed out, when they were, for `note_page`
+
+    def _pool_for(self, site: str) -> int:
+        assert self.pool_for is not None, site
+        return self.pool_for(site)
+
+    def look(self) -> None:
+        """Count anew what waits; to be called after each change of the registry."""
+        self.waiting = self.registry.waits + self.registry.handed
+
+    # --- URLs come in -------------------------------------------------------------------------
+
+    def take_in(self, found: CrawlUrl, links: int, low: bool) -> None:
+        """Let a URL wait: a new one, or one that was fetched before. See `Workbench.enqueue`."""
+        if self.registry.links_of(found.key):
+            self.registry.wait_again(found)
+        else:
+            links += self._early.pop(found.key, 0)
+            score, final = (-inf, True) if low else self._score(found, links)
+            self.registry.add(found, score, links, final=final)
+        self.enqueued += 1
+        self.look()
+
+    def _score(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
+        if self._scored is None:
+            return 0.0, True  # URLs with equal scores come in the order of their arrival
+        return self._scored.first(found, links)
+
+    def count_links(self, key: int, links: int = 1) -> None:
+        """See Backlog."""
+        self.count(np.array([key], np.uint64), np.array([links], np.uint32))
+
+    def count(self, keys: Keys, links: NDArray[np.uint32]) -> None:
+        """Count back-links of many URLs. Their texts are here already, or still on the way."""
+        more = self._scored.more(1) if self._scored is not None and self._scored.counts else 0.0
+        for index in self.registry.count(keys, links, more).tolist():
+            key = int(keys[index])
+            self._early[key] = self._early.get(key, 0) + int(links[index])
+
+    def note_page(self, source: CrawlUrl, keys: Sequence[int]) -> None:
+        """See Backlog."""
+        order = self._scored
+        assert order is not None
+        added = order.spread(source.key, self._scores.pop(source.key, None), keys)
+        if added:
+            self.registry.increase(np.array(keys, np.uint64), added)
+        if order.is_stale():
+            self.registry.rescore(order.scores)
+
+    # --- URLs go out --------------------------------------------------------------------------
+
+    def best(self, pools: Sequence[int]) -> int | None:
+        """The pool of these that has the best URL which may be handed out, or None."""
+        heads = [(head, pool) for pool in pools if (head := self.registry.best(pool)) is not None]
+        return min(heads)[1] if heads else None
+
+    def hand_out(self, pool: int) -> CrawlUrl:
+        """Hand out the best URL of a pool, which must have one."""
+        head = self.registry.best(pool)
+        assert head is not None, pool
+        found = self.registry.pop(pool)
+        if self.order.wants_links:
+            self._scores[found.key] = -head[0]
+        return found
+
+    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
+        """Raise an error: a server leaves no snapshot, so a resume reads the logs."""
+        raise AssertionError("a seed server is resumed by its logs")
+
+
+class SeedBench(Workbench):
+    """The workbench of a server, which makes no visits."""
+
+    def __init__(
+        self,
+        politeness: config.Politeness,
+        retry: config.Retry,
+        order: BreadthFirst,
+        make_registry: MakeRegistry,
+        leases: Leases | None,
+    ) -> None:
+        super().__init__(politeness, retry, None, None, sys.maxsize, leases)
+        self.backlog: SeedBacklog = SeedBacklog(order, make_registry)
+        self.seen = RegistrySeen(self.backlog.registry)
+
+    def enqueue(self, found: CrawlUrl, links: int = 1, low: bool = False) -> None:
+        """See Workbench. A URL that was fetched before waits again."""
+        self.backlog.take_in(found, links, low)
+
+    def acquire(self, now: float) -> Visit | None:
+        """Nothing: a server makes no visits."""
+        return None
+
+    def next_time(self) -> float | None:
+        """None: a server makes no visits."""
+        return None
+
+
+class RegistrySeen:
+    """The registry as a store of URL-seen (`core.seen.UrlSeen`)."""
+
+    def __init__(self, registry: Registry) -> None:
+        self._registry = registry
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._registry
+
+    def __iter__(self) -> Iterator[int]:
+        return iter(self._registry)
+
+    def add(self, key: int) -> None:
+        """Note a URL that was met. If it is to wait, `SeedBench.enqueue` follows."""
+        self._registry.add_visited([key])
+
+    def update(self, keys: Iterable[int]) -> None:
+        """Note URLs that were met."""
+        self._registry.add_visited(keys)

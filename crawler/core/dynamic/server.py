@@ -1,0 +1,317 @@
+"""What a seed server hands to its clients, and when (WEB-SAILOR, section 3.2).
+
+Each client has a stock of URLs at hand. It tells the server how large the stock should be, and
+which of its URLs are dealt with; the server fills the stock up with the best URLs that wait. A site
+is at one client at a time. So a URL comes from one of two pools: that of the sites which are at the
+client, and that of the sites which any client may have.
+"""
+
+from collections import deque
+from collections.abc import Iterable, Sequence
+from dataclasses import dataclass, field
+from heapq import heappop, heappush
+from math import ceil
+from typing import Final
+
+import numpy as np
+
+from crawler import config
+from crawler.core.clocks import SharedClocks
+from crawler.core.dynamic.seedbench import SeedBacklog
+from crawler.core.dynamic.tree import Tree
+from crawler.core.foreign import TreeExchange
+from crawler.core.outboxes import Outboxes
+from crawler.core.quota import Quota
+from crawler.messages import Batch
+from crawler.ports import CrawlUrl, names_of
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
+
+_BALANCE_INTERVAL_S: Final = 1.0  # between two looks whether clients should hurry up or slow down
+_FREE: Final = 0  # the pool of sites that any client may have
+
+
+@dataclass(slots=True)
+class ClientState:
+    """What a server knows about one client. It has a pool of sites with its rank as number."""
+
+    rank: int
+    pools: list[int] = field(default_factory=list)  # its own, and of clients that aren't here
+    stock: int = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
+    connections: int = 0
+    handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
+    sites: int = 0  # that are at this client
+    pages: int = 0  # that it has fetched
+
+    @property
+    def room(self) -> int:
+        """How many URLs more it may have."""
+        return self.stock - len(self.handed)
+
+
+class Server:
+    """One server: it hands the URLs of its registry to the clients below it."""
+
+    def __init__(
+        self,
+        rank: int,
+        settings: config.Config,
+        tree: Tree,
+        backlog: SeedBacklog,
+        foreign: TreeExchange,
+        outboxes: Outboxes,
+        clocks: SharedClocks | None,
+        quota: Quota,
+        jars: Jars,
+        declared: DeclaredSitemaps,
+    ) -> None:
+        self.clients = {rank: ClientState(rank) for rank in tree.clients_of(rank)}
+        self._rank = rank
+        self._foreign = foreign
+        self._dynamic = settings.dynamic
+        self._most_connections = settings.fetch.concurrency
+        self._tree = tree
+        self._backlog = backlog
+        self._registry = backlog.registry
+        self._outboxes = outboxes
+        self._clocks = clocks
+        self._quota = quota
+        self._jars = jars
+        self._declared = declared
+        backlog.pool_for = self._pool_for
+        self._holder: dict[str, int] = {}  # the clients of the sites that are at one
+        self._turns = deque(self.clients)  # the client to be served next comes first
+        self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
+        self._rested_at: dict[str, float] = {}  # when each of these may go to another client
+        self._changed = False  # whether there may be something to hand out
+        self._balanced = 0.0  # when clients were told how many connections to use
+
+    # --- what a client says -------------------------------------------------------------------
+
+    def received(self, sender: int, batch: Batch, now: float) -> None:
+        """Take what a client says of its URLs, apart from new ones (`Door.receive`)."""
+        self._changed = True
+        for owner, (packed_keys, packed_counts) in batch.known.items():
+            keys, counts = np.frombuffer(packed_keys, np.uint64), np.frombuffer(packed_counts, "u4")
+            if owner == self._rank:
+                self._backlog.count(keys, counts)
+            else:
+                links = dict(zip(keys.tolist(), counts.tolist(), strict=True))
+                self._foreign.count(owner, links, now)
+        for source, targets in batch.pages:
+            page = CrawlUrl(source, "", "", 0)
+            self._backlog.note_page(page, np.frombuffer(targets, np.uint64).tolist())
+        client = self.clients.get(sender)
+        if client is None:
+            return
+        if batch.stock is not None:
+            self._hear(client, batch.stock, batch.connections)
+        unanswered = set(batch.unanswered)
+        for key in np.frombuffer(batch.ended, np.uint64).tolist():
+            self._ended(client, key, now, answered=key not in unanswered)
+        for key in batch.returned_urls:
+            self._returned(client, key, now)
+        self._backlog.look()
+
+    def _hear(self, client: ClientState, stock: int, connections: int) -> None:
+        """Note what a client wants: at its start, when that changes, and 0 when it leaves."""
+        came = bool(stock) != bool(client.stock)
+        client.stock, client.connections = stock, connections
+        if came:
+            self._deal_pools()
+
+    def _deal_pools(self) -> None:
+        """Deal the pools of clients that aren't here to those that are."""
+        present = [client for client in self.clients.values() if client.stock]
+        absent = [client.rank for client in self.clients.values() if not client.stock]
+        for client in self.clients.values():
+            client.pools = [client.rank] if client.stock else []
+        for number, pool in enumerate(absent if present else ()):
+            present[number % len(present)].pools.append(pool)
+
+    def _ended(self, client: ClientState, key: int, now: float, *, answered: bool) -> None:
+        if key not in client.handed:
+            return  # it was handed to another client meanwhile
+        del client.handed[key]
+        site = self._registry.site_of(key)
+        self._registry.end(key)
+        client.pages += answered
+        if not answered:
+            self._quota.left += 1
+        self._look_at(site, client, now)
+
+    def _returned(self, client: ClientState, key: int, now: float) -> None:
+        if key not in client.handed:
+            return
+        del client.handed[key]
+        site = self._registry.site_of(key)
+        self._registry.put_back(key)
+        self._quota.left += 1
+        self._look_at(site, client, now)
+
+    # --- sites and their clients --------------------------------------------------------------
+
+    def _look_at(self, site: str, client: ClientState, now: float) -> None:
+        """Let a site go to other clients in time, if its client has no URL of it."""
+        if self._dynamic.granularity != "page" or self._registry.out(site):
+            return
+        rest_s = self._dynamic.rest_s
+        if rest_s and client.stock:
+            self._rested_at[site] = now + rest_s
+            heappush(self._resting, (now + rest_s, site))
+        else:
+            self._release(site, client)
+
+    def _release(self, site: str, client: ClientState) -> None:
+        if self._holder.pop(site, None) is not None:
+            client.sites -= 1
+            self._registry.move(site, _FREE)
+        self._rested_at.pop(site, None)
+
+    def _release_rested(self, now: float) -> None:
+        while self._resting and self._resting[0][0] <= now:
+            time, site = heappop(self._resting)
+            if self._rested_at.get(site) == time and not self._registry.out(site):
+                self._release(site, self.clients[self._holder[site]])
+                self._changed = True
+
+    def _pool_for(self, site: str) -> int:
+        """The pool in which a site is born."""
+        if self._dynamic.granularity == "dset":
+            return self._tree.dsets.holder(site)
+        if self._dynamic.granularity == "site":
+            here = [client for client in self.clients.values() if client.stock]
+            client = min(
+                here or self.clients.values(),
+                key=lambda one: (self._registry.waiting(one.rank), one.sites),
+            )
+            client.sites += 1
+            return client.rank
+        return _FREE
+
+    # --- handing out --------------------------------------------------------------------------
+
+    def hand_out(self, now: float) -> None:
+        """Fill up the stocks of the clients, one URL at a time to each in turn."""
+        self._release_rested(now)
+        if not self._changed:
+            return
+        self._changed = False
+        self._balance(now)
+        hungry = [self.clients[rank] for rank in self._turns if self._is_low(self.clients[rank])]
+        while hungry:
+            hungry = [client for client in hungry if self._hand_one(client, now)]
+        self._backlog.look()
+
+    def _is_low(self, client: ClientState) -> bool:
+        """Whether a message to this client is worth it."""
+        lot = max(1, client.stock // 4)
+        return client.room >= lot or len(client.handed) < min(client.connections, client.stock)
+
+    def _hand_one(self, client: ClientState, now: float) -> bool:
+        """Hand a client one URL, if it has room and there is one; whether that was so."""
+        if client.room <= 0 or not self._has_quota(now):
+            return False
+        pools = client.pools
+        if self._dynamic.granularity == "page" and client.sites < self._fair_share():
+            pools = [*pools, _FREE]
+        pool = self._backlog.best(pools)
+        if pool is None:
+            return False
+        found = self._backlog.hand_out(pool)
+        self._quota.left -= 1
+        client.handed[found.key] = None
+        if pool == _FREE:
+            self._holder[found.site] = client.rank
+            client.sites += 1
+            self._registry.move(found.site, client.rank)
+        self._rested_at.pop(found.site, None)
+        self._send(client, found, now)
+        self._turns.remove(client.rank)
+        self._turns.append(client.rank)
+        return True
+
+    def _has_quota(self, now: float) -> bool:
+        while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
+            self._quota.ask(now)
+        return self._quota.left >= 1
+
+    def _fair_share(self) -> int:
+        """How many sites a client may have, so that the others have some, too."""
+        present = sum(client.stock > 0 for client in self.clients.values())
+        return ceil((len(self._holder) + self._registry.sites_waiting(_FREE)) / max(1, present))
+
+    def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
+        box = self._outboxes.add(client.rank, found, now)
+        self._outboxes.open(client.rank, now, urgent=True)
+        jar = self._jars.take(found.key)
+        if jar.cookies:
+            box.cookies[found.key] = jar.terms()
+        names = names_of(self._declared.authorities(found.key))
+        if names:
+            box.declared_by[found.key] = list(names)
+        if self._clocks is not None:
+            self._clocks.offer(found.site, client.rank, now)
+
+    def tell_names(self, key: int, names: Sequence[str], now: float) -> None:
+        """Tell the client of a sitemap, if one has it, which authorities declare it."""
+        for client in self.clients.values():
+            if key in client.handed:
+                box = self._outboxes.open(client.rank, now, urgent=True)
+                box.declared_by.setdefault(key, []).extend(names)
+
+    # --- hurry up, slow down ------------------------------------------------------------------
+
+    def _balance(self, now: float) -> None:
+        """Have clients use fewer or more connections, by the seeds that wait for them.
+
+        WEB-SAILOR, section 4.3.
+        """
+        low, high = self._dynamic.low, self._dynamic.high
+        if not (low or high) or now < self._balanced + _BALANCE_INTERVAL_S:
+            return
+        self._balanced = now
+        for client in self.clients.values():
+            if not client.stock:
+                continue
+            seeds, before = self._seeds(client), client.connections
+            if seeds < low:
+                least = min(before, self._dynamic.least_connections)
+                client.connections = max(least, before - self._dynamic.step)
+            elif 0 < high < seeds:
+                most = max(before, self._most_connections)
+                client.connections = min(most, before + self._dynamic.step)
+            if client.connections != before:
+                box = self._outboxes.open(client.rank, now, urgent=True)
+                box.connections = client.connections
+
+    def _seeds(self, client: ClientState) -> int:
+        """URLs that wait for a client; of those that wait for any, its share."""
+        present = sum(one.stock > 0 for one in self.clients.values())
+        own = sum(map(self._registry.waiting, client.pools))
+        return own + self._registry.waiting(_FREE) // present
+
+    # --- clients that leave -------------------------------------------------------------------
+
+    def lose(self, rank: int, now: float) -> None:
+        """Let the other clients have what a client held that is gone."""
+        client = self.clients[rank]
+        client.stock = 0
+        self._deal_pools()
+        for key in list(client.handed):
+            self._returned(client, key, now)
+        self._release_all(client, now)
+        self._changed = True
+
+    def _release_all(self, client: ClientState, now: float) -> None:
+        for site in [site for site, holder in self._holder.items() if holder == client.rank]:
+            self._release(site, client)
+
+    def next_time(self) -> float | None:
+        """When the next site may go to another client, or None."""
+        return self._resting[0][0] if self._resting else None
+
+
+def packed(keys: Iterable[int]) -> bytes:
+    """Keys as bytes."""
+    return np.fromiter(keys, np.uint64).tobytes()
