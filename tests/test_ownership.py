@@ -150,7 +150,9 @@ def test_a_part_vector_knows_sites_and_pages(tmp_path: Path) -> None:
     key = url.key("http://a.example/moved")
     pages = (np.array([key], np.uint64), np.array([2]))
     partvector.write(path, parts=3, sites={"a.example": 1}, model="test", urls=pages)
-    scheme = make_scheme(config.Config(assignment=assignment(scheme="part-vector", part_vector=str(path))), 3)
+    scheme = make_scheme(
+        config.Config(assignment=assignment(scheme="part-vector", part_vector=str(path))), 3
+    )
     assert scheme.parts == 3
     assert scheme.part(0, "a.example") == 1
     assert scheme.part(key, "a.example") == 2

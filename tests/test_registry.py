@@ -158,9 +158,10 @@ class Pair:
 
     def increase(self) -> None:
         keys = self.some_keys(10)
-        self.real.increase(keys, 0.25)
+        amount = self.dice.choice([0.25, -0.25, -3.0])
+        self.real.increase(keys, amount)
         for key in keys.tolist():
-            self.model.raise_score(key, 0.25)
+            self.model.raise_score(key, amount)
 
     def rescore(self) -> None:
         salt = self.dice.randrange(100)

@@ -26,8 +26,8 @@ class Dynamic(Table):
     servers: tuple[Natural, ...] = Field(
         (0,),
         min_length=1,
-        description="the first ranks are servers; this is, for each, the rank of the server above it."
-        " Rank 0 is above all, and has itself. (0, 0, 0) means: ranks 1 and 2 are below rank 0."
+        description="the first ranks are servers; this is, for each, the rank of the server above"
+        " it. Rank 0 is above all, and has itself. (0, 0, 0) means: ranks 1 and 2 are below rank 0."
         " Clients are dealt to the servers that have no server below them",
     )
     dsets: tuple[tuple[str, ...], ...] = Field(

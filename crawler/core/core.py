@@ -23,7 +23,7 @@ from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
 from crawler.core.dynamic.relay import Relays
 from crawler.core.dynamic.roles import make_assign, make_bench, make_client, make_server
-from crawler.core.dynamic.seedbench import SeedBench
+from crawler.core.dynamic.seedbench import SeedBacklog, SeedBench
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
@@ -259,6 +259,11 @@ class Core:
     def counts_links(self) -> bool:
         """Whether the order of the frontier counts the links to a URL."""
         return self._backlog.counts
+
+    def link_counts(self) -> Iterator[tuple[int, int]]:
+        """The back-link counts of a seed server: keys of URLs, and the links to each."""
+        assert isinstance(self._backlog, SeedBacklog)
+        return self._backlog.link_counts()
 
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time."""

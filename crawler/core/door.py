@@ -268,6 +268,8 @@ class Door:
         rules, poor = self._rules, False
         if rules.on:
             if not rules.admits(found, source):
+                if self.late is None:
+                    self._known.update((found.key,))  # a seed server notes only what waits by `add`
                 return
             poor = bool(rules.poor) and rules.is_poor(found)
         self._bench.enqueue(found, links, poor)

@@ -10,11 +10,11 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass, field
 
 from crawler import config
-from crawler.core.dynamic.tree import Tree
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.sent import SentMemory, make_memory
+from crawler.core.tree import Tree
 from crawler.core.workbench import Workbench
 from crawler.modes import mode_of
 from crawler.ports import CrawlUrl, Link, names_of

@@ -13,7 +13,7 @@ from typing import Protocol
 from xxhash import xxh3_64_intdigest
 
 from crawler import config, textfile, url
-from crawler.core.dynamic.tree import ROOT, Tree
+from crawler.core.tree import ROOT, Tree
 from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack

@@ -4,15 +4,15 @@ With `dynamic.follow = "server"` a client fetches only URLs that its server hand
 all links. Its own queues hold the stock: URLs that were handed out and not fetched yet.
 """
 
+from array import array
 from collections.abc import Container, Sequence
 from math import ceil
 from typing import Final
 
 from crawler import config, url
-from crawler.core.dynamic.server import packed
-from crawler.core.dynamic.tree import Tree
 from crawler.core.foreign import TreeExchange
 from crawler.core.outboxes import Outbox, Outboxes
+from crawler.core.tree import Tree
 from crawler.core.workbench import Workbench
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl
@@ -150,7 +150,7 @@ class Client:
         if not response:
             box.unanswered.append(found.key)
         elif self._wants_links:
-            box.pages.append((found.key, packed(links)))
+            box.pages.append((found.key, array("Q", links).tobytes()))
         if now >= self._since + _RATE_WINDOW_S:
             self._adapt(now)
 

@@ -1,6 +1,6 @@
 """Messages between ranks that are no neighbours in the tree of servers."""
 
-from crawler.core.dynamic.tree import Tree
+from crawler.core.tree import Tree
 from crawler.messages import Message, Relay, Sums
 
 Addressed = tuple[int, Message]  # the other rank, and the message

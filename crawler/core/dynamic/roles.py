@@ -17,7 +17,6 @@ from crawler.core.order import BreadthFirst, make_order
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.quota import Quota
-from crawler.core.registry import Registry
 from crawler.core.workbench import Workbench
 from crawler.ports import Spill
 from crawler.reading.cookies import Jars
@@ -43,6 +42,8 @@ def make_bench(
     if tree is None or not tree.hands_out:
         pass
     elif tree.is_server(ownership.rank):
+        from crawler.core.registry import Registry  # noqa: PLC0415 (it imports numba: a second)
+
         registry = partial(Registry, per_site(settings), spill)
         return SeedBench(settings.politeness, settings.retry, order, registry, leases)
     else:

@@ -8,6 +8,7 @@ puts new URLs, counts links to them, and finds out how many of them wait.
 import sys
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from math import inf
+from typing import TYPE_CHECKING
 
 import numpy as np
 from numpy.typing import NDArray
@@ -16,13 +17,15 @@ from crawler import config
 from crawler.core.backlog import Backlog
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, Scored
-from crawler.core.registry import Registry
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl
 
+if TYPE_CHECKING:  # only a server needs numba, which takes a second to import
+    from crawler.core.registry import Registry
+
 Keys = NDArray[np.uint64]
-MakeRegistry = Callable[[Callable[[str], int]], Registry]  # from the pool that a site is born in
+MakeRegistry = Callable[[Callable[[str], int]], "Registry"]  # from the pool that a site is born in
 
 
 class SeedBacklog(Backlog):
@@ -51,7 +54,7 @@ class SeedBacklog(Backlog):
 
     def take_in(self, found: CrawlUrl, links: int, low: bool) -> None:
         """Let a URL wait: a new one, or one that was fetched before. See `Workbench.enqueue`."""
-        if self.registry.links_of(found.key):
+        if found.key in self.registry:
             self.registry.wait_again(found)
         else:
             links += self._early.pop(found.key, 0)
@@ -85,6 +88,10 @@ class SeedBacklog(Backlog):
             self.registry.increase(np.array(keys, np.uint64), added)
         if order.is_stale():
             self.registry.rescore(order.scores)
+
+    def link_counts(self) -> Iterator[tuple[int, int]]:
+        """The keys of all URLs, each with the number of links to it."""
+        return ((key, self.registry.links_of(key)) for key in self.registry)
 
     # --- URLs go out --------------------------------------------------------------------------
 
@@ -138,18 +145,18 @@ class SeedBench(Workbench):
 class RegistrySeen:
     """The registry as a store of URL-seen (`core.seen.UrlSeen`)."""
 
-    def __init__(self, registry: Registry) -> None:
+    def __init__(self, registry: "Registry") -> None:
         self._registry = registry
 
     def __contains__(self, key: object) -> bool:
+        assert isinstance(key, int)
         return key in self._registry
 
     def __iter__(self) -> Iterator[int]:
         return iter(self._registry)
 
     def add(self, key: int) -> None:
-        """Note a URL that was met. If it is to wait, `SeedBench.enqueue` follows."""
-        self._registry.add_visited([key])
+        """Do nothing: `SeedBench.enqueue` follows, or `update` if the URL isn't to wait."""
 
     def update(self, keys: Iterable[int]) -> None:
         """Note URLs that were met."""

@@ -7,7 +7,7 @@ client, and that of the sites which any client may have.
 """
 
 from collections import deque
-from collections.abc import Iterable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil
@@ -18,10 +18,10 @@ import numpy as np
 from crawler import config
 from crawler.core.clocks import SharedClocks
 from crawler.core.dynamic.seedbench import SeedBacklog
-from crawler.core.dynamic.tree import Tree
 from crawler.core.foreign import TreeExchange
 from crawler.core.outboxes import Outboxes
 from crawler.core.quota import Quota
+from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
 from crawler.reading.cookies import Jars
@@ -310,8 +310,3 @@ class Server:
     def next_time(self) -> float | None:
         """When the next site may go to another client, or None."""
         return self._resting[0][0] if self._resting else None
-
-
-def packed(keys: Iterable[int]) -> bytes:
-    """Keys as bytes."""
-    return np.fromiter(keys, np.uint64).tobytes()

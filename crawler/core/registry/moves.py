@@ -80,11 +80,23 @@ def wait(
 def rise(
     urls: Records, sites: Records, pools: Records, per_site: int, row: int, amount: float
 ) -> None:  # pragma: no cover - compiled
-    """Add to the score of a URL if it waits in a heap and its score isn't final."""
+    """Add to the score of a URL if it waits in a heap and its score isn't final.
+
+    The amount may be negative (OPIC: a page with many links, and less cash than others).
+    """
     if urls[row].site & FINAL or not is_in_heap(urls[row]):
         return
-    urls[row].score += amount
     site = urls[row].site
+    if amount < 0:
+        sites[site].root = without(urls, None, sites[site].root, row)
+        urls[row].child = NONE
+        urls[row].sibling = NONE
+        urls[row].previous = NONE
+        urls[row].score += amount
+        sites[site].root = meld(urls, None, sites[site].root, row)
+        place(urls, sites, pools, per_site, site)
+        return
+    urls[row].score += amount
     if row != sites[site].root:
         cut(urls, row)
         sites[site].root = meld(urls, None, sites[site].root, row)

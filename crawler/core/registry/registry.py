@@ -148,7 +148,6 @@ class Registry:
 
     def increase(self, keys: Keys, amount: float) -> None:
         """Add to the scores of URLs, where `count` would. Unknown keys don't matter."""
-        assert amount >= 0
         table.increase(self._table, *self._arrays, keys, float(amount))
 
     def rescore(self, scores: Callable[[Keys, NDArray[np.uint32]], NDArray[np.float64]]) -> None:
@@ -219,6 +218,13 @@ class Registry:
         """Return the pool of a site; of an unknown site that in which it would be born."""
         number = self._numbers.get(site)
         return self.pool_for(site) if number is None else int(self._sites[number]["pool"])
+
+    def site_of(self, key: int) -> str:
+        """Return the site of a URL. Raises KeyError if the URL, or its site, is unknown."""
+        number = int(self._urls[self._row(key)]["site"]) & SITE
+        if number == NO_SITE:
+            raise KeyError(key)
+        return self._names[number]
 
     def move(self, site: str, pool: int) -> None:
         """Move a site to another pool, with all of its URLs."""
