@@ -1,6 +1,6 @@
-"""The areas of the public tests: for each, how many tests are passed, and what input costs.
+"""The areas of the public conformance tests, with their scores and the costs of their input.
 
-To add an area: a function from CASES to an Area, named in AREAS. Servers run on loopback.
+A new area is a function from CASES to an Area, listed in AREAS. Servers run on loopback.
 """
 
 import asyncio
@@ -58,10 +58,10 @@ class Test:
 @dataclass
 class Area:
     name: str
-    source: str  # of the tests
+    source: str  # where the tests come from
     tests: list[Test]
     notes: str = ""
-    # Which tests we fail on purpose, each with the reason; `?` where there is none.
+    # The tests that fail on purpose, each with the reason, or `?` if there is none.
     differences: list[tuple[str, str]] = field(default_factory=list)
     costs: list[tuple[str, Cost]] = field(default_factory=list)
 
@@ -83,11 +83,11 @@ def urls(cases: Path) -> Area:
             if _is_web(reference) or _is_web(base or ""):
                 refused.count(right=_normalised(reference, base) is None)
         elif case["protocol"] in {"http:", "https:"}:
-            # Our own rules go over the result of the standard's.
+            # Our own rules of normalisation apply after those of the standard.
             valid.count(right=_normalised(reference, base) == normalise(case["href"]))
     for name, test in (("toascii.json", hosts), ("IdnaTestV2.json", idna)):
         for case in _json_cases(folder / name):
-            if case["input"]:  # an empty host is a domain of the test, but no URL
+            if case["input"]:  # an empty host is a valid domain, but not a valid URL
                 url = _normalised(f"http://{case['input']}/", None)
                 test.count(right=(None if url is None else host(url)) == case["output"])
     for case in _json_cases(folder / "percent-encoding.json"):
@@ -148,7 +148,7 @@ _ESCAPES = (
     "RFC 9309, 2.2.2: octets are compared after unnecessary escapes are undone, and other"
     " characters than ASCII are escaped; the test expects that robots.txt and URL are written alike"
 )
-# (file, path, agent) -> why we read it otherwise than Google's parser does
+# (file, path, agent) -> why the result differs from that of Google's parser
 _ROBOTS_DIFFERENCES = {
     ("369883", "/robots.txt", "BarBot"): _ROBOTS_TXT,
     ("369883", "/robots.txt", "AB"): _ROBOTS_TXT,
@@ -237,7 +237,10 @@ def http(cases: Path) -> Area:
 
 
 def _fetch_all(answers: Sequence[Reply], cost: Cost) -> list[Outcome]:
-    """What becomes of each. Whatever isn't a page or an error class of ours ends the program."""
+    """Return the outcome of each reply: a response or an error of ours.
+
+    Any other exception ends the program.
+    """
     fetch = config.Fetch(allow_private_addresses=True, timeout_s=30, idle_timeout_s=10)
 
     async def main(url: str) -> list[Outcome]:
@@ -284,7 +287,7 @@ def html(_: Path) -> Area:
         headed.of_steps(what, reader.read(fetched))
     for what, sitemap, body in hostile.sitemaps():
         steps = (None for entry in entries(body, sitemap) if entry is None)
-        listed.of_steps(what, steps)  # what the sitemap holds is let go
+        listed.of_steps(what, steps)  # the entries aren't kept
     return Area(
         "HTML",
         "benchmarks/conformance/hostile.py",

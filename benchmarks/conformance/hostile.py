@@ -1,7 +1,7 @@
-"""Hostile input, and what reading it costs: time in which no other task runs, and memory.
+"""Hostile input, and the cost of reading it: time in which no other task runs, and memory.
 
-Time is CPU time of the event loop's thread, so that other load on the machine doesn't matter.
-Memory is what the process takes in addition. For Linux.
+Time is CPU time of the event loop's thread, so other load on the machine doesn't matter. Memory is
+what the process takes in addition. Linux only.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ MOST_BYTES = 100 << 20
 
 
 class Cost:
-    """The longest break of the loop, and the peak of memory, of all that was watched."""
+    """The longest break of the event loop, and the peak of memory, of all measured work."""
 
     def __init__(self) -> None:
         self.seconds = 0.0
         self.bytes = 0
-        self.worst = ""  # what took longest
+        self.worst = ""  # name of the input that took longest
 
     @property
     def time(self) -> str:
@@ -50,7 +50,7 @@ class Cost:
             self.seconds, self.worst = seconds, what
 
     async def of(self, what: str, work: Awaitable[_T]) -> _T:
-        """The result of some work; adds its cost."""
+        """Await some work, and add its cost. Returns its result."""
         with _memory(self):
             beat = asyncio.create_task(self._beat(what))
             try:
@@ -65,7 +65,7 @@ class Cost:
             self.add(time.thread_time() - before, what)
 
     def of_steps(self, what: str, steps: Iterator[object]) -> None:
-        """Go all the steps; adds their cost."""
+        """Do all steps, and add their cost."""
         with _memory(self):
             done = False
             while not done:
@@ -74,15 +74,15 @@ class Cost:
                 self.add(time.thread_time() - before, what)
 
     def of_call(self, what: str, call: Callable[[], object]) -> None:
-        """Call something that takes one step; adds its cost."""
+        """Make a call, and add its cost as that of one step."""
         self.of_steps(what, (call() for _ in range(1)))
 
 
 @contextmanager
 def _memory(cost: Cost) -> Iterator[None]:
     gc.collect()
-    gc.freeze()  # what the program holds besides shall not make collections longer
-    Path("/proc/self/clear_refs").write_text("5")  # the peak is what there is now
+    gc.freeze()  # so that the program's other objects don't slow down collections
+    Path("/proc/self/clear_refs").write_text("5")  # resets the peak to the present size
     before = _status("VmRSS")
     try:
         yield
@@ -92,7 +92,7 @@ def _memory(cost: Cost) -> Iterator[None]:
 
 
 def _times(line: str, size: int) -> bytes:
-    """Lines with the numbers from 0 in the place of %d, so many bytes."""
+    """Repeat a line up to `size` bytes; %d becomes 0, 1, 2 and so on."""
     lines, left, number = [], size, 0
     while left > 0:
         lines.append((line % number if "%d" in line else line).encode("latin-1"))
@@ -108,7 +108,7 @@ def _status(name: str) -> int:
 
 
 def replies() -> Iterator[tuple[str, bytes]]:
-    """Responses, one after another: they are large."""
+    """Give responses one at a time, because they are large."""
     ok = b"HTTP/1.1 200 OK\r\n"
     chunked = ok + b"Transfer-Encoding: chunked\r\n\r\n"
     for coding, payload in _bombs():
@@ -134,7 +134,7 @@ def replies() -> Iterator[tuple[str, bytes]]:
 
 
 def _bombs() -> Iterator[tuple[str, bytes]]:
-    """Zeros: a megabyte, said again and again, makes ten gigabytes; with br it is one of them."""
+    """Give zeros as ten gigabytes, made of one megabyte repeated; with br, one gigabyte."""
     zeros = bytes(_MEGABYTE)
     packer = zlib.compressobj(9, wbits=-15)
     start = packer.compress(zeros) + packer.flush(zlib.Z_FULL_FLUSH)
@@ -150,8 +150,7 @@ def _bombs() -> Iterator[tuple[str, bytes]]:
 
 
 def pages() -> Iterator[tuple[str, str, bytes, int | None]]:
-    """Pages: what they are, their Content-Type, their bytes, and how many links they have, if that
-    matters."""
+    """Give pages: name, Content-Type, bytes, and the number of links, or None if it may vary."""
     html, link = "text/html", b"<a href=/x>"
     many = b"".join(b"<a href=/%d>" % n for n in range(100_000))
     names = b" ".join(b"a%d=1" % n for n in range(100_000))
@@ -233,7 +232,7 @@ def _xhtml_pages() -> Iterator[tuple[str, str, bytes, int | None]]:
 
 
 def headers() -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
-    """Headers of pages, of half a megabyte."""
+    """Give headers of pages, half a megabyte each."""
     yield "Link headers", [(b"Link", _times("<%d>;rel=next,", 500_000))]
     yield "a Link header of parameters", [(b"Link", b"<x>" + b";a=b" * 125_000 + b";rel=next")]
     yield "a Link header of quotes", [(b"Link", b'<x>;a="' + b"\\" * 499_000)]
@@ -244,7 +243,7 @@ def headers() -> Iterator[tuple[str, list[tuple[bytes, bytes]]]]:
 
 
 def robots_files() -> Iterator[tuple[str, bytes, str]]:
-    """Files of half a megabyte, and a path of 2,000 characters that is hard to judge by each."""
+    """Give files of half a megabyte, each with a path of 2,000 characters that is hard to judge."""
     same, size = "/" + "a" * 2000, 512 << 10
     files = {
         "65,000 prefixes": "allow:/%d\n",
@@ -265,7 +264,7 @@ def robots_files() -> Iterator[tuple[str, bytes, str]]:
 
 
 def sitemaps() -> Iterator[tuple[str, str, bytes]]:
-    """Sitemaps: what they are, their URLs, their bytes."""
+    """Give sitemaps: name, URL, bytes."""
     here, long = "http://a.example/sitemap.xml", "http://a.example/" + "a" * 2000 + "/sitemap.xml"
     xml, entry = b"<?xml version='1.0'%b?><urlset>", b"<url><loc>%d</loc></url>"
     entries = b"".join(entry % n for n in range(50_000))

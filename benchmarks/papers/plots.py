@@ -18,8 +18,10 @@ _OVERVIEW_K: Final = 16
 
 
 def write_plots(runs: list[Row], out: Path) -> None:
-    """Write overview.svg, and messages, site-messages, volume, imbalance and ratio with a panel for
-    each graph; hollow marks are partitions over the tolerance."""
+    """Write overview.svg, and messages, site-messages, volume, imbalance and ratio as .svg.
+
+    The latter have a panel for each graph. Hollow marks are partitions over the tolerance.
+    """
     summaries = summarise(runs)
 
     def measure(name: str) -> Any:
@@ -77,7 +79,7 @@ def _picture(summaries: dict[Any, Summary], label: str, value: Any, path: Path) 
 
 
 def _overview(summaries: dict[Any, Summary], path: Path) -> None:
-    """Messages against imbalance, a mark for each web and model: good is at the lower left."""
+    """Plot messages against imbalance, a mark for each web and model; the lower left is best."""
     figure, axes = panels(1, 1)
     panel, lines = axes[0, 0], {}
     for model in ("url-hash", "site-hash", "site-graph", "site-hypergraph", "hybrid"):

@@ -1,4 +1,4 @@
-"""What the runs of `papers` add up to: summaries and tables."""
+"""Summaries and tables of the runs of `papers`."""
 
 import csv
 import statistics
@@ -19,7 +19,7 @@ COUNTS: Final = (
     "volume_bytes",
 )
 MEASURES: Final = (*COUNTS, "cpu_s", "peak_bytes")
-# Whose baseline is which: page models could place any page anywhere, site models keep sites whole.
+# The baseline of each model. Site models keep sites whole, as site-hash does.
 HASH_OF: Final = {
     "page-graph": "url-hash",
     "page-hypergraph": "url-hash",
@@ -32,16 +32,16 @@ TOLERANCE: Final = 0.05
 
 
 class Summary(NamedTuple):
-    """All seeds of one contestant, K and graph."""
+    """All runs of one graph, contestant and K."""
 
     runs: int
     pages: int
-    failed: str | None  # why runs gave no result, if one did
+    failed: str | None  # why a run gave no result, if one failed
     mean: dict[str, float]
     least: dict[str, float]
     most: dict[str, float]
     deviation: dict[str, float]  # standard
-    reasons: list[str]  # why a run is out of balance, one for each such run
+    reasons: list[str]  # of each run that is out of balance, why
 
     @property
     def balanced(self) -> bool:
@@ -75,7 +75,7 @@ def _summary(group: Sequence[Row]) -> Summary:
 
 
 def ratio(summaries: dict[Key, Summary], at: Key, measure: str) -> float | None:
-    """How many times less than its hash baseline; None without either."""
+    """Return how many times less than its hash baseline it has, or None if one is missing."""
     graph, contestant, parts = at
     own = summaries.get(at)
     hashed = summaries.get((graph, HASH_OF.get(contestant, ""), parts))
@@ -132,7 +132,7 @@ def write_tables(runs: Sequence[Row], out: Path) -> None:
 
 
 def _beside(summaries: dict[Key, Summary]) -> list[str]:
-    """The papers' own two summaries, and ours."""
+    """Return the two summaries of the papers, next to ours."""
     rows = [[f"{name} (paper)", times, "", ""] for name, times in PAPER.items()]
     rows.append(["all (thesis)", "", "", "40 to 100"])
     for graph in _graphs(summaries):

@@ -76,10 +76,10 @@ _KEY: Final = [field.name for field in fields(Case)]
 def cases(
     figure: int, pages: int, schemes: Sequence[str], procs: Sequence[int], repeats: Sequence[int]
 ) -> Iterator[Case]:
-    """The crawls of a figure, of a web of so many pages; the first repetition of all comes first.
+    """Give the crawls of a figure for a web of `pages` pages, the first repetition of all first.
 
-    Figure 8 is about the largest number of processes. What each of them fetches in figures 9 to 11
-    may be too little for so many exchanges; such crawls are left out.
+    Figure 8 uses the largest number of processes only. In figures 9 to 11, crawls are left out
+    if each process fetches too few pages for the number of exchanges.
     """
     wholes = [scheme for scheme in schemes if scheme != "url-hash" or figure == 7]
     for repeat, scheme, ranks in product(repeats, wholes, procs):
@@ -104,7 +104,7 @@ def cases(
 
 
 def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
-    """The configuration of a crawl that is to fetch so many pages."""
+    """Return the configuration of a crawl that is to fetch `pages` pages."""
     sets = [f"traps.{key}=0" for key in config.Traps.model_fields]
     sets += ["politeness.delay_s=0", f"politeness.connections_per_site={_NEVER}"]
     sets += [f"exchange.{key}={_NEVER}" for key in ("batch_bytes", "max_delay_s")]
@@ -142,11 +142,11 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
         most=_MOST_PAGES * reachable,
     )
     order = np.array(simulation.order)
-    new = np.sort(np.unique(order, return_index=True)[1])  # where a page is met first
-    # Not what was still under way when there was enough.
+    new = np.sort(np.unique(order, return_index=True)[1])  # first fetch of each page
+    # Without the fetches that were under way when enough pages had been fetched.
     pages = int(new[enough]) if len(new) > enough else len(order)
     first = order[new[:enough]]
-    points = []  # pages, different ones
+    points = []  # (fetched pages, different ones of them)
     if case.figure == 6:
         steps = [-(-step * _MOST_PAGES * reachable // _POINTS) for step in range(_POINTS + 1)]
         after = [*(step for step in steps if step <= pages), pages]
@@ -158,8 +158,8 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
         "coverage": measures.coverage(len(first), reachable),
         "overlap": measures.overlap(pages, len(first)),
         "quality": measures.quality(first, web.reference.back_links, [enough])[0],
-        "exchanged": simulation.progress[pages - 1] / pages,  # URLs a page
-        "inter_part_links": links / sum(loads),  # the same if each link were sent every time
+        "exchanged": simulation.progress[pages - 1] / pages,  # URLs for each page
+        "inter_part_links": links / sum(loads),  # if each link were sent every time
         "imbalance": max(loads) / (sum(loads) / len(loads)) - 1,
         "batches": sum(core.traffic.batches_sent for core in simulation.cores),
         "points": points,
@@ -170,7 +170,7 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
 
 
 def with_hosts(graph: Path, work: Path) -> Path:
-    """The graph with a host for each of its sites; the directories of its URLs stay."""
+    """Return the graph with a host for each of its sites, and the directories of its URLs."""
     folder = work / graph.resolve().name
     if (folder / "links.parquet").exists():
         return folder
@@ -197,7 +197,7 @@ def _directory(text: str) -> str:
 
 
 def part_vector(folder: Path, model: str, parts: int) -> Path:
-    """The part vector of a graph, as `partition build` makes it."""
+    """Return the part vector of a graph; `partition build` makes it if it is missing."""
     path = folder / f"{model}-{parts}.pv"
     if not path.exists():
         command = [sys.executable, "-m", "partition", "build", str(folder), "-k", str(parts)]
@@ -225,7 +225,7 @@ def _conduct_here(case: Case, vector: Path | None) -> Row:
 
 
 def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]:
-    """The crawls of a graph, in their order."""
+    """Do the crawls of a graph, in this order, one on each core."""
     sites = pq.read_table(folder / "pages.parquet", columns=["site"])["site"]
     links = pq.read_metadata(folder / "links.parquet").num_rows
     size = {"pages": len(sites), "sites": len(sites.unique()), "links": links}

@@ -1,7 +1,7 @@
 """Plots of the crawls of `parallel-crawlers`: a column of panels for each graph.
 
-Each figure has a plot with four webs and one with the others. Where a table has means, the plot has
-the means; figure 6 shows the first repetition.
+Each figure has one plot with four webs and one with the others. A plot shows means where the tables
+do. Figure 6 shows the first repetition.
 """
 
 import math
@@ -60,7 +60,7 @@ def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:
 
 
 def _place(x: Any, field: str) -> float:
-    """Where a value stands: 0, 1, 10 and 100 exchanges are in equal steps."""
+    """Return the position of a value on the axis; 0, 1, 10, 100 exchanges are equally spaced."""
     if field != "exchanges" or not x:
         return _TICKS[None] if x is None else float(x)
     return 1 + math.log10(x)

@@ -1,4 +1,4 @@
-"""Tables of the crawls of `parallel-crawlers`, beside what the paper says."""
+"""Tables of the crawls of `parallel-crawlers`, next to what the paper says."""
 
 import statistics
 from collections.abc import Iterable, Sequence
@@ -17,10 +17,10 @@ class Figure(NamedTuple):
     """What a figure shows."""
 
     title: str
-    x: str  # a field of the crawls, a row of the table for each value
-    lines: tuple[str, ...]  # the fields by which lines, and columns, are told apart
-    measures: tuple[str, ...]  # what is measured, a table for each
-    paper: str  # what the text of the paper says
+    x: str  # the field on the x axis; a table has a row for each value
+    lines: tuple[str, ...]  # the fields that distinguish lines, and columns of a table
+    measures: tuple[str, ...]  # the measures; each has a table
+    paper: str  # what the text of the paper states
 
 
 _COUNTS: Final = ("exchanged", "inter_part_links")
@@ -102,7 +102,7 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
 
 
 def by(crawls: Iterable[Row], *names: str) -> list[tuple[tuple[Any, ...], list[Row]]]:
-    """Groups of crawls by the values of fields, in order; `exchanges` of None come last."""
+    """Group crawls by the values of fields, in order; None as `exchanges` comes last."""
 
     def key(crawl: Row) -> tuple[Any, ...]:
         return tuple(_rank(name, crawl[name]) for name in names)
@@ -129,7 +129,7 @@ def _cell(crawls: Sequence[Row], measure: str, digits: int = 3) -> str:
 
 
 def _table(crawls: Sequence[Row], figure: Figure, measure: str) -> list[str]:
-    """A row for each x, a column for each line of the figure."""
+    """Return a table with a row for each x and a column for each line of the figure."""
     columns = [names for names, _ in by(crawls, *figure.lines)]
     most = max(len(group) for _, group in by(crawls, figure.x, *figure.lines))
     rows = []
@@ -148,8 +148,11 @@ def word(value: Any) -> str:
 
 
 def _crossing(crawl: Row) -> list[float | None]:
-    """The coverage before the overlap reaches 0.01; the overlap at coverages of 0.5 and 0.9, if the
-    crawl got there; the coverage at the end."""
+    """Return four figures of a crawl, None for each that it didn't reach.
+
+    They are the coverage before the overlap reaches 0.01, the overlap at coverages of 0.5 and
+    0.9, and the coverage at the end.
+    """
     points = curve(crawl)
     free = max(cover for cover, over in points if over < 0.01)
     at = [next((over for cover, over in points if cover >= least), None) for least in (0.5, 0.9)]
@@ -157,7 +160,7 @@ def _crossing(crawl: Row) -> list[float | None]:
 
 
 def curve(crawl: Row) -> list[tuple[float, float]]:
-    """(coverage, overlap) as the crawl went on."""
+    """Return (coverage, overlap) in the course of the crawl."""
     last = crawl["points"][-1][1]
     return [
         (crawl["coverage"] * unique / last, (pages - unique) / max(unique, 1))
