@@ -19,13 +19,14 @@ from typing import Final
 
 import numpy as np
 
-from partition import engines, evaluate, models, webgraph
+from partition import arrays, engines, evaluate, models
+from partition.arrays import Ids
 from partition.engines import Partition, Start
 from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph
 from partition.models import MESSAGES, VOLUME, Graph, Model, Objective, Units
 from partition.settings import Settings
-from partition.webgraph import Ids, WebGraph
+from partition.webgraph import WebGraph
 
 # Weight of the volume in the hybrid model's objective. The weight of the messages is 1, and both
 # are measured relative to a reference partition.
@@ -342,4 +343,4 @@ def _weighed(weight: float, messages: Evaluation, volume: Evaluation) -> Objecti
 
 def _of_units(unit: Ids, part: Ids) -> Ids:
     """Return the part that most pages of each unit are in, or -1 if no page is in a part."""
-    return webgraph.majority(unit, part, int(unit.max(initial=-1)) + 1)
+    return arrays.majority(unit, part, int(unit.max(initial=-1)) + 1)

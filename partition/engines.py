@@ -20,10 +20,10 @@ from typing import Final
 import numpy as np
 
 from partition import UserError, child, metis, models, multilevel, zoltan
+from partition.arrays import Ids, Ints
 from partition.child import EngineError, OneWeight
 from partition.hypergraph import Hypergraph, connectivity_minus_one
 from partition.models import Graph
-from partition.webgraph import Ids, Ints
 
 ENGINES: Final = ("metis", "multilevel", "mt-kahypar", "zoltan")
 RANKS: Final = 2  # default number of ranks for Zoltan

@@ -14,8 +14,9 @@ import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
+from partition.arrays import Ids, Ints, distinct
 from partition.partvector import jump_hashes
-from partition.webgraph import Ids, Ints, WebGraph, distinct
+from partition.webgraph import WebGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)

@@ -11,7 +11,7 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.compiled import compiled
-from partition.webgraph import Ids, Ints, total
+from partition.arrays import Ids, Ints, total
 
 
 @dataclass(frozen=True, slots=True, eq=False)

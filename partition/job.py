@@ -15,6 +15,7 @@ import numpy as np
 from crawler import __version__, compiled, url
 from partition import (
     UserError,
+    arrays,
     assign,
     evaluate,
     graph,
@@ -26,6 +27,7 @@ from partition import (
     suffixes,
     webgraph,
 )
+from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.engines import Partition
 from partition.evaluate import Evaluation
@@ -34,7 +36,7 @@ from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
 from partition.politeness import Bound, Politeness
 from partition.settings import Settings
-from partition.webgraph import Ids, WebGraph
+from partition.webgraph import WebGraph
 
 BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
     "url-hash": evaluate.url_hash,
@@ -209,7 +211,7 @@ def _tables(
     Pages and directories are listed only for sites that lie in several parts. A directory is
     listed only if its part differs from that of the directory or site above it.
     """
-    of_site = webgraph.majority(web.site, part, len(web.sites))
+    of_site = arrays.majority(web.site, part, len(web.sites))
     sites = {
         site: number
         for site, number in zip(web.sites, of_site.tolist(), strict=True)

@@ -14,9 +14,10 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from partition.arrays import Ids, Ints
 from partition.evaluate import Evaluation
 from partition.models import MODELS, Units
-from partition.webgraph import Ids, Ints, WebGraph
+from partition.webgraph import WebGraph
 
 WEIGHTS: Final = ("bytes", "requests")
 

@@ -20,9 +20,10 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from partition.arrays import Ids, Ints
 from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph, simplify
-from partition.webgraph import Ids, Ints, WebGraph
+from partition.webgraph import WebGraph
 
 SHARE: Final = 0.25  # of the average part; the hybrid model splits heavier sites
 _RANGES: Final = 16  # without URLs: a unit has at most this fraction (1/16) of that share

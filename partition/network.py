@@ -9,7 +9,7 @@ import numpy as np
 import numpy.typing as npt
 
 from partition import UserError
-from partition.webgraph import Ids, Ints
+from partition.arrays import Ids, Ints
 
 Costs = npt.NDArray[np.float64]
 

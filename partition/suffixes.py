@@ -5,8 +5,9 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from partition import UserError
+from partition.arrays import Ids
 from partition.evaluate import host_of, site_hashes
-from partition.webgraph import Ids, WebGraph
+from partition.webgraph import WebGraph
 
 
 def by_suffix(web: WebGraph, parts: int, suffixes: Mapping[str, int]) -> Ids:

@@ -18,8 +18,9 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from partition import UserError, importers
+from partition.arrays import Ints, distinct
 from partition.evaluate import evaluate, site_hash
-from partition.webgraph import Ints, WebGraph, distinct
+from partition.webgraph import WebGraph
 
 Bools = npt.NDArray[np.bool_]
 Floats = npt.NDArray[np.float64]

@@ -12,10 +12,11 @@ from hypothesis import strategies as st
 from test_graph import directory
 
 from partition.__main__ import main
+from partition.arrays import total
 from partition.evaluate import evaluate
 from partition.hypergraph import Hypergraph, connectivity_minus_one
 from partition.multilevel import MAX_PARTS, partition
-from partition.webgraph import from_arrays, total
+from partition.webgraph import from_arrays
 
 PAGES: dict[str, Any] = {
     "id": list(range(20)),

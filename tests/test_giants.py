@@ -7,10 +7,10 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
+from partition.arrays import Ids
 from partition.hypergraph import Hypergraph, imbalances, part_loads
 from partition.multilevel import partition, rebalanced
 from partition.multilevel.limits import caps, fit, giants, least_imbalance, own_limits, seated
-from partition.webgraph import Ids
 
 TOLERANCES = (0.05, 0.05)
 

@@ -12,7 +12,7 @@ from hypothesis import strategies as st
 
 from crawler import url
 from crawler.ports import OUT_OF_SCOPE, REDIRECT
-from partition import UserError, graph, webgraph
+from partition import UserError, arrays, graph, webgraph
 from partition.webgraph import WebGraph
 
 A, B, C = "http://a.example/", "http://a.example/b", "http://c.example:81/x"
@@ -241,8 +241,8 @@ def test_majority() -> None:
     """Group 0 has parts 1, 1, 0; group 1 parts 2 and 0; group 2 nobody in a part; 3 nobody."""
     group = np.array([0, 0, 0, 1, 1, 2], np.int32)
     part = np.array([1, 1, 0, 2, 0, -1], np.int32)
-    assert webgraph.majority(group, part, 4).tolist() == [1, 0, -1, -1]
-    assert webgraph.majority(group, part * 0 - 1, 4).tolist() == [-1] * 4
+    assert arrays.majority(group, part, 4).tolist() == [1, 0, -1, -1]
+    assert arrays.majority(group, part * 0 - 1, 4).tolist() == [-1] * 4
 
 
 def test_directory(tmp_path: Path) -> None:

@@ -7,7 +7,8 @@ import pytest
 
 from partition import evaluate, graph, job, synthesize, webgraph
 from partition.__main__ import main
-from partition.webgraph import WebGraph, distinct
+from partition.arrays import distinct
+from partition.webgraph import WebGraph
 
 # The data set: pages, sites, and (site, part) messages of site-hash for some K.
 GOOGLE = (913_569, 15_819)

@@ -16,11 +16,12 @@ from crawler import url
 from partition import UserError, graph, job, partvector, webgraph
 from partition import politeness as polite
 from partition.__main__ import main
+from partition.arrays import Ids
 from partition.models import MODELS, Units
 from partition.partvector import PartVector
 from partition.politeness import Politeness
 from partition.settings import Settings
-from partition.webgraph import Ids, WebGraph
+from partition.webgraph import WebGraph
 
 
 @pytest.mark.parametrize(

@@ -12,7 +12,7 @@ import pyarrow.parquet as pq
 
 from crawler.regular import regular
 from partition import UserError
-from partition.webgraph import Ids, total
+from partition.arrays import Ids, total
 
 _BATCH_ROWS: Final = 1 << 18
 _INTEGERS: Final = frozenset(

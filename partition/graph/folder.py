@@ -9,9 +9,10 @@ import pyarrow.compute as pc
 
 from crawler import url
 from partition import UserError
+from partition.arrays import Ids, find
 from partition.graph.batches import batches, check_sum, lengths
 from partition.graph.sites import Sites
-from partition.webgraph import Ids, WebGraph, find, from_arrays
+from partition.webgraph import WebGraph, from_arrays
 
 
 def from_directory(folder: Path, site_column: str = "site") -> WebGraph:

@@ -12,9 +12,10 @@ import pyarrow.parquet as pq
 from crawler import url
 from crawler.regular import regular
 from partition import UserError
+from partition.arrays import Ids, Ints, Keys, find
 from partition.graph.batches import batches, check_sum, lengths
 from partition.graph.sites import Sites
-from partition.webgraph import Ids, Ints, Keys, WebGraph, find, from_arrays
+from partition.webgraph import WebGraph, from_arrays
 
 _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 

@@ -7,7 +7,7 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler import url
 from partition import UserError
-from partition.webgraph import Ids
+from partition.arrays import Ids
 
 
 class Sites:

@@ -11,7 +11,7 @@ import pyarrow.parquet as pq
 
 from crawler import url
 from partition import UserError
-from partition.webgraph import Ints
+from partition.arrays import Ints
 
 Say = Callable[[str], None]
 Imported = tuple[pa.Table, Ints, Ints]  # pages; source and target ids of the links

@@ -7,8 +7,8 @@ import pyarrow as pa
 
 from crawler import url
 from partition import UserError, graph
+from partition.arrays import find
 from partition.importers.pages import Imported
-from partition.webgraph import find
 
 
 def read(pages: Path, links: Path, site_column: str) -> Imported:

@@ -13,8 +13,8 @@ import pyarrow.csv
 
 from crawler import url
 from partition import UserError
+from partition.arrays import Ints, distinct
 from partition.importers.pages import Imported, Say, with_urls, without_urls
-from partition.webgraph import Ints, distinct
 
 _BLOCK: Final = 1 << 24  # bytes of text read at a time
 _COMMENT: Final = re.compile(rb"^[ \t]*#.*$", re.MULTILINE)

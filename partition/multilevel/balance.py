@@ -9,8 +9,8 @@ the pressure, two vertices change places.
 import numpy as np
 
 from crawler.compiled import compiled
+from partition.arrays import Ids, Ints
 from partition.multilevel.state import State, feasible, may_leave, move
-from partition.webgraph import Ids, Ints
 
 _ROUNDS = 30
 _SWAPS = 200

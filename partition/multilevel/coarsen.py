@@ -19,8 +19,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.compiled import compiled
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph
-from partition.webgraph import Ids, Ints
 
 
 def cluster(

@@ -4,8 +4,8 @@ from typing import Final
 
 import numpy as np
 
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph
-from partition.webgraph import Ids, Ints
 
 _MAX_PARTITIONS: Final = 20_000
 

@@ -11,13 +11,13 @@ adds its cost, and the sum of all bisections is connectivity - 1.
 
 import numpy as np
 
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, contract
 from partition.multilevel.coarsen import cluster
 from partition.multilevel.presets import Preset
 from partition.multilevel.refine import bargain, polish
 from partition.multilevel.search import grow
 from partition.multilevel.state import Quality, State, new_state, quality
-from partition.webgraph import Ids, Ints
 
 
 def bisected(h: Hypergraph, caps: Ints, preset: Preset, rng: np.random.Generator) -> Ids:

@@ -10,8 +10,8 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
-from partition.webgraph import Ids, Ints
 
 Shares = npt.NDArray[np.float64]
 

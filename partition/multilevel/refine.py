@@ -10,6 +10,7 @@ is better.
 import numpy as np
 
 from crawler.compiled import compiled
+from partition.arrays import Ids
 from partition.multilevel.balance import rebalance, squares
 from partition.multilevel.presets import Preset
 from partition.multilevel.search import search
@@ -27,7 +28,6 @@ from partition.multilevel.state import (
     quality,
     verify,
 )
-from partition.webgraph import Ids
 
 _CELLS_PER_PIN = 4  # cells of `conn` that take as much time as a pin
 PROHIBITIVE_PRICE = 1e36  # no gain is worth this price, even for an excess of one byte

@@ -7,8 +7,8 @@ Both functions here keep the vertices that may move next in a heap, ordered by g
 import numpy as np
 
 from crawler.compiled import compiled
+from partition.arrays import Ids, Ints
 from partition.multilevel.state import ONE, WORD, Shares, State, fits, lowest, move, others
-from partition.webgraph import Ids, Ints
 
 
 @compiled

@@ -23,8 +23,8 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler.compiled import compiled
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
-from partition.webgraph import Ids, Ints
 
 Bits = npt.NDArray[np.uint64]
 Shares = npt.NDArray[np.float64]

@@ -9,6 +9,7 @@ from typing import Final, NamedTuple
 
 import numpy as np
 
+from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, contract, part_loads
 from partition.multilevel.balance import pack, rebalance
 from partition.multilevel.coarsen import cluster
@@ -16,7 +17,6 @@ from partition.multilevel.initial import bisected
 from partition.multilevel.presets import Preset
 from partition.multilevel.refine import refine
 from partition.multilevel.state import Homes, Quality, State, new_state, quality
-from partition.webgraph import Ids, Ints
 
 _LIGHT_SHARE: Final = 0.01  # of a part; lighter vertices without nets are packed last
 

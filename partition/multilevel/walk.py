@@ -9,6 +9,7 @@ from typing import Final
 
 import numpy as np
 
+from partition.arrays import Ids, Ints, total
 from partition.hypergraph import Hypergraph, part_loads, simplify
 from partition.multilevel import exact, presets
 from partition.multilevel.balance import rebalance
@@ -26,7 +27,6 @@ from partition.multilevel.presets import Preset
 from partition.multilevel.refine import polish
 from partition.multilevel.state import Homes, judged, new_state
 from partition.multilevel.steps import Walk, only
-from partition.webgraph import Ids, Ints, total
 
 MAX_PARTS: Final = 1 << 15  # so that a pair of parts fits into 32 bits
 _MAX_COSTS: Final = 1 << 30  # sum of the costs of all nets, because gains have 32 bits
