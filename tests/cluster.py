@@ -10,7 +10,7 @@ from crawler.core.outcomes import DONE, RETRY, Outcome
 from crawler.core.ownership import Ownership, Scheme
 from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
-from crawler.messages import Batch, Message, decode, encode
+from crawler.messages import Batch, Message, Relay, decode, encode
 from crawler.modes import mode_of
 from crawler.ports import CrawlUrl, Failure, Link
 from crawler.reading.cookies import Jars
@@ -196,12 +196,15 @@ class Cluster:
         return message
 
     def batches(self) -> list[tuple[int, int, Batch]]:
-        """Sender, receiver and content of the batches in flight."""
-        return [
-            (flight.sender, flight.receiver, flight.message)
-            for flight in self.flights
-            if isinstance(flight.message, Batch)
-        ]
+        """Sender, receiver and content of the batches in flight, also of those passed on."""
+        batches = []
+        for flight in self.flights:
+            sender, receiver, message = flight.sender, flight.receiver, flight.message
+            if isinstance(message, Relay):
+                sender, receiver, message = message.sender, message.receiver, message.message
+            if isinstance(message, Batch):
+                batches.append((sender, receiver, message))
+        return batches
 
     def settle(self) -> None:
         """Deliver messages, oldest first, until none is in flight."""

@@ -177,17 +177,18 @@ class Server:
 
     def _pool_for(self, site: str) -> int:
         """The pool in which a site is born."""
+        if self._dynamic.granularity == "page":
+            return _FREE
         if self._dynamic.granularity == "dset":
-            return self._tree.dsets.holder(site)
-        if self._dynamic.granularity == "site":
+            client = self.clients[self._tree.dsets.holder(site)]
+        else:
             here = [client for client in self.clients.values() if client.stock]
             client = min(
                 here or self.clients.values(),
                 key=lambda one: (self._registry.waiting(one.rank), one.sites),
             )
-            client.sites += 1
-            return client.rank
-        return _FREE
+        client.sites += 1
+        return client.rank
 
     # --- handing out --------------------------------------------------------------------------
 
@@ -221,15 +222,22 @@ class Server:
         found = self._backlog.hand_out(pool)
         self._quota.left -= 1
         client.handed[found.key] = None
-        if pool == _FREE:
-            self._holder[found.site] = client.rank
-            client.sites += 1
-            self._registry.move(found.site, client.rank)
+        if pool != client.rank:
+            self._give_site(found.site, pool, client)
         self._rested_at.pop(found.site, None)
         self._send(client, found, now)
         self._turns.remove(client.rank)
         self._turns.append(client.rank)
         return True
+
+    def _give_site(self, site: str, pool: int, client: ClientState) -> None:
+        """Let a site be at a client: a free one, or one of a client that isn't here."""
+        if pool != _FREE:
+            self.clients[pool].sites -= 1
+        client.sites += 1
+        if self._dynamic.granularity == "page":
+            self._holder[site] = client.rank
+        self._registry.move(site, client.rank)
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
