@@ -1,0 +1,1 @@
+"""What a cycle of URL uniqueness costs, by the papers' models."""

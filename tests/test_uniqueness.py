@@ -1,0 +1,78 @@
+"""The cost models of DRUM and VEUNIQ, against the numbers that the paper prints."""
+
+import importlib
+from pathlib import Path
+from types import ModuleType
+
+import pytest
+
+BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
+
+# Table 2: the number of URLs to check, N with 2 GiB, then DRUM and VEUNIQ with 2, 4, 8 and 16 GiB.
+TABLE_2 = """
+0.3   2097    2.26 0.67  2.26 0.64  2.26 0.63  2.26 0.62
+3     2097    2.26 0.68  2.26 0.64  2.26 0.63  2.26 0.62
+30    6926    2.26 0.66  2.26 0.63  2.26 0.62  2.26 0.62
+300   38822   2.27 0.67  2.26 0.63  2.26 0.63  2.26 0.62
+3000  306991  2.39 0.68  2.29 0.64  2.27 0.63  2.26 0.62
+"""
+
+
+@pytest.fixture
+def model(monkeypatch: pytest.MonkeyPatch) -> ModuleType:
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    return importlib.import_module("uniqueness.model")
+
+
+def test_table_2_of_the_paper(model: ModuleType) -> None:
+    cells = iter(model.table_2())
+    for line in TABLE_2.strip().splitlines():
+        billions, repositories, *printed = line.split()
+        row = [next(cells) for _ in range(4)]
+        assert {cell.links for cell in row} == {float(billions) * 1e9}
+        assert row[0].repositories == int(repositories)
+        assert [word for cell in row for word in (cell.drum, cell.veuniq)] == printed
+    assert next(cells, None) is None
+
+
+@pytest.mark.parametrize(
+    ("gib", "terabytes", "buckets"),
+    [(2, 22, 2097), (4, 89, 4194), (8, 354, 8388), (16, 1417, 16777)],
+)
+def test_recommended_disk_and_buckets(
+    model: ModuleType, gib: int, terabytes: int, buckets: int
+) -> None:
+    memory = model.Memory(gib * model.GIB)
+    assert round(model.recommended_disk(memory, 110) / 1e12) == terabytes
+    assert int(model.recommended_buckets(memory)) == buckets
+
+
+def test_equation_1_is_the_sum_over_the_merges(model: ModuleType) -> None:
+    """The sum of section 4, merge by merge, for 5 merges of 1,000 records of 8 bytes."""
+    load = model.Load(links=5_000, known=20_000, url_bytes=100, new_share=0.25)
+    filled = 8_000.0
+    total = 0.25 * 100 * 5_000
+    for i in range(1, 6):
+        total += 2 * 20_000 * 8 + 2 * filled * 100 / 8 + 2 * filled
+        total += 2 * filled * 0.25 * i - filled * 0.25
+    assert model.drum_overhead(load, 8, filled) * 5_000 * 100 == pytest.approx(total)
+
+
+def test_equation_2_is_equation_1_at_the_recommended_disk(model: ModuleType) -> None:
+    """At the border of its two cases, with all the disk D for keys and texts: k r = D H / (H+b)."""
+    load, memory = model.Load(3e9, 1e9, 110, 1 / 9), model.Memory(2 * model.GIB)
+    disk = model.recommended_disk(memory, 110)
+    expected = model.drum_overhead(load, 8, disk * 8 / 118)
+    for share in (0.999999, 1.000001):
+        assert model.drum_overhead_in(load, memory, disk * share) == pytest.approx(expected, 1e-4)
+
+
+def test_equation_3_is_the_sum_over_cycles_and_repositories(model: ModuleType) -> None:
+    """The sum of section 5 for 4 repositories and 3 cycles of each."""
+    load, memory = model.Load(12 * 500, 40_000, 100, 0.25), model.Memory(500 * 104.0)
+    total = 0.0
+    for _ in range(4):
+        for cycle in range(1, 4):
+            total += 0.25 * memory.total + 2 * 0.2 * memory.total
+            total += 2 * (40_000 / 4 * 100 + (cycle - 1) * 0.25 * memory.total)
+    assert model.veuniq_overhead(load, memory, 4, 0.2) * 6_000 * 100 == pytest.approx(total)
