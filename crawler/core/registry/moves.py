@@ -108,8 +108,10 @@ def rise(
 def hand_out(
     urls: Records, sites: Records, pools: Records, per_site: int, pool: int
 ) -> int:  # pragma: no cover - compiled
-    """Hand out the best URL of a pool that isn't empty. Returns its row."""
+    """Hand out the best URL of a pool. Returns its row, or -1 if none may be handed out."""
     site = pools[pool].root
+    if site == NONE:
+        return -1
     row = sites[site].row
     if urls[row].previous == BACK:
         sites[site].back = urls[row].sibling

@@ -114,19 +114,17 @@ class Registry:
 
         `final`: the score never changes.
         """
-        if found.key in self:
-            raise KeyError(found.key)
         site = self._site(found.site)
-        row = self._append(np.array([found.key], np.uint64))
-        url = self._urls[row]
-        url["score"] = score
-        url["links"] = links
-        url["site"] = site | FINAL if final else site
+        row = self._room(1)
+        key = np.uint64(found.key)
+        field = site | FINAL if final else site
+        if not table.add(self._table, *self._arrays, row, key, float(score), links, field):
+            raise KeyError(found.key)
+        self._known += 1
         if found.chain:
             self._kept[row] = found
         else:
             self._texts.append(row, f"{found.hops:x} {short(found)}")
-        moves.wait(*self._arrays, row)
         return row
 
     def add_visited(self, keys: Iterable[int]) -> None:
@@ -135,7 +133,14 @@ class Registry:
         rows = self.rows(wanted)
         for row in np.unique(rows[rows >= 0]).tolist():
             self._visit(row)
-        self._append(np.unique(wanted[rows < 0]))
+        new = np.unique(wanted[rows < 0])
+        start = self._room(len(new))
+        self._known += len(new)
+        urls = self._urls[start : self._known]
+        urls["key"] = new
+        urls["site"] = NO_SITE
+        urls["previous"] = ABSENT
+        table.enter_all(self._table, self._urls, start, self._known)
 
     def count(self, keys: Keys, links: NDArray[np.uint32], more: float) -> Rows:
         """Add to the back-link counts of URLs. Returns the indexes of unknown keys.
@@ -168,21 +173,24 @@ class Registry:
         """Return (minus the score, row) of the URL that `pop` would hand out; None without one."""
         if not self.sites_waiting(pool):
             return None
-        site = self._sites[self._pools[pool]["root"]]
-        return -float(site["score"]), int(site["row"])
+        score, row, *_ = self._sites.item(int(self._pools[pool]["root"]))
+        return -score, row
 
     def pop(self, pool: int) -> CrawlUrl:
         """Hand out the best URL of a pool. Raises IndexError if none may be handed out."""
-        if not self.sites_waiting(pool):
+        row = moves.hand_out(*self._arrays, pool) if pool < len(self._pools) else -1
+        if row < 0:
             raise IndexError(f"no URL of pool {pool} may be handed out")
-        row = int(moves.hand_out(*self._arrays, pool))
         self.handed += 1
         return self._found(row)
 
     def end(self, key: int) -> None:
         """Let a URL be visited that is handed out. Raises KeyError if it isn't."""
-        row = self._out(key)
-        self._end(row)
+        row = table.finish(self._table, *self._arrays, np.uint64(key))
+        if row < 0:
+            raise KeyError(key)
+        self.handed -= 1
+        self._kept.pop(row, None)
         if row in self._again:
             self._wait_again(row, self._again.pop(row))
 
@@ -191,7 +199,9 @@ class Registry:
 
         It keeps its score until it is handed out again. Raises KeyError if it isn't handed out.
         """
-        row = self._out(key)
+        row = self._row(key)
+        if self._urls[row]["previous"] != OUT:
+            raise KeyError(key)
         if row in self._again:
             self._kept[row] = self._again.pop(row)
         moves.put_back(*self._arrays, row)
@@ -244,43 +254,28 @@ class Registry:
             raise KeyError(key)
         return row
 
-    def _out(self, key: int) -> int:
-        row = self._row(key)
-        if self._urls[row]["previous"] != OUT:
-            raise KeyError(key)
-        return row
-
     def _found(self, row: int) -> CrawlUrl:
         if row in self._kept:
             return self._kept[row]
-        url = self._urls[row]
-        site = self._names[int(url["site"]) & SITE]
+        key, _, _, field, *_ = self._urls.item(row)
+        site = self._names[field & SITE]
         hops, _, text = self._texts.read(row).partition(" ")
-        return CrawlUrl(int(url["key"]), whole(text, site), site, int(hops, 16))
+        return CrawlUrl(key, whole(text, site), site, int(hops, 16))
 
-    def _append(self, keys: Keys) -> int:
-        """Give unknown keys rows, as visited. Returns the first row."""
-        start, self._known = self._known, self._known + len(keys)
-        if self._known > records.MOST:
+    def _room(self, count: int) -> int:
+        """Make room for so many new URLs. Returns the row of the first one."""
+        known = self._known + count
+        if known > records.MOST:
             raise OverflowError(f"a registry can have {records.MOST} URLs at most")
-        records.with_room(self._urls, self._known)
-        new = self._urls[start : self._known]
-        new["key"] = keys
-        new["site"] = NO_SITE
-        new["previous"] = ABSENT
-        if self._known <= _FULL * len(self._table):
-            table.enter(self._table, self._urls, start, self._known)
-        else:
-            self._enlarge_table()
-        return start
-
-    def _enlarge_table(self) -> None:
+        records.with_room(self._urls, known)
         size = len(self._table)
-        self._table = np.zeros(0, np.uint32)  # frees the old table before there is a new one
-        while self._known > _FULL * size:
-            size *= 2
-        self._table = np.zeros(size, np.uint32)
-        table.enter(self._table, self._urls, 0, self._known)
+        if known > _FULL * size:
+            self._table = np.zeros(0, np.uint32)  # frees the old table before there is a new one
+            while known > _FULL * size:
+                size *= 2
+            self._table = np.zeros(size, np.uint32)
+            table.enter_all(self._table, self._urls, 0, self._known)
+        return self._known
 
     def _site(self, name: str) -> int:
         number = self._numbers.get(name)
@@ -302,11 +297,6 @@ class Registry:
             new["root"] = NONE
             self._pools = np.concatenate([self._pools, new])
 
-    def _end(self, row: int) -> None:
-        moves.end(*self._arrays, row)
-        self._kept.pop(row, None)
-        self.handed -= 1
-
     def _wait_again(self, row: int, found: CrawlUrl) -> None:
         """Let a visited URL wait."""
         site = self._site(found.site)
@@ -318,10 +308,10 @@ class Registry:
 
     def _visit(self, row: int) -> None:
         """Let a known URL be visited, whatever it was."""
-        state = int(self._urls[row]["previous"])
+        state = self._urls[row]["previous"]
         self._again.pop(row, None)
         if state == OUT:
-            self._end(row)
+            self.end(int(self._urls[row]["key"]))
         elif state != ABSENT:
             moves.withdraw(*self._arrays, row)
             self._kept.pop(row, None)

@@ -11,8 +11,8 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawler.compiled import compiled
-from crawler.core.registry.moves import rise
-from crawler.core.registry.records import Records
+from crawler.core.registry.moves import end, is_in_heap, rise, wait
+from crawler.core.registry.records import NONE, OUT, SITE, Records
 
 Keys: TypeAlias = NDArray[np.uint64]
 Rows: TypeAlias = NDArray[np.int64]
@@ -21,56 +21,137 @@ Table: TypeAlias = NDArray[np.uint32]
 # Fibonacci hashing (Knuth, volume 3, section 6.4). Keys are hashes already, but those of tests and
 # simulators may be small numbers.
 _PHI: Final = np.uint64(0x9E3779B97F4A7C15)
+_AHEAD: Final = 256  # keys whose cache misses overlap
 _HALF: Final = np.uint64(32)
+_ENTRY: Final = np.uint64(2**32 - 1)
 _ONE: Final = np.uint64(1)  # numba makes floats of an unsigned and a signed number
 
 
 @compiled
-def find(table: Table, urls: Records, key: np.uint64) -> int:  # pragma: no cover - compiled
-    """Return the row of a key, or -1."""
-    mask = np.uint64(len(table) - 1)
+def bits_of(table: Table) -> np.uint64:  # pragma: no cover - compiled
+    """Return the logarithm of the table's size."""
     bits = np.uint64(0)
-    while (_ONE << bits) <= mask:
+    while (1 << bits) < len(table):
         bits += _ONE
+    return bits
+
+
+@compiled
+def search(
+    table: Table, bits: np.uint64, urls: Records, key: np.uint64
+) -> int:  # pragma: no cover - compiled
+    """Return the row of a key, or -1."""
+    mask = (_ONE << bits) - _ONE
     hashed = (key * _PHI) >> _HALF
     place = hashed >> (_HALF - bits)
-    tag = (hashed << bits) & np.uint64(0xFFFFFFFF)
+    tag = (hashed << bits) & _ENTRY
     while True:
         entry = np.uint64(table[place])
         if entry == 0:
             return -1
         if (entry & ~mask) == tag:
-            row = (entry & mask) - _ONE
+            row = int(np.int64(entry & mask) - 1)
             if urls[row].key == key:
-                return int(row)
+                return row
         place = (place + _ONE) & mask
+
+
+@compiled
+def find(table: Table, urls: Records, key: np.uint64) -> int:  # pragma: no cover - compiled
+    """Return the row of a key, or -1."""
+    return search(table, bits_of(table), urls, key)
 
 
 @compiled
 def find_all(table: Table, urls: Records, keys: Keys) -> Rows:  # pragma: no cover - compiled
     """Return the row of each key, or -1."""
+    bits = bits_of(table)
     rows = np.empty(len(keys), np.int64)
     for i in range(len(keys)):
-        rows[i] = find(table, urls, keys[i])
+        rows[i] = search(table, bits, urls, keys[i])
     return rows
 
 
 @compiled
 def enter(
+    table: Table, bits: np.uint64, key: np.uint64, row: int
+) -> None:  # pragma: no cover - compiled
+    """Enter a row. Its key isn't in the table, which has room."""
+    mask = (_ONE << bits) - _ONE
+    hashed = (key * _PHI) >> _HALF
+    place = hashed >> (_HALF - bits)
+    while table[place] != 0:
+        place = (place + _ONE) & mask
+    table[place] = (hashed << bits) & _ENTRY | (np.uint64(row) + _ONE)
+
+
+@compiled
+def enter_all(
     table: Table, urls: Records, start: int, stop: int
 ) -> None:  # pragma: no cover - compiled
     """Enter rows whose keys aren't in the table, which has room for them."""
-    mask = np.uint64(len(table) - 1)
-    bits = np.uint64(0)
-    while (_ONE << bits) <= mask:
-        bits += _ONE
+    bits = bits_of(table)
     for row in range(start, stop):
-        hashed = (np.uint64(urls[row].key) * _PHI) >> _HALF
-        place = hashed >> (_HALF - bits)
-        while table[place] != 0:
-            place = (place + _ONE) & mask
-        tag = (hashed << bits) & np.uint64(0xFFFFFFFF)
-        table[place] = tag | (np.uint64(row) + _ONE)
+        enter(table, bits, urls[row].key, row)
+
+
+@compiled
+def add(
+    table: Table,
+    urls: Records,
+    sites: Records,
+    pools: Records,
+    per_site: int,
+    row: int,
+    key: np.uint64,
+    score: float,
+    links: int,
+    site: int,
+) -> bool:  # pragma: no cover - compiled
+    """Let a new URL wait; `site` is the field of its record. Does nothing if the key is known."""
+    bits = bits_of(table)
+    if search(table, bits, urls, key) >= 0:
+        return False
+    urls[row].key = key
+    urls[row].score = score
+    urls[row].links = links
+    urls[row].site = site
+    enter(table, bits, key, row)
+    wait(urls, sites, pools, per_site, row)
+    return True
+
+
+@compiled
+def finish(
+    table: Table, urls: Records, sites: Records, pools: Records, per_site: int, key: np.uint64
+) -> int:  # pragma: no cover - compiled
+    """Let a URL be visited that is handed out. Returns its row; -1 if it isn't handed out."""
+    row = find(table, urls, key)
+    if row < 0 or urls[row].previous != OUT:
+        return -1
+    end(urls, sites, pools, per_site, row)
+    return row
+
+
+@compiled
+def touch(urls: Records, sites: Records, rows: Rows) -> int:  # pragma: no cover - compiled
+    """Load what `rise` will need of the rows. Returns a number that is never negative.
+
+    The loads of one row don't depend on those of another. So the processor waits for many of them
+    at the same time, and `rise` takes half the time.
+    """
+    total = 0
+    for row in rows:
+        if row >= 0 and is_in_heap(urls[row]):
+            previous, sibling = urls[row].previous, urls[row].sibling
+            if previous != NONE:
+                total += urls[previous].child
+            if sibling != NONE:
+                total += urls[sibling].previous
+            first = urls[sites[urls[row].site & SITE].root].child
+            if first != NONE:
+                total += urls[first].previous
+    return total
 
 
 @compiled
@@ -85,18 +166,21 @@ def count(
     more: float,
 ) -> Rows:  # pragma: no cover - compiled
     """Count back-links; see `Registry.count`. Returns the places of the unknown keys."""
-    rows = find_all(table, urls, keys)
     unknown = np.empty(len(keys), np.int64)
     missing = 0
-    for i in range(len(keys)):
-        row = rows[i]
-        if row < 0:
-            unknown[missing] = i
-            missing += 1
-            continue
-        urls[row].links += links[i]
-        if more:
-            rise(urls, sites, pools, per_site, row, more * links[i])
+    for start in range(0, len(keys), _AHEAD):
+        rows = find_all(table, urls, keys[start : start + _AHEAD])
+        if more and touch(urls, sites, rows) < 0:
+            break  # never: but so the compiler can't leave out the call
+        for i in range(len(rows)):
+            row = rows[i]
+            if row < 0:
+                unknown[missing] = start + i
+                missing += 1
+                continue
+            urls[row].links += links[start + i]
+            if more:
+                rise(urls, sites, pools, per_site, row, more * links[start + i])
     return unknown[:missing].copy()
 
 
