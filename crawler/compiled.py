@@ -17,6 +17,8 @@ import tempfile
 import time
 from collections.abc import Callable
 from contextlib import suppress
+from functools import cache
+from hashlib import sha256
 from pathlib import Path
 from typing import Any, TypeVar
 
@@ -82,14 +84,38 @@ def _with_cache(function: Callable[..., Any]) -> Any:
         if "cannot cache function" not in str(error):
             raise
         return None
+    _notice_changes(made)
     _outlive_full_disks(made)
     return made
 
 
+def _notice_changes(dispatcher: Any) -> None:
+    """Let the cached function count as outdated if anything that was compiled into it has changed.
+
+    numba looks only at the function's own file. So after an upgrade a function could contain an old
+    version of a function that it calls, or of a constant. Here the function also depends on all
+    files of its folder, and on what the compiled functions that it may call depend on.
+    """
+    file = dispatcher._cache._cache_file  # noqa: SLF001  # numba has no public way to it
+    function = dispatcher.py_func
+    caches = [getattr(value, "_cache", None) for value in function.__globals__.values()]
+    files = [getattr(cache, "_cache_file", None) for cache in caches]
+    depends = [_digest(Path(function.__code__.co_filename).parent)]
+    depends += [other._source_stamp for other in files if other is not None]  # noqa: SLF001
+    file._source_stamp = sha256(b"".join(depends)).digest()  # noqa: SLF001
+
+
+@cache
+def _digest(folder: Path) -> bytes:
+    """Return a hash of all sources in a folder."""
+    sources = sorted(folder.glob("*.py"))
+    return sha256(b"".join(sha256(source.read_bytes()).digest() for source in sources)).digest()
+
+
 def _outlive_full_disks(dispatcher: Any) -> None:
     """Let a compiled function be used even if there is no room to store it."""
-    cache = dispatcher._cache  # noqa: SLF001  # numba has no public way to it
-    save = cache.save_overload
+    kept = dispatcher._cache  # noqa: SLF001  # numba has no public way to it
+    save = kept.save_overload
 
     def save_if_possible(signature: object, data: object) -> None:
         try:
@@ -97,7 +123,7 @@ def _outlive_full_disks(dispatcher: Any) -> None:
         except OSError:
             _listener.is_kept = False
 
-    cache.save_overload = save_if_possible
+    kept.save_overload = save_if_possible
 
 
 def _use_temporary_folder() -> bool:

@@ -69,6 +69,34 @@ def test_a_read_only_installation_keeps_a_cache_among_the_temporary_files(instal
     assert "compiling" not in again.stderr
 
 
+def test_a_cached_function_notices_that_what_it_calls_has_changed(tmp_path: Path) -> None:
+    """numba alone looks only at the file of the caller."""
+    (tmp_path / "high.py").write_text(
+        "from crawler.compiled import compiled\n"
+        "from low.callee import LAST, callee\n"
+        "@compiled\ndef caller(x):\n    return callee(x) + LAST\n"
+    )
+    low = tmp_path / "low"
+    low.mkdir()
+    callee = (
+        "from crawler.compiled import compiled\nfrom low.first import FIRST\nLAST = 1000\n"
+        "@compiled\ndef callee(x):\n    return x * FIRST\n"
+    )
+    answers = []
+    for source, first in ((callee, 2), (callee.replace("*", "+"), 2), (callee, 3), (callee, 3)):
+        (low / "callee.py").write_text(source)
+        (low / "first.py").write_text(f"FIRST = {first}\n")
+        done = subprocess.run(
+            [sys.executable, "-c", "import high; print(high.caller(10))"],
+            env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+            capture_output=True,
+            text=True,
+            check=True,
+        )
+        answers.append((int(done.stdout), "compiling" in done.stderr))
+    assert answers == [(1020, True), (1012, True), (1030, True), (1030, False)]
+
+
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", ["shared", "link", "file"])
 def test_a_folder_that_others_may_have_made_is_not_run_from(installed: Path, kind: str) -> None:
