@@ -13,6 +13,7 @@ from webs import random_web, reachable
 
 from crawler import config
 from crawler.core.core import Core
+from crawler.core.dynamic.server import Server
 from crawler.core.ownership import make_scheme
 from crawler.core.tree import Tree
 from crawler.messages import Message
@@ -97,8 +98,9 @@ def test_the_registry_counts_each_link_of_a_fetched_page(seed: int, granularity:
     wanted = Counter(crawl.seeds)
     for source, target in set(crawl.links):
         wanted[target] += source in fetched and source != target
-    counts = crawl.simulation.cores[0].link_counts()
-    assert {crawl.web.pages[key]: links for key, links in counts} == +wanted
+    server = crawl.simulation.cores[0].role
+    assert isinstance(server, Server)
+    assert {crawl.web.pages[key]: links for key, links in server.link_counts()} == +wanted
 
 
 @pytest.mark.parametrize("kind", KINDS)

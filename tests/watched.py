@@ -174,7 +174,7 @@ class Watched(Cluster):
         """Those in flight, without copies."""
         batches = {}
         for sender, receiver, batch in super().batches():
-            arrived = self.cores[receiver]._arrivals[sender]
+            arrived = self.cores[receiver]._mail._arrivals[sender]
             if batch.number >= arrived._before and batch.number not in arrived._beyond:
                 batches[sender, receiver, batch.number] = (sender, receiver, batch)
         return list(batches.values())

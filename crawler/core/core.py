@@ -21,25 +21,25 @@ from typing import Final
 from crawler import config
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
-from crawler.core.dynamic.relay import Relays
-from crawler.core.dynamic.roles import make_assign, make_bench, make_client, make_server
-from crawler.core.dynamic.seedbench import SeedBacklog, SeedBench
+from crawler.core.dynamic.role import Parts
+from crawler.core.dynamic.roles import make_bench, make_role
+from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
+from crawler.core.mail import Mail
 from crawler.core.order import BreadthFirst
-from crawler.core.outboxes import Arrivals, Outboxes
+from crawler.core.outboxes import Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
 from crawler.core.quota import Quota
 from crawler.core.resumption import Resumption
 from crawler.core.seen import LateSeen, UrlSeen
-from crawler.core.termination import Termination
 from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.messages import Batch, Message, Note, Report, Sums
+from crawler.messages import Message
 from crawler.modes import mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
@@ -109,30 +109,26 @@ class Core:
         self._foreign = self.door.foreign
         self.traffic = self._foreign.traffic
         self._quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
-        self._server = make_server(
+        self.role = make_role(
             settings,
             ownership,
-            self._bench,
-            self._foreign,
-            self._outboxes,
-            self._clocks,
-            self._quota,
-            jars,
-            declared,
+            Parts(
+                self.door,
+                self._bench,
+                self._outboxes,
+                self._clocks,
+                self._quota,
+                sites,
+                jars,
+                declared,
+            ),
         )
-        if ownership.tree is not None and ownership.tree.assigns_sites:
-            ownership.assign = make_assign(ownership, self.door.claims)
-        self._client = make_client(
-            settings, ownership, self._bench, self._foreign, self._outboxes, sites, jars, declared
-        )
-        if self._client is not None:
-            self._quota.left = inf  # the server sees to the limit
+        self._mail = Mail(self.rank, ranks, ownership.tree, self._outboxes, self.traffic)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
         self._ranks = ranks
         self._divides = mode_of(settings).divides
-        self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
         self.unfinished = Unfinished()
         self._visiting: dict[int, Visit] = {}  # by key of the URL
         self.joining = Joining(ranks, ownership, self.door, self._outboxes, self.unfinished)
@@ -151,10 +147,6 @@ class Core:
             jars,
             faults,
         )
-        tree = ownership.tree
-        below = None if tree is None else tree.below(self.rank)
-        self._relays = None if tree is None else Relays(self.rank, tree)
-        self._termination = Termination(self.rank, ranks, below)
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"
@@ -179,32 +171,15 @@ class Core:
             self._rules.welcome(link.url)
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)
-        if self._client is not None:
-            self._client.come(now)
+        self.role.start(now)
 
     def received(self, sender: int, message: Message, now: float) -> None:
         """Handle a message of another rank. The message must not be a Note."""
-        if self._relays is not None:
-            arrived = self._relays.receive(sender, message)
-            if arrived is None:
-                return
-            sender, message = arrived
-        assert not isinstance(message, Note)
-        if isinstance(message, Batch):
-            if self._arrivals[sender].is_new(message.number):
-                self.traffic.batches_received += 1
-                self._open_batch(sender, message, now)
-        else:
-            assert isinstance(message, Report | Sums), message
-            self._termination.received(sender, message)
-
-    def _open_batch(self, sender: int, batch: Batch, now: float) -> None:
-        if self._client is None:
-            self.door.receive(sender, batch, now)
-        else:
-            self._client.received(batch, now)
-        if self._server is not None:
-            self._server.received(sender, batch, now)
+        arrived = self._mail.receive(sender, message)
+        if arrived is None:
+            return
+        sender, batch = arrived
+        self.role.receive(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
         if batch.stop:
@@ -215,9 +190,9 @@ class Core:
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
-        quota, termination = self._quota, self._termination
-        if self._server is not None and not self.stopping:
-            self._server.hand_out(now)
+        quota = self._quota
+        if not self.stopping:
+            self.role.tick(now)
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
         if self.door.late is not None:
@@ -225,27 +200,12 @@ class Core:
         if 1 <= quota.left < inf and not (self.unfinished.under_way or self.waiting):
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
-        due = self._outboxes.due(now, everything=dry)
-        if not (due or dry or termination.messages or (self._relays and self._relays.passing)):
-            return []  # this is so after most events
-        messages: list[tuple[int, Message]] = [
-            (rank, outbox.batch(self._backlog.enqueued)) for rank, outbox in due
-        ]
-        self.traffic.batches_sent += len(due)
-        if dry and not self.door.pending and (self.stopping or not self.door.claims.holds):
-            termination.passive(self.traffic.batches_sent, self.traffic.batches_received)
-        messages += termination.messages
-        termination.messages.clear()
-        return messages if self._relays is None else self._relays.send(messages)
+        passive = dry and not self.door.pending and (self.stopping or not self.door.claims.holds)
+        return self._mail.send(now, self._backlog.enqueued, everything=dry, passive=passive)
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""
-        return self.stopping or self._quota.starved or self._is_away
-
-    @property
-    def _is_away(self) -> bool:
-        """Whether this rank is a client that fetches nothing for its server."""
-        return self._client is not None and self._client.is_away
+        return self.stopping or self._quota.starved or self.role.is_away
 
     def _verify(self, now: float) -> None:
         """Handle the answers of a store of URL-seen that answers late.
@@ -260,11 +220,6 @@ class Core:
         """Whether the order of the frontier counts the links to a URL."""
         return self._backlog.counts
 
-    def link_counts(self) -> Iterator[tuple[int, int]]:
-        """The back-link counts of a seed server: keys of URLs, and the links to each."""
-        assert isinstance(self._backlog, SeedBacklog)
-        return self._backlog.link_counts()
-
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time."""
         return self._bench.next_time()
@@ -272,7 +227,7 @@ class Core:
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""
         earliest = self._outboxes.next_time()
-        for source in (self._clocks, self.door.late, self._server):
+        for source in (self._clocks, self.door.late, self.role):
             time = None if source is None else source.next_time()
             if time is not None and (earliest is None or time < earliest):
                 earliest = time
@@ -282,9 +237,7 @@ class Core:
 
     def acquire(self, now: float) -> Visit | None:
         """A visit that may begin now, or None if no site or no page quota is available."""
-        if self.stopping:
-            return None
-        if self._client is not None and not self._client.has_room:
+        if self.stopping or not self.role.has_room:
             return None
         if self.door.late is not None:
             self._verify(now)
@@ -306,12 +259,11 @@ class Core:
             self._visiting[fields[0]] = visit
             self.unfinished.visits += 1
             quota.left -= 1
-            if self._client is not None:
-                self._client.visits += 1
+            self.role.begin()
         return visit
 
     def _may_fetch(self) -> bool:
-        return self._quota.left >= 1 and not (self.stopping or self._is_away)
+        return self._quota.left >= 1 and not (self.stopping or self.role.is_away)
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the URL of a visit must not be requested after all, or None."""
@@ -328,8 +280,7 @@ class Core:
         free = self._bench.locate(visit, address, now)
         if not free:
             self._put_back(visit)
-            if self._client is not None:
-                self._client.end(visit.found, now, over=False)
+            self.role.end(visit.found, now, over=False)
         return free
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
@@ -342,8 +293,7 @@ class Core:
         may_start = self._bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
         if not may_start:
             self._put_back(visit)
-            if self._client is not None:
-                self._client.end(visit.found, now, over=False)
+            self.role.end(visit.found, now, over=False)
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
@@ -371,8 +321,7 @@ class Core:
         if not over:
             self.retries += outcome is FAILED or outcome is BUSY
             self._put_back(visit)
-        if self._client is not None:
-            self._client.end(visit.found, now, over=over)
+        self.role.end(visit.found, now, over=over)
         return over
 
     def _put_back(self, visit: Visit) -> None:
@@ -400,9 +349,7 @@ class Core:
                 followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
                 self.door.show_order(found, followed)
         self._finish(found, response=response)
-        if self._client is not None:
-            keys = [link.key for link in links if origin is not None]
-            self._client.report(found, keys, now, response=response)
+        self.role.finish(found, links if origin is not None else (), now, response=response)
 
     def wake(self, site: str) -> None:
         """Let a held site go on, because the errand for it has ended."""
@@ -441,14 +388,14 @@ class Core:
     @property
     def waiting(self) -> int:
         """The number of URLs that this rank must still fetch, or that may be new."""
-        if self._is_away:
+        if self.role.is_away:
             return 0
         return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
 
     @property
     def ended(self) -> bool:
         """Whether the crawl is over on all ranks."""
-        return self._termination.ended
+        return self._mail.ended
 
     @property
     def complete(self) -> bool:

@@ -6,19 +6,17 @@ all links. Its own queues hold the stock: URLs that were handed out and not fetc
 
 from array import array
 from collections.abc import Container, Sequence
-from math import ceil
+from math import ceil, inf
 from typing import Final
 
 from crawler import config, url
+from crawler.core.dynamic.role import Parts, Role
 from crawler.core.foreign import TreeExchange
-from crawler.core.outboxes import Outbox, Outboxes
+from crawler.core.outboxes import Outbox
 from crawler.core.tree import Tree
-from crawler.core.workbench import Workbench
 from crawler.messages import Batch
-from crawler.ports import CrawlUrl
-from crawler.reading.cookies import Jar, Jars
-from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.scope import Sites
+from crawler.ports import CrawlUrl, Link
+from crawler.reading.cookies import Jar
 
 # Bounds of the stock, by connections. With less than the first a client often runs dry; more than
 # the second only makes the choice of URLs worse (DYNAMIC measurements in docs/dynamic.md).
@@ -27,7 +25,7 @@ _MOST_STOCK: Final = 16
 _RATE_WINDOW_S: Final = 5.0
 
 
-class Client:
+class Client(Role):
     """What one rank has of its server's URLs."""
 
     def __init__(
@@ -35,16 +33,13 @@ class Client:
         rank: int,
         settings: config.Config,
         tree: Tree,
-        bench: Workbench,
-        foreign: TreeExchange,
-        outboxes: Outboxes,
-        sites: Sites,
-        jars: Jars,
-        declared: DeclaredSitemaps,
+        parts: Parts,
         *,
         wants_links: bool,
     ) -> None:
         """`wants_links`: the order of the server's registry wants the links of each page."""
+        super().__init__(parts.door)
+        assert isinstance(parts.door.foreign, TreeExchange)
         number = tree.clients.index(rank)
         given = settings.dynamic.connections
         most = settings.fetch.concurrency
@@ -54,34 +49,31 @@ class Client:
         self._at_hand: dict[int, None] = {}  # keys of URLs that were handed out and not dealt with
         self._fixed_stock = settings.dynamic.stock
         self._wait_s = 2 * settings.exchange.max_delay_s + settings.politeness.delay_s
-        self._bench = bench
-        self._outboxes = outboxes
-        self._foreign = foreign
-        self._sites = sites
-        self._jars = jars
-        self._declared = declared
+        self._bench = parts.bench
+        self._outboxes = parts.outboxes
+        self._foreign = parts.door.foreign
+        self._sites = parts.sites
+        self._jars = parts.jars
+        self._declared = parts.declared
         self._wants_links = wants_links
         self._stock = 0
         self._pages = 0  # since `_since`
         self._since = 0.0
+        self.is_away, self.has_room = True, False
+        parts.quota.left = inf  # the server sees to the limit
 
-    @property
-    def is_away(self) -> bool:
-        """Whether this client hasn't come yet, or has left."""
-        return self._stock == 0
-
-    @property
-    def has_room(self) -> bool:
-        """Whether a further visit may begin."""
-        return not self.is_away and self.visits < self.connections
+    def _look(self) -> None:
+        """Find out whether this client is away, and whether a further visit may begin."""
+        self.is_away = self._stock == 0
+        self.has_room = not self.is_away and self.visits < self.connections
 
     def _box(self, now: float, *, urgent: bool = False) -> Outbox:
         return self._outboxes.open(self.server, now, urgent=urgent)
 
     # --- coming and leaving -------------------------------------------------------------------
 
-    def come(self, now: float) -> None:
-        """Tell the server that this client is here, and how large its stock should be."""
+    def start(self, now: float) -> None:
+        """Come: tell the server that this client is here, and how large its stock should be."""
         self._since = now
         self._tell_stock(self._fixed_stock or _LEAST_STOCK * self.connections, now)
 
@@ -95,9 +87,15 @@ class Client:
         for key in [key for key in self._at_hand if key not in under_way]:
             self._return(key, now)
 
+    def begin(self) -> None:
+        """Let a visit use a connection."""
+        self.visits += 1
+        self._look()
+
     def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
         """End a visit. If its URL waits again, and this client has left, the URL is returned."""
         self.visits -= 1
+        self._look()
         if not over and self.is_away and found.key in self._at_hand:
             self._return(found.key, now)
 
@@ -107,15 +105,17 @@ class Client:
 
     def _tell_stock(self, stock: int, now: float) -> None:
         self._stock = stock
+        self._look()
         box = self._box(now, urgent=True)
         box.stock, box.connections = stock, self.connections
 
     # --- from the server ----------------------------------------------------------------------
 
-    def received(self, batch: Batch, now: float) -> None:
+    def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Take what the server hands out, and how many connections it wants to be used."""
         if batch.connections:
             self.connections = batch.connections
+            self._look()
         for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
         for index, address in enumerate(batch.urls):
@@ -137,8 +137,8 @@ class Client:
 
     # --- to the server ------------------------------------------------------------------------
 
-    def report(self, found: CrawlUrl, links: Sequence[int], now: float, *, response: bool) -> None:
-        """Report that a URL is dealt with, after its links. `links`: the keys of these."""
+    def finish(self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool) -> None:
+        """Report that a URL is dealt with, after its links."""
         if found.key not in self._at_hand:
             return  # an errand
         del self._at_hand[found.key]
@@ -150,7 +150,8 @@ class Client:
         if not response:
             box.unanswered.append(found.key)
         elif self._wants_links:
-            box.pages.append((found.key, array("Q", links).tobytes()))
+            keys = array("Q", [link.key for link in links])
+            box.pages.append((found.key, keys.tobytes()))
         if now >= self._since + _RATE_WINDOW_S:
             self._adapt(now)
 

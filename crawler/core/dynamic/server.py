@@ -7,7 +7,7 @@ client, and that of the sites which any client may have.
 """
 
 from collections import deque
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil
@@ -16,16 +16,12 @@ from typing import Final
 import numpy as np
 
 from crawler import config
-from crawler.core.clocks import SharedClocks
+from crawler.core.dynamic.role import Parts, Role
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.foreign import TreeExchange
-from crawler.core.outboxes import Outboxes
-from crawler.core.quota import Quota
 from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
-from crawler.reading.cookies import Jars
-from crawler.reading.declared import DeclaredSitemaps
 
 _BALANCE_INTERVAL_S: Final = 1.0  # between two looks whether clients should hurry up or slow down
 _FREE: Final = 0  # the pool of sites that any client may have
@@ -49,22 +45,14 @@ class ClientState:
         return self.stock - len(self.handed)
 
 
-class Server:
+class Server(Role):
     """One server: it hands the URLs of its registry to the clients below it."""
 
-    def __init__(
-        self,
-        rank: int,
-        settings: config.Config,
-        tree: Tree,
-        backlog: SeedBacklog,
-        foreign: TreeExchange,
-        outboxes: Outboxes,
-        clocks: SharedClocks | None,
-        quota: Quota,
-        jars: Jars,
-        declared: DeclaredSitemaps,
-    ) -> None:
+    def __init__(self, rank: int, settings: config.Config, tree: Tree, parts: Parts) -> None:
+        super().__init__(parts.door)
+        backlog, foreign = parts.bench.backlog, parts.door.foreign
+        assert isinstance(backlog, SeedBacklog)
+        assert isinstance(foreign, TreeExchange)
         self.clients = {rank: ClientState(rank) for rank in tree.clients_of(rank)}
         self._rank = rank
         self._foreign = foreign
@@ -73,11 +61,11 @@ class Server:
         self._tree = tree
         self._backlog = backlog
         self._registry = backlog.registry
-        self._outboxes = outboxes
-        self._clocks = clocks
-        self._quota = quota
-        self._jars = jars
-        self._declared = declared
+        self._outboxes = parts.outboxes
+        self._clocks = parts.clocks
+        self._quota = parts.quota
+        self._jars = parts.jars
+        self._declared = parts.declared
         backlog.pool_for = self._pool_for
         self._holder: dict[str, int] = {}  # the clients of the sites that are at one
         self._turns = deque(self.clients)  # the client to be served next comes first
@@ -86,10 +74,15 @@ class Server:
         self._changed = False  # whether there may be something to hand out
         self._balanced = 0.0  # when clients were told how many connections to use
 
+    def link_counts(self) -> Iterator[tuple[int, int]]:
+        """The keys of all URLs of this server, each with the number of links to it."""
+        return self._backlog.link_counts()
+
     # --- what a client says -------------------------------------------------------------------
 
-    def received(self, sender: int, batch: Batch, now: float) -> None:
-        """Take what a client says of its URLs, apart from new ones (`Door.receive`)."""
+    def receive(self, sender: int, batch: Batch, now: float) -> None:
+        """Take new URLs, links to others, and what a client says of those that it has."""
+        self._door.receive(sender, batch, now)
         self._changed = True
         for owner, (packed_keys, packed_counts) in batch.known.items():
             keys, counts = np.frombuffer(packed_keys, np.uint64), np.frombuffer(packed_counts, "u4")
@@ -192,7 +185,7 @@ class Server:
 
     # --- handing out --------------------------------------------------------------------------
 
-    def hand_out(self, now: float) -> None:
+    def tick(self, now: float) -> None:
         """Fill up the stocks of the clients, one URL at a time to each in turn."""
         self._release_rested(now)
         if not self._changed:

@@ -1,0 +1,69 @@
+"""What a rank does under dynamic assignment, beside what every rank does.
+
+A core tells its `Role` of the moments listed here. In a static scheme, and for a client that
+follows links itself, there is nothing to do at them. `client` and `server` have derived classes.
+"""
+
+from collections.abc import Sequence
+from dataclasses import dataclass
+
+from crawler.core.clocks import SharedClocks
+from crawler.core.door import Door
+from crawler.core.outboxes import Outboxes
+from crawler.core.quota import Quota
+from crawler.core.workbench import Workbench
+from crawler.messages import Batch
+from crawler.ports import CrawlUrl, Link
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.scope import Sites
+
+
+@dataclass(frozen=True, slots=True)
+class Parts:
+    """The parts of a core that its role works with."""
+
+    door: Door
+    bench: Workbench
+    outboxes: Outboxes
+    clocks: SharedClocks | None
+    quota: Quota
+    sites: Sites
+    jars: Jars
+    declared: DeclaredSitemaps
+
+
+class Role:
+    """The role of a rank that fetches what it owns.
+
+    `has_room`: whether a further visit may begin. `is_away`: whether this rank fetches nothing,
+    because it is a client that hasn't come yet or has left.
+    """
+
+    def __init__(self, door: Door) -> None:
+        self.has_room = True
+        self.is_away = False
+        self._door = door
+
+    def start(self, now: float) -> None:
+        """Begin, once the seeds are admitted."""
+
+    def receive(self, sender: int, batch: Batch, now: float) -> None:
+        """Take the URLs of a batch, and what a server and its client tell each other."""
+        self._door.receive(sender, batch, now)
+
+    def tick(self, now: float) -> None:
+        """Do what is due, before the batches leave."""
+
+    def next_time(self) -> float | None:
+        """When `tick` must be called next, or None."""
+        return None
+
+    def begin(self) -> None:
+        """Note that a visit has begun."""
+
+    def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
+        """Note that a visit has ended. `over`: its URL is dealt with; if not, it waits again."""
+
+    def finish(self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool) -> None:
+        """Note that a URL is dealt with, and that its links were admitted. See `Core.stored`."""

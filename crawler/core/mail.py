@@ -1,0 +1,68 @@
+"""The messages of a rank: how they leave, and what becomes of those that arrive.
+
+Batches are numbered and counted, because the end of the crawl depends on their arrival. Under
+dynamic assignment, messages travel along the tree of servers.
+"""
+
+from crawler.core.dynamic.relay import Addressed, Relays
+from crawler.core.foreign import Traffic
+from crawler.core.outboxes import Arrivals, Outboxes
+from crawler.core.termination import Termination
+from crawler.core.tree import Tree
+from crawler.messages import Batch, Message, Note, Report, Sums
+
+
+class Mail:
+    """Sends what waits in the outboxes of one rank, and the messages about the end of the crawl."""
+
+    def __init__(
+        self, rank: int, ranks: int, tree: Tree | None, outboxes: Outboxes, traffic: Traffic
+    ) -> None:
+        self._outboxes = outboxes
+        self._traffic = traffic
+        self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
+        self._relays = None if tree is None else Relays(rank, tree)
+        self._termination = Termination(rank, ranks, None if tree is None else tree.below(rank))
+
+    @property
+    def ended(self) -> bool:
+        """Whether the crawl is over on all ranks."""
+        return self._termination.ended
+
+    def receive(self, sender: int, message: Message) -> tuple[int, Batch] | None:
+        """Return a batch with its first sender, if it is for this rank and hasn't come before.
+
+        This call handles all other messages. The message must not be a Note.
+        """
+        if self._relays is not None:
+            arrived = self._relays.receive(sender, message)
+            if arrived is None:
+                return None
+            sender, message = arrived
+        assert not isinstance(message, Note)
+        if not isinstance(message, Batch):
+            assert isinstance(message, Report | Sums), message
+            self._termination.received(sender, message)
+            return None
+        if not self._arrivals[sender].is_new(message.number):
+            return None
+        self._traffic.batches_received += 1
+        return sender, message
+
+    def send(self, now: float, load: int, *, everything: bool, passive: bool) -> list[Addressed]:
+        """Return the messages that must leave now, each with the rank to send it to.
+
+        `load`: see `Batch`. `everything`: batches leave even if they could wait. `passive`: this
+        rank has nothing to do unless a message comes (`Termination`).
+        """
+        termination, relays = self._termination, self._relays
+        due = self._outboxes.due(now, everything=everything)
+        if not (due or passive or termination.messages or (relays and relays.passing)):
+            return []  # this is so after most events
+        messages: list[Addressed] = [(rank, outbox.batch(load)) for rank, outbox in due]
+        self._traffic.batches_sent += len(due)
+        if passive:
+            termination.passive(self._traffic.batches_sent, self._traffic.batches_received)
+        messages += termination.messages
+        termination.messages.clear()
+        return messages if relays is None else relays.send(messages)
