@@ -249,7 +249,9 @@ class Pair:
         for key, known in list(model.urls.items())[:10]:
             assert key in real
             assert real.find(key) == known.row
-        assert [real.links_of(key) for key in real] == [one.links for one in model.urls.values()]
+        links = [(key, known.links) for key, known in model.urls.items()]
+        assert list(real.link_counts()) == links
+        assert [(key, real.links_of(key)) for key in real] == links
         assert self.next + 7 not in real
         assert real.waits == len(model.waits())
         assert list(real.waiting_urls()) == [one.found for one in model.waits()]

@@ -91,7 +91,7 @@ class SeedBacklog(Backlog):
 
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """The keys of all URLs, each with the number of links to it."""
-        return ((key, self.registry.links_of(key)) for key in self.registry)
+        return self.registry.link_counts()
 
     # --- URLs go out --------------------------------------------------------------------------
 

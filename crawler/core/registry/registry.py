@@ -40,6 +40,7 @@ class Registry:
         """
         self.per_site = per_site
         self.pool_for = pool_for
+        self.waits = 0  # URLs that wait
         self.handed = 0  # URLs that are handed out now
         self._known = 0
         self._urls = records.empty(records.URL)
@@ -81,10 +82,11 @@ class Registry:
         """Return the number of back-links of a URL. Raises KeyError if it is unknown."""
         return int(self._urls[self._row(key)]["links"])
 
-    @property
-    def waits(self) -> int:
-        """The number of URLs that wait."""
-        return int(self._pools["waiting"].sum())
+    def link_counts(self) -> Iterator[tuple[int, int]]:
+        """Yield the key of each URL with its number of back-links, in order of arrival."""
+        for start in range(0, self._known, _STEP):
+            urls = self._urls[start : min(start + _STEP, self._known)]
+            yield from zip(urls["key"].tolist(), urls["links"].tolist(), strict=True)
 
     def waiting(self, pool: int) -> int:
         """Return the number of URLs that wait, in the sites of a pool."""
@@ -121,6 +123,7 @@ class Registry:
         if not table.add(self._table, *self._arrays, row, key, float(score), links, field):
             raise KeyError(found.key)
         self._known += 1
+        self.waits += 1
         if found.chain:
             self._kept[row] = found
         else:
@@ -181,6 +184,7 @@ class Registry:
         row = moves.hand_out(*self._arrays, pool) if pool < len(self._pools) else -1
         if row < 0:
             raise IndexError(f"no URL of pool {pool} may be handed out")
+        self.waits -= 1
         self.handed += 1
         return self._found(row)
 
@@ -205,6 +209,7 @@ class Registry:
         if row in self._again:
             self._kept[row] = self._again.pop(row)
         moves.put_back(*self._arrays, row)
+        self.waits += 1
         self.handed -= 1
 
     def wait_again(self, found: CrawlUrl) -> None:
@@ -305,6 +310,7 @@ class Registry:
             url["site"] = site
         self._kept[row] = found
         moves.wait(*self._arrays, row)
+        self.waits += 1
 
     def _visit(self, row: int) -> None:
         """Let a known URL be visited, whatever it was."""
@@ -314,4 +320,5 @@ class Registry:
             self.end(int(self._urls[row]["key"]))
         elif state != ABSENT:
             moves.withdraw(*self._arrays, row)
+            self.waits -= 1
             self._kept.pop(row, None)
