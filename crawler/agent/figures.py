@@ -48,7 +48,7 @@ class Figures:
             note = Note(
                 self._tally.pages,
                 self._tally.bytes,
-                self._core.waiting,
+                self._core.unfetched,
                 self._tally.errors,
                 log.take_warnings(),
             )
@@ -58,8 +58,10 @@ class Figures:
             if self._transport.rank == 0:
                 board.update(0, note)
                 board.show()
-            elif not self._transport.backlog(0):  # rank 0 has received the last note
-                self._wire.send(0, note)
+                continue
+            neighbour, message = self._core.address(0, note)
+            if not self._transport.backlog(neighbour):  # it has received the last note
+                self._wire.send(neighbour, message)
 
     def counters(self, seconds: float, *, remembers: bool) -> Counters:
         """Return the counters of this rank in a run that took `seconds`.
@@ -75,7 +77,7 @@ class Figures:
             cpu_seconds=usage.ru_utime + usage.ru_stime,
             peak_bytes=usage.ru_maxrss * 1024,
             progress=[*self._progress, self._sample()],
-            waiting=self._core.waiting,
+            waiting=self._core.unfetched,
             requests=self._tally.requests,
             retries=self._core.retries,
             internal_errors=self._faults.count,

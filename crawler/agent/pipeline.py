@@ -151,8 +151,7 @@ async def parse_stage(
         except BaseException as error:
             faults.note(error, "the page", found.url)
             _spoil(fetched)
-        part = core.ownership.part(found)
-        assert part is not None, found
+        part = core.ownership.row_part(found)
         if found.chain and traps.gets_lost(fetched):
             fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []
         try:
@@ -218,10 +217,9 @@ async def exchange_stage(
     while True:
         now = clock.now()
         for sender, message in wire.receive():
-            if isinstance(message, Note):
-                take_note(sender, message)
-            else:
-                core.received(sender, message, now)
+            note = core.received(sender, message, now)
+            if note is not None:
+                take_note(*note)
         wire.deliver(core, now)
         alarm.ring()
         due = core.next_time()

@@ -39,7 +39,7 @@ from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.messages import Message
+from crawler.messages import Message, Note
 from crawler.modes import mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
@@ -146,6 +146,7 @@ class Core:
             declared,
             jars,
             faults,
+            self.role.show_page,
         )
 
     def __repr__(self) -> str:
@@ -173,12 +174,14 @@ class Core:
         self.door.replicated = frozenset(link.key for link in popular)
         self.role.start(now)
 
-    def received(self, sender: int, message: Message, now: float) -> None:
-        """Handle a message of another rank. The message must not be a Note."""
+    def received(self, sender: int, message: Message, now: float) -> tuple[int, Note] | None:
+        """Handle a message of another rank. Returns a note with its first sender, or None."""
         arrived = self._mail.receive(sender, message)
         if arrived is None:
-            return
+            return None
         sender, batch = arrived
+        if isinstance(batch, Note):
+            return sender, batch
         self.role.receive(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
@@ -187,6 +190,11 @@ class Core:
         self._quota.received(sender, batch, now)
         if self._clocks is not None:
             self._clocks.received(sender, batch, now)
+        return None
+
+    def address(self, receiver: int, note: Note) -> tuple[int, Message]:
+        """Return the rank to which a note for `receiver` must be sent, and the message to send."""
+        return self._mail.address(receiver, note)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
@@ -217,8 +225,19 @@ class Core:
 
     @property
     def counts_links(self) -> bool:
-        """Whether the order of the frontier counts the links to a URL."""
-        return self._backlog.counts
+        """Whether the order of the frontier counts the links to a URL, here or at a server."""
+        return self._backlog.counts or self.role.counts_links
+
+    @property
+    def hands_out(self) -> bool:
+        """Whether seed servers hand out the URLs, so that a client gets URLs of any site."""
+        return self.ownership.tree is not None and self.ownership.tree.hands_out
+
+    @property
+    def is_server(self) -> bool:
+        """Whether this rank is a seed server, which fetches nothing."""
+        tree = self.ownership.tree
+        return tree is not None and tree.is_server(self.rank)
 
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time."""
@@ -391,6 +410,14 @@ class Core:
         if self.role.is_away:
             return 0
         return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
+
+    @property
+    def unfetched(self) -> int:
+        """The number of URLs that must still be fetched, each counted at one rank.
+
+        A server also counts the URLs that it has handed out.
+        """
+        return 0 if self.hands_out and not self.is_server else self.waiting
 
     @property
     def ended(self) -> bool:

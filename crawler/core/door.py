@@ -156,6 +156,8 @@ class Door:
             self._learn(site, part, now)
         for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
+        if batch.declared_by and isinstance(self.foreign, TreeExchange):
+            self.foreign.pass_names(sender, batch.declared_by, now)
         owners, seen, late = self._ownership.rank_of_site, self._known, self.late
         for index, address in enumerate(batch.urls):
             key, links = url.key(address), batch.counts[index]
@@ -236,6 +238,8 @@ class Door:
         them count for nothing. A link that is pending at the store of URL-seen brings its URL the
         mean of all links (OPIC).
         """
+        if not self._backlog.order.wants_links:
+            return
         replicated = self.replicated
         self._backlog.note_page(source, [key for key in targets if key not in replicated])
 

@@ -308,6 +308,8 @@ class TreeExchange(Exchange):
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Put the URL into the outbox of the next rank on the way to its owner."""
         self._owner = owner
+        if not self._declared.empty:
+            self.tell_names(owner, link.key, now)  # its owner; the ranks between don't need them
         super().meet(self._hop(owner), link, origin, now)
 
     def _hop(self, owner: int) -> int:
@@ -328,9 +330,19 @@ class TreeExchange(Exchange):
         for key, number in links.items():
             known[key] = known.get(key, 0) + number
 
-    def tell_names(self, owner: int, key: int, now: float) -> None:
-        """Tell the next rank which authorities declare a sitemap."""
-        super().tell_names(self._hop(owner), key, now)
+    def pass_names(self, sender: int, declared_by: Mapping[int, list[str]], now: float) -> None:
+        """Tell all clients which authorities declare sitemaps, if this rank assigns sites to them.
+
+        Such a server doesn't know which of them has a sitemap, because only its key is given.
+        """
+        tree, rank = self._tree, self._rank
+        if not tree.assigns_sites or not tree.is_server(rank):
+            return
+        for client in tree.clients_of(rank):
+            if client != sender:
+                box = self._outboxes.open(client, now, urgent=True)
+                for key, names in declared_by.items():
+                    box.declared_by.setdefault(key, []).extend(names)
 
     def note_text(self, key: int) -> None:
         """Note that the server has the text of a URL, because it has handed it out."""

@@ -29,17 +29,18 @@ class Mail:
         """Whether the crawl is over on all ranks."""
         return self._termination.ended
 
-    def receive(self, sender: int, message: Message) -> tuple[int, Batch] | None:
-        """Return a batch with its first sender, if it is for this rank and hasn't come before.
+    def receive(self, sender: int, message: Message) -> tuple[int, Batch | Note] | None:
+        """Return a batch or a note with its first sender, if it is for this rank.
 
-        This call handles all other messages. The message must not be a Note.
+        A batch that has come before isn't returned again. This call handles all other messages.
         """
         if self._relays is not None:
             arrived = self._relays.receive(sender, message)
             if arrived is None:
                 return None
             sender, message = arrived
-        assert not isinstance(message, Note)
+        if isinstance(message, Note):
+            return sender, message
         if not isinstance(message, Batch):
             assert isinstance(message, Report | Sums), message
             self._termination.received(sender, message)
@@ -48,6 +49,10 @@ class Mail:
             return None
         self._traffic.batches_received += 1
         return sender, message
+
+    def address(self, receiver: int, note: Note) -> Addressed:
+        """Return the rank to which a note for `receiver` must be sent, and the message to send."""
+        return (receiver, note) if self._relays is None else self._relays.address(receiver, note)
 
     def send(self, now: float, load: int, *, everything: bool, passive: bool) -> list[Addressed]:
         """Return the messages that must leave now, each with the rank to send it to.

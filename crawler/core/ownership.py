@@ -259,6 +259,27 @@ class Ownership:
             self.rank_of_site[place.site] = rank
         return rank
 
+    def settled_owner(self, page: Located) -> int | None:
+        """The rank that owns a page of an earlier run. None if its registrar must settle that."""
+        assigns = self.tree is not None and self.tree.assigns_sites
+        if assigns and page.site not in self.learned:
+            return None  # a server assigns the site, but only one rank may decide
+        return self.owner(page)
+
+    def row_part(self, page: Located) -> int:
+        """The part that the row of a page names, which this rank has fetched."""
+        if self.tree is not None:
+            return self.home  # whoever takes care of the URL, this rank was given it
+        part = self.part(page)
+        assert part is not None, page
+        return part
+
+    def may_fetch(self, place: Located) -> bool:
+        """Whether this rank may have to fetch a URL, as far as is known."""
+        if self.tree is not None:
+            return not self.tree.is_server(self.rank)
+        return self._overlaps or self.owner(place) in {None, self.rank}
+
     def _listed(self, place: Located) -> int | None:
         if self._by_directory is not None:
             return self._by_directory.part_of_url(place.url, place.key, place.site)
@@ -323,6 +344,8 @@ class Ownership:
 
     def registrar(self, site: str) -> int:
         """The rank that decides who owns an unlisted site, and that starts with its seeds."""
+        if self.tree is not None:
+            return self.tree.part(0, site)
         return self.rank_of_part[self._registrars.part(0, site)]
 
     def starts(self, seed: Located) -> bool:

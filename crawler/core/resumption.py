@@ -1,7 +1,7 @@
 """Resumes a session at one rank, from a snapshot of the last stop or from the logs."""
 
 from array import array
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from crawler import url
@@ -47,8 +47,12 @@ class Resumption:
         declared: DeclaredSitemaps,
         jars: Jars,
         faults: Faults,
+        show_page: Callable[[CrawlUrl, Iterable[int], float], None],
     ) -> None:
-        """`visiting`: the open visits, by the keys of their URLs."""
+        """`visiting`: the open visits, by the keys of their URLs.
+
+        `show_page` shows the order of the frontier the links of a page.
+        """
         self._ownership = ownership
         self._sites = sites
         self._seen = seen
@@ -62,6 +66,7 @@ class Resumption:
         self._declared = declared
         self._jars = jars
         self._faults = faults
+        self._show_page = show_page
 
     def begin(self) -> None:
         """Note that the session is resumed, so that the rank isn't passive until `end`."""
@@ -101,7 +106,11 @@ class Resumption:
         """
         self._seen.update(keys)
         self._traps.absorb(traps)
-        for authority in given_up:
+        self.give_up(given_up)
+
+    def give_up(self, authorities: Iterable[str]) -> None:
+        """Ask these authorities nothing more, because an earlier run has given them up."""
+        for authority in authorities:
             self._bench.failures.give_up(authority)
 
     def hold_back(self, rests: Mapping[str, float], now: float) -> None:
@@ -132,8 +141,8 @@ class Resumption:
         else:
             return
         self._door.admit(links, origin, now)
-        if source is not None and self._bench.backlog.order.wants_links:
-            self._door.show_order(source, targets)
+        if source is not None:
+            self._show_page(source, targets, now)
 
     # --- from a snapshot ----------------------------------------------------------------------
 

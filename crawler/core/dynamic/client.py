@@ -5,17 +5,18 @@ all links. Its own queues hold the stock: URLs that were handed out and not fetc
 """
 
 from array import array
-from collections.abc import Container, Sequence
+from collections.abc import Container, Iterable, Sequence
 from math import ceil, inf
 from typing import Final
 
 from crawler import config, url
 from crawler.core.dynamic.role import Parts, Role
 from crawler.core.foreign import TreeExchange
+from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Outbox
 from crawler.core.tree import Tree
 from crawler.messages import Batch
-from crawler.ports import CrawlUrl, Link
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
 from crawler.reading.cookies import Jar
 
 # Bounds of the stock, by connections. With less than the first a client often runs dry; more than
@@ -34,10 +35,9 @@ class Client(Role):
         settings: config.Config,
         tree: Tree,
         parts: Parts,
-        *,
-        wants_links: bool,
+        order: BreadthFirst,
     ) -> None:
-        """`wants_links`: the order of the server's registry wants the links of each page."""
+        """`order`: an object of the order that the server's registry has."""
         super().__init__(parts.door)
         assert isinstance(parts.door.foreign, TreeExchange)
         number = tree.clients.index(rank)
@@ -55,7 +55,8 @@ class Client(Role):
         self._sites = parts.sites
         self._jars = parts.jars
         self._declared = parts.declared
-        self._wants_links = wants_links
+        self.counts_links = order.counts
+        self._wants_links = order.wants_links
         self._stock = 0
         self._pages = 0  # since `_since`
         self._since = 0.0
@@ -150,10 +151,15 @@ class Client(Role):
         if not response:
             box.unanswered.append(found.key)
         elif self._wants_links:
-            keys = array("Q", [link.key for link in links])
-            box.pages.append((found.key, keys.tobytes()))
+            followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
+            self.show_page(found, followed, now)
         if now >= self._since + _RATE_WINDOW_S:
             self._adapt(now)
+
+    def show_page(self, page: CrawlUrl, links: Iterable[int], now: float) -> None:
+        """Show the order of the server the links of a page, by their keys, if it wants them."""
+        if self._wants_links:
+            self._box(now).pages.append((page.key, array("Q", links).tobytes()))
 
     def _adapt(self, now: float) -> None:
         """Fit the stock to the rate: what is fetched while the server is told and answers."""

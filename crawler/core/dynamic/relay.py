@@ -26,9 +26,10 @@ class Relays:
     def send(self, messages: list[Addressed]) -> list[Addressed]:
         """Return these messages and those passed on, each with the neighbour that is to get it."""
         leaving, self.passing = self.passing, []
-        return leaving + [self._address(*one) for one in messages]
+        return leaving + [self.address(*one) for one in messages]
 
-    def _address(self, receiver: int, message: Message) -> Addressed:
+    def address(self, receiver: int, message: Message) -> Addressed:
+        """Return the neighbour through which a message leaves, and the message that it gets."""
         hop = self._tree.next_hop(self._rank, receiver)
         if hop == receiver:
             return hop, message

@@ -4,7 +4,7 @@ A core tells its `Role` of the moments listed here. In a static scheme, and for 
 follows links itself, there is nothing to do at them. `client` and `server` have derived classes.
 """
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
 from crawler.core.clocks import SharedClocks
@@ -37,12 +37,14 @@ class Role:
     """The role of a rank that fetches what it owns.
 
     `has_room`: whether a further visit may begin. `is_away`: whether this rank fetches nothing,
-    because it is a client that hasn't come yet or has left.
+    because it is a client that hasn't come yet or has left. `counts_links`: its server's order
+    counts the links to a URL.
     """
 
     def __init__(self, door: Door) -> None:
         self.has_room = True
         self.is_away = False
+        self.counts_links = False
         self._door = door
 
     def start(self, now: float) -> None:
@@ -51,6 +53,10 @@ class Role:
     def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Take the URLs of a batch, and what a server and its client tell each other."""
         self._door.receive(sender, batch, now)
+
+    def show_page(self, page: CrawlUrl, links: Iterable[int], now: float) -> None:
+        """Show the order the links of a page that an earlier run fetched, by their keys."""
+        self._door.show_order(page, links)
 
     def tick(self, now: float) -> None:
         """Do what is due, before the batches leave."""

@@ -65,8 +65,7 @@ def make_role(settings: config.Config, ownership: Ownership, parts: Parts) -> Ro
     if tree.hands_out and tree.is_server(rank):
         return Server(rank, settings, tree, parts)
     if tree.hands_out:
-        wants_links = make_order(settings.frontier).wants_links
-        return Client(rank, settings, tree, parts, wants_links=wants_links)
+        return Client(rank, settings, tree, parts, make_order(settings.frontier))
     if tree.assigns_sites and tree.is_server(rank):
         clients, claims = tree.clients_of(rank), parts.door.claims
         ownership.assign = lambda site: claims.least_loaded(clients)

@@ -94,6 +94,8 @@ class Server(Role):
         for source, targets in batch.pages:
             page = CrawlUrl(source, "", "", 0)
             self._backlog.note_page(page, np.frombuffer(targets, np.uint64).tolist())
+        for sitemap, names in batch.declared_by.items():
+            self._tell_names(sitemap, names, now)
         client = self.clients.get(sender)
         if client is None:
             return
@@ -254,7 +256,7 @@ class Server(Role):
         if self._clocks is not None:
             self._clocks.offer(found.site, client.rank, now)
 
-    def tell_names(self, key: int, names: Sequence[str], now: float) -> None:
+    def _tell_names(self, key: int, names: Sequence[str], now: float) -> None:
         """Tell the client of a sitemap, if one has it, which authorities declare it."""
         for client in self.clients.values():
             if key in client.handed:
