@@ -264,14 +264,16 @@ class Agent:
             clock,
             faults,
         )
-        asking = [
-            self._ask_stage(to_resolve, to_parse),
-            *(
-                dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
-                for _ in range(_AWAITING_NAMES)
-            ),
-            *(fetching.run() for _ in range(width)),
-        ]
+        asking = []
+        if not core.is_server:
+            asking = [
+                self._ask_stage(to_resolve, to_parse),
+                *(
+                    dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
+                    for _ in range(_AWAITING_NAMES)
+                ),
+                *(fetching.run() for _ in range(width)),
+            ]
         parsing = parse_stage(
             to_parse,
             web.robots,

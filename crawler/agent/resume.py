@@ -262,7 +262,8 @@ class Replay:
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
         self.pages += row.status is not None
-        owner = self._core.ownership.owner(row) if self._tells_owners else self._group.rank
+        settled_owner = self._core.ownership.settled_owner
+        owner = settled_owner(row) if self._tells_owners else self._group.rank
         if owner is None:
             self._unlisted[row.site] = row.part
             self._unlisted_pages.append(self._read)
@@ -293,18 +294,34 @@ class Replay:
 
     async def _tell_owners(self) -> int:
         """Do step 3: tell the owners. Returns the number of pages in all shares."""
+        given_up = self._remember_handed()
         mine = [
-            (self._pasts.get(rank), self.pages, self._share.declared)
+            (self._pasts.get(rank), self.pages, self._share.declared, given_up)
             for rank in range(self._group.size)
         ]
         pages = 0
-        for past, responses, declared in await self._group.alltoall(mine):
+        for past, responses, declared, gone in await self._group.alltoall(mine):
             pages += responses
             self._declared.update(declared.as_dict())
+            self._core.resumption.give_up(gone)
             if past is not None:
                 self._core.resumption.note_fetched(past.keys, past.traps, past.given_up)
         self._pasts.clear()
         return pages
+
+    def _remember_handed(self) -> set[str]:
+        """At a client of a seed server: note what the pages of its logs tell the rules on traps.
+
+        The client gets most of their sites again. Returns what any client must know: the
+        authorities that were given up.
+        """
+        core = self._core
+        if not core.hands_out:
+            return set()
+        if not core.is_server:
+            for past in self._pasts.values():
+                core.resumption.note_fetched((), past.traps, ())
+        return set().union(*(past.given_up for past in self._pasts.values()))
 
     async def _find_pending(self) -> None:
         """Do step 4: find the links that this rank is to admit."""

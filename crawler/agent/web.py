@@ -10,9 +10,7 @@ from crawler import config, session
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import RobotsGate
 from crawler.core.core import Core
-from crawler.core.ownership import Ownership
 from crawler.faults import Faults
-from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
 from crawler.ports import Clock, CrawlDelay, Earlier, Fetcher
 from crawler.reading.scope import Sites
@@ -40,7 +38,7 @@ async def open_web(
 ) -> Web:
     """Open connections and files, which `stack` closes, and return the ways to the web."""
     fetcher = await _open_fetcher(stack, settings, faults, clock)
-    previous = stack.enter_context(_open_previous(settings, core.ownership))
+    previous = stack.enter_context(_open_previous(settings, core))
     noting = partial(
         NotingFetcher, fetcher, sites=sites, note=store.note, clock=clock, time=manners.time
     )
@@ -82,11 +80,8 @@ async def _open_fetcher(
     )
 
 
-def _open_previous(settings: config.Config, ownership: Ownership) -> session.Previous:
+def _open_previous(settings: config.Config, core: Core) -> session.Previous:
     """Return the pages of the previous session that this rank may have to fetch."""
     directory = settings.session.previous
-    overlaps = mode_of(settings).overlaps
-    return session.Previous(
-        Path(directory) if directory else None,
-        lambda row: overlaps or ownership.owner(row) in {None, ownership.rank},
-    )
+    reads = directory and not core.is_server
+    return session.Previous(Path(directory) if reads else None, core.ownership.may_fetch)

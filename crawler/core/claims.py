@@ -84,14 +84,20 @@ class Claims:
         """As their registrar, decide which ranks own sites of an earlier run. Returns their parts.
 
         `claims`: the parts of the sites in the earlier run. A site goes to the rank that holds this
-        part now, or to `claimant` if there is no such part.
+        part now, or to `claimant` if there is no such part. If this rank is a seed server, the site
+        goes to one of its clients: to that which fetched the pages, if it is still there.
         """
-        table = self._ownership.rank_of_part
+        table, tree = self._ownership.rank_of_part, self._ownership.tree
+        clients = () if tree is None else tree.clients_of(self._ownership.rank)
         settled = {}
         for site, part in claims.items():
-            owner = self._registrar.grant_again(
-                site, table[part] if part < len(table) else claimant
-            )
+            if site in self.given:
+                owner = self.given[site]
+            elif tree is None:
+                owner = table[part] if part < len(table) else claimant
+            else:
+                owner = part if part in clients else self.least_loaded(clients)
+            self._registrar.grant_again(site, owner)
             settled[site] = table.index(owner)
             self._ownership.learn(site, settled[site])
         return settled
