@@ -76,7 +76,7 @@ def measure(urls: int, sites: int, batch: int, updates: int) -> Row:
     row["record_bytes"] = registry._urls.nbytes / urls
     row["table_bytes"] = registry._table.nbytes / urls
     row["text_bytes"] = registry._texts.memory / urls
-    row |= settle(registry, min(sites, urls // 10))
+    row |= settle(registry, min(3 * sites, urls // 10))
     row |= mixed(registry, urls, batch, updates)
     rows = [random.randrange(urls) for _ in range(20_000)]
     with Timer() as timer:
