@@ -9,6 +9,7 @@ from typing import Any
 from crawler import config, url
 from crawler.agent.timing import SystemClock
 from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.tree import Tree
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
@@ -171,6 +172,8 @@ async def explain(
             f" {settings.assignment.unlisted!r} decides, the registrar is rank"
             f" {ownership.registrar(site)}"
         )
+    elif ownership.tree is not None:
+        part, why = _served(ownership.tree, site)
     else:
         why = f"fetched by rank {ownership.rank_of_part[part]}, by {settings.assignment.scheme}"
     robots = None
@@ -188,6 +191,18 @@ async def explain(
         "rank": None if part is None else ownership.rank_of_part[part],
         "why": why,
     }
+
+
+def _served(tree: Tree, site: str) -> tuple[int | None, str]:
+    """The client that fetches a URL under dynamic assignment, if that is known, and why."""
+    number, holder = tree.dsets.of(site), tree.dsets.holder(site)
+    server = tree.server_of(holder)
+    if holder != server:
+        how = "handed out by" if tree.hands_out else "below"
+        return holder, f"fetched by rank {holder}, which holds DSet {number}, {how} rank {server}"
+    clients = ", ".join(map(str, tree.clients_of(server)))
+    what = "hands it" if tree.hands_out else "gives its site"
+    return None, f"the seed server at rank {server} {what} to one of its clients (ranks {clients})"
 
 
 async def _rules(

@@ -1,13 +1,20 @@
 """Dynamic assignment on real ranks: servers hand out URLs, or assign sites, to their clients."""
 
-from collections.abc import Iterator
+import signal
+import subprocess
+from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 import pytest
 from conftest import MpiRun
-from crawls import assert_sound, demo_config, metrics_of, page_rows, sets
+from crawls import assert_sound, demo_config, metrics_of, page_rows, run_here, sets
+from test_kill import pids, wait_for_death
+from test_lost_rank import await_pages, ended, kill, needs_ulfm, outliving
 
+from crawler import session
 from crawler.demo.web import DemoWeb, serve
+from crawler.report.verify import verify
 
 KINDS = [
     ("page", "server"),
@@ -16,6 +23,7 @@ KINDS = [
     ("site", "own"),
     ("dset", "own"),
 ]
+THREE_SERVERS = sets("dynamic.servers=[0, 0, 0]")  # with 5 ranks, ranks 3 and 4 are clients
 
 
 @pytest.fixture(scope="module")
@@ -24,66 +32,193 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
         yield served
 
 
-def dynamic(kind: tuple[str, str], *more: str) -> list[str]:
-    words = [f"dynamic.granularity={kind[0]}", f"dynamic.follow={kind[1]}"]
-    return sets("assignment.scheme=dynamic", *words, *more)
+@pytest.fixture
+def words(tmp_path: Path, demo_web: tuple[DemoWeb, int]) -> list[str]:
+    """The words of a dynamic crawl with one server; its session is in `tmp_path`."""
+    web, port = demo_web
+    config = demo_config(tmp_path / "c.toml", web, port, scheme="dynamic")
+    return ["-m", "crawler", "crawl", str(config), "--session", str(tmp_path / "session")]
+
+
+def of_kind(kind: tuple[str, str]) -> list[str]:
+    return sets(f"dynamic.granularity={kind[0]}", f"dynamic.follow={kind[1]}")
 
 
 def assert_whole(directory: Path, web: DemoWeb) -> None:
-    """Everything was fetched, nothing twice, and nothing by a server."""
+    """Everything was fetched, and nothing twice."""
     rows = page_rows(directory)
     fetched = [row["url"] for row in rows if row["status"] is not None]
     assert sorted(fetched) == sorted(web.requests)
     assert {row["url"] for row in rows if row["status"] == 200} == web.reachable
     assert metrics_of(directory)["overlap"] == 0
+    assert metrics_of(directory)["complete"]
     assert_sound(directory)
+
+
+def pages_of(directory: Path) -> list[tuple[Any, ...]]:
+    rows = page_rows(directory)
+    return sorted((row["url"], row["status"] or 0, row["digest"] or "") for row in rows)
+
+
+# --- whole crawls
 
 
 @pytest.mark.parametrize("kind", KINDS)
 def test_each_page_is_fetched_once_by_a_client(
-    tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int], kind: tuple[str, str]
+    tmp_path: Path,
+    words: list[str],
+    mpirun: MpiRun,
+    demo_web: tuple[DemoWeb, int],
+    kind: tuple[str, str],
 ) -> None:
-    web, port = demo_web
-    config = demo_config(tmp_path / "c.toml", web, port)
     directory = tmp_path / "session"
-    words = ["crawl", str(config), "--session", str(directory), *dynamic(kind)]
-    done = mpirun(3, "-m", "crawler", *words)
+    done = mpirun(3, *words, *of_kind(kind))
     assert done.returncode == 0, done.stderr
-    assert_whole(directory, web)
+    assert_whole(directory, demo_web[0])
     assert {row["rank"] for row in page_rows(directory)} == {1, 2}
+    assert all(row["part"] == row["rank"] for row in page_rows(directory))
+
+    static = tmp_path / "static"
+    one_rank = [*words[2:4], "--session", str(static), *sets("assignment.scheme=site-hash")]
+    assert run_here(*one_rank).returncode == 0
+    assert pages_of(directory) == pages_of(static)
+
+    metrics = metrics_of(directory)
+    server, *clients = metrics["ranks"]
+    assert [one["server"] for one in metrics["ranks"]] == [True, False, False]
+    assert set(server["mpi_messages_to"]) == {"1", "2"}
+    assert all(set(one["mpi_messages_to"]) == {"0"} for one in clients)
+    assert all(
+        sum(one["mpi_messages_to"].values()) == one["mpi_messages"] for one in metrics["ranks"]
+    )
+    most = max(one["pages"] for one in clients)
+    assert metrics["imbalance_requests"] == most / (metrics["pages"] / 2) - 1
+    facts = metrics["dynamic"]
+    assert (facts["granularity"], facts["follow"]) == kind
+    assert (facts["servers"], facts["clients"]) == ([0], [1, 2])
+    assert {one["rank"] for one in facts["series"]} == {1, 2}
+    assert facts["urls_up"] > 0
+    if kind[1] == "server":
+        assert facts["handed"] == len(page_rows(directory)) == facts["urls_down"]
+        assert facts["returned"] == 0
+    else:
+        assert facts["handed"] == 0
+    assert done.stdout.count("  server") >= 1, done.stdout
+
+
+@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
+def test_three_servers_in_a_tree(
+    tmp_path: Path,
+    words: list[str],
+    mpirun: MpiRun,
+    demo_web: tuple[DemoWeb, int],
+    kind: tuple[str, str],
+) -> None:
+    done = mpirun(5, *words, *of_kind(kind), *THREE_SERVERS)
+    assert done.returncode == 0, done.stderr
+    assert_whole(tmp_path / "session", demo_web[0])
+    metrics = metrics_of(tmp_path / "session")
+    assert [one["pages"] > 0 for one in metrics["ranks"]] == [False, False, False, True, True]
+    spoke_to = {one["rank"]: set(one["mpi_messages_to"]) for one in metrics["ranks"]}
+    assert spoke_to == {0: {"1", "2"}, 1: {"0", "3"}, 2: {"0", "4"}, 3: {"1"}, 4: {"2"}}
+
+
+def test_too_few_ranks_make_no_session(tmp_path: Path, words: list[str]) -> None:
+    done = run_here(*words[2:])
+    assert done.returncode == 2
+    assert "1 ranks are too few for 1 servers and their clients" in done.stderr
+    assert not (tmp_path / "session").exists()
+
+
+def test_verify_finds_a_page_in_the_log_of_a_server(
+    tmp_path: Path, words: list[str], mpirun: MpiRun
+) -> None:
+    directory = tmp_path / "session"
+    assert mpirun(2, *words, *sets("assignment.scheme=site-hash")).returncode == 0
+    about = directory / "session.toml"
+    about.write_text(about.read_text().replace('scheme = "site-hash"', 'scheme = "dynamic"'))
+    by_rank_0 = sum(row["rank"] == 0 for row in page_rows(directory))
+    assert verify(directory).problems == {"server": by_rank_0}
+
+
+# --- runs that end early
 
 
 @pytest.mark.parametrize(
     ("kind", "remember"),
-    [(kind, "all") for kind in KINDS] + [(KINDS[0], "cache"), (KINDS[3], "batch")],
+    [*((kind, "all") for kind in KINDS), (("page", "server"), "cache"), (("site", "own"), "batch")],
 )
 def test_a_session_in_pieces_is_the_whole(
     tmp_path: Path,
+    words: list[str],
     mpirun: MpiRun,
     demo_web: tuple[DemoWeb, int],
     kind: tuple[str, str],
     remember: str,
 ) -> None:
-    web, port = demo_web
-    config = demo_config(tmp_path / "c.toml", web, port)
+    """With other numbers of clients and servers, at last without any server."""
     directory = tmp_path / "session"
-    words = [
-        "crawl",
-        str(config),
-        "--session",
-        str(directory),
-        *dynamic(kind, f"exchange.remember={remember}", "exchange.cache_urls=100"),
-    ]
+    memory = sets(f"exchange.remember={remember}", "exchange.cache_urls=100")
+    words = [*words, *of_kind(kind), *memory]
     for ranks, limit, more in (
         (3, 100, []),
-        (3, 180, []),
-        (5, 250, sets("dynamic.servers=[0, 0, 0]")),
-        (2, 0, sets("dynamic.servers=[0]")),
+        (3, 170, []),
+        (5, 230, THREE_SERVERS),
+        (2, 260, sets("dynamic.servers=[0]")),
+        (2, 0, sets("assignment.scheme=site-hash")),
     ):
-        done = mpirun(ranks, "-m", "crawler", *words, *more, "--max-pages", str(limit))
+        done = mpirun(ranks, *words, *more, "--max-pages", str(limit))
         assert done.returncode == 0, done.stderr
-        words = ["resume", str(directory)]
+        words = ["-m", "crawler", "resume", str(directory)]
         if limit:
             assert metrics_of(directory)["pages"] == limit
             assert not metrics_of(directory)["complete"]
-    assert_whole(directory, web)
+    assert_whole(directory, demo_web[0])
+
+
+@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
+@pytest.mark.parametrize("how", ["signal", "kill"])
+def test_a_stop_or_a_kill_loses_nothing(
+    tmp_path: Path,
+    words: list[str],
+    start_mpirun: Callable[..., "subprocess.Popen[str]"],
+    mpirun: MpiRun,
+    demo_web: tuple[DemoWeb, int],
+    kind: tuple[str, str],
+    how: str,
+) -> None:
+    directory = tmp_path / "session"
+    slowly = sets("politeness.delay_s=0.1")
+    crawl = start_mpirun(3, *words, *of_kind(kind), *slowly)
+    with crawl:
+        assert await_pages(directory, crawl, 40)
+        if how == "signal":
+            crawl.send_signal(signal.SIGTERM)
+            code, said = ended(crawl)
+            assert code == 75, said
+            assert session.load(directory).last.reason == "SIGTERM"
+            assert verify(directory).sound
+        else:
+            for pid in pids(directory):
+                kill(pid)
+            wait_for_death(directory)
+            crawl.kill()
+    done = mpirun(4, "-m", "crawler", "resume", str(directory), *sets("politeness.delay_s=0"))
+    assert done.returncode == 0, done.stderr
+    assert_whole(directory, demo_web[0])
+
+
+@needs_ulfm
+@pytest.mark.slow
+@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
+def test_the_others_go_on_without_a_client(
+    tmp_path: Path, words: list[str], demo_web: tuple[DemoWeb, int], kind: tuple[str, str]
+) -> None:
+    directory = tmp_path / "session"
+    with outliving(4, *words, *of_kind(kind), *sets("politeness.delay_s=0.05")) as crawl:
+        assert await_pages(directory, crawl, 40)
+        kill(pids(directory)[2])
+        code, said = ended(crawl)
+    assert code == 0, said
+    assert_whole(directory, demo_web[0])
+    assert metrics_of(directory)["lost_ranks"] == 1

@@ -11,10 +11,10 @@ from crawler.messages import Note
 from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
 from crawler.reading.traps import TrapMonitor
-from crawler.report.counters import Counters
+from crawler.report.counters import Counters, DynamicCounts
 
 _NOTE_INTERVAL_S = 1.0
-_SAMPLES = 500  # points of the progress curve that a rank keeps, at most
+_SAMPLES = 500  # points of a curve that a rank keeps, at most
 
 
 class Figures:
@@ -40,6 +40,7 @@ class Figures:
         self._faults = faults
         self._traps = traps
         self._progress: list[tuple[float, int]] = []
+        self._clients: dict[str, list[tuple[float, ...]]] = {}  # samples of each, see DynamicCounts
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
         """Every second, send a note to rank 0 with counts and warnings. Rank 0 tells the user."""
@@ -55,6 +56,7 @@ class Figures:
             self._progress.append(self._sample())
             if len(self._progress) > _SAMPLES:
                 del self._progress[::2]
+            self._sample_clients()
             if self._transport.rank == 0:
                 board.update(0, note)
                 board.show()
@@ -90,9 +92,27 @@ class Figures:
             site_part=traffic.site_part,
             transmissions_target_part=traffic.transmissions_target_part if remembers else None,
             claims=traffic.claims,
-            mpi_messages=self._wire.messages,
+            mpi_messages=self._wire.messages_to.total(),
+            mpi_messages_to={str(to): count for to, count in self._wire.messages_to.items()},
             mpi_bytes=self._wire.bytes,
+            dynamic=self._dynamic(),
         )
+
+    def _dynamic(self) -> DynamicCounts | None:
+        core = self._core
+        if core.ownership.tree is None:
+            return None
+        self._sample_clients()
+        role, traffic = core.role, core.traffic
+        up, down = traffic.urls_up, traffic.urls_down
+        return DynamicCounts(role.handed, role.returned, up, down, self._clients)
+
+    def _sample_clients(self) -> None:
+        for client, *facts in self._core.clients():
+            samples = self._clients.setdefault(str(client), [])
+            samples.append((self._clock.time(), *facts))
+            if len(samples) > _SAMPLES:
+                del samples[::2]
 
     def _sample(self) -> tuple[float, int]:
         return self._clock.time(), self._core.traffic.inter_part_urls

@@ -1,6 +1,7 @@
 """Sends messages of an agent to other ranks, and receives theirs."""
 
 import asyncio
+from collections import Counter
 
 from crawler.core.core import Core
 from crawler.messages import Message, decode, encode
@@ -14,13 +15,13 @@ class Wire:
         self.over = asyncio.Event()  # set once the crawl has ended, and all ranks know
         self.joining = asyncio.Event()  # set while sites join the scope
         self._transport = transport
-        self.messages = 0
+        self.messages_to = Counter[int]()  # by receiver
         self.bytes = 0
 
     def send(self, rank: int, message: Message) -> None:
         """Send a message, without waiting until it has left."""
         data = encode(message, compress=self._transport.remote(rank))
-        self.messages += 1
+        self.messages_to[rank] += 1
         self.bytes += len(data)
         self._transport.send(rank, data)
 

@@ -21,7 +21,7 @@ from typing import Final
 from crawler import config
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
-from crawler.core.dynamic.role import Parts
+from crawler.core.dynamic.role import ClientFacts, Parts
 from crawler.core.dynamic.roles import make_bench, make_role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.foreign import Origin
@@ -128,6 +128,7 @@ class Core:
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
         self._ranks = ranks
+        self._connections = settings.fetch.concurrency
         self._divides = mode_of(settings).divides
         self.unfinished = Unfinished()
         self._visiting: dict[int, Visit] = {}  # by key of the URL
@@ -232,6 +233,15 @@ class Core:
     def hands_out(self) -> bool:
         """Whether seed servers hand out the URLs, so that a client gets URLs of any site."""
         return self.ownership.tree is not None and self.ownership.tree.hands_out
+
+    def clients(self) -> list[ClientFacts]:
+        """What this rank knows of clients under dynamic assignment.
+
+        A server knows of its clients. A client that follows links itself knows of itself.
+        """
+        if self.ownership.tree is None or self.hands_out or self.is_server:
+            return self.role.clients()
+        return [ClientFacts(self.rank, self._connections, self.pages, self.waiting)]
 
     @property
     def is_server(self) -> bool:

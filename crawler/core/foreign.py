@@ -36,6 +36,8 @@ class Traffic:
     messages_page_part: int = 0  # (page, other rank) pairs with a link
     site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
     claims: int = 0
+    urls_up: int = 0  # URLs sent to the server above, with or without their texts
+    urls_down: int = 0  # URLs sent to ranks below
     batches_sent: int = 0
     batches_received: int = 0
 

@@ -4,9 +4,11 @@ Batches are numbered and counted, because the end of the crawl depends on their 
 dynamic assignment, messages travel along the tree of servers.
 """
 
+from collections.abc import Iterable
+
 from crawler.core.dynamic.relay import Addressed, Relays
 from crawler.core.foreign import Traffic
-from crawler.core.outboxes import Arrivals, Outboxes
+from crawler.core.outboxes import Arrivals, Outbox, Outboxes
 from crawler.core.termination import Termination
 from crawler.core.tree import Tree
 from crawler.messages import Batch, Message, Note, Report, Sums
@@ -18,6 +20,8 @@ class Mail:
     def __init__(
         self, rank: int, ranks: int, tree: Tree | None, outboxes: Outboxes, traffic: Traffic
     ) -> None:
+        self._rank = rank
+        self._tree = tree
         self._outboxes = outboxes
         self._traffic = traffic
         self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
@@ -66,8 +70,19 @@ class Mail:
             return []  # this is so after most events
         messages: list[Addressed] = [(rank, outbox.batch(load)) for rank, outbox in due]
         self._traffic.batches_sent += len(due)
+        if self._tree is not None:
+            self._count_urls(due, self._tree)
         if passive:
             termination.passive(self._traffic.batches_sent, self._traffic.batches_received)
         messages += termination.messages
         termination.messages.clear()
         return messages if relays is None else relays.send(messages)
+
+    def _count_urls(self, due: Iterable[tuple[int, Outbox]], tree: Tree) -> None:
+        """Count the URLs in these boxes, by the direction in which they leave."""
+        for receiver, box in due:
+            urls = len(box.found) + sum(map(len, box.known.values()))
+            if receiver == tree.above(self._rank):
+                self._traffic.urls_up += urls
+            else:
+                self._traffic.urls_down += urls

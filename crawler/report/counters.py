@@ -8,7 +8,7 @@ import contextlib
 import json
 import zipfile
 import zlib
-from collections.abc import Collection, Iterator, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
 from typing import Any, NotRequired, TypedDict
@@ -20,6 +20,18 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import session
 from crawler.ports import UserError
+
+
+@dataclass(frozen=True, slots=True)
+class DynamicCounts:
+    """What one rank counted under dynamic assignment."""
+
+    handed: int  # URLs that this server handed to its clients
+    returned: int  # those of them that a client gave back
+    urls_up: int  # URLs sent to the server above, with their text or as a key
+    urls_down: int  # URLs sent to ranks below
+    # By client: seconds since the epoch, connections, pages of this run until then, waiting seeds.
+    clients: Mapping[str, Sequence[tuple[float, ...]]]
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,7 +57,9 @@ class Counters:
     transmissions_target_part: int | None
     claims: int
     mpi_messages: int
+    mpi_messages_to: Mapping[str, int]  # by receiving rank
     mpi_bytes: int
+    dynamic: DynamicCounts | None
 
 
 _REACHABLE = "reachable.npy"  # u64 URL keys
@@ -108,6 +122,8 @@ class _RankCounts(TypedDict):
     seconds: float
     by_trap: dict[str, int]
     progress: NotRequired[list[tuple[float, int]]]
+    mpi_messages_to: NotRequired[dict[str, int]]
+    dynamic: NotRequired[DynamicCounts | None]
 
 
 class _RunCounts(TypedDict):

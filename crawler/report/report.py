@@ -22,6 +22,7 @@ from crawler import session
 from crawler.ports import Failure
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
+from crawler.report.dynamic import dynamic_metrics, idle_servers, messages_to
 from crawler.report.endings import SeedTrail, seed_metrics
 from crawler.report.measures import Point, Reference, overlap, read_reference, series
 
@@ -63,12 +64,16 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     for run in runs[:-1]:
         for one in run["ranks"]:
             one["waiting"] = 0  # the next run has taken up these URLs
+    servers = idle_servers(info.config, [one.pages for one in by_rank])
+    loads = [one for rank, one in enumerate(by_rank) if rank not in servers]
     ranks = [
         {
             "rank": rank,
+            "server": rank in servers,
             **_pages(one),
             "messages_site_part": None if site_part is None else _distinct(site_part, rank),
-            **_traffic([its for its in counted if its["rank"] == rank]),
+            **_traffic(of_rank := [its for its in counted if its["rank"] == rank]),
+            "mpi_messages_to": messages_to(of_rank),
         }
         for rank, one in enumerate(by_rank)
     ]
@@ -91,14 +96,15 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "asked_again": len(again),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
-        "imbalance_bytes": imbalance([one.bytes for one in by_rank]),
-        "imbalance_requests": imbalance([one.pages for one in by_rank]),
+        "imbalance_bytes": imbalance([one.bytes for one in loads]),
+        "imbalance_requests": imbalance([one.pages for one in loads]),
         "messages_site_part": None if site_part is None else _distinct(site_part, *site_part),
         **traffic,
         # A killed rank leaves no count, but its log rows tell of the errors.
         "internal_errors": max(
             traffic["internal_errors"] or 0, totals.by_error.get(Failure.INTERNAL, 0)
         ),
+        "dynamic": dynamic_metrics(info.config, info.last.ranks, counted),
         "politeness": _politeness(directory),
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,

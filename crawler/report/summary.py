@@ -4,6 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
+from crawler.report.dynamic import dynamic_lines
 from crawler.report.endings import seed_lines
 
 
@@ -52,6 +53,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f"messages  {_number(metrics['messages_page_part'])} (page, part),"
         f" {_number(metrics['messages_site_part'])} (site, part),"
         f" {_number(metrics['transmissions_target_part'])} (target, part)",
+        *dynamic_lines(metrics),
         f"imbalance {_percent(metrics['imbalance_bytes'])} of bytes,"
         f" {_percent(metrics['imbalance_requests'])} of requests",
         _politeness_line(metrics["politeness"]),
@@ -67,6 +69,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
     lines += [
         f"{one['rank']:4} {one['pages']:10,} {one['bytes']:12,} {_number(one['requests']):>11}"
         f" {_number(one['inter_part_urls']):>11} {_number(one['mpi_messages']):>14}"
+        + ("  server" if one["server"] else "")
         for one in metrics["ranks"]
     ]
     return "\n".join(lines)

@@ -6,6 +6,7 @@ follows links itself, there is nothing to do at them. `client` and `server` have
 
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
+from typing import NamedTuple
 
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
@@ -33,6 +34,15 @@ class Parts:
     declared: DeclaredSitemaps
 
 
+class ClientFacts(NamedTuple):
+    """What is known of a client at one moment."""
+
+    rank: int
+    connections: int  # that it uses at most
+    pages: int  # that it has fetched in this run
+    seeds: int  # URLs that wait for it
+
+
 class Role:
     """The role of a rank that fetches what it owns.
 
@@ -45,6 +55,7 @@ class Role:
         self.has_room = True
         self.is_away = False
         self.counts_links = False
+        self.handed = self.returned = 0  # URLs that a server has handed out, and got back
         self._door = door
 
     def start(self, now: float) -> None:
@@ -64,6 +75,10 @@ class Role:
     def next_time(self) -> float | None:
         """When `tick` must be called next, or None."""
         return None
+
+    def clients(self) -> list[ClientFacts]:
+        """What a server that hands out URLs knows of the clients that are here."""
+        return []
 
     def begin(self) -> None:
         """Note that a visit has begun."""

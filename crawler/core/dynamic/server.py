@@ -16,7 +16,7 @@ from typing import Final
 import numpy as np
 
 from crawler import config
-from crawler.core.dynamic.role import Parts, Role
+from crawler.core.dynamic.role import ClientFacts, Parts, Role
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.foreign import TreeExchange
 from crawler.core.tree import Tree
@@ -53,7 +53,7 @@ class Server(Role):
         backlog, foreign = parts.bench.backlog, parts.door.foreign
         assert isinstance(backlog, SeedBacklog)
         assert isinstance(foreign, TreeExchange)
-        self.clients = {rank: ClientState(rank) for rank in tree.clients_of(rank)}
+        self.states = {rank: ClientState(rank) for rank in tree.clients_of(rank)}
         self._rank = rank
         self._foreign = foreign
         self._dynamic = settings.dynamic
@@ -68,7 +68,7 @@ class Server(Role):
         self._declared = parts.declared
         backlog.pool_for = self._pool_for
         self._holder: dict[str, int] = {}  # the clients of the sites that are at one
-        self._turns = deque(self.clients)  # the client to be served next comes first
+        self._turns = deque(self.states)  # the client to be served next comes first
         self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
         self._rested_at: dict[str, float] = {}  # when each of these may go to another client
         self._changed = False  # whether there may be something to hand out
@@ -77,6 +77,14 @@ class Server(Role):
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """The keys of all URLs of this server, each with the number of links to it."""
         return self._backlog.link_counts()
+
+    def clients(self) -> list[ClientFacts]:
+        """See Role."""
+        return [
+            ClientFacts(client.rank, client.connections, client.pages, self._seeds(client))
+            for client in self.states.values()
+            if client.stock
+        ]
 
     # --- what a client says -------------------------------------------------------------------
 
@@ -96,7 +104,7 @@ class Server(Role):
             self._backlog.note_page(page, np.frombuffer(targets, np.uint64).tolist())
         for sitemap, names in batch.declared_by.items():
             self._tell_names(sitemap, names, now)
-        client = self.clients.get(sender)
+        client = self.states.get(sender)
         if client is None:
             return
         if batch.stock is not None:
@@ -117,9 +125,9 @@ class Server(Role):
 
     def _deal_pools(self) -> None:
         """Deal the pools of clients that aren't here to those that are."""
-        present = [client for client in self.clients.values() if client.stock]
-        absent = [client.rank for client in self.clients.values() if not client.stock]
-        for client in self.clients.values():
+        present = [client for client in self.states.values() if client.stock]
+        absent = [client.rank for client in self.states.values() if not client.stock]
+        for client in self.states.values():
             client.pools = [client.rank] if client.stock else []
         for number, pool in enumerate(absent if present else ()):
             present[number % len(present)].pools.append(pool)
@@ -141,6 +149,7 @@ class Server(Role):
         del client.handed[key]
         site = self._registry.site_of(key)
         self._registry.put_back(key)
+        self.returned += 1
         self._quota.left += 1
         self._look_at(site, client, now)
 
@@ -167,7 +176,7 @@ class Server(Role):
         while self._resting and self._resting[0][0] <= now:
             time, site = heappop(self._resting)
             if self._rested_at.get(site) == time and not self._registry.out(site):
-                self._release(site, self.clients[self._holder[site]])
+                self._release(site, self.states[self._holder[site]])
                 self._changed = True
 
     def _pool_for(self, site: str) -> int:
@@ -175,11 +184,11 @@ class Server(Role):
         if self._dynamic.granularity == "page":
             return _FREE
         if self._dynamic.granularity == "dset":
-            client = self.clients[self._tree.dsets.holder(site)]
+            client = self.states[self._tree.dsets.holder(site)]
         else:
-            here = [client for client in self.clients.values() if client.stock]
+            here = [client for client in self.states.values() if client.stock]
             client = min(
-                here or self.clients.values(),
+                here or self.states.values(),
                 key=lambda one: (self._registry.waiting(one.rank), one.sites),
             )
         client.sites += 1
@@ -194,7 +203,7 @@ class Server(Role):
             return
         self._changed = False
         self._balance(now)
-        hungry = [self.clients[rank] for rank in self._turns if self._is_low(self.clients[rank])]
+        hungry = [self.states[rank] for rank in self._turns if self._is_low(self.states[rank])]
         while hungry:
             hungry = [client for client in hungry if self._hand_one(client, now)]
         self._backlog.look()
@@ -216,6 +225,7 @@ class Server(Role):
             return False
         found = self._backlog.hand_out(pool)
         self._quota.left -= 1
+        self.handed += 1
         client.handed[found.key] = None
         if pool != client.rank:
             self._give_site(found.site, pool, client)
@@ -228,7 +238,7 @@ class Server(Role):
     def _give_site(self, site: str, pool: int, client: ClientState) -> None:
         """Let a site be at a client: a free one, or one of a client that isn't here."""
         if pool != _FREE:
-            self.clients[pool].sites -= 1
+            self.states[pool].sites -= 1
         client.sites += 1
         if self._dynamic.granularity == "page":
             self._holder[site] = client.rank
@@ -241,7 +251,7 @@ class Server(Role):
 
     def _fair_share(self) -> int:
         """How many sites a client may have, so that the others have some, too."""
-        present = sum(client.stock > 0 for client in self.clients.values())
+        present = sum(client.stock > 0 for client in self.states.values())
         return ceil((len(self._holder) + self._registry.sites_waiting(_FREE)) / max(1, present))
 
     def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
@@ -258,7 +268,7 @@ class Server(Role):
 
     def _tell_names(self, key: int, names: Sequence[str], now: float) -> None:
         """Tell the client of a sitemap, if one has it, which authorities declare it."""
-        for client in self.clients.values():
+        for client in self.states.values():
             if key in client.handed:
                 box = self._outboxes.open(client.rank, now, urgent=True)
                 box.declared_by.setdefault(key, []).extend(names)
@@ -274,7 +284,7 @@ class Server(Role):
         if not (low or high) or now < self._balanced + _BALANCE_INTERVAL_S:
             return
         self._balanced = now
-        for client in self.clients.values():
+        for client in self.states.values():
             if not client.stock:
                 continue
             seeds, before = self._seeds(client), client.connections
@@ -290,7 +300,7 @@ class Server(Role):
 
     def _seeds(self, client: ClientState) -> int:
         """URLs that wait for a client; of those that wait for any, its share."""
-        present = sum(one.stock > 0 for one in self.clients.values())
+        present = sum(one.stock > 0 for one in self.states.values())
         own = sum(map(self._registry.waiting, client.pools))
         return own + self._registry.waiting(_FREE) // present
 
@@ -298,7 +308,7 @@ class Server(Role):
 
     def lose(self, rank: int, now: float) -> None:
         """Let the other clients have what a client held that is gone."""
-        client = self.clients[rank]
+        client = self.states[rank]
         client.stock = 0
         self._deal_pools()
         for key in list(client.handed):

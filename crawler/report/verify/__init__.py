@@ -1,9 +1,9 @@
 """Verification checks whether the files of a session keep what the crawler promises.
 
 1. `walk` compares the log of each rank with its WARC files, in one pass.
-2. No URL has two rows, where the mode promises that. `closure` checks the links: every followed
-   link leads to a row (of a page or of a failure), or is pending while the crawl isn't over. And
-   some link, seed or sitemap leads to every row.
+2. No URL has two rows, where the mode promises that, and a seed server has no row. `closure` checks
+   the links: every followed link leads to a row (of a page or of a failure), or is pending while
+   the crawl isn't over. And some link, seed or sitemap leads to every row.
 3. The tables are made again from the logs, and compared.
 4. `politeness` compares the gaps between requests to a site with the promised gaps.
 
@@ -78,6 +78,7 @@ def verify(directory: Path) -> Verdict:
     if unknown and not info.config.session.previous:
         findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
     _check_once(walks, info, logs, findings)
+    _check_servers(info, logs, findings)
     closure = Closure(directory, info, logs, findings)
     closure.check()
     check_politeness(directory, info, findings)
@@ -131,3 +132,18 @@ def _check_once(
             for entry in session.read_log(path):
                 if isinstance(entry, LoggedPage) and entry.row.key in twice and not entry.is_again:
                     findings.add("twice", entry.row.url, f"has more than one row, one in {path}")
+
+
+def _check_servers(info: SessionInfo, logs: Sequence[Path], findings: Findings) -> None:
+    """Check that the seed servers of the last run have fetched nothing in it.
+
+    The latest log of each rank of the last run is of that run, if the run has come to its end.
+    """
+    if info.config.assignment.scheme != "dynamic" or info.last.ended is None:
+        return
+    latest = {session.rank_of(path): path for path in logs}
+    for rank in range(len(info.config.dynamic.servers)):
+        for entry in session.read_log(latest[rank]) if rank in latest else ():
+            if isinstance(entry, LoggedPage):
+                what = f"has a row in {latest[rank]}, but rank {rank} is a seed server"
+                findings.add("server", entry.row.url, what)
