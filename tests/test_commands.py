@@ -42,7 +42,7 @@ def test_config_prints_all_keys_with_their_meaning(said: Any, tmp_path: Path) ->
     assert printed.fetch.concurrency == 7
     assert printed.model_copy(update={"fetch": Config().fetch}) == Config()
     key = "how the rank that owns a URL is chosen"
-    assert f"# {key} (url-hash | site-hash | hierarchical | part-vector)\n" in text
+    assert f"# {key} (url-hash | site-hash | hierarchical | part-vector | dynamic)\n" in text
     file = tmp_path / "a.toml"
     file.write_text(text)
     assert said("config", str(file)) == text
@@ -132,6 +132,27 @@ def test_explain_of_a_site_that_the_part_vector_lacks(said: Any, tmp_path: Path)
     unknown = json.loads(said(*words, "http://b.example/x"))
     assert unknown["part"] is None
     assert "registrar is rank" in unknown["why"]
+
+
+@pytest.mark.parametrize(
+    ("granularity", "follow", "rank", "why"),
+    [
+        ("page", "server", None, "at rank 0 hands it to one of its clients (ranks 1, 2)"),
+        ("site", "own", None, "at rank 0 gives its site to one of its clients (ranks 1, 2)"),
+        ("dset", "server", 2, "by rank 2, which holds DSet 1, handed out by rank 0"),
+        ("dset", "own", 2, "by rank 2, which holds DSet 1, below rank 0"),
+    ],
+)
+def test_explain_says_which_client_may_fetch_a_url(
+    said: Any, granularity: str, follow: str, rank: int | None, why: str
+) -> None:
+    words = ["assignment.scheme=dynamic", f"dynamic.granularity={granularity}"]
+    words += [f"dynamic.follow={follow}", 'dynamic.dsets=[["com"], ["example"]]']
+    explained = json.loads(
+        said("explain", "--offline", "--ranks", "3", "--json", *sets(*words), "http://a.example/x")
+    )
+    assert explained["rank"] == explained["part"] == rank
+    assert explained["why"].endswith(why)
 
 
 def test_explain_asks_the_site_unless_offline(said: Any) -> None:
