@@ -6,6 +6,7 @@ from dataclasses import dataclass
 
 import pytest
 from cluster import settings
+from dynamics import KINDS, TREES
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
@@ -19,15 +20,6 @@ from crawler.core.tree import Tree
 from crawler.messages import Message
 from crawler.ports import UserError
 from crawler.simulate import Delays, Simulation, Web
-
-KINDS = [
-    ("page", "server"),
-    ("site", "server"),
-    ("dset", "server"),
-    ("site", "own"),
-    ("dset", "own"),
-]
-TREES = [(0,), (0,), (0, 0, 0), (0, 0, 1, 1, 0)]
 
 
 @dataclass

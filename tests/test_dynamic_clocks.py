@@ -4,19 +4,17 @@ import random
 from collections.abc import Iterable
 
 from cluster import run
+from dynamics import KINDS, TREES
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
-from test_dynamic import KINDS
 from watched import Watched, web
 
 from crawler import config
 from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
 from crawler.ports import Link
-
-TREES = [(0,), (0, 0, 0)]
 
 
 class Handed(Watched):

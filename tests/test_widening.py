@@ -18,6 +18,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page
 
+from crawler import config
 from crawler.agent.widening import admit_late
 from crawler.config import toml_value
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
@@ -91,8 +92,15 @@ class World:
 class Ranks:
     """Cores with what stands around them in an agent: a scope, a reader and a log each."""
 
-    def __init__(self, world: World, scheme: Scheme, ranks: int, dice: random.Random) -> None:
-        options = settings(
+    def __init__(
+        self,
+        world: World,
+        scheme: Scheme,
+        ranks: int,
+        dice: random.Random,
+        options: config.Config | None = None,
+    ) -> None:
+        options = options or settings(
             f"exchange.batch_pages={dice.choice([1, 3, 64])}",
             f"assignment.unlisted={dice.choice(['claim', 'site-hash'])}",
             f"exchange.remember={dice.choice(['all', 'batch'])}",

@@ -1,0 +1,136 @@
+"""Dynamic assignment beside redirects, cookie walls, limits, failures, stops and wide scopes."""
+
+import random
+from collections.abc import Iterable
+
+import pytest
+from cluster import run
+from dynamics import KINDS, dynamic
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from test_cookie_walls import Copying, Walls, crawl
+from test_core import World
+from test_widening import Ranks
+from test_widening import World as WideWorld
+
+from crawler.core.visits import Visit
+from crawler.ports import Link
+
+SEEDS = st.integers(0, 2**32)
+CLIENTS = st.integers(1, 5)
+EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS)
+def test_every_url_once_and_no_early_end(kind: tuple[str, str], seed: int, clients: int) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    cluster = Copying(*dynamic(dice, kind, clients, f"politeness.delay_s={dice.choice([0, 1])}"))
+    seeds = dice.sample(world.urls, min(3, len(world.urls)))
+    cluster.start(*seeds)
+    asked = run(cluster, dice, world.answer, retries=0.2)
+    assert sorted(address for _, address in asked) == sorted(world.reachable(seeds))
+    assert cluster.complete
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS, st.integers(1, 20))
+def test_the_limit_is_met_exactly_and_failures_do_not_count(
+    kind: tuple[str, str], seed: int, clients: int, limit: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=False)  # an unfinished chain would make a page of no URL
+    cluster = Copying(*dynamic(dice, kind, clients, f"session.max_pages={limit}"))
+    seeds = dice.sample(world.urls, min(5, len(world.urls)))
+    cluster.start(*seeds)
+    asked = [address for _, address in run(cluster, dice, world.answer, retries=0.2)]
+    reachable = world.reachable(seeds)
+    assert len(set(asked)) == len(asked)
+    assert set(asked) <= reachable
+    assert len(set(asked) - world.failing) == min(limit, len(reachable - world.failing))
+    assert cluster.complete == (set(asked) == reachable)
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS, st.integers(0, 150))
+def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
+    kind: tuple[str, str], seed: int, clients: int, moment: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    limit = dice.choice([0, 0, 5])
+    cluster = Copying(*dynamic(dice, kind, clients, f"session.max_pages={limit}"))
+    seeds = dice.sample(world.urls, min(3, len(world.urls)))
+    cluster.start(*seeds)
+    asked = [
+        address for _, address in run(cluster, dice, world.answer, retries=0.2, stop_after=moment)
+    ]
+    assert len(set(asked)) == len(asked)
+    assert set(asked) <= world.reachable(seeds)
+    assert cluster.complete == (set(asked) == world.reachable(seeds))
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS)
+def test_whatever_fails_every_url_has_one_outcome_and_the_end_is_exact(
+    kind: tuple[str, str], seed: int, clients: int
+) -> None:
+    dice = random.Random(seed)
+    world = World(dice, redirects=True)
+    cluster = Copying(
+        *dynamic(
+            dice,
+            kind,
+            clients,
+            f"retry.tries={dice.choice([1, 2, 3])}",
+            f"retry.give_up_after={dice.choice([0, 2, 6])}",
+        )
+    )
+    found: set[str] = set(dice.sample(world.urls, min(3, len(world.urls))))
+    cluster.start(*found)
+
+    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
+        links, response = world.answer(visit)
+        found.update(one.url for one in links)
+        return links, response
+
+    asked = [address for _, address in run(cluster, dice, answer, retries=0.1, failures=0.4)]
+    assert sorted(asked) == sorted(found)
+    assert cluster.complete
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS)
+def test_every_page_behind_a_wall_is_had(kind: tuple[str, str], seed: int, clients: int) -> None:
+    dice = random.Random(seed)
+    walls = Walls(dice)
+    cluster = Copying(*dynamic(dice, kind, clients, 'scope.domains=["*"]'))
+    cluster.start(Walls.url(0))
+    crawl(cluster, dice, walls, None)
+    assert set(walls.served) == walls.pages()
+    assert set(walls.served.values()) == {1}
+    assert cluster.complete
+    assert not any(jars._jars for jars in cluster.jars)
+
+
+@EACH_KIND
+@examples(max_examples=60, deadline=None)
+@given(SEEDS, CLIENTS)
+def test_what_is_fetched_is_what_the_final_scope_reaches(
+    kind: tuple[str, str], seed: int, clients: int
+) -> None:
+    dice = random.Random(seed)
+    world = WideWorld(dice)
+    scheme, count, chosen = dynamic(dice, kind, clients)
+    ranks = Ranks(world, scheme, count, dice, chosen)
+    ranks.run()
+    assert sorted(ranks.fetched) == sorted(world.reachable())
+    assert ranks.cluster.complete
+    assert all(scope.joined == world.joined() for scope in ranks.scopes)
