@@ -12,6 +12,7 @@ from slow_seen import stores
 from watched import Watched, web
 
 from crawler import config
+from crawler.core.dynamic.server import ClientState, Server
 from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
 from crawler.ports import Link
@@ -21,11 +22,35 @@ class Handed(Watched):
     """A watched cluster of seed servers and clients: a site is at one client at a time.
 
     `page_ends`: when the latest visit to a page of each site ended, and at which client.
+    `taken_over`: sites that a server has taken from a client, with the client that got them because
+    it would have been idle.
     """
 
     def watch(self, dice: random.Random, crawl_delays: dict[str, float]) -> None:
         super().watch(dice, crawl_delays)
         self.page_ends: dict[str, tuple[float, int]] = {}
+        self.taken_over = set[tuple[str, int]]()
+        for core in self.cores:
+            if isinstance(core.role, Server):
+                self._watch_server(core.role)
+
+    def _watch_server(self, server: Server) -> None:
+        give, take = server._give_site, server._take_over
+
+        def give_and_note(site: str, pool: int, client: ClientState) -> None:
+            if pool:
+                self.taken_over.add((site, client.rank))
+            give(site, pool, client)
+
+        def take_if_idle(client: ClientState, now: float) -> None:
+            before = len(self.taken_over), len(server._leaving)
+            had = len(client.handed)
+            take(client, now)
+            if (len(self.taken_over), len(server._leaving)) != before:
+                assert had < client.connections
+
+        server._give_site = give_and_note  # type: ignore[method-assign]
+        server._take_over = take_if_idle  # type: ignore[method-assign]
 
     def acquire(self, rank: int, *, clocks_are_fast: bool = True) -> str | None:
         address = super().acquire(rank, clocks_are_fast=clocks_are_fast)
@@ -38,7 +63,8 @@ class Handed(Watched):
         ended, client = self.page_ends.get(site, (self.now, rank))
         if client != rank:
             assert self.settings.dynamic.granularity == "page", site
-            assert self.now - ended >= self.settings.dynamic.rest_s, site
+            rested = self.now - ended >= self.settings.dynamic.rest_s
+            assert rested or (site, rank) in self.taken_over, site
         return address
 
     def _over(self, rank: int, index: int) -> Visit:

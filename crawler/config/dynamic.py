@@ -39,7 +39,7 @@ class Dynamic(Table):
         60.0,
         json_schema_extra=ASIDE,
         description="for granularity = page: a site stays at its client until the client has had no"
-        " URL of it for this time",
+        " URL of it for this time, or until another client would be idle without it",
     )
     stock: Natural = Field(
         0,
@@ -49,8 +49,8 @@ class Dynamic(Table):
     per_site: Natural = Field(
         0,
         json_schema_extra=ASIDE,
-        description="URLs of one site that a client has at hand; 0: one to four, by"
-        " politeness.delay_s and exchange.max_delay_s",
+        description="URLs of one site that a client has at hand; 0: one, or two if"
+        " politeness.delay_s is less than half of exchange.max_delay_s",
     )
     connections: tuple[Count, ...] = Field(
         (),

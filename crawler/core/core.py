@@ -288,7 +288,7 @@ class Core:
             self._visiting[fields[0]] = visit
             self.unfinished.visits += 1
             quota.left -= 1
-            self.role.begin()
+            self.role.begin(now)
         return visit
 
     def _may_fetch(self) -> bool:

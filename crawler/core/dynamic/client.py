@@ -20,7 +20,7 @@ from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
 from crawler.reading.cookies import Jar
 
 # Bounds of the stock, by connections. With less than the first a client often runs dry; more than
-# the second only makes the choice of URLs worse (DYNAMIC measurements in docs/dynamic.md).
+# the second only makes the choice of URLs worse (docs/results/web-sailor.md).
 _LEAST_STOCK: Final = 4
 _MOST_STOCK: Final = 16
 _RATE_WINDOW_S: Final = 5.0
@@ -48,7 +48,8 @@ class Client(Role):
         self.visits = 0  # open ones: each uses a connection
         self._at_hand: dict[int, None] = {}  # keys of URLs that were handed out and not dealt with
         self._fixed_stock = settings.dynamic.stock
-        self._wait_s = 2 * settings.exchange.max_delay_s + settings.politeness.delay_s
+        self._max_delay_s = settings.exchange.max_delay_s
+        self._site_delay_s = settings.politeness.delay_s
         self._bench = parts.bench
         self._outboxes = parts.outboxes
         self._foreign = parts.door.foreign
@@ -60,6 +61,8 @@ class Client(Role):
         self._stock = 0
         self._pages = 0  # since `_since`
         self._since = 0.0
+        self._busy_s = 0.0  # of all connections, since `_since`
+        self._looked = 0.0  # when `_busy_s` was brought up to date
         self.is_away, self.has_room = True, False
         parts.quota.left = inf  # the server sees to the limit
 
@@ -88,17 +91,21 @@ class Client(Role):
         for key in [key for key in self._at_hand if key not in under_way]:
             self._return(key, now)
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         """Let a visit use a connection."""
-        self.visits += 1
-        self._look()
+        self._count_visits(1, now)
 
     def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
         """End a visit. If its URL waits again, and this client has left, the URL is returned."""
-        self.visits -= 1
-        self._look()
+        self._count_visits(-1, now)
         if not over and self.is_away and found.key in self._at_hand:
             self._return(found.key, now)
+
+    def _count_visits(self, more: int, now: float) -> None:
+        self._busy_s += self.visits * (now - self._looked)
+        self._looked = now
+        self.visits += more
+        self._look()
 
     def _return(self, key: int, now: float) -> None:
         del self._at_hand[key]
@@ -146,7 +153,7 @@ class Client(Role):
         self._pages += 1
         box = self._box(now)
         box.ended.append(found.key)
-        if 2 * len(box.ended) >= len(self._at_hand):
+        if len(box.ended) >= len(self._at_hand):
             self._box(now, urgent=True)
         if not response:
             box.unanswered.append(found.key)
@@ -162,12 +169,17 @@ class Client(Role):
             self._box(now).pages.append((page.key, array("Q", links).tobytes()))
 
     def _adapt(self, now: float) -> None:
-        """Fit the stock to the rate: what is fetched while the server is told and answers."""
-        rate = self._pages / (now - self._since)
-        self._pages, self._since = 0, now
+        """Fit the stock to the rate that this client has while all of its connections are used.
+
+        The stock lasts while a report waits to be sent. And so many URLs more wait for the delays
+        of their sites.
+        """
+        rate = self.connections * self._pages / self._busy_s if self._busy_s else 0.0
+        self._pages, self._busy_s, self._since = 0, 0.0, now
         if self._fixed_stock or self.is_away:
             return
         least, most = _LEAST_STOCK * self.connections, _MOST_STOCK * self.connections
-        stock = min(max(least, ceil(rate * self._wait_s)), most)
+        stock = min(max(least, ceil(rate * self._max_delay_s)), most)
+        stock += ceil(rate * self._site_delay_s)
         if abs(stock - self._stock) > self._stock // 4:
             self._tell_stock(stock, now)

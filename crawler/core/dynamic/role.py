@@ -80,7 +80,7 @@ class Role:
         """What a server that hands out URLs knows of the clients that are here."""
         return []
 
-    def begin(self) -> None:
+    def begin(self, now: float) -> None:
         """Note that a visit has begun."""
 
     def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:

@@ -1,8 +1,6 @@
 """The part that a rank has in dynamic assignment: a seed server, a client of one, or neither."""
 
 from functools import partial
-from math import ceil
-from typing import Final
 
 from crawler import config
 from crawler.core.dynamic.client import Client
@@ -14,8 +12,6 @@ from crawler.core.order import BreadthFirst, make_order
 from crawler.core.ownership import Ownership
 from crawler.core.workbench import Workbench
 from crawler.ports import Spill
-
-_MOST_PER_SITE: Final = 4
 
 
 def make_bench(
@@ -45,16 +41,14 @@ def make_bench(
 
 
 def per_site(settings: config.Config) -> int:
-    """How many URLs of a site a client has at hand, from one to four.
+    """How many URLs of a site a client has at hand.
 
-    They last while the client reports one and the server hands out the next.
+    One is best: more only make the choice of URLs worse. But if the site may be asked again at
+    once, it would rest until the client has reported one URL and got the next.
     """
-    delay_s = settings.politeness.delay_s
     if settings.dynamic.per_site:
         return settings.dynamic.per_site
-    if delay_s == 0:
-        return _MOST_PER_SITE
-    return min(1 + ceil(settings.exchange.max_delay_s / delay_s), _MOST_PER_SITE)
+    return 1 if 2 * settings.politeness.delay_s >= settings.exchange.max_delay_s else 2
 
 
 def make_role(settings: config.Config, ownership: Ownership, parts: Parts) -> Role:

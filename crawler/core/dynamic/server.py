@@ -37,6 +37,8 @@ class ClientState:
     connections: int = 0
     handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
     sites: int = 0  # that are at this client
+    busy: int = 0  # sites of which it has URLs
+    coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
     pages: int = 0  # that it has fetched
 
     @property
@@ -69,6 +71,9 @@ class Server(Role):
         backlog.pool_for = self._pool_for
         self._holder: dict[str, int] = {}  # the clients of the sites that are at one
         self._turns = deque(self.states)  # the client to be served next comes first
+        self._leaving: dict[str, ClientState] = {}  # sites that go to these clients
+        self._left = tree.ranks  # the pool of the sites that are leaving
+        self._share = 0  # sites that a client may have, so that the others have some, too
         self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
         self._rested_at: dict[str, float] = {}  # when each of these may go to another client
         self._changed = False  # whether there may be something to hand out
@@ -157,9 +162,15 @@ class Server(Role):
 
     def _look_at(self, site: str, client: ClientState, now: float) -> None:
         """Let a site go to other clients in time, if its client has no URL of it."""
-        if self._dynamic.granularity != "page" or self._registry.out(site):
+        if self._registry.out(site):
             return
+        if site in self._leaving:
+            self._arrive(site, client)
+            return
+        client.busy -= 1
         rest_s = self._dynamic.rest_s
+        if self._dynamic.granularity != "page":
+            return
         if rest_s and client.stock:
             self._rested_at[site] = now + rest_s
             heappush(self._resting, (now + rest_s, site))
@@ -203,9 +214,14 @@ class Server(Role):
             return
         self._changed = False
         self._balance(now)
-        hungry = [self.states[rank] for rank in self._turns if self._is_low(self.states[rank])]
+        self._share = self._fair_share()
+        low = [self.states[rank] for rank in self._turns if self._is_low(self.states[rank])]
+        hungry = low
         while hungry:
             hungry = [client for client in hungry if self._hand_one(client, now)]
+        if self._dynamic.granularity == "page":
+            for client in low:
+                self._take_over(client, now)
         self._backlog.look()
 
     def _is_low(self, client: ClientState) -> bool:
@@ -218,22 +234,27 @@ class Server(Role):
         if client.room <= 0 or not self._has_quota(now):
             return False
         pools = client.pools
-        if self._dynamic.granularity == "page" and client.sites < self._fair_share():
+        if self._dynamic.granularity == "page" and self._load(client) < self._share:
             pools = [*pools, _FREE]
         pool = self._backlog.best(pools)
         if pool is None:
             return False
+        self._hand_from(pool, client, now)
+        self._turns.remove(client.rank)
+        self._turns.append(client.rank)
+        return True
+
+    def _hand_from(self, pool: int, client: ClientState, now: float) -> None:
+        """Hand a client the best URL of a pool, and the site with it."""
         found = self._backlog.hand_out(pool)
         self._quota.left -= 1
         self.handed += 1
+        client.busy += self._registry.out(found.site) == 1
         client.handed[found.key] = None
         if pool != client.rank:
             self._give_site(found.site, pool, client)
         self._rested_at.pop(found.site, None)
         self._send(client, found, now)
-        self._turns.remove(client.rank)
-        self._turns.append(client.rank)
-        return True
 
     def _give_site(self, site: str, pool: int, client: ClientState) -> None:
         """Let a site be at a client: a free one, or one of a client that isn't here."""
@@ -249,10 +270,49 @@ class Server(Role):
             self._quota.ask(now)
         return self._quota.left >= 1
 
+    def _load(self, client: ClientState) -> int:
+        """How many sites a client has something to fetch from."""
+        return self._registry.sites_waiting(client.rank) + client.busy + client.coming
+
     def _fair_share(self) -> int:
-        """How many sites a client may have, so that the others have some, too."""
-        present = sum(client.stock > 0 for client in self.states.values())
-        return ceil((len(self._holder) + self._registry.sites_waiting(_FREE)) / max(1, present))
+        """How many sites with something to fetch each client may have."""
+        loads = [self._load(client) for client in self.states.values() if client.stock]
+        return ceil((sum(loads) + self._registry.sites_waiting(_FREE)) / max(1, len(loads)))
+
+    def _take_over(self, client: ClientState, now: float) -> None:
+        """Let a client that would be idle have a site of the client that has most to do.
+
+        Sites stay at their clients. Without this, one client would have too many, and others none.
+        """
+        if client.room <= 0 or len(client.handed) >= client.connections:
+            return
+        other = max(self.states.values(), key=self._load)
+        if self._load(other) < self._load(client) + 2 or not other.handed:
+            return
+        site = self._registry.best_site(other.rank)
+        if site is None:
+            site = self._registry.site_of(next(reversed(other.handed)))
+        if self._registry.out(site):
+            self._let_leave(site, other, client)
+        elif self._has_quota(now):
+            self._hand_from(other.rank, client, now)
+
+    def _let_leave(self, site: str, before: ClientState, after: ClientState) -> None:
+        """Let a site go to another client when its client has fetched its URLs of it."""
+        if site not in self._leaving:
+            self._leaving[site] = after
+            before.busy -= 1
+            after.coming += 1
+            self._registry.move(site, self._left)
+
+    def _arrive(self, site: str, before: ClientState) -> None:
+        """Give a site that is leaving its client to the client that it was meant for."""
+        client = self._leaving.pop(site)
+        client.coming -= 1
+        if client.stock:
+            self._give_site(site, before.rank, client)
+        else:
+            self._release(site, before)
 
     def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
         box = self._outboxes.add(client.rank, found, now)

@@ -179,6 +179,12 @@ class Registry:
         score, row, *_ = self._sites.item(int(self._pools[pool]["root"]))
         return -score, row
 
+    def best_site(self, pool: int) -> str | None:
+        """Return the site of the URL that `pop` would hand out; None without one."""
+        if not self.sites_waiting(pool):
+            return None
+        return self._names[int(self._pools[pool]["root"])]
+
     def pop(self, pool: int) -> CrawlUrl:
         """Hand out the best URL of a pool. Raises IndexError if none may be handed out."""
         row = moves.hand_out(*self._arrays, pool) if pool < len(self._pools) else -1

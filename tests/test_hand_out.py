@@ -1,0 +1,83 @@
+"""How even and how good the choice of a seed server is, on made webs in virtual time."""
+
+import numpy as np
+import pytest
+from cluster import settings
+
+from crawler.core.dynamic.roles import per_site
+from crawler.core.dynamic.server import Server
+from crawler.core.ownership import make_scheme
+from crawler.simulate import Delays, Simulation, Web
+
+
+def star(sites: list[int]) -> Web:
+    """A web whose first page links to all others; `sites` are the numbers of pages of the sites."""
+    urls = [
+        f"http://s{site}.example/{page}" for site, size in enumerate(sites) for page in range(size)
+    ]
+    return Web(urls, np.array([(0, page) for page in range(1, len(urls))]))
+
+
+def crawl(web: Web, clients: int, *more: str, concurrency: int = 2) -> Simulation:
+    chosen = settings("assignment.scheme=dynamic", f"fetch.concurrency={concurrency}", *more)
+    simulation = Simulation(
+        web,
+        chosen,
+        make_scheme(chosen, clients + 1),
+        clients + 1,
+        delays=Delays((0.1, 0.1), (0.01, 0.01)),
+        concurrency=concurrency,
+    )
+    assert simulation.run([0])
+    assert sorted(simulation.order) == list(range(len(web)))
+    return simulation
+
+
+def test_a_client_that_would_be_idle_gets_a_site_of_another() -> None:
+    # The sites are dealt evenly, but all large ones may be at one client. It would fetch them to
+    # the end of the crawl alone.
+    sites = [1] + [60, 5] * 6
+    simulation = crawl(star(sites), 2, "dynamic.rest_s=60")
+    shares = np.bincount(simulation.by, minlength=3)[1:] / sum(sites)
+    assert shares.max() < 0.56
+
+
+def test_a_site_stays_where_it_is_while_all_clients_have_enough_to_do(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    moved = []
+    monkeypatch.setattr(Server, "_let_leave", lambda *args: moved.append(args))
+    web = star([1] + [40] * 40)
+    simulation = crawl(web, 2, "dynamic.rest_s=60", "politeness.delay_s=0.1")
+    half = simulation.order[: len(web) // 2]
+    at = {web.url(page).split("/")[2]: set[int]() for page in half}
+    for page, rank in zip(half, simulation.by, strict=False):
+        at[web.url(page).split("/")[2]].add(rank)
+    assert {len(clients) for clients in at.values()} == {1}
+
+
+@pytest.mark.parametrize(
+    ("delay_s", "max_delay_s", "wanted"), [(0, 1, 2), (0.4, 1, 2), (0.5, 1, 1), (10, 1, 1)]
+)
+def test_a_client_has_one_url_of_a_site_if_the_next_comes_in_time(
+    delay_s: float, max_delay_s: float, wanted: int
+) -> None:
+    chosen = settings(f"politeness.delay_s={delay_s}", f"exchange.max_delay_s={max_delay_s}")
+    assert per_site(chosen) == wanted
+    assert per_site(settings("dynamic.per_site=3")) == 3
+
+
+def test_a_client_reports_when_half_of_its_urls_are_dealt_with() -> None:
+    # With eight URLs at hand, a report of four comes for each four pages, and an answer to it.
+    simulation = crawl(star([1] * 400), 1, "dynamic.stock=8")
+    client = simulation.cores[1]
+    assert 400 / 4.5 < client.traffic.batches_sent < 400 / 3.5
+
+
+def test_the_stock_lasts_while_sites_rest() -> None:
+    # Of ten connections each could fetch ten pages a second. So with a delay of 2 s, all are used
+    # only if about 200 sites are at hand.
+    web = star([1] + [40] * 400)
+    simulation = crawl(web, 1, "politeness.delay_s=2", concurrency=10)
+    middle = [time for time in simulation.times if 60 < time < 90]
+    assert len(middle) > 0.8 * 10 * 10 * 30
