@@ -188,7 +188,7 @@ def test_a_stop_or_a_kill_loses_nothing(
     how: str,
 ) -> None:
     directory = tmp_path / "session"
-    slowly = sets("politeness.delay_s=0.1")
+    slowly = sets("politeness.delay_s=0.1", "session.stop_grace=0")
     crawl = start_mpirun(3, *words, *of_kind(kind), *slowly)
     with crawl:
         assert await_pages(directory, crawl, 40)

@@ -39,7 +39,8 @@ class Work:
         """
         for task in self.asking:
             task.cancel()
-        await asyncio.wait(self.asking)
+        if self.asking:  # a seed server has none
+            await asyncio.wait(self.asking)
         stored = asyncio.ensure_future(self.to_parse.join())
         await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
         in_order = stored.done()
