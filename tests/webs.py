@@ -1,7 +1,7 @@
 """Random webs, and all that a crawl of one may depend on."""
 
 import random
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 
 import numpy as np
@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 from slow_seen import stores
 
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.core.seen import LateSeen, UrlSeen
 from crawler.simulate import Delays, Simulation, Web
 
 
@@ -27,7 +28,12 @@ class Setting:
     seed: int
     options: list[str]
 
-    def simulation(self, *overrides: str, late: bool = False) -> Simulation:
+    def simulation(
+        self,
+        *overrides: str,
+        late: bool = False,
+        make_seen: Callable[[], UrlSeen | LateSeen] | None = None,
+    ) -> Simulation:
         return Simulation(
             self.web,
             settings(*self.options, *overrides),
@@ -36,7 +42,7 @@ class Setting:
             seed=self.seed,
             delays=self.delays,
             concurrency=self.concurrency,
-            make_seen=stores(random.Random(self.seed), late=late),
+            make_seen=make_seen or stores(random.Random(self.seed), late=late),
         )
 
 

@@ -77,7 +77,11 @@ class LateSeen(ABC):
 
     @abstractmethod
     def next_time(self) -> float | None:
-        """When `take_answers` should be called again at the latest; None if nothing is pending."""
+        """When `take_answers` should be called again at the latest; None for no such time.
+
+        After answers, a store that gives them in portions should name a time: the shells ask for
+        visits and for messages in turn, and both calls may take answers.
+        """
 
     @abstractmethod
     def update(self, keys: Iterable[int]) -> None:

@@ -1,0 +1,102 @@
+"""What the stores that answer late have in common: they take entries, and answer in cycles."""
+
+from abc import ABC, abstractmethod
+from collections.abc import Iterator
+from itertools import chain
+from pathlib import Path
+
+import numpy as np
+
+from crawler.stores.entries import Answers, Entries, Flags, Keys
+from crawler.stores.files import CONTENT_STARTS
+from crawler.stores.folder import Folder, NewFile
+
+
+class BatchStore(ABC):
+    """A store of URL-seen on disk that handles many entries at a time, in cycles.
+
+    An entry is pending from `submit` on, until a cycle has answered it; an update without a check
+    needs no answer, but is pending as well. An entry that no cycle has seen is lost in a kill, and
+    all others are kept (`folder`). Only one cycle may run at a time.
+    """
+
+    def __init__(self, path: Path, kind: str) -> None:
+        """Raises DamagedStoreError."""
+        self.folder = Folder(path, kind)
+
+    @property
+    @abstractmethod
+    def pending(self) -> int:
+        """The number of entries that are pending."""
+
+    @property
+    @abstractmethod
+    def in_memory(self) -> int:
+        """The number of entries that no cycle has seen yet."""
+
+    @property
+    @abstractmethod
+    def oldest(self) -> float:
+        """When the oldest of the pending entries was submitted, or infinity."""
+
+    @abstractmethod
+    def submit(self, entries: Entries, sites: Keys, now: float) -> None:
+        """Take in entries. `sites`: a hash of the site of each."""
+
+    @abstractmethod
+    def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
+        """Run one cycle, in steps of a few milliseconds. Some steps give answers.
+
+        `answer`: the caller needs answers, so the store must not wait for more entries. Raises
+        DamagedStoreError or OSError; then the store must be opened again.
+        """
+
+    @abstractmethod
+    def repositories(self) -> list[str]:
+        """The names of the files that hold the repositories."""
+
+    @abstractmethod
+    def contents(self, name: str) -> Iterator[tuple[Keys, Keys]]:
+        """The keys in a repository with their values, in its order, in chunks."""
+
+    def keys(self) -> Keys:
+        """All keys that the store knows, in ascending order."""
+        chunks = [keys for name in self.repositories() for keys, _ in self.contents(name)]
+        return np.unique(np.concatenate([self.noted(), *chunks]))
+
+    # --- keys without a site ------------------------------------------------------------------
+
+    def note(self, keys: Keys) -> None:
+        """Note that these keys are known. They have no site, so they belong to no repository.
+
+        No cycle may be under way.
+        """
+        new = NewFile(self.folder, f"noted-{self.folder.manifest.cycles}")
+        all_keys = np.union1d(self.noted(), keys)
+        new.write(all_keys, len(all_keys))
+        for _ in chain(new.finish(), self.folder.commit([self._noted_name])):
+            pass
+
+    def noted(self) -> Keys:
+        """The keys that came without a site, in ascending order."""
+        return np.frombuffer(b"".join(self.folder.pieces(self._noted_name)), np.uint64)
+
+    def are_noted(self, keys: Keys) -> Flags:
+        """Return which of these keys came without a site."""
+        number = self.folder.state(self._noted_name).records
+        if not number:
+            return np.zeros(len(keys), bool)
+        path = self.folder.path / self._noted_name
+        noted = np.memmap(path, np.uint64, "r", CONTENT_STARTS, number)
+        at = np.searchsorted(noted, keys)
+        at[at == len(noted)] = 0
+        return np.asarray(noted[at] == keys)
+
+    @property
+    def _noted_name(self) -> str:
+        names = self.folder.manifest.files
+        return next((name for name in names if name.startswith("noted-")), "")
+
+    def close(self) -> None:
+        """End what the store does besides. The files stay."""
+        self.folder.close()

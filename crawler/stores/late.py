@@ -1,0 +1,199 @@
+"""Puts a store that handles many entries at a time behind the core's `LateSeen`.
+
+Candidates wait in memory until there are enough for a cycle, or until the oldest has waited too
+long, or until the rank has nothing else to do. A cycle and its answers are spread over the calls of
+`take_answers`, so that none of them takes long.
+"""
+
+from collections.abc import Iterable, Iterator
+from functools import cache
+from itertools import islice
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from crawler.core.seen import Candidate, LateSeen
+from crawler.messages import CookieTerms
+from crawler.ports import CrawlUrl
+from crawler.reading.cookies import NO_COOKIES, Jar
+from crawler.stores.batch_store import BatchStore
+from crawler.stores.drum import Drum
+from crawler.stores.entries import CHECK, UPDATE, Answers, Entries, Keys, Value
+from crawler.url import key
+
+_CYCLE: Final = 1 << 16  # candidates: so many are sorted and put into files in a few milliseconds
+_ANSWERS: Final = 500  # in one call
+_PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
+_KEYS: Final = 1 << 16  # of an iteration, at a time
+_ASKED: Final = Value(links=1).packed(CHECK | UPDATE)
+
+
+class _Aux(msgspec.Struct, array_like=True):
+    """A candidate, but for the key and the text of its URL."""
+
+    site: str
+    hops: int
+    chain: tuple[int, ...]
+    source: CrawlUrl | None
+    cookies: tuple[CookieTerms, ...]
+    links: int
+    is_foreign: bool
+
+
+_AUX: Final = msgspec.msgpack.Decoder(_Aux)
+
+
+class LateStore(LateSeen):
+    """The seen test of a rank by a store on disk."""
+
+    def __init__(self, store: BatchStore, max_delay_s: float) -> None:
+        """`max_delay_s`: how long a candidate may wait for its answer.
+
+        A store of keys must be given: the keys of an earlier run come without texts.
+        """
+        _compile()
+        self.store = store
+        self._max_delay_s = max_delay_s
+        self._pending = 0
+        self._now = 0.0  # of the last call of `take_answers`
+        self._hurries = False  # whether that call was in a hurry
+        self._gave = False  # whether it returned answers
+        self._keys: list[int] = []  # of the candidates in memory
+        self._texts: list[bytes] = []
+        self._sites: list[int] = []
+        self._aux: list[bytes] = []
+        self._oldest = 0.0  # when the first of them was submitted
+        self._unnoted: list[Keys] = []  # what `update` took in since the last cycle
+        self._cycle: Iterator[Answers | None] | None = None  # under way
+        self._ready: Iterator[tuple[Candidate, bool]] | None = None  # answers not taken yet
+
+    @property
+    def pending(self) -> int:
+        """See LateSeen.pending."""
+        return self._pending
+
+    def submit(self, candidate: Candidate, now: float) -> None:
+        """See LateSeen.submit."""
+        found = candidate.found
+        if not self._keys:
+            self._oldest = now
+        self._keys.append(found.key)
+        self._texts.append(found.url.encode())
+        self._sites.append(key(found.site))
+        self._aux.append(_packed(candidate))
+        self._pending += 1
+
+    def take_answers(self, now: float, *, hurry: bool) -> Iterable[tuple[Candidate, bool]]:
+        """See LateSeen.take_answers. Raises OSError or DamagedStoreError."""
+        self._now, self._hurries, self._gave = now, hurry, False
+        if not self._is_busy:
+            is_due = now >= self._due()
+            if not self._pending or not (hurry or is_due or len(self._keys) >= _CYCLE):
+                return ()
+            self._begin(now, answer=hurry or is_due)
+        if self._ready is None:
+            self._step()
+            return ()
+        answers = list(islice(self._ready, _ANSWERS))
+        if len(answers) < _ANSWERS:
+            self._ready = None
+        self._pending -= len(answers)
+        self._gave = bool(answers)
+        return answers
+
+    def next_time(self) -> float | None:
+        """See LateSeen.next_time. After answers that is soon, so that the rank uses them."""
+        soon = self._now + _PAUSE_S
+        if self._is_busy or self._gave or (self._pending and self._hurries):
+            return soon
+        return max(soon, self._due()) if self._pending else None
+
+    def update(self, keys: Iterable[int]) -> None:
+        """See LateSeen.update."""
+        self._unnoted.append(np.fromiter(keys, np.uint64))
+
+    def __iter__(self) -> Iterator[int]:
+        """See LateSeen.__iter__."""
+        assert not self._pending
+        while self._cycle is not None:  # its last answers may come before its last step
+            self._step()
+        self._note()
+        keys = self.store.keys()
+        for first in range(0, len(keys), _KEYS):
+            yield from keys[first : first + _KEYS].tolist()
+
+    def close(self) -> None:
+        """End what the store does besides."""
+        self.store.close()
+
+    # --- cycles -------------------------------------------------------------------------------
+
+    @property
+    def _is_busy(self) -> bool:
+        """Whether a cycle is under way, or has answers that aren't taken."""
+        return self._cycle is not None or self._ready is not None
+
+    def _due(self) -> float:
+        """When the next cycle begins at the latest."""
+        oldest = self.store.oldest
+        if self._keys:
+            oldest = min(oldest, self._oldest)
+        return oldest + self._max_delay_s
+
+    def _begin(self, now: float, *, answer: bool) -> None:
+        """Begin a cycle with all candidates in memory."""
+        self._note()
+        entries = Entries.of(self._keys, [_ASKED] * len(self._keys), self._texts, self._aux)
+        self.store.submit(entries, np.array(self._sites, np.uint64), self._oldest)
+        for column in (self._keys, self._texts, self._sites, self._aux):
+            column.clear()
+        self._cycle = self.store.cycle(now, answer=answer)
+
+    def _note(self) -> None:
+        """Give the store the keys that came by `update`. No cycle may be under way."""
+        if self._unnoted:
+            self.store.note(np.concatenate(self._unnoted))
+            self._unnoted.clear()
+
+    def _step(self) -> None:
+        """Go one step further in the cycle under way."""
+        assert self._cycle is not None
+        try:
+            answers = next(self._cycle)
+        except StopIteration:
+            self._cycle = None
+            return
+        if answers is not None:
+            self._ready = _unpacked(answers)
+
+
+def _packed(candidate: Candidate) -> bytes:
+    found, source, jar, links, is_foreign = candidate
+    terms = jar.terms() if jar.cookies else ()
+    aux = _Aux(found.site, found.hops, found.chain, source, terms, links, is_foreign)
+    return msgspec.msgpack.encode(aux)
+
+
+def _unpacked(answers: Answers) -> Iterator[tuple[Candidate, bool]]:
+    """Give the candidates, each with whether its key is new."""
+    keys, new = answers.entries.keys.tolist(), answers.new.tolist()
+    for number, is_new, (text, packed) in zip(keys, new, answers.entries.pieces(), strict=True):
+        aux = _AUX.decode(packed)
+        found = CrawlUrl(number, text.decode(), aux.site, aux.hops, aux.chain)
+        jar = Jar.of(aux.cookies) if aux.cookies else NO_COOKIES
+        yield Candidate(found, aux.source, jar, aux.links, aux.is_foreign), is_new
+
+
+@cache
+def _compile() -> None:
+    """Compile all functions that a store of keys needs, as the first cycle would wait for it."""
+    with TemporaryDirectory() as directory:
+        drum = Drum(Path(directory), 1)
+        for _ in range(2):
+            drum.submit(Entries.of([1], [_ASKED], [b"-"], [b""]), np.zeros(1, np.uint64), 0)
+            for _ in drum.cycle(0):
+                pass
+        drum.close()

@@ -1,0 +1,167 @@
+"""VEUNIQ: a store that answers late, with repositories by server (algorithm 1 of the paper).
+
+Henrique, Ziviani and others, *A New Approach for Verifying URL Uniqueness in Web Crawlers*,
+section 5. There are N repositories, and the hash of a URL's site says to which one the URL belongs.
+A cycle merges one repository. The entries of all others are appended to the file that collects
+what belongs to each of them: the paper's TMP. The repository merged next is the one with the most
+pending entries, or the next one in turn, as in the paper. An entry that has waited too long
+overrides both.
+"""
+
+from collections.abc import Iterator
+from math import inf
+from pathlib import Path
+from typing import Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.stores import buckets
+from crawler.stores.batch_store import BatchStore
+from crawler.stores.entries import Answers, Entries, Keys, answered, partition
+from crawler.stores.folder import NewFile
+from crawler.stores.merging import PairReader, merge_pairs
+from crawler.stores.texts import merge_texts, texts_in
+from crawler.url import key
+
+_FILES_A_STEP: Final = 32
+
+
+class Veuniq(BatchStore):
+    """URLs in repositories by site. A repository holds their keys or their texts, in order."""
+
+    def __init__(
+        self,
+        path: Path,
+        repositories: int,
+        *,
+        records: Literal["keys", "texts"] = "keys",
+        in_turn: bool = False,
+        max_delay_s: float = inf,
+    ) -> None:
+        """`in_turn`: whether repositories take turns, rather than the fullest coming next.
+
+        `max_delay_s`: a repository with an entry that has waited longer comes first. Raises
+        DamagedStoreError.
+        """
+        super().__init__(path, f"veuniq {repositories} {records}")
+        self._records = records
+        self._in_turn = in_turn
+        self._max_delay_s = max_delay_s
+        self._waiting: list[tuple[Entries, npt.NDArray[np.int64]]] = []  # with their repositories
+        files = self.folder.manifest.files
+        self._names = {name.partition("-")[0]: name for name in files}  # by letter and repository
+        self._counts = np.zeros(repositories, np.int64)  # of pending entries
+        for i in range(repositories):
+            if name := self._names.get(f"t{i}"):
+                self._counts[i] = files[name].records
+        self._oldest = {int(i): -inf for i in np.flatnonzero(self._counts)}
+
+    @property
+    def turn(self) -> int:
+        """The repository whose turn comes next."""
+        return self.folder.manifest.turn
+
+    @property
+    def pending(self) -> int:
+        """See BatchStore.pending."""
+        return int(self._counts.sum())
+
+    @property
+    def in_memory(self) -> int:
+        """See BatchStore.in_memory."""
+        return sum(len(entries.keys) for entries, _ in self._waiting)
+
+    @property
+    def oldest(self) -> float:
+        """See BatchStore.oldest."""
+        return min(self._oldest.values(), default=inf)
+
+    def repository_of(self, sites: Keys) -> npt.NDArray[np.int64]:
+        """The repositories of sites, given by their hashes: the h' of algorithm 1."""
+        return (sites % np.uint64(len(self._counts))).astype(np.int64)
+
+    def submit(self, entries: Entries, sites: Keys, now: float) -> None:
+        """See BatchStore.submit."""
+        parts = self.repository_of(sites)
+        counts = np.bincount(parts, minlength=len(self._counts))
+        self._counts += counts
+        for i in np.flatnonzero(counts).tolist():
+            self._oldest.setdefault(i, now)
+        self._waiting.append((entries, parts))
+
+    def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
+        """See BatchStore.cycle."""
+        i = self._choose(now)
+        entries, starts = self._divided()
+        yield None
+        own = Entries.none()
+        for j, part in enumerate(entries.divided(starts)):
+            if j == i:
+                own = part
+            elif len(part.keys):
+                name = self._names.setdefault(f"t{j}", self._new_name("t", j))
+                buckets.append(self.folder, name, part, buckets.ALL)
+            if j % _FILES_A_STEP == 0:
+                yield None
+        collected = self._names.get(f"t{i}", "")
+        own = Entries.joined([buckets.read(self.folder, collected, buckets.ALL), own])
+        new = np.empty(len(own.keys), bool)
+        yield from self._merge(i, own, new, values := own.values.copy())
+        self._counts[i] = 0
+        self._oldest.pop(i, None)
+        yield answered(own, values, new)
+
+    def _divided(self) -> tuple[Entries, npt.NDArray[np.int64]]:
+        """Take what waits in memory: in the order of the repositories, and where each begins."""
+        waiting, self._waiting = self._waiting, []
+        parts = np.concatenate([np.zeros(0, np.int64), *(parts for _, parts in waiting)])
+        order, starts = partition(parts, len(self._counts))
+        return Entries.joined([entries for entries, _ in waiting]).take(order), starts
+
+    def _merge(
+        self, i: int, entries: Entries, new: npt.NDArray[np.bool_], values: Keys
+    ) -> Iterator[None]:
+        """Merge entries into a repository, and make the result count."""
+        old, collected = (self._names.pop(f"{letter}{i}", "") for letter in "rt")
+        out = NewFile(self.folder, self._new_name("r", i))
+        known = self.are_noted(entries.keys)
+        entries = entries._replace(values=values)
+        if self._records == "texts":
+            yield from merge_texts(self.folder, old, entries, known, new, out)
+        else:
+            yield from merge_pairs(
+                PairReader(self.folder, old), None, entries.keys, values, known, new, out
+            )
+        yield from out.finish()
+        self.folder.manifest.turn = (i + 1) % len(self._counts)
+        self._names[f"r{i}"] = out.name
+        yield from self.folder.commit([old, collected])
+
+    def _choose(self, now: float) -> int:
+        """Return the repository that this cycle merges."""
+        if self._oldest:
+            first = min(self._oldest, key=self._oldest.__getitem__)
+            if now - self._oldest[first] >= self._max_delay_s:
+                return first
+        if not self._in_turn:
+            return int(self._counts.argmax())
+        following = np.roll(self._counts, -self.turn)
+        return (self.turn + int((following > 0).argmax())) % len(self._counts)
+
+    def _new_name(self, letter: str, i: int) -> str:
+        """Return the name of a file that this cycle begins."""
+        return f"{letter}{i}-{self.folder.manifest.cycles}"
+
+    def repositories(self) -> list[str]:
+        """See BatchStore.repositories."""
+        return [name for place, name in self._names.items() if place.startswith("r")]
+
+    def contents(self, name: str) -> Iterator[tuple[Keys, Keys]]:
+        """See BatchStore.contents."""
+        if self._records == "texts":
+            for text, value in texts_in(self.folder, name):
+                yield np.array([key(text.decode())], np.uint64), np.array([value], np.uint64)
+            return
+        for pairs in PairReader(self.folder, name).up_to(None):
+            yield pairs[::2], pairs[1::2]
