@@ -84,7 +84,7 @@ def test_what_goes_with_a_url_is_handed_out_too(
         "session": {"seeds": [f"http://{host}/" for host in hosts[:3]]},
         "politeness": {"delay_s": 0, "per": per},
         "sitemaps": {"from_robots": True},
-        "dns": {"hosts": {host: f"127.0.0.1:{port}" for host in hosts}},
+        "dns": {"hosts": dict.fromkeys(hosts, f"127.0.0.1:{port}")},
         "fetch": {"allow_private_addresses": True},
     }
     config = str(write_config(tmp_path / "c.toml", tables))
