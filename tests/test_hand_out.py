@@ -4,9 +4,11 @@ import numpy as np
 import pytest
 from cluster import settings
 
+from crawler.core.door import Door
 from crawler.core.dynamic.roles import per_site
 from crawler.core.dynamic.server import Server
 from crawler.core.ownership import make_scheme
+from crawler.messages import Batch
 from crawler.simulate import Delays, Simulation, Web
 
 
@@ -81,3 +83,25 @@ def test_the_stock_lasts_while_sites_rest() -> None:
     simulation = crawl(web, 1, "politeness.delay_s=2", concurrency=10)
     middle = [time for time in simulation.times if 60 < time < 90]
     assert len(middle) > 0.8 * 10 * 10 * 30
+
+
+def test_only_new_urls_pass_the_door_of_a_server_one_by_one(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    passed = []
+    pass_on = Door._pass_on
+
+    def noted(door: Door, batch: Batch, index: int, key: int, now: float) -> bool:
+        passed.append(key)
+        return pass_on(door, batch, index, key, now)
+
+    monkeypatch.setattr(Door, "_pass_on", noted)
+    pages = range(60)
+    urls = [f"http://s{page % 20}.example/{page}" for page in pages]
+    web = Web(urls, np.array([(source, target) for source in pages for target in pages]))
+    simulation = crawl(web, 4)
+    server = simulation.cores[0].role
+    assert isinstance(server, Server)
+    counts = dict(server.link_counts())
+    assert {counts[link.key] for link in web.links[1:]} == {len(web) - 1}
+    assert len(passed) == len(set(passed)) == len(web) - 1  # all but the seed

@@ -6,7 +6,7 @@ it drops it, because the URL has been seen. If the store of URL-seen answers lat
 the URL to the store first, and `verify` handles the answers.
 """
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Container, Iterable, Sequence
 from math import inf
 
 from crawler import config, url
@@ -146,8 +146,11 @@ class Door:
                 self.foreign.tell_names(owner, link.key, now)
         self.admit(links, Origin(None, 0), now)
 
-    def receive(self, sender: int, batch: Batch, now: float) -> None:
-        """Admit the URLs of another rank's batch, and handle its claims and answers to claims."""
+    def receive(self, sender: int, batch: Batch, now: float, counted: Container[int] = ()) -> None:
+        """Admit the URLs of another rank's batch, and handle its claims and answers to claims.
+
+        `counted`: the indexes of the URLs that a seed server has dealt with.
+        """
         self.claims.hear(sender, batch.load)
         for site in batch.claims:
             part = self.claims.grant(site, sender, self._backlog.enqueued)
@@ -160,6 +163,8 @@ class Door:
             self.foreign.pass_names(sender, batch.declared_by, now)
         owners, seen, late = self._ownership.rank_of_site, self._known, self.late
         for index, address in enumerate(batch.urls):
+            if index in counted:
+                continue
             key, links = url.key(address), batch.counts[index]
             chain = batch.chains.get(index, ())
             if self._ownership.tree is not None and self._pass_on(batch, index, key, now):

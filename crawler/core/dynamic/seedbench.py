@@ -74,10 +74,15 @@ class SeedBacklog(Backlog):
 
     def count(self, keys: Keys, links: NDArray[np.uint32]) -> None:
         """Count back-links of many URLs. Their texts are here already, or still on the way."""
-        more = self._scored.more(1) if self._scored is not None and self._scored.counts else 0.0
-        for index in self.registry.count(keys, links, more).tolist():
+        for index in self.count_known(keys, links):
             key = int(keys[index])
             self._early[key] = self._early.get(key, 0) + int(links[index])
+
+    def count_known(self, keys: Keys, links: NDArray[np.uint32]) -> list[int]:
+        """Count back-links of the URLs that are known. Returns the indexes of the others."""
+        more = self._scored.more(1) if self._scored is not None and self._scored.counts else 0.0
+        unknown: list[int] = self.registry.count(keys, links, more).tolist()
+        return unknown
 
     def note_page(self, source: CrawlUrl, keys: Sequence[int]) -> None:
         """See Backlog."""
