@@ -85,6 +85,9 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     returned_urls: list[int] = []  # keys of handed URLs that the sender won't fetch
     stock: int | None = None  # from a client: URLs that it wants at hand; 0: none, as it leaves
     connections: int = 0  # from a client: that it uses; from its server: that it should use
+    # Orders to a server or its client, by the client's rank: true: it comes, false: it leaves.
+    members: dict[int, bool] = {}
+    lost: list[int] = []  # clients that are gone without a word
 
 
 class Report(msgspec.Struct, tag="r", array_like=True):
@@ -93,6 +96,7 @@ class Report(msgspec.Struct, tag="r", array_like=True):
     wave: int
     sent: int
     received: int
+    losses: int = 0  # lost ranks that the sender knows of, whose batches it doesn't count
 
 
 class Sums(msgspec.Struct, tag="s", array_like=True):
@@ -101,6 +105,7 @@ class Sums(msgspec.Struct, tag="s", array_like=True):
     wave: int
     sent: int
     received: int
+    losses: int = 0  # lost ranks, whose batches no rank has counted
 
 
 class Note(msgspec.Struct, tag="n", array_like=True):

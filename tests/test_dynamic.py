@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter
+from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
 import pytest
@@ -18,8 +19,10 @@ from crawler.core.dynamic.server import Server
 from crawler.core.ownership import make_scheme
 from crawler.core.tree import Tree
 from crawler.messages import Message
-from crawler.ports import UserError
+from crawler.ports import CrawlUrl, Link, UserError
 from crawler.simulate import Delays, Simulation, Web
+
+Stored = Callable[[int, CrawlUrl, Sequence[Link]], None]  # see Simulation
 
 
 @dataclass
@@ -33,11 +36,18 @@ class Served:
     simulation: Simulation
 
 
-def served(seed: int, kind: tuple[str, str], servers: tuple[int, ...], *more: str) -> Served:
+def served(
+    seed: int,
+    kind: tuple[str, str],
+    servers: tuple[int, ...],
+    *more: str,
+    spares: int = 0,
+    stored: Stored | None = None,
+) -> Served:
     dice = random.Random(seed)
     web, links = random_web(dice)
     leaves = len(set(range(len(servers))) - set(servers[1:]))
-    ranks = len(servers) + leaves + dice.randrange(5)
+    ranks = len(servers) + leaves + dice.randrange(5) + spares
     chosen = settings(
         "assignment.scheme=dynamic",
         f"dynamic.granularity={kind[0]}",
@@ -51,6 +61,7 @@ def served(seed: int, kind: tuple[str, str], servers: tuple[int, ...], *more: st
         f"politeness.connections_per_site={dice.choice([1, 1, 3])}",
         f"exchange.batch_pages={dice.choice([1, 5, 64])}",
         f"exchange.max_delay_s={dice.choice([0.05, 1])}",
+        f"dynamic.spares={spares}",
         *more,
     )
     slowest = dice.choice([0.001, 0.1, 5])
@@ -63,6 +74,7 @@ def served(seed: int, kind: tuple[str, str], servers: tuple[int, ...], *more: st
         delays=Delays((0.01, dice.choice([0.01, 0.5])), (0.0001, slowest)),
         concurrency=dice.choice([1, 4, 16]),
         copies=dice.choice([0, 0.2]),
+        stored=stored,
     )
     seeds = dice.sample(range(len(web)), min(len(web), dice.randint(1, 4)))
     return Served(web, links, seeds, len(servers), simulation)

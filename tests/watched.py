@@ -2,12 +2,13 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
 from cluster import Cluster, Flight, link, store
 
+from crawler.core.outboxes import OrderedArrivals
 from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
@@ -171,13 +172,21 @@ class Watched(Cluster):
             self.check_clocks()
 
     def batches(self) -> list[tuple[int, int, Batch]]:
-        """Those in flight, without copies."""
+        """Those that aren't opened yet, without copies."""
         batches = {}
-        for sender, receiver, batch in super().batches():
+        for sender, receiver, batch in [*super().batches(), *self._early_batches()]:
             arrived = self.cores[receiver]._mail._arrivals[sender]
-            if batch.number >= arrived._before and batch.number not in arrived._beyond:
+            before = arrived.opened if isinstance(arrived, OrderedArrivals) else arrived._before
+            if batch.number >= before and batch.number not in arrived._beyond:
                 batches[sender, receiver, batch.number] = (sender, receiver, batch)
         return list(batches.values())
+
+    def _early_batches(self) -> Iterator[tuple[int, int, Batch]]:
+        """Those that have arrived before others that were sent before them."""
+        for receiver, core in enumerate(self.cores):
+            for sender, arrived in enumerate(core._mail._arrivals):
+                if isinstance(arrived, OrderedArrivals):
+                    yield from ((sender, receiver, one) for one in arrived._early.values())
 
     def check_clocks(self) -> None:
         """One clock for each key, and as many connections as there are."""

@@ -58,6 +58,24 @@ class Dynamic(Table):
         description="connections of each client at its start, in the order of ranks; clients beyond"
         " the list have fetch.concurrency",
     )
+    spares: Natural = Field(
+        0,
+        json_schema_extra=ASIDE,
+        description="the last so many ranks are spares: clients that wait until their server has"
+        " them come",
+    )
+    join_after_s: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
+        0.0,
+        json_schema_extra=ASIDE,
+        description="a server has a spare come each time that so much of the crawl has passed."
+        " 0: not by time",
+    )
+    join_waiting: Natural = Field(
+        0,
+        json_schema_extra=ASIDE,
+        description="a server has a spare come when more seeds (URLs that wait for a client) than"
+        " this wait for each client that is there. 0: not by their number",
+    )
     low: Natural = Field(
         0,
         json_schema_extra=ASIDE,
@@ -83,6 +101,15 @@ class Dynamic(Table):
             raise ValueError(
                 'follow = "own" needs granularity = "site" or "dset": clients hold no sites with'
                 ' granularity = "page"'
+            )
+        if self.spares and self.follow == "own" and self.granularity == "dset":
+            raise ValueError(
+                'spares: with follow = "own" and granularity = "dset" each client has its sets for'
+                ' the whole crawl; use granularity = "site", or follow = "server"'
+            )
+        if self.join_waiting and self.follow == "own":
+            raise ValueError(
+                'join_waiting: with follow = "own" no URL waits at a server; use join_after_s'
             )
         if 0 < self.high < self.low:
             raise ValueError(f"high = {self.high} must not be below low = {self.low}")

@@ -57,6 +57,7 @@ class _Home:
         "free",
         "granted",
         "holder",
+        "lent",
         "next_time",
         "recalled",
         "rests",
@@ -71,6 +72,7 @@ class _Home:
         self.recalled = False  # whether the latest grant has been recalled
         self.wants: deque[int] = deque()  # ranks that want the clock, in the order of asking
         self.free = connections  # free connections that are at the home
+        self.lent: dict[int, int] | None = None  # those that each rank has, if a site has several
         self.next_time = 0.0
         self.begun = -inf  # when the latest request started
         self.rests: dict[str, Rest] = {}  # by site
@@ -138,6 +140,25 @@ class SharedClocks:
         if home.holder is None and not home.wants:
             self._wanted(rank, key, now)
 
+    def lose(self, rank: int, now: float) -> None:
+        """As the home of clocks, take back those of a rank that is lost.
+
+        Its last request may have begun a moment ago. So each clock rests for the longest delay
+        that is known here.
+        """
+        for key, home in self._homes.items():
+            if rank in home.wants:
+                home.wants = deque(other for other in home.wants if other != rank)
+            if home.lent is not None:
+                home.free += home.lent.pop(rank, 0)
+            if home.holder == rank:
+                home.holder, home.begun = None, now
+                if self._connections == 1:
+                    home.free = 1
+                delays_s = (rest.delay_s for rest in home.rests.values())
+                home.next_time = max(home.next_time, now + max(self._delay_s, *delays_s, 0.0))
+            self._serve(key, home, now)
+
     def next_time(self) -> float | None:
         """The time at which the next turn ends that other ranks wait for, or None."""
         return self._turns[0][0] if self._turns else None
@@ -156,7 +177,7 @@ class SharedClocks:
             self._recalled(key, serial, now)
         for freed in batch.freed:
             if self._is_home(freed.key):
-                self._follow(freed, now)
+                self._follow(sender, freed, now)
             else:
                 self._connections_arrived(freed, now)
 
@@ -264,7 +285,7 @@ class SharedClocks:
         """Send connections after the clock, by way of its home."""
         freed = FreedConnections(lease.key, connections, serial, self._packed(lease.rests, now))
         if lease.home == self._rank:
-            self._follow(freed, now)
+            self._follow(self._rank, freed, now)
         else:
             self._outboxes.open(lease.home, now, urgent=True).freed.append(freed)
 
@@ -296,21 +317,27 @@ class SharedClocks:
             self._handover_s = now - home.granted - terms.turn_s
         home.holder = None
         home.free += terms.free
+        self._lend(home, rank, -terms.free)
         home.next_time, home.begun = now + terms.wait_s, now - terms.since_s
         home.rests = self._unpacked(terms.rests, now)
         if terms.more:
             home.wants.append(rank)
         self._serve(terms.key, home, now)
 
-    def _follow(self, freed: FreedConnections, now: float) -> None:
-        """Send connections after the clock, if their requests ended after the clock had left."""
+    def _follow(self, rank: int, freed: FreedConnections, now: float) -> None:
+        """Send connections after the clock, if their requests ended after the clock had left.
+
+        `rank`: the rank that has made these requests.
+        """
         home = self._homes[freed.key]
         home.free += freed.count
+        self._lend(home, rank, -freed.count)
         for site, rest in self._unpacked(freed.rests, now).items():
             home.rests[site] = _later(home.rests.get(site), rest)
         if home.holder is None:
             self._serve(freed.key, home, now)
             return
+        self._lend(home, home.holder, home.free)
         on = FreedConnections(freed.key, home.free, home.serial, self._packed(home.rests, now))
         home.free = 0
         if home.holder == self._rank:
@@ -343,11 +370,19 @@ class SharedClocks:
         terms = ClockTerms(
             key, home.serial, wait_s, now - home.begun, turn_s, home.free, home.recalled, rests
         )
+        self._lend(home, home.holder, home.free)
         home.free = 0
         if home.holder == self._rank:
             self._arrived(terms, now)
         else:
             self._outboxes.open(home.holder, now, urgent=True).clocks.append(terms)
+
+    def _lend(self, home: _Home, rank: int, connections: int) -> None:
+        """Note how many connections a rank has. With one connection, the holder has it."""
+        if self._connections > 1:
+            if home.lent is None:
+                home.lent = {}
+            home.lent[rank] = home.lent.get(rank, 0) + connections
 
     # --- both ---------------------------------------------------------------------------------
 

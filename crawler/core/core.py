@@ -10,7 +10,8 @@ Two shells drive the core: the agent (`crawler.agent.pipeline`) and the simulato
 
 Other decisions have classes of their own: when a site may be asked (`workbench`), the page quota
 (`quota`), sites that join the scope (`joining`), what earlier runs knew (`resumption`), and the end
-of the crawl (`termination`).
+of the crawl (`termination`). With dynamic assignment, clients may join, leave and be lost
+(`members`).
 """
 
 from collections.abc import Iterable, Iterator, Sequence
@@ -28,6 +29,7 @@ from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
 from crawler.core.mail import Mail
+from crawler.core.members import Members
 from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
@@ -39,7 +41,7 @@ from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.messages import Message, Note
+from crawler.messages import Batch, Message, Note
 from crawler.modes import mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
@@ -149,6 +151,19 @@ class Core:
             faults,
             self.role.show_page,
         )
+        self.members: Members | None = None
+        if ownership.tree is not None:
+            self.members = Members(
+                self.rank,
+                settings.dynamic,
+                ownership.tree,
+                self._outboxes,
+                self._mail,
+                self._clocks,
+                self.role,
+                self._visiting,
+                self.resumption.admit_again,
+            )
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"
@@ -174,24 +189,28 @@ class Core:
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)
         self.role.start(now)
+        if self.members is not None:
+            self.members.start(now)
 
     def received(self, sender: int, message: Message, now: float) -> tuple[int, Note] | None:
         """Handle a message of another rank. Returns a note with its first sender, or None."""
-        arrived = self._mail.receive(sender, message)
-        if arrived is None:
-            return None
-        sender, batch = arrived
-        if isinstance(batch, Note):
-            return sender, batch
+        for first_sender, arrived in self._mail.receive(sender, message):
+            if isinstance(arrived, Note):
+                return first_sender, arrived
+            self._open(first_sender, arrived, now)
+        return None
+
+    def _open(self, sender: int, batch: Batch, now: float) -> None:
         self.role.receive(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
         if batch.stop:
             self.stopping = True
+        if self.members is not None:
+            self.members.received(batch, now)
         self._quota.received(sender, batch, now)
         if self._clocks is not None:
             self._clocks.received(sender, batch, now)
-        return None
 
     def address(self, receiver: int, note: Note) -> tuple[int, Message]:
         """Return the rank to which a note for `receiver` must be sent, and the message to send."""
@@ -199,7 +218,12 @@ class Core:
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
-        quota = self._quota
+        quota, members = self._quota, self.members
+        if members is not None:
+            if members.is_deserted:
+                self.stop(now)  # nobody can fetch what waits here
+            elif not self.stopping:
+                members.look(now)
         if not self.stopping:
             self.role.tick(now)
         if self._clocks is not None:
@@ -210,7 +234,11 @@ class Core:
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
         passive = dry and not self.door.pending and (self.stopping or not self.door.claims.holds)
-        return self._mail.send(now, self._backlog.enqueued, everything=dry, passive=passive)
+        if members is not None and members.recovering:
+            passive = False
+        nothing = self.role.holds_batches and not self.stopping
+        load = self._backlog.enqueued
+        return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""
@@ -256,7 +284,7 @@ class Core:
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""
         earliest = self._outboxes.next_time()
-        for source in (self._clocks, self.door.late, self.role):
+        for source in (self._clocks, self.door.late, self.role, self.members):
             time = None if source is None else source.next_time()
             if time is not None and (earliest is None or time < earliest):
                 earliest = time
@@ -369,6 +397,7 @@ class Core:
         it.
         """
         origin = self.door.origin(found, links)
+        self.role.open_page()
         if origin is not None:
             for at in range(0, len(links), _STEP):
                 if at:

@@ -346,6 +346,10 @@ class TreeExchange(Exchange):
                 for key, names in declared_by.items():
                     box.declared_by.setdefault(key, []).extend(names)
 
+    def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
+        """See Exchange. A server passes on what others send, so it may get what it has left."""
+        super().note_earlier_links(fetched, () if self._tree.is_server(self._rank) else left)
+
     def note_text(self, key: int) -> None:
         """Note that the server has the text of a URL, because it has handed it out."""
         self._sent.add(key)

@@ -4,11 +4,11 @@ Batches are numbered and counted, because the end of the crawl depends on their 
 dynamic assignment, messages travel along the tree of servers.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Sequence
 
 from crawler.core.dynamic.relay import Addressed, Relays
 from crawler.core.foreign import Traffic
-from crawler.core.outboxes import Arrivals, Outbox, Outboxes
+from crawler.core.outboxes import Arrivals, OrderedArrivals, Outbox, Outboxes
 from crawler.core.termination import Termination
 from crawler.core.tree import Tree
 from crawler.messages import Batch, Message, Note, Report, Sums
@@ -20,11 +20,14 @@ class Mail:
     def __init__(
         self, rank: int, ranks: int, tree: Tree | None, outboxes: Outboxes, traffic: Traffic
     ) -> None:
+        self.lost: set[int] = set()  # ranks that are gone: nothing comes from them or goes to them
         self._rank = rank
         self._tree = tree
         self._outboxes = outboxes
         self._traffic = traffic
-        self._arrivals = [Arrivals() for _ in range(ranks)]  # by sender
+        make_arrivals = Arrivals if tree is None else OrderedArrivals
+        self._arrivals = [make_arrivals() for _ in range(ranks)]  # by sender
+        self._to_lost = self._from_lost = 0  # batches, which don't count for the end of the crawl
         self._relays = None if tree is None else Relays(rank, tree)
         self._termination = Termination(rank, ranks, None if tree is None else tree.below(rank))
 
@@ -33,50 +36,67 @@ class Mail:
         """Whether the crawl is over on all ranks."""
         return self._termination.ended
 
-    def receive(self, sender: int, message: Message) -> tuple[int, Batch | Note] | None:
-        """Return a batch or a note with its first sender, if it is for this rank.
+    def lose(self, rank: int) -> None:
+        """Note that a rank is lost, with the messages from it and to it that are under way."""
+        self.lost.add(rank)
+        self._to_lost += self._outboxes.sent(rank)
+        self._from_lost += self._arrivals[rank].opened
+        self._termination.lose(rank)
+
+    def receive(self, sender: int, message: Message) -> Sequence[tuple[int, Batch | Note]]:
+        """Return the batches to open now, or a note, each with its first sender.
 
         A batch that has come before isn't returned again. This call handles all other messages.
         """
         if self._relays is not None:
             arrived = self._relays.receive(sender, message)
             if arrived is None:
-                return None
+                return ()
             sender, message = arrived
+        if sender in self.lost:
+            return ()
         if isinstance(message, Note):
-            return sender, message
+            return ((sender, message),)
         if not isinstance(message, Batch):
             assert isinstance(message, Report | Sums), message
             self._termination.received(sender, message)
-            return None
-        if not self._arrivals[sender].is_new(message.number):
-            return None
-        self._traffic.batches_received += 1
-        return sender, message
+            return ()
+        batches = self._arrivals[sender].take(message)
+        self._traffic.batches_received += len(batches)
+        return [(sender, batch) for batch in batches]
 
     def address(self, receiver: int, note: Note) -> Addressed:
         """Return the rank to which a note for `receiver` must be sent, and the message to send."""
         return (receiver, note) if self._relays is None else self._relays.address(receiver, note)
 
-    def send(self, now: float, load: int, *, everything: bool, passive: bool) -> list[Addressed]:
+    def send(
+        self, now: float, load: int, *, everything: bool, nothing: bool, passive: bool
+    ) -> list[Addressed]:
         """Return the messages that must leave now, each with the rank to send it to.
 
-        `load`: see `Batch`. `everything`: batches leave even if they could wait. `passive`: this
-        rank has nothing to do unless a message comes (`Termination`).
+        `load`: see `Batch`. `everything`: batches leave even if they could wait. `nothing`: no
+        batch leaves. `passive`: this rank has nothing to do unless a message comes (`Termination`).
         """
-        termination, relays = self._termination, self._relays
-        due = self._outboxes.due(now, everything=everything)
+        termination, relays, lost = self._termination, self._relays, self.lost
+        due = [] if nothing else self._outboxes.due(now, everything=everything)
         if not (due or passive or termination.messages or (relays and relays.passing)):
             return []  # this is so after most events
+        if lost:
+            due = [(rank, outbox) for rank, outbox in due if rank not in lost]
         messages: list[Addressed] = [(rank, outbox.batch(load)) for rank, outbox in due]
         self._traffic.batches_sent += len(due)
         if self._tree is not None:
             self._count_urls(due, self._tree)
         if passive:
-            termination.passive(self._traffic.batches_sent, self._traffic.batches_received)
+            termination.passive(
+                self._traffic.batches_sent - self._to_lost,
+                self._traffic.batches_received - self._from_lost,
+            )
         messages += termination.messages
         termination.messages.clear()
-        return messages if relays is None else relays.send(messages)
+        if relays is not None:
+            messages = relays.send(messages)
+        return [one for one in messages if one[0] not in lost] if lost else messages
 
     def _count_urls(self, due: Iterable[tuple[int, Outbox]], tree: Tree) -> None:
         """Count the URLs in these boxes, by the direction in which they leave."""

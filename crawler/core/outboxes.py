@@ -27,6 +27,8 @@ class Outbox:
         "grants",
         "joined",
         "known",
+        "lost",
+        "members",
         "more",
         "number",
         "pages",
@@ -66,6 +68,8 @@ class Outbox:
         self.returned_urls: list[int] = []
         self.stock: int | None = None
         self.connections = 0
+        self.members: dict[int, bool] = {}
+        self.lost: list[int] = []
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
@@ -103,6 +107,8 @@ class Outbox:
             returned_urls=self.returned_urls,
             stock=self.stock,
             connections=self.connections,
+            members=self.members,
+            lost=self.lost,
         )
 
 
@@ -157,6 +163,10 @@ class Outboxes:
     def __len__(self) -> int:
         return len(self._filled)
 
+    def sent(self, rank: int) -> int:
+        """The number of batches that have left for a rank."""
+        return self._boxes[rank].number
+
     def due(self, now: float, *, everything: bool) -> list[tuple[int, Outbox]]:
         """Take out the boxes whose batch must leave now."""
         ready = self._filled if everything else self._full
@@ -196,11 +206,18 @@ class Arrivals:
     """The batches of one sender that have arrived, in any order. A batch may arrive twice."""
 
     def __init__(self) -> None:
+        self.opened = 0  # batches that `take` has returned
         self._before = 0  # all batches with lower numbers have arrived
         self._beyond: set[int] = set()  # higher numbers that have arrived
 
-    def is_new(self, number: int) -> bool:
-        """Note a batch. Returns whether it has arrived for the first time."""
+    def take(self, batch: Batch) -> list[Batch]:
+        """Take a batch that arrives. Returns the batches that are to be opened now."""
+        if not self._is_new(batch.number):
+            return []
+        self.opened += 1
+        return [batch]
+
+    def _is_new(self, number: int) -> bool:
         if number == self._before and not self._beyond:  # nearly always, batches arrive in order
             self._before += 1
             return True
@@ -211,3 +228,26 @@ class Arrivals:
             self._beyond.remove(self._before)
             self._before += 1
         return True
+
+
+class OrderedArrivals(Arrivals):
+    """Batches that are opened in the order in which they were sent.
+
+    Where sites move between ranks, the order matters: what a batch says of a site depends on what
+    the batches before it have said.
+    """
+
+    def __init__(self) -> None:
+        super().__init__()
+        self._early: dict[int, Batch] = {}  # batches that have overtaken others, by number
+
+    def take(self, batch: Batch) -> list[Batch]:
+        """See Arrivals."""
+        if batch.number < self.opened:
+            return []
+        self._early[batch.number] = batch
+        ready = []
+        while (following := self._early.pop(self.opened, None)) is not None:
+            ready.append(following)
+            self.opened += 1
+        return ready

@@ -16,6 +16,10 @@ class Termination:
     sent up to wave k. Then no batch was under way between the waves, so no rank can have become
     active. All ranks see the same sums, so all decide the same.
 
+    If a rank is lost, nobody counts the batches to it or from it any more. A rank that hears of a
+    loss reports anew. A wave closes when all reports in it know of the same losses, and two waves
+    are compared only if they agree on that.
+
     `messages` holds pairs (rank, message) that must be sent. They aren't batches.
     """
 
@@ -31,7 +35,9 @@ class Termination:
         self._below = (range(1, ranks) if rank == 0 else ()) if below is None else below
         self._wave = 0  # the wave that is open
         self._joined = False  # whether this rank has reported in the open wave
-        self._received_before: int | None = None  # batches received up to the wave before
+        # Batches received up to the wave before, and the losses by then.
+        self._before: tuple[int, int] | None = None
+        self._lost: set[int] = set()
         self._reports: dict[int, Report] = {}  # at rank 0: the reports of the open wave
 
     def passive(self, sent: int, received: int) -> None:
@@ -41,11 +47,17 @@ class Termination:
         """
         while not (self._joined or self.ended):
             self._joined = True
-            report = Report(self._wave, sent, received)
+            report = Report(self._wave, sent, received, len(self._lost))
             if self._rank == 0:
                 self._collect(0, report)  # this may close the wave and open the next
             else:
                 self.messages.append((0, report))
+
+    def lose(self, rank: int) -> None:
+        """Note that a rank is lost. From now on `passive` gets counts without its batches."""
+        self._lost.add(rank)
+        self._reports.pop(rank, None)
+        self._joined = False
 
     def received(self, sender: int, message: Report | Sums) -> None:
         """Handle a message of another rank's Termination, which may come late or twice."""
@@ -57,15 +69,19 @@ class Termination:
     def _collect(self, sender: int, report: Report) -> None:
         """Note a report at rank 0. When all reports have come, send the sums to all ranks."""
         assert report.wave <= self._wave, (report, self._wave)
-        if report.wave < self._wave or sender in self._reports:
+        before = self._reports.get(sender)
+        if report.wave < self._wave or sender in self._lost:
+            return
+        if before is not None and before.losses >= report.losses:
             return  # this report has come before
         self._reports[sender] = report
-        if len(self._reports) < self._ranks:
+        losses = len(self._lost)
+        reports = [one for one in self._reports.values() if one.losses == losses]
+        if len(reports) < self._ranks - losses:
             return
-        reports = self._reports.values()
         sent, received = sum(one.sent for one in reports), sum(one.received for one in reports)
         self._reports.clear()
-        sums = Sums(self._wave, sent, received)
+        sums = Sums(self._wave, sent, received, losses)
         self._conclude(sums)
 
     def _conclude(self, sums: Sums) -> None:
@@ -74,7 +90,7 @@ class Termination:
         if sums.wave < self._wave:
             return  # these sums have come before
         self.messages += [(rank, sums) for rank in self._below]
-        self.ended = self._received_before == sums.sent
-        self._received_before = sums.received
+        self.ended = self._before == (sums.sent, sums.losses)
+        self._before = sums.received, sums.losses
         self._joined = False
         self._wave += 1

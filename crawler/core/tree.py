@@ -28,6 +28,13 @@ class Tree:
         self.clients = range(servers, ranks)
         above = set(dynamic.servers[1:])
         self.leaves = [rank for rank in self.servers if rank not in above]  # they have clients
+        self.spares = range(ranks - dynamic.spares, ranks)  # clients that don't come at the start
+        if self.spares and len(self.clients) - len(self.spares) < len(self.leaves):
+            raise UserError(
+                f"dynamic.spares = {dynamic.spares}: {ranks} ranks are too few for {servers}"
+                f" servers, their clients and the spares: start at least"
+                f" {servers + len(self.leaves) + dynamic.spares} ranks, or have fewer spares"
+            )
         if ranks < servers + len(self.leaves):
             raise UserError(
                 f"assignment.scheme = 'dynamic': {ranks} ranks are too few for {servers} servers"

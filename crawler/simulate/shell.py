@@ -1,7 +1,8 @@
 """Simulates one crawl of a known web.
 
 A heap of events drives the crawl: fetches that end, messages that arrive, cores that asked to be
-woken at a time, and stops. After each event the core of the event's rank does what it can.
+woken at a time, orders from outside, and ranks that are lost. After each event the core of the
+event's rank does what it can.
 """
 
 import random
@@ -32,7 +33,11 @@ from crawler.simulate.web import Pages, Web
 _FETCHED: Final = 0
 _ARRIVAL: Final = 1  # of a message
 _AWAKENING: Final = 2
-_STOP: Final = 3
+_ORDER: Final = 3
+_LOSS: Final = 4
+
+Order = Callable[[Core, float], object]  # gets the core and the time
+Log = Iterable[tuple[CrawlUrl, Sequence[Link]]]  # pages that a rank has stored, with their links
 
 
 @dataclass(frozen=True, slots=True)
@@ -111,6 +116,7 @@ class Simulation:
         self._encoded = encoded
         self._copies = copies
         self._stored = stored
+        self._gone: set[int] = set()  # lost ranks
         self._under_way = [0] * ranks
         self._wake = [inf] * ranks
         self._page_of, self._out_links = web.pages, web.out_links
@@ -143,6 +149,9 @@ class Simulation:
         most: float = inf,
         again: Callable[[int], None] | None = None,
         lost_after: int | None = None,
+        orders: Iterable[tuple[float, int, Order]] = (),
+        losses: Iterable[tuple[float, int]] = (),
+        log_of: Callable[[int], Log] | None = None,
     ) -> bool:
         """Crawl until every core knows that the crawl is over. Returns whether that happened.
 
@@ -150,7 +159,11 @@ class Simulation:
         the rank that stops at this time, as by a signal. `enough`: stop after so many different
         pages. `most`: stop after so many fetches. `again(rank)` is called when a core has started,
         and admits what earlier runs found. `lost_after`: the number of events after which all ranks
-        are lost, with all that they know and all messages under way.
+        are lost, with all that they know and all messages under way. `orders`: times, ranks, and
+        what is done to the cores of these ranks then. `losses`: times, and ranks that are lost
+        then, with all that they know and all messages from and to them. If a seed server can go on
+        without the rank, it reads the pages that the rank has logged from `log_of`, if given. If
+        not, this returns False: the other ranks begin again from the logs, in another simulation.
 
         Raises RuntimeError if the cores wait for something that can't happen.
         """
@@ -158,7 +171,11 @@ class Simulation:
         links, popular = (list(map(link, some)) for some in (seeds, replicated))
         if stop_at is not None:
             time, rank = stop_at
-            self._at(time, _STOP, rank, None)
+            self._at(time, _ORDER, rank, Core.stop)
+        for time, rank, order in orders:
+            self._at(time, _ORDER, rank, order)
+        for time, rank in losses:
+            self._at(time, _LOSS, rank, log_of)
         for rank, core in enumerate(self.cores):
             core.start(links, self.now, popular)
             if again is not None:
@@ -169,23 +186,33 @@ class Simulation:
             if not events:
                 break
             self.now, _, event, rank, about = heappop(events)
+            if self._gone and rank in self._gone:
+                continue
             if event == _FETCHED:
                 self._fetch_done(rank, about)
             elif event == _ARRIVAL:
                 self._arrives(rank, about)
             elif event == _AWAKENING:
                 self._awake(rank)
+            elif event == _ORDER:
+                about(cores[rank], self.now)
             else:
-                cores[rank].stop(self.now)
+                server = self._lose(rank, about)
+                if server is None:
+                    return False
+                rank = server
             if self.different >= enough or self.pages >= most:
                 cores[rank].stop(self.now)
             advance(rank)
-            if not under_way[rank] and cores[rank].ended and all(core.ended for core in cores):
+            if not under_way[rank] and cores[rank].ended and self._all_ended():
                 return True
-        ended = all(core.ended for core in self.cores)
+        ended = self._all_ended()
         if not (ended or events):
             raise RuntimeError(f"stuck at {self.now}: {self.cores}")
         return ended
+
+    def _all_ended(self) -> bool:
+        return all(core.ended for core in self.cores if core.rank not in self._gone)
 
     def _advance(self, rank: int) -> None:
         """Let a core do all that it can do at this moment."""
@@ -265,6 +292,22 @@ class Simulation:
             self._arrived_at.append(self.pages)
             self._arrived.append(len(message.urls))
         self.cores[rank].received(sender, message, self.now)
+
+    def _lose(self, rank: int, log_of: Callable[[int], Log] | None) -> int | None:
+        """Lose a rank. Returns its server, or None if the other ranks can't go on."""
+        tree, now = self.cores[rank].ownership.tree, self.now
+        if tree is None:
+            return None
+        server = tree.above(rank)
+        members = self.cores[server].members
+        if members is None or not members.may_lose(rank):
+            return None
+        self._gone.add(rank)
+        members.lose(rank, now)
+        for found, links in () if log_of is None else log_of(rank):
+            members.recover(rank, found, links, now, response=True)
+        members.hand_on(rank, now)
+        return server
 
     def _awake(self, rank: int) -> None:
         if self._wake[rank] <= self.now:  # otherwise another wake-up has replaced this one

@@ -15,7 +15,7 @@ from crawler.core.foreign import TreeExchange
 from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Outbox
 from crawler.core.tree import Tree
-from crawler.messages import Batch
+from crawler.messages import Batch, CookieTerms
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
 from crawler.reading.cookies import Jar
 
@@ -59,6 +59,8 @@ class Client(Role):
         self.counts_links = order.counts
         self._wants_links = order.wants_links
         self._stock = 0
+        self._is_spare = rank in tree.spares
+        self._has_left = False
         self._pages = 0  # since `_since`
         self._since = 0.0
         self._busy_s = 0.0  # of all connections, since `_since`
@@ -77,7 +79,14 @@ class Client(Role):
     # --- coming and leaving -------------------------------------------------------------------
 
     def start(self, now: float) -> None:
-        """Come: tell the server that this client is here, and how large its stock should be."""
+        """Come, if this client is no spare."""
+        if not self._is_spare:
+            self.come(now)
+
+    def come(self, now: float) -> None:
+        """Tell the server that this client is here, and how large its stock should be."""
+        if self._has_left or not self.is_away:
+            return
         self._since = now
         self._tell_stock(self._fixed_stock or _LEAST_STOCK * self.connections, now)
 
@@ -87,6 +96,7 @@ class Client(Role):
         `under_way`: the keys of visits, which go on to their end. A client that has left doesn't
         come back.
         """
+        self._has_left = True
         self._tell_stock(0, now)
         for key in [key for key in self._at_hand if key not in under_way]:
             self._return(key, now)
@@ -109,7 +119,13 @@ class Client(Role):
 
     def _return(self, key: int, now: float) -> None:
         del self._at_hand[key]
-        self._box(now, urgent=True).returned_urls.append(key)
+        self._give_back(key, self._jars.take(key).terms(), now)
+
+    def _give_back(self, key: int, cookies: tuple[CookieTerms, ...], now: float) -> None:
+        box = self._box(now, urgent=True)
+        box.returned_urls.append(key)
+        if cookies:
+            box.cookies[key] = cookies
 
     def _tell_stock(self, stock: int, now: float) -> None:
         self._stock = stock
@@ -129,7 +145,7 @@ class Client(Role):
         for index, address in enumerate(batch.urls):
             key = url.key(address)
             if self.is_away:
-                self._box(now, urgent=True).returned_urls.append(key)
+                self._give_back(key, batch.cookies.get(key, ()), now)
                 continue
             found = CrawlUrl(
                 key,
@@ -145,8 +161,16 @@ class Client(Role):
 
     # --- to the server ------------------------------------------------------------------------
 
+    def open_page(self) -> None:
+        """Hold the batches back, so that all links of a page leave together with its report.
+
+        If this client is lost, its server knows either all or nothing of the page.
+        """
+        self.holds_batches = True
+
     def finish(self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool) -> None:
         """Report that a URL is dealt with, after its links."""
+        self.holds_batches = False
         if found.key not in self._at_hand:
             return  # an errand
         del self._at_hand[found.key]

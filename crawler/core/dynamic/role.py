@@ -48,13 +48,14 @@ class Role:
 
     `has_room`: whether a further visit may begin. `is_away`: whether this rank fetches nothing,
     because it is a client that hasn't come yet or has left. `counts_links`: its server's order
-    counts the links to a URL.
+    counts the links to a URL. `holds_batches`: no batch may leave now.
     """
 
     def __init__(self, door: Door) -> None:
         self.has_room = True
         self.is_away = False
         self.counts_links = False
+        self.holds_batches = False
         self.handed = self.returned = 0  # URLs that a server has handed out, and got back
         self._door = door
 
@@ -85,6 +86,9 @@ class Role:
 
     def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
         """Note that a visit has ended. `over`: its URL is dealt with; if not, it waits again."""
+
+    def open_page(self) -> None:
+        """Note that the links of a URL are to be admitted, in steps. Then `finish` is called."""
 
     def finish(self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool) -> None:
         """Note that a URL is dealt with, and that its links were admitted. See `Core.stored`."""

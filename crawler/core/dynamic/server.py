@@ -22,6 +22,7 @@ from crawler.core.foreign import TreeExchange
 from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
+from crawler.reading.cookies import Jar
 
 _BALANCE_INTERVAL_S: Final = 1.0  # between two looks whether clients should hurry up or slow down
 _FREE: Final = 0  # the pool of sites that any client may have
@@ -40,6 +41,7 @@ class ClientState:
     busy: int = 0  # sites of which it has URLs
     coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
     pages: int = 0  # that it has fetched
+    has_left: bool = False
 
     @property
     def room(self) -> int:
@@ -71,7 +73,8 @@ class Server(Role):
         backlog.pool_for = self._pool_for
         self._holder: dict[str, int] = {}  # the clients of the sites that are at one
         self._turns = deque(self.states)  # the client to be served next comes first
-        self._leaving: dict[str, ClientState] = {}  # sites that go to these clients
+        # Sites that leave their clients: the client that each goes to; None if any may have it.
+        self._leaving: dict[str, ClientState | None] = {}
         self._left = tree.ranks  # the pool of the sites that are leaving
         self._share = 0  # sites that a client may have, so that the others have some, too
         self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
@@ -118,7 +121,9 @@ class Server(Role):
         for key in np.frombuffer(batch.ended, np.uint64).tolist():
             self._ended(client, key, now, answered=key not in unanswered)
         for key in batch.returned_urls:
-            self._returned(client, key, now)
+            if key in client.handed:
+                self._jars.put(key, Jar.of(batch.cookies.get(key, ())))
+                self._returned(client, key, now)
         self._backlog.look()
 
     def _count_known(self, batch: Batch) -> set[int]:
@@ -134,6 +139,8 @@ class Server(Role):
 
     def _hear(self, client: ClientState, stock: int, connections: int) -> None:
         """Note what a client wants: at its start, when that changes, and 0 when it leaves."""
+        if client.has_left:
+            return
         came = bool(stock) != bool(client.stock)
         client.stock, client.connections = stock, connections
         if came:
@@ -160,8 +167,6 @@ class Server(Role):
         self._look_at(site, client, now)
 
     def _returned(self, client: ClientState, key: int, now: float) -> None:
-        if key not in client.handed:
-            return
         del client.handed[key]
         site = self._registry.site_of(key)
         self._registry.put_back(key)
@@ -210,11 +215,15 @@ class Server(Role):
         else:
             here = [client for client in self.states.values() if client.stock]
             client = min(
-                here or self.states.values(),
+                here or self._expected(),
                 key=lambda one: (self._registry.waiting(one.rank), one.sites),
             )
         client.sites += 1
         return client.rank
+
+    def _expected(self) -> list[ClientState]:
+        """The clients that come at the start."""
+        return [self.states[rank] for rank in self.states if rank not in self._tree.spares]
 
     # --- handing out --------------------------------------------------------------------------
 
@@ -308,22 +317,29 @@ class Server(Role):
         elif self._has_quota(now):
             self._hand_from(other.rank, client, now)
 
-    def _let_leave(self, site: str, before: ClientState, after: ClientState) -> None:
-        """Let a site go to another client when its client has fetched its URLs of it."""
+    def _let_leave(self, site: str, before: ClientState, after: ClientState | None) -> None:
+        """Let a site go to another client when its client has fetched its URLs of it.
+
+        `after`: None if any client may have it.
+        """
         if site not in self._leaving:
             self._leaving[site] = after
             before.busy -= 1
-            after.coming += 1
+            if after is not None:
+                after.coming += 1
             self._registry.move(site, self._left)
 
     def _arrive(self, site: str, before: ClientState) -> None:
         """Give a site that is leaving its client to the client that it was meant for."""
         client = self._leaving.pop(site)
-        client.coming -= 1
-        if client.stock:
+        if client is not None:
+            client.coming -= 1
+        if client is not None and client.stock:
             self._give_site(site, before.rank, client)
-        else:
+        elif self._dynamic.granularity == "page":
             self._release(site, before)
+        else:
+            self._registry.move(site, before.rank)
 
     def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
         box = self._outboxes.add(client.rank, found, now)
@@ -375,21 +391,41 @@ class Server(Role):
         own = sum(map(self._registry.waiting, client.pools))
         return own + self._registry.waiting(_FREE) // present
 
-    # --- clients that leave -------------------------------------------------------------------
+    # --- clients that join and leave ----------------------------------------------------------
 
-    def lose(self, rank: int, now: float) -> None:
-        """Let the other clients have what a client held that is gone."""
+    @property
+    def seeds(self) -> int:
+        """URLs that wait for a client."""
+        return self._registry.waits
+
+    def is_complete(self, ranks: Sequence[int]) -> bool:
+        """Whether all of these clients have come."""
+        return all(self.states[rank].stock for rank in ranks)
+
+    def part_with(self, rank: int, now: float) -> None:
+        """Hand nothing more to a client. Its sites become free as soon as it has no URL of them."""
         client = self.states[rank]
+        client.has_left = self._changed = True
         client.stock = 0
         self._deal_pools()
+        for key in client.handed:
+            self._let_leave(self._registry.site_of(key), client, None)
+        for site in [site for site, holder in self._holder.items() if holder == rank]:
+            if site not in self._leaving:
+                self._release(site, client)
+
+    def recover(self, rank: int, key: int, now: float, *, answered: bool) -> None:
+        """Note that a lost client had dealt with a URL. The links of the page are admitted."""
+        self._changed = True
+        self._ended(self.states[rank], key, now, answered=answered)
+        self._backlog.look()
+
+    def take_back(self, rank: int, now: float) -> None:
+        """Let the other clients have the URLs that a lost client had."""
+        client, self._changed = self.states[rank], True
         for key in list(client.handed):
             self._returned(client, key, now)
-        self._release_all(client, now)
-        self._changed = True
-
-    def _release_all(self, client: ClientState, now: float) -> None:
-        for site in [site for site, holder in self._holder.items() if holder == client.rank]:
-            self._release(site, client)
+        self._backlog.look()
 
     def next_time(self) -> float | None:
         """When the next site may go to another client, or None."""

@@ -1,0 +1,219 @@
+"""Clients that join and leave during a crawl (WEB-SAILOR, section 4.4), and clients that are lost.
+
+A spare is a client that waits until its server has it come. A client that leaves returns what it
+hasn't begun, and finishes what is under way. It doesn't come back. A lost client is gone without a
+word; its batches are dropped, those under way as well.
+"""
+
+from collections.abc import Callable, Container, Iterable, Sequence
+from math import inf
+
+from crawler import config
+from crawler.core.clocks import SharedClocks
+from crawler.core.dynamic.client import Client
+from crawler.core.dynamic.role import Role
+from crawler.core.dynamic.server import Server
+from crawler.core.mail import Mail
+from crawler.core.outboxes import Outboxes
+from crawler.core.tree import Tree
+from crawler.messages import Batch
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
+
+Admit = Callable[[CrawlUrl, Sequence[Link], float, Iterable[int]], None]
+
+
+class Members:
+    """What one rank knows of clients that join, leave and are lost.
+
+    `activate`, `retire` and `lose` are for the shells. They are called at a server, and never undo
+    each other.
+    """
+
+    def __init__(
+        self,
+        rank: int,
+        dynamic: config.Dynamic,
+        tree: Tree,
+        outboxes: Outboxes,
+        mail: Mail,
+        clocks: SharedClocks | None,
+        role: Role,
+        under_way: Container[int],
+        admit: Admit,
+    ) -> None:
+        """`under_way`: the keys of the URLs of open visits.
+
+        `admit` admits the links of a logged page (`Resumption.admit_again`).
+        """
+        self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
+        below = tree.clients_of(rank)
+        self.here = [one for one in below if one not in tree.spares]  # in the order of coming
+        self.is_deserted = False  # whether this server has no client left
+        self._spares = [one for one in below if one in tree.spares]
+        self._unnamed = list(tree.spares)  # spares of any server that no order from here has named
+        self._rank = rank
+        self._tree = tree
+        self._outboxes = outboxes
+        self._mail = mail
+        self._clocks = clocks
+        self._server = role if isinstance(role, Server) else None
+        self._client = role if isinstance(role, Client) else None
+        self._under_way = under_way
+        self._admit = admit
+        self._interval_s = dynamic.join_after_s or inf
+        self._join_waiting = dynamic.join_waiting or inf
+        self._next_join = inf
+
+    def start(self, now: float) -> None:
+        """Begin to wait for the time at which the first spare comes."""
+        self._next_join = now + self._interval_s
+
+    # --- orders from outside ------------------------------------------------------------------
+
+    def activate(self, now: float, rank: int | None = None) -> None:
+        """Have a spare come: a certain one, or the first that this call hasn't named yet.
+
+        If that spare has come already, another spare of its server comes. If there is none, nothing
+        happens. Raises ValueError for a rank that is no client.
+        """
+        if rank is None:
+            if not self._unnamed:
+                return
+            rank = self._unnamed[0]
+        if rank in self._unnamed:
+            self._unnamed.remove(rank)
+        self._order(rank, now, comes=True)
+
+    def retire(self, rank: int, now: float) -> None:
+        """Have a client leave. If it is the last one of its server, and no spare is left, it stays.
+
+        Raises ValueError for a rank that is no client.
+        """
+        self._order(rank, now, comes=False)
+
+    def _order(self, rank: int, now: float, *, comes: bool) -> None:
+        if rank not in self._tree.clients:
+            raise ValueError(f"rank {rank} is no client of a seed server")
+        server = self._tree.above(rank)
+        if server == self._rank:
+            self._obey(rank, now, comes=comes)
+        else:
+            self._outboxes.open(server, now, urgent=True).members[rank] = comes
+
+    # --- at a server --------------------------------------------------------------------------
+
+    def _obey(self, rank: int, now: float, *, comes: bool) -> None:
+        if not comes:
+            self._dismiss(rank, now)
+        elif rank in self._spares or self._spares:
+            self._call(rank if rank in self._spares else self._spares[0], now)
+
+    def _call(self, rank: int, now: float) -> None:
+        """Have a spare come."""
+        self._spares.remove(rank)
+        self.here.append(rank)
+        self._outboxes.open(rank, now, urgent=True).members[rank] = True
+
+    def _dismiss(self, rank: int, now: float) -> None:
+        """Have a client leave, unless nobody would be left."""
+        if rank in self._spares:
+            self._spares.remove(rank)
+        elif rank in self.here and (len(self.here) > 1 or self._spares):
+            self._outboxes.open(rank, now, urgent=True).members[rank] = False
+            self._part_with(rank, now)
+
+    def _part_with(self, rank: int, now: float) -> None:
+        """Give nothing more to a client."""
+        self.here.remove(rank)
+        if self._server is not None:
+            self._server.part_with(rank, now)
+        if not self.here and self._spares:
+            self._call(self._spares[0], now)
+        self.is_deserted = not self.here
+
+    def look(self, now: float) -> None:
+        """Have a spare come, if it is time, or if too many seeds wait."""
+        if not self._spares:
+            return
+        if now >= self._next_join:
+            self._next_join += self._interval_s
+            self._call(self._spares[0], now)
+        elif (
+            self._server is not None
+            and self._server.seeds > self._join_waiting * len(self.here)
+            and self._server.is_complete(self.here)
+        ):
+            self._call(self._spares[0], now)
+
+    def next_time(self) -> float | None:
+        """When the next spare comes, if that is known."""
+        return self._next_join if self._spares and self._next_join < inf else None
+
+    # --- lost clients -------------------------------------------------------------------------
+
+    def may_lose(self, rank: int) -> bool:
+        """Whether `lose` may be called here for a rank. Otherwise its loss ends the run.
+
+        Then the other ranks must begin again, from the logs.
+        """
+        return self._server is not None and rank in self._server.states
+
+    def lose(self, rank: int, now: float) -> list[int]:
+        """As its server, note that a client is lost. Returns the keys of the URLs that it had.
+
+        Afterwards call `recover` for each URL of these that the client has logged, then `hand_on`.
+        """
+        assert self.may_lose(rank), rank
+        assert self._server is not None
+        if rank in self._mail.lost:
+            return []
+        for other in range(self._tree.ranks):
+            if other not in {self._rank, rank, *self._mail.lost}:
+                self._outboxes.open(other, now, urgent=True).lost.append(rank)
+        self._note_lost(rank, now)
+        self.recovering.add(rank)
+        if rank in self._spares:
+            self._spares.remove(rank)
+        elif rank in self.here:
+            self._part_with(rank, now)
+        return list(self._server.states[rank].handed)
+
+    def _note_lost(self, rank: int, now: float) -> None:
+        self._mail.lose(rank)
+        if self._clocks is not None:
+            self._clocks.lose(rank, now)
+
+    def recover(
+        self, rank: int, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
+    ) -> None:
+        """Note that a lost client had dealt with a URL. See `Core.stored` for the arguments.
+
+        This has no effect if the client has reported the URL.
+        """
+        assert self._server is not None
+        if found.key in self._server.states[rank].handed:
+            followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
+            self._admit(found, links, now, followed)
+            self._server.recover(rank, found.key, now, answered=response)
+
+    def hand_on(self, rank: int, now: float) -> None:
+        """Let the other clients have the URLs of a lost client that weren't recovered."""
+        assert self._server is not None
+        self._server.take_back(rank, now)
+        self.recovering.discard(rank)
+
+    # --- messages -----------------------------------------------------------------------------
+
+    def received(self, batch: Batch, now: float) -> None:
+        """Handle what a batch says about clients."""
+        for rank, comes in batch.members.items():
+            if rank != self._rank:
+                self._obey(rank, now, comes=comes)
+            elif self._client is not None:
+                if comes:
+                    self._client.come(now)
+                else:
+                    self._client.leave(self._under_way, now)
+        for rank in batch.lost:
+            if rank not in self._mail.lost:
+                self._note_lost(rank, now)

@@ -1,0 +1,127 @@
+"""Clients that join, leave and are lost during a crawl by dynamic assignment."""
+
+import random
+from collections import Counter, defaultdict
+from collections.abc import Sequence
+from dataclasses import dataclass, field
+
+from hypothesis import given
+from hypothesis import settings as examples
+from hypothesis import strategies as st
+from test_dynamic import Served, served
+from webs import reachable
+
+from crawler.ports import CrawlUrl, Link
+
+HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
+TREES = [(0,), (0,), (0, 0, 0)]
+
+
+@dataclass
+class Changing:
+    """A dynamic crawl during which clients come and go."""
+
+    crawl: Served
+    logs: defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]] = field(
+        default_factory=lambda: defaultdict(list)
+    )
+    lost: set[int] = field(default_factory=set)
+
+    def run(self, dice: random.Random, *, lasts: float, reads_logs: bool) -> bool:
+        """Crawl. Orders and losses come within the time that the crawl `lasts` without them.
+
+        The first client of each server stays.
+        """
+        simulation = self.crawl.simulation
+        tree = simulation.cores[0].ownership.tree
+        assert tree is not None
+        steady = {tree.clients_of(server)[0] for server in tree.leaves}
+        others = [rank for rank in tree.clients if rank not in steady]
+        hands_out = tree.hands_out
+        orders, losses = [], []
+        for rank in others:
+            moment = dice.random() * lasts
+            what = dice.choice(["stay", "come", "leave", "leave", "lost", "lost"])
+            giver = dice.choice(list(tree.servers))
+            if what == "come" or (rank in tree.spares and dice.random() < 0.7):
+                named = dice.choice([None, rank])
+                orders.append((moment, giver, activating(named)))
+                moment += dice.random() * (lasts - moment)
+            if what == "leave":
+                orders.append((moment, giver, retiring(rank)))
+                moment += dice.random() * (lasts - moment)
+            if hands_out and (what == "lost" or (what == "leave" and dice.random() < 0.3)):
+                losses.append((moment, rank))
+        self.lost = {rank for _, rank in losses}
+        return simulation.run(
+            self.crawl.seeds,
+            orders=orders,
+            losses=losses,
+            log_of=self.logs.__getitem__ if reads_logs else None,
+        )
+
+
+def activating(rank: int | None):  # type: ignore[no-untyped-def]
+    return lambda core, now: core.members.activate(now, rank)
+
+
+def retiring(rank: int):  # type: ignore[no-untyped-def]
+    return lambda core, now: core.members.retire(rank, now)
+
+
+def changing(seed: int, kind: tuple[str, str], servers: tuple[int, ...], *more: str) -> Changing:
+    dice = random.Random(seed + 1)
+    spares = dice.randrange(4)
+    options = [f"dynamic.join_after_s={dice.choice([0, 0, 0.3])}"]
+    if kind[1] == "server":
+        options.append(f"dynamic.join_waiting={dice.choice([0, 0, 3])}")
+    logs = defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]](list)
+
+    def stored(rank: int, found: CrawlUrl, links: Sequence[Link]) -> None:
+        logs[rank].append((found, links))
+
+    crawl = served(seed, kind, servers, *options, *more, spares=spares, stored=stored)
+    return Changing(crawl, logs)
+
+
+def lasting(seed: int, kind: tuple[str, str], servers: tuple[int, ...]) -> float:
+    """How long the crawl takes if nobody leaves or is lost."""
+    crawl = changing(seed, kind, servers).crawl
+    crawl.simulation.run(crawl.seeds)
+    return crawl.simulation.now
+
+
+def link_counts(crawl: Served) -> dict[int, int]:
+    """The back-link counts of all servers, by page."""
+    servers = crawl.simulation.cores[: crawl.servers]
+    return {
+        crawl.web.pages[key]: links for core in servers for key, links in core.role.link_counts()
+    }
+
+
+def in_degrees(crawl: Served, fetched: set[int]) -> dict[int, int]:
+    """The links that lead to each page from other pages that are fetched, and from the user."""
+    wanted = Counter(crawl.seeds)
+    for source, target in set(crawl.links):
+        wanted[target] += source in fetched and source != target
+    return +wanted
+
+
+@examples(deadline=None)
+@given(st.integers(0, 2**32), st.sampled_from(HANDED), st.sampled_from(TREES), st.booleans())
+def test_all_pages_are_fetched_whoever_comes_and_goes(
+    seed: int, kind: tuple[str, str], servers: tuple[int, ...], reads_logs: bool
+) -> None:
+    crawl = changing(seed, kind, servers)
+    simulation = crawl.crawl.simulation
+    lasts = lasting(seed, kind, servers)
+    assert crawl.run(random.Random(seed), lasts=lasts, reads_logs=reads_logs)
+    wanted = reachable(crawl.crawl.web, crawl.crawl.seeds)
+    assert set(simulation.order) == wanted
+    firsts = dict(zip(reversed(simulation.order), reversed(simulation.by), strict=True))
+    repeated = [page for page, times in Counter(simulation.order).items() if times > 1]
+    assert not (reads_logs and repeated)
+    assert {firsts[page] for page in repeated} <= crawl.lost
+    if reads_logs:
+        assert link_counts(crawl.crawl) == in_degrees(crawl.crawl, wanted)
+    assert all(c.complete for c in simulation.cores if c.rank not in crawl.lost)
