@@ -84,6 +84,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     unanswered: list[int] = []  # of these, URLs without a response
     returned_urls: list[int] = []  # keys of handed URLs that the sender won't fetch
     stock: int | None = None  # from a client: URLs that it wants at hand; 0: none, as it leaves
+    resting: int = 0  # with a stock: URLs at hand beside it, of sites that must rest
     connections: int = 0  # from a client: that it uses; from its server: that it should use
     # Orders to a server or its client, by the client's rank: true: it comes, false: it leaves.
     members: dict[int, bool] = {}

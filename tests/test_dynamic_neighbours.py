@@ -4,7 +4,7 @@ import random
 from collections.abc import Iterable
 
 import pytest
-from cluster import run
+from cluster import Cluster, run, settings
 from dynamics import KINDS, dynamic
 from hypothesis import given
 from hypothesis import settings as examples
@@ -14,8 +14,9 @@ from test_core import World
 from test_widening import Ranks
 from test_widening import World as WideWorld
 
+from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
-from crawler.ports import Link
+from crawler.ports import Failure, Link
 
 SEEDS = st.integers(0, 2**32)
 CLIENTS = st.integers(1, 5)
@@ -134,3 +135,50 @@ def test_what_is_fetched_is_what_the_final_scope_reaches(
     assert sorted(ranks.fetched) == sorted(world.reachable())
     assert ranks.cluster.complete
     assert all(scope.joined == world.joined() for scope in ranks.scopes)
+
+
+# --- one by one ---------------------------------------------------------------------------------
+
+
+def served(clients: int, *overrides: str) -> Cluster:
+    """Rank 0 is the server. Pages are given one at a time, and sites aren't kept."""
+    chosen = settings(
+        "assignment.scheme=dynamic",
+        "dynamic.rest_s=0",
+        "dynamic.stock=1",
+        "dynamic.per_site=1",
+        *overrides,
+    )
+    return Cluster(make_scheme(chosen, 1 + clients), 1 + clients, chosen)
+
+
+def test_urls_of_sites_that_rest_leave_room_for_others() -> None:
+    cluster = served(1, "retry.base_s=1000")
+    cluster.start(*(f"http://s{number}.example/" for number in range(4)))
+    for number in range(3):
+        cluster.settle()
+        assert cluster.acquire(1) == f"http://s{number}.example/"
+        assert not cluster.fail(1, Failure.TIMEOUT)
+        cluster.now += 1
+        cluster.tick(1)
+    cluster.settle()
+    cluster.fetch(1, "http://s3.example/")
+
+
+def test_a_host_that_one_client_gives_up_is_given_up_at_the_next() -> None:
+    cluster = served(2, "retry.tries=1", "retry.give_up_after=2")
+    cluster.start(*(f"http://a.example/{number}" for number in range(4)))
+    asked = []
+    while not cluster.ended:
+        cluster.settle()
+        rank = 1 + len(asked) % 2
+        cluster.now += 10
+        if cluster.acquire(rank) is None:
+            cluster.settle()
+            cluster.tick(rank)
+            continue
+        refusal = cluster.cores[rank].refusal(cluster.visits[rank][0])
+        asked.append((rank, refusal))
+        cluster.fail(rank, refusal or Failure.TIMEOUT)
+    assert [refusal for _, refusal in asked] == [None, None, *[Failure.SITE_GIVEN_UP] * 2]
+    assert {rank for rank, _ in asked} == {1, 2}

@@ -44,7 +44,8 @@ class Dynamic(Table):
     stock: Natural = Field(
         0,
         json_schema_extra=ASIDE,
-        description="URLs that a client has at hand; 0: what it fetches while it waits for others",
+        description="URLs that a client has at hand, beside those of sites that must rest; 0: what"
+        " it fetches while it waits for others",
     )
     per_site: Natural = Field(
         0,

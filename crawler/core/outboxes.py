@@ -33,6 +33,7 @@ class Outbox:
         "number",
         "pages",
         "recalls",
+        "resting",
         "returned",
         "returned_urls",
         "size",
@@ -67,6 +68,7 @@ class Outbox:
         self.unanswered: list[int] = []
         self.returned_urls: list[int] = []
         self.stock: int | None = None
+        self.resting = 0
         self.connections = 0
         self.members: dict[int, bool] = {}
         self.lost: list[int] = []
@@ -106,6 +108,7 @@ class Outbox:
             unanswered=self.unanswered,
             returned_urls=self.returned_urls,
             stock=self.stock,
+            resting=self.resting,
             connections=self.connections,
             members=self.members,
             lost=self.lost,

@@ -47,7 +47,17 @@ from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, O
 from crawler.core.schedule import Schedule
 from crawler.core.sharing import Sharing
 from crawler.core.states import States
-from crawler.core.visits import AWAY, BUSY, EMPTY, HELD, WAITING, Address, Visit, VisitState
+from crawler.core.visits import (
+    AWAY,
+    BUSY,
+    EMPTY,
+    HELD,
+    PARKED,
+    WAITING,
+    Address,
+    Visit,
+    VisitState,
+)
 from crawler.ports import CrawlUrl, Spill
 
 _NO_PRIORITY: Final[Priority] = (0.0, 0)
@@ -304,6 +314,14 @@ class Workbench:
         self.backlog.add_errand(state, found)
         if state.phase is EMPTY or state.phase is HELD:
             self._settle(state)
+
+    def rests_beyond(self, site: str, time: float) -> bool:
+        """Whether no page of a site can be asked for until after a time, as far as is known."""
+        state = self._states.get(site)
+        if state is None:
+            return False
+        waits = state.on_hold or state.phase is PARKED
+        return waits or state.next_time > time
 
     def next_time(self) -> float | None:
         """The earliest time at which `acquire` may succeed, or None if no site waits for a time."""

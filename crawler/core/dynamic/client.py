@@ -5,6 +5,7 @@ all links. Its own queues hold the stock: URLs that were handed out and not fetc
 """
 
 from array import array
+from collections import Counter
 from collections.abc import Container, Iterable, Sequence
 from math import ceil, inf
 from typing import Final
@@ -24,6 +25,7 @@ from crawler.reading.cookies import Jar
 _LEAST_STOCK: Final = 4
 _MOST_STOCK: Final = 16
 _RATE_WINDOW_S: Final = 5.0
+_LOOK_INTERVAL_S: Final = 0.5  # between two looks at the stock
 
 
 class Client(Role):
@@ -46,7 +48,9 @@ class Client(Role):
         self.server = tree.above(rank)
         self.connections = min(given[number], most) if number < len(given) else most
         self.visits = 0  # open ones: each uses a connection
-        self._at_hand: dict[int, None] = {}  # keys of URLs that were handed out and not dealt with
+        # Sites, by the keys of URLs that were handed out and not dealt with.
+        self._at_hand: dict[int, str] = {}
+        self._resting = 0  # of these, URLs of sites that must rest, as the server was told
         self._fixed_stock = settings.dynamic.stock
         self._max_delay_s = settings.exchange.max_delay_s
         self._site_delay_s = settings.politeness.delay_s
@@ -61,15 +65,17 @@ class Client(Role):
         self._stock = 0
         self._is_spare = rank in tree.spares
         self._has_left = False
-        self._pages = 0  # since `_since`
+        self._ended = 0  # visits since `_since`
         self._since = 0.0
         self._busy_s = 0.0  # of all connections, since `_since`
-        self._looked = 0.0  # when `_busy_s` was brought up to date
+        self._counted = 0.0  # when `_busy_s` was brought up to date
+        self._looked = -inf  # when the stock was fitted to the rate and to the rests
+        self._next_look = inf  # when that is due again
         self.is_away, self.has_room = True, False
         parts.quota.left = inf  # the server sees to the limit
 
     def _look(self) -> None:
-        """Find out whether this client is away, and whether a further visit may begin."""
+        """Note whether this client is away, and whether a further visit may begin."""
         self.is_away = self._stock == 0
         self.has_room = not self.is_away and self.visits < self.connections
 
@@ -108,12 +114,14 @@ class Client(Role):
     def end(self, found: CrawlUrl, now: float, *, over: bool) -> None:
         """End a visit. If its URL waits again, and this client has left, the URL is returned."""
         self._count_visits(-1, now)
+        self._ended += 1
+        self._look_soon()
         if not over and self.is_away and found.key in self._at_hand:
             self._return(found.key, now)
 
     def _count_visits(self, more: int, now: float) -> None:
-        self._busy_s += self.visits * (now - self._looked)
-        self._looked = now
+        self._busy_s += self.visits * (now - self._counted)
+        self._counted = now
         self.visits += more
         self._look()
 
@@ -131,7 +139,7 @@ class Client(Role):
         self._stock = stock
         self._look()
         box = self._box(now, urgent=True)
-        box.stock, box.connections = stock, self.connections
+        box.stock, box.resting, box.connections = stock, self._resting, self.connections
 
     # --- from the server ----------------------------------------------------------------------
 
@@ -155,9 +163,10 @@ class Client(Role):
                 batch.chains.get(index, ()),
             )
             self._jars.put(key, Jar.of(batch.cookies.get(key, ())))
-            self._at_hand[key] = None
+            self._at_hand[key] = found.site
             self._foreign.note_text(key)
             self._bench.enqueue(found)
+        self._look_soon()
 
     # --- to the server ------------------------------------------------------------------------
 
@@ -174,36 +183,62 @@ class Client(Role):
         if found.key not in self._at_hand:
             return  # an errand
         del self._at_hand[found.key]
-        self._pages += 1
         box = self._box(now)
         box.ended.append(found.key)
-        if len(box.ended) >= len(self._at_hand):
+        if len(box.ended) >= len(self._at_hand) - self._resting:
             self._box(now, urgent=True)
         if not response:
             box.unanswered.append(found.key)
         elif self._wants_links:
             followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
             self.show_page(found, followed, now)
-        if now >= self._since + _RATE_WINDOW_S:
-            self._adapt(now)
 
     def show_page(self, page: CrawlUrl, links: Iterable[int], now: float) -> None:
         """Show the order of the server the links of a page, by their keys, if it wants them."""
         if self._wants_links:
             self._box(now).pages.append((page.key, array("Q", links).tobytes()))
 
-    def _adapt(self, now: float) -> None:
+    # --- the stock ----------------------------------------------------------------------------
+
+    def tick(self, now: float) -> None:
+        """Tell the server if this client needs another stock now."""
+        if now < self._next_look:
+            return
+        self._looked, self._next_look = now, inf
+        if self.is_away:
+            return
+        stock, resting = self._fitting_stock(now), self._count_resting(now)
+        little = self._stock // 4
+        if abs(stock - self._stock) > little or abs(resting - self._resting) > little:
+            self._resting = resting
+            self._tell_stock(stock, now)
+
+    def next_time(self) -> float | None:
+        """When the stock must be looked at, or None if nothing has changed."""
+        return None if self._next_look == inf else self._next_look
+
+    def _look_soon(self) -> None:
+        self._next_look = min(self._next_look, self._looked + _LOOK_INTERVAL_S)
+
+    def _fitting_stock(self, now: float) -> int:
         """Fit the stock to the rate that this client has while all of its connections are used.
 
         The stock lasts while a report waits to be sent. And so many URLs more wait for the delays
         of their sites.
         """
-        rate = self.connections * self._pages / self._busy_s if self._busy_s else 0.0
-        self._pages, self._busy_s, self._since = 0, 0.0, now
-        if self._fixed_stock or self.is_away:
-            return
+        if self._fixed_stock or now < self._since + _RATE_WINDOW_S:
+            return self._stock
+        rate = self.connections * self._ended / self._busy_s if self._busy_s else 0.0
+        self._ended, self._busy_s, self._since = 0, 0.0, now
         least, most = _LEAST_STOCK * self.connections, _MOST_STOCK * self.connections
         stock = min(max(least, ceil(rate * self._max_delay_s)), most)
-        stock += ceil(rate * self._site_delay_s)
-        if abs(stock - self._stock) > self._stock // 4:
-            self._tell_stock(stock, now)
+        return stock + ceil(rate * self._site_delay_s)
+
+    def _count_resting(self, now: float) -> int:
+        """The number of URLs at hand whose sites must rest longer than for the usual delay.
+
+        They must not keep the server from handing out others.
+        """
+        soon = now + self._site_delay_s
+        sites = Counter(self._at_hand.values()).items()
+        return sum(urls for site, urls in sites if self._bench.rests_beyond(site, soon))

@@ -35,6 +35,7 @@ class ClientState:
     rank: int
     pools: list[int] = field(default_factory=list)  # its own, and of clients that aren't here
     stock: int = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
+    resting: int = 0  # URLs that it has beside the stock, because their sites must rest
     connections: int = 0
     handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
     sites: int = 0  # that are at this client
@@ -44,9 +45,14 @@ class ClientState:
     has_left: bool = False
 
     @property
+    def ready(self) -> int:
+        """How many of its URLs it can fetch without a long rest, as far as is known."""
+        return len(self.handed) - self.resting
+
+    @property
     def room(self) -> int:
         """How many URLs more it may have."""
-        return self.stock - len(self.handed)
+        return self.stock - self.ready if self.stock else 0
 
 
 class Server(Role):
@@ -116,6 +122,7 @@ class Server(Role):
         if client is None:
             return
         if batch.stock is not None:
+            client.resting = batch.resting
             self._hear(client, batch.stock, batch.connections)
         unanswered = set(batch.unanswered)
         for key in np.frombuffer(batch.ended, np.uint64).tolist():
@@ -247,7 +254,8 @@ class Server(Role):
     def _is_low(self, client: ClientState) -> bool:
         """Whether a message to this client is worth it."""
         lot = max(1, client.stock // 4)
-        return client.room >= lot or len(client.handed) < min(client.connections, client.stock)
+        few = min(client.connections, client.stock)
+        return client.room >= lot or client.ready < few
 
     def _hand_one(self, client: ClientState, now: float) -> bool:
         """Hand a client one URL, if it has room and there is one; whether that was so."""
@@ -304,7 +312,7 @@ class Server(Role):
 
         Sites stay at their clients. Without this, one client would have too many, and others none.
         """
-        if client.room <= 0 or len(client.handed) >= client.connections:
+        if client.room <= 0 or client.ready >= client.connections:
             return
         other = max(self.states.values(), key=self._load)
         if self._load(other) < self._load(client) + 2 or not other.handed:
