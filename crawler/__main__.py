@@ -58,7 +58,9 @@ def _resume(arguments: argparse.Namespace) -> int:
     def prepare(ranks: int) -> planning.Plan:
         values = {"directory": str(arguments.session), **_limits(arguments)}
         before = session.load(arguments.session).config
-        settings = config.load(None, arguments.set, {"session": values}, before=before)
+        tables = {"session": values, **_spares(arguments)}
+        settings = config.load(None, arguments.set, tables, before=before)
+        _refuse_useless_spares(arguments, settings)
         _refuse_foreign_code(arguments, settings.frontier.order)
         return planning.prepare_again(arguments.session, settings, ranks)
 
@@ -128,7 +130,22 @@ def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
         given["directory"] = arguments.session
     if file is None:
         given["seeds"] = what
-    return config.load(file, arguments.set, {"session": given})
+    settings = config.load(file, arguments.set, {"session": given, **_spares(arguments)})
+    _refuse_useless_spares(arguments, settings)
+    return settings
+
+
+def _spares(arguments: argparse.Namespace) -> dict[str, dict[str, object]]:
+    return {} if arguments.spares is None else {"dynamic": {"spares": arguments.spares}}
+
+
+def _refuse_useless_spares(arguments: argparse.Namespace, settings: config.Config) -> None:
+    scheme = settings.assignment.scheme
+    if arguments.spares is not None and scheme != "dynamic":
+        raise UserError(
+            f"--spares {arguments.spares}: assignment.scheme = {scheme!r}: only a seed server has"
+            " spares come; add --set assignment.scheme=dynamic"
+        )
 
 
 def _limits(arguments: argparse.Namespace) -> dict[str, object]:
@@ -146,6 +163,47 @@ def _stop(arguments: argparse.Namespace) -> int:
     grace_s = info.config.session.stop_grace
     _print(f"{directory} is stopping: fetches under way get {grace_s:g} s to end")
     return 0
+
+
+def _add_client(arguments: argparse.Namespace) -> int:
+    directory = arguments.session
+    info = session.load(directory)
+    spares = info.config.dynamic.spares
+    if _is_led(directory, info):
+        if not spares:
+            raise UserError(f"{directory}: has no spares; start the crawl with --spares N")
+        session.order_client(directory)
+        _print(f"{directory}: the next of {spares} spares comes; if all have come, none does")
+    return 0
+
+
+def _retire_client(arguments: argparse.Namespace) -> int:
+    directory, rank = arguments.session, arguments.rank
+    info = session.load(directory)
+    if _is_led(directory, info):
+        dynamic, ranks = info.config.dynamic, info.last.ranks
+        if not len(dynamic.servers) <= rank < ranks:
+            raise UserError(
+                f"{directory}: rank {rank} is no client; clients are the ranks"
+                f" {len(dynamic.servers)} to {ranks - 1}"
+            )
+        if dynamic.follow == "own" and dynamic.granularity == "dset":
+            raise UserError(
+                f'{directory}: rank {rank} holds its DSets for the whole crawl, with follow = "own"'
+            )
+        session.order_client(directory, rank)
+        _print(f"{directory}: rank {rank} leaves, unless it is the last client of its server")
+    return 0
+
+
+def _is_led(directory: Path, info: session.SessionInfo) -> bool:
+    """Whether seed servers lead a crawl of the session now. Raises UserError in another scheme."""
+    scheme = info.config.assignment.scheme
+    if scheme != "dynamic":
+        raise UserError(f"{directory}: assignment.scheme = {scheme!r}: only 'dynamic' has clients")
+    if info.last.ended is not None:
+        _print(f"{directory} has ended: {info.last.reason}")
+    return info.last.ended is None
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -294,6 +352,8 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     "crawl": _crawl,
     "resume": _resume,
     "stop": _stop,
+    "add-client": _add_client,
+    "retire-client": _retire_client,
     "verify": _verify,
     "report": _report,
     "config": _config,

@@ -66,11 +66,26 @@ def _add_crawls(command: _Command) -> None:
         one.add_argument("--max-pages", metavar="N", help="stop after N pages of all ranks")
         one.add_argument("--max-time", metavar="T", help="stop after this time, such as 3h55m")
         one.add_argument("--json", action="store_true", help="print metrics.json at the end")
+        one.add_argument(
+            "--spares",
+            metavar="N",
+            help="dynamic assignment: the last N ranks wait until a server has them come",
+        )
 
     stop = command(
         "stop", "Ask a crawl to stop, from any node that sees its directory.", sets=False
     )
     stop.add_argument("session", type=Path, metavar="SESSION")
+
+    comes = command(
+        "add-client", "Have a spare rank come to a crawl with dynamic assignment.", sets=False
+    )
+    leaves = command(
+        "retire-client", "Have a client leave a crawl with dynamic assignment.", sets=False
+    )
+    for one in (comes, leaves):
+        one.add_argument("session", type=Path, metavar="SESSION")
+    leaves.add_argument("rank", type=int, metavar="RANK", help="the rank of the client")
 
 
 def _add_reports(command: _Command) -> None:

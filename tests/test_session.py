@@ -533,3 +533,23 @@ def test_what_is_no_session(tmp_path: Path, text: str | None, message: str) -> N
         (tmp_path / "session.toml").write_text(text)
     with pytest.raises(UserError, match=f"session.toml: .*{message}|session.toml: {message}"):
         session.load(tmp_path)
+
+
+def test_orders_to_clients_come_in_the_order_of_giving_and_end_with_the_run(tmp_path: Path) -> None:
+    session.create(tmp_path, config.Config(), ranks=4, parts=4, seeds=[A])
+    assert session.client_orders(tmp_path) == []
+    for leaves in (None, 3, None):
+        session.order_client(tmp_path, leaves)
+    assert session.client_orders(tmp_path) == [None, 3, None]
+    with (tmp_path / "clients").open("a") as file:
+        file.write("leave 2")  # somebody is writing this line
+    assert session.client_orders(tmp_path) == [None, 3, None]
+    session.resume(tmp_path, config.Config(), 4, 4, [A])
+    assert session.client_orders(tmp_path) == []
+
+
+@pytest.mark.parametrize("line", ["leave", "leave -1", "come 3", "go"])
+def test_a_wrong_order_to_a_client_is_told_with_its_line(tmp_path: Path, line: str) -> None:
+    (tmp_path / "clients").write_text(f"come\n{line}\n")
+    with pytest.raises(UserError, match=r"clients: line 2: expected 'come' or 'leave RANK'"):
+        session.client_orders(tmp_path)

@@ -25,6 +25,7 @@ from crawler.agent.assembly import (
 from crawler.agent.fetching import FetchStage
 from crawler.agent.figures import Figures
 from crawler.agent.job import Ending, Job
+from crawler.agent.members import order_stage
 from crawler.agent.pipeline import busy_host_stage, dns_stage, exchange_stage, parse_stage
 from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
@@ -303,6 +304,9 @@ class Agent:
                 self._reader, self._scope, self._wire, self._alarm, self._clock
             )
             stages.append(admitting)
+        if self._transport.rank == 0:
+            directory, wire = self._plan.directory, self._wire
+            stages.append(order_stage(directory, self._core, wire, self._alarm, self._clock))
         stages.append(self._stopper.stage(work))
         return [tasks.create_task(one) for one in stages]
 

@@ -28,11 +28,9 @@ from crawler.session.fingerprint import fingerprint
 from crawler.session.info import (
     Run,
     SessionInfo,
-    ask_to_stop,
     create,
     exists,
     finish,
-    is_asked_to_stop,
     load,
     make_directory,
     replicated,
@@ -64,6 +62,12 @@ from crawler.session.log import (
     log_files,
     rank_of,
     read_log,
+)
+from crawler.session.orders import (
+    ask_to_stop,
+    client_orders,
+    is_asked_to_stop,
+    order_client,
 )
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
@@ -114,6 +118,7 @@ __all__ = [
     "ask_to_stop",
     "check_layout",
     "check_tables",
+    "client_orders",
     "create",
     "deal",
     "digest",
@@ -140,6 +145,7 @@ __all__ = [
     "mend",
     "mistakes_told",
     "most_linked",
+    "order_client",
     "rank_of",
     "read_all_requests",
     "read_links",

@@ -18,12 +18,12 @@ from crawler import __version__, config
 from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
+from crawler.session.orders import forget_orders
 from crawler.url import BadUrlError, normalise, without_login
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"
 _REPLICATED = "replicated.txt"
-_STOP = "stop"
 _SITE_NAMES = 2
 
 
@@ -100,10 +100,10 @@ def resume(
 ) -> SessionInfo:
     """Note in session.toml a further run, with these settings. Returns the new content.
 
-    `seeds`: all seeds, old and new. An order to stop that was meant for an earlier run is removed.
+    `seeds`: all seeds, old and new. Orders that were meant for an earlier run are removed.
     """
     info = load(directory)
-    (directory / _STOP).unlink(missing_ok=True)
+    forget_orders(directory)
     _write_seeds(directory, seeds)
     runs = [*info.runs, _run(settings, ranks, parts, seeds)]
     _write(directory, settings, runs)
@@ -177,17 +177,6 @@ def write_replicated(directory: Path, urls: Iterable[str]) -> None:
     text = "".join(f"{url}\n" for url in urls)
     if text:
         _replace(directory / _REPLICATED, text)
-
-
-def ask_to_stop(directory: Path) -> None:
-    """Write the file that orders the ranks to stop. The ranks may be on other nodes."""
-    with replacing(directory / _STOP):
-        pass
-
-
-def is_asked_to_stop(directory: Path) -> bool:
-    """Whether a file orders the ranks to stop."""
-    return (directory / _STOP).exists()
 
 
 def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
