@@ -1,7 +1,9 @@
 """Dynamic assignment on real ranks: servers hand out URLs, or assign sites, to their clients."""
 
+import itertools
 import signal
 import subprocess
+import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -9,11 +11,12 @@ from typing import Any
 import pytest
 from conftest import MpiRun
 from crawls import assert_sound, demo_config, metrics_of, page_rows, run_here, sets
-from test_kill import pids, wait_for_death
+from test_kill import CONCURRENCY, pids, wait_for_death
 from test_lost_rank import await_pages, ended, kill, needs_ulfm, outliving
 
-from crawler import session
+from crawler import config, session
 from crawler.demo.web import DemoWeb, serve
+from crawler.ports import PageRow
 from crawler.report.verify import verify
 
 KINDS = [
@@ -36,8 +39,8 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
 def words(tmp_path: Path, demo_web: tuple[DemoWeb, int]) -> list[str]:
     """The words of a dynamic crawl with one server; its session is in `tmp_path`."""
     web, port = demo_web
-    config = demo_config(tmp_path / "c.toml", web, port, scheme="dynamic")
-    return ["-m", "crawler", "crawl", str(config), "--session", str(tmp_path / "session")]
+    file = demo_config(tmp_path / "c.toml", web, port, scheme="dynamic")
+    return ["-m", "crawler", "crawl", str(file), "--session", str(tmp_path / "session")]
 
 
 def of_kind(kind: tuple[str, str]) -> list[str]:
@@ -222,3 +225,101 @@ def test_the_others_go_on_without_a_client(
     assert code == 0, said
     assert_whole(directory, demo_web[0])
     assert metrics_of(directory)["lost_ranks"] == 1
+
+
+# --- clients that come and leave
+
+
+def order(*words: str) -> str:
+    done = run_here(*words)
+    assert done.returncode == 0, done.stderr
+    return done.stdout
+
+
+@pytest.mark.parametrize(
+    ("kind", "servers"),
+    [
+        (("page", "server"), "[0]"),
+        (("site", "own"), "[0]"),
+        pytest.param(("dset", "server"), "[0]", marks=pytest.mark.slow),
+        pytest.param(("page", "server"), "[0, 0, 0]", marks=pytest.mark.slow),
+    ],
+)
+def test_a_spare_comes_and_a_client_leaves(
+    tmp_path: Path,
+    words: list[str],
+    start_mpirun: Callable[..., "subprocess.Popen[str]"],
+    demo_web: tuple[DemoWeb, int],
+    kind: tuple[str, str],
+    servers: str,
+) -> None:
+    """The spare is handed nothing before it has come, and everything is fetched once."""
+    directory = tmp_path / "session"
+    slowly = sets("politeness.delay_s=0.4", f"dynamic.servers={servers}", "dynamic.rest_s=0")
+    slowly += sets(f"fetch.concurrency={CONCURRENCY}")
+    ranks = 4 if servers == "[0]" else 7
+    spare, leaving = ranks - 1, ranks - 3
+    with start_mpirun(ranks, *words, "--spares", "1", *of_kind(kind), *slowly) as crawl:
+        assert await_pages(directory, crawl, 20)
+        assert not rows_of(directory, spare)
+        assert "1 spares" in order("add-client", str(directory))
+        await_event(directory, crawl, "come")
+        assert f"rank {leaving} leaves" in order("retire-client", str(directory), str(leaving))
+        await_event(directory, crawl, "leave")
+        before = len(rows_of(directory, leaving))
+        code, said = ended(crawl)
+    assert code == 0, said
+    assert_whole(directory, demo_web[0])
+    if kind[1] == "server":
+        assert rows_of(directory, spare)
+        assert len(rows_of(directory, leaving)) <= before + CONCURRENCY
+    assert "has ended: complete" in order("add-client", str(directory))
+
+
+def await_event(directory: Path, crawl: "subprocess.Popen[str]", word: str) -> None:
+    """Wait until rank 0 has obeyed an order."""
+    log = directory / "rank-00000" / "agent.log"
+    while crawl.poll() is None and f'"{word}": ' not in log.read_text():
+        time.sleep(0.05)
+
+
+def rows_of(directory: Path, rank: int) -> list[PageRow]:
+    """The rows in the logs of a rank so far."""
+    entries = itertools.chain.from_iterable(
+        map(session.read_log, (directory / f"rank-{rank:05}" / "log").glob("*.log"))
+    )
+    return [entry.row for entry in entries if isinstance(entry, session.LoggedPage)]
+
+
+@pytest.mark.parametrize(
+    ("change", "words", "what"),
+    [
+        (
+            [],
+            ["retire-client", "SESSION", "0"],
+            "rank 0 is no client; clients are the ranks 1 to 2",
+        ),
+        ([], ["retire-client", "SESSION", "3"], "rank 3 is no client"),
+        ([], ["add-client", "SESSION"], "has no spares; start the crawl with --spares N"),
+        (["assignment.scheme=site-hash"], ["add-client", "SESSION"], "only 'dynamic' has clients"),
+        (
+            ["dynamic.granularity=dset", "dynamic.follow=own"],
+            ["retire-client", "SESSION", "1"],
+            "rank 1 holds its DSets for the whole crawl",
+        ),
+    ],
+)
+def test_an_order_that_cannot_be_obeyed_is_refused(
+    tmp_path: Path, change: list[str], words: list[str], what: str
+) -> None:
+    chosen = config.load(None, ["assignment.scheme=dynamic", *change])
+    session.create(tmp_path, chosen, 3, 3, ["http://a.example/"])
+    done = run_here(*(str(tmp_path) if word == "SESSION" else word for word in words))
+    assert done.returncode == 2
+    assert what in done.stderr
+
+
+def test_spares_need_a_server(tmp_path: Path, words: list[str]) -> None:
+    done = run_here(*words[2:], *sets("assignment.scheme=site-hash"), "--spares", "1")
+    assert done.returncode == 2
+    assert "--spares 1: assignment.scheme = 'site-hash': only a seed server" in done.stderr

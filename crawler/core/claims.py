@@ -88,7 +88,7 @@ class Claims:
         goes to one of its clients: to that which fetched the pages, if it is still there.
         """
         table, tree = self._ownership.rank_of_part, self._ownership.tree
-        clients = () if tree is None else tree.clients_of(self._ownership.rank)
+        clients = () if tree is None else tree.first_clients_of(self._ownership.rank)
         settled = {}
         for site, part in claims.items():
             if site in self.given:

@@ -164,6 +164,13 @@ class Core:
                 self._visiting,
                 self.resumption.admit_again,
             )
+            if ownership.tree.assigns_sites and self.is_server:
+                ownership.assign = self._choose_client
+
+    def _choose_client(self, site: str) -> int:
+        """At a server that assigns sites: the client of a new site, the one with least to do."""
+        assert self.members is not None
+        return self.door.claims.least_loaded(self.members.here)
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"

@@ -78,6 +78,10 @@ class Tree:
         """The clients directly below a server."""
         return [rank for rank in self.below(server) if not self.is_server(rank)]
 
+    def first_clients_of(self, server: int) -> list[int]:
+        """The clients directly below a server that come at the start: all but spares."""
+        return [rank for rank in self.clients_of(server) if rank not in self.spares]
+
     def server_of(self, holder: int) -> int:
         """The server that serves a holder of DSets: a client's, or the server itself."""
         return holder if self.is_server(holder) else self._above[holder]

@@ -52,7 +52,7 @@ def per_site(settings: config.Config) -> int:
 
 
 def make_role(settings: config.Config, ownership: Ownership, parts: Parts) -> Role:
-    """Make the role of a rank. A server that assigns sites learns here how to choose a client."""
+    """Make the role of a rank."""
     tree, rank = ownership.tree, ownership.rank
     if tree is None:
         return Role(parts.door)
@@ -60,7 +60,4 @@ def make_role(settings: config.Config, ownership: Ownership, parts: Parts) -> Ro
         return Server(rank, settings, tree, parts)
     if tree.hands_out:
         return Client(rank, settings, tree, parts, make_order(settings.frontier))
-    if tree.assigns_sites and tree.is_server(rank):
-        clients, claims = tree.clients_of(rank), parts.door.claims
-        ownership.assign = lambda site: claims.least_loaded(clients)
     return Role(parts.door)
