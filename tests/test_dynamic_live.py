@@ -214,17 +214,42 @@ def test_a_stop_or_a_kill_loses_nothing(
 @needs_ulfm
 @pytest.mark.slow
 @pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
-def test_the_others_go_on_without_a_client(
-    tmp_path: Path, words: list[str], demo_web: tuple[DemoWeb, int], kind: tuple[str, str]
+@pytest.mark.parametrize("lost", [0, 2])
+def test_the_others_go_on_without_a_rank(
+    tmp_path: Path,
+    words: list[str],
+    demo_web: tuple[DemoWeb, int],
+    kind: tuple[str, str],
+    lost: int,
 ) -> None:
+    """The server or a client is lost. The spare takes its place."""
     directory = tmp_path / "session"
-    with outliving(4, *words, *of_kind(kind), *sets("politeness.delay_s=0.05")) as crawl:
+    more = ["--spares", "1", *of_kind(kind), *sets("politeness.delay_s=0.05")]
+    with outliving(4, *words, *more) as crawl:
         assert await_pages(directory, crawl, 40)
-        kill(pids(directory)[2])
+        kill(pids(directory)[lost])
         code, said = ended(crawl)
     assert code == 0, said
     assert_whole(directory, demo_web[0])
     assert metrics_of(directory)["lost_ranks"] == 1
+    assert session.load(directory).config.dynamic.spares == 0
+
+
+@needs_ulfm
+@pytest.mark.slow
+def test_a_server_alone_ends_the_crawl(
+    tmp_path: Path, words: list[str], mpirun: MpiRun, demo_web: tuple[DemoWeb, int]
+) -> None:
+    directory = tmp_path / "session"
+    with outliving(2, *words, *sets("politeness.delay_s=0.05")) as crawl:
+        assert await_pages(directory, crawl, 40)
+        kill(pids(directory)[1])
+        code, said = ended(crawl)
+    assert code == 2, said
+    assert "1 ranks are too few for 1 servers and their clients" in said
+    done = mpirun(2, "-m", "crawler", "resume", str(directory))
+    assert done.returncode == 0, done.stderr
+    assert_whole(directory, demo_web[0])
 
 
 # --- clients that come and leave

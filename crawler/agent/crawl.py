@@ -8,7 +8,7 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crawler import session
+from crawler import config, session
 from crawler.agent.agent import Agent
 from crawler.agent.job import Ending, Job
 from crawler.agent.planning import Plan, prepare_again
@@ -86,10 +86,18 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
             job.stopped = job.stopped or "stop"
         lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
-        again = prepare_again(plan.directory, plan.settings, group.size, _DEAD_LOCK_S)
+        settings = _with_fewer_spares(plan.settings, lost)
+        again = prepare_again(plan.directory, settings, group.size, _DEAD_LOCK_S)
     again = await group.bcast(again)
     assert again is not None
     return again
+
+
+def _with_fewer_spares(settings: config.Config, lost: int) -> config.Config:
+    """Return settings in which a spare client takes the place of each lost rank."""
+    spares = max(0, settings.dynamic.spares - lost)
+    dynamic = settings.dynamic.model_copy(update={"spares": spares})
+    return settings.model_copy(update={"dynamic": dynamic})
 
 
 async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | None:
