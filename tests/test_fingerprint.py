@@ -122,7 +122,7 @@ def test_an_earlier_session_counts_with_its_runs_and_logs(directory: Path, tmp_p
 def test_only_what_can_not_matter_is_marked() -> None:
     marked = {(table, key) for table, key in KEYS if field(table, key).json_schema_extra is ASIDE}
     assert {table for table, _ in marked} == {
-        "session", "frontier", "politeness", "dns", "fetch", "storage",
+        "session", "frontier", "politeness", "dns", "fetch", "seen", "storage",
     }  # fmt: skip
     named = {key for table, key in marked if table in {"session", "frontier", "politeness"}}
     assert named == {

@@ -19,6 +19,7 @@ from crawler import session
 from crawler.agent.assembly import (
     allow_files,
     make_core,
+    make_seen,
     open_store,
     scope_of,
 )
@@ -36,6 +37,7 @@ from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.web import Web, open_web
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
+from crawler.core.seen import LateSeen
 from crawler.core.snapshot import CoreSnapshot
 from crawler.core.visits import Visit
 from crawler.faults import Faults
@@ -90,6 +92,7 @@ class Agent:
         self._jars = Jars()  # cookies of chains of redirects; never stored
         self._faults = Faults()  # errors of code that reads what the web sent
         self._traps = TrapMonitor(settings.traps)
+        self._seen = make_seen(settings.seen, plan.directory / f"rank-{rank:05}" / "seen")
         self._core = make_core(
             plan,
             transport,
@@ -100,6 +103,7 @@ class Agent:
             self._jars,
             self._faults,
             self._traps,
+            self._seen,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
@@ -203,13 +207,19 @@ class Agent:
         _LOG.info("a rank is lost")
         self._store.close()
         self._log.close()
-        self._spill.close()
+        self._remove_derived()
         gc.unfreeze()  # this agent is garbage now
 
     def close(self) -> None:
-        """Remove the spill files, and stop handling signals, at the end of the crawl."""
-        self._spill.close()
+        """Remove files that a resume doesn't read, and stop handling signals."""
+        self._remove_derived()
         self._stopper.close()
+
+    def _remove_derived(self) -> None:
+        """Remove the spill files and those of URL-seen."""
+        self._spill.close()
+        if isinstance(self._seen, LateSeen):
+            self._seen.close()
 
     async def _crawl(self) -> None:
         """Run the stages until the crawl is over on all ranks.

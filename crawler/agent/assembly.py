@@ -3,13 +3,14 @@
 import resource
 import time
 from collections.abc import Callable
+from pathlib import Path
 
 from crawler import config, session
 from crawler.agent.planning import Plan
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
-from crawler.core.seen import MemorySeen
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.ports import Response, Spill, Transport, UserError
@@ -46,6 +47,15 @@ def scope_of(plan: Plan) -> Scope:
     return scope
 
 
+def make_seen(settings: config.Seen, directory: Path) -> UrlSeen | LateSeen:
+    """Return the store of URL-seen of a rank. `directory` is for the files of the store alone."""
+    if settings.store == "memory":
+        return MemorySeen()
+    from crawler.stores.late import open_store  # noqa: PLC0415 (it imports numba: a second)
+
+    return open_store(settings, directory)
+
+
 def make_core(
     plan: Plan,
     transport: Transport,
@@ -56,6 +66,7 @@ def make_core(
     jars: Jars,
     faults: Faults,
     traps: TrapMonitor,
+    seen: UrlSeen | LateSeen,
 ) -> Core:
     """Return the core of a rank. `scores`: of the previous session's pages, for the ordering."""
     settings = plan.settings
@@ -73,7 +84,7 @@ def make_core(
         transport.size,
         ownership,
         sites,
-        MemorySeen(),
+        seen,
         order,
         spill,
         declared,

@@ -65,10 +65,12 @@ async def busy_host_stage(
                 await to_parse.put(failed(visit, refusal, clock))
         else:
             wire.deliver(core, now)  # the core may have asked for page quota
-            due = core.next_visit_time()
             # A site that is due but can't be acquired waits for page quota. The alarm rings when
-            # quota arrives.
-            await alarm.wait(due - now if due is not None and due > now else None)
+            # quota arrives. The call of `acquire` may have begun a cycle of URL-seen, which
+            # `next_time` then wants to go on.
+            times = core.next_visit_time(), core.next_time()
+            due = min((time for time in times if time is not None and time > now), default=None)
+            await alarm.wait(None if due is None else due - now)
 
 
 async def dns_stage(

@@ -319,7 +319,24 @@ class Traps(Table):
 class Seen(Table):
     """URL-seen: the memory of URLs that the crawl has met."""
 
-    store: Literal["memory"] = Field("memory", description="where the keys of seen URLs are kept")
+    store: Literal["memory", "drum", "veuniq"] = Field(
+        "memory",
+        json_schema_extra=ASIDE,
+        description="where the keys of seen URLs are kept. memory: in memory; drum, veuniq: on"
+        " disk, in one repository or in one for each group of sites; then a new URL waits a while",
+    )
+    repositories: Count = Field(
+        64,
+        json_schema_extra=ASIDE,
+        description="the number of repositories (veuniq), or of buckets (drum)",
+    )
+    max_delay_s: float = Field(
+        60.0,
+        gt=0,
+        json_schema_extra=ASIDE,
+        description="after this number of seconds, drum and veuniq find out whether a URL is new,"
+        " if they haven't before; they do at once if a rank has nothing else to do",
+    )
 
 
 class Storage(Table):

@@ -91,6 +91,9 @@ class LateSeen(ABC):
     def __iter__(self) -> Iterator[int]:
         """All keys, in any order. Nothing may be pending."""
 
+    def close(self) -> None:  # noqa: B027 (most stores in tests have nothing to close)
+        """Remove what the store has on disk. The store is useless afterwards."""
+
 
 def known_at_once(seen: UrlSeen | LateSeen) -> UrlSeen:
     """The keys that are known at once to have been met. A store that answers late gives none."""

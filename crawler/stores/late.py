@@ -5,6 +5,7 @@ long, or until the rank has nothing else to do. A cycle and its answers are spre
 `take_answers`, so that none of them takes long.
 """
 
+import shutil
 from collections.abc import Iterable, Iterator
 from functools import cache
 from itertools import islice
@@ -15,6 +16,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from crawler import config
 from crawler.core.seen import Candidate, LateSeen
 from crawler.messages import CookieTerms
 from crawler.ports import CrawlUrl
@@ -22,9 +24,11 @@ from crawler.reading.cookies import NO_COOKIES, Jar
 from crawler.stores.batch_store import BatchStore
 from crawler.stores.drum import Drum
 from crawler.stores.entries import CHECK, UPDATE, Answers, Entries, Keys, Value
+from crawler.stores.veuniq import Veuniq
 from crawler.url import key
 
 _CYCLE: Final = 1 << 16  # candidates: so many are sorted and put into files in a few milliseconds
+_BUCKET_BYTES: Final = 1 << 20  # of a bucket of DRUM, when all are merged
 _ANSWERS: Final = 500  # in one call
 _PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
 _KEYS: Final = 1 << 16  # of an iteration, at a time
@@ -126,8 +130,9 @@ class LateStore(LateSeen):
             yield from keys[first : first + _KEYS].tolist()
 
     def close(self) -> None:
-        """End what the store does besides."""
+        """See LateSeen.close."""
         self.store.close()
+        shutil.rmtree(self.store.folder.path)
 
     # --- cycles -------------------------------------------------------------------------------
 
@@ -168,6 +173,19 @@ class LateStore(LateSeen):
             return
         if answers is not None:
             self._ready = _unpacked(answers)
+
+
+def open_store(settings: config.Seen, directory: Path) -> LateStore:
+    """Return an empty store, `drum` or `veuniq`. Files of an earlier run are removed."""
+    if directory.exists():
+        shutil.rmtree(directory)
+    store: BatchStore
+    if settings.store == "drum":
+        bits = (settings.repositories - 1).bit_length()
+        store = Drum(directory, bits, bucket_bytes=_BUCKET_BYTES)
+    else:
+        store = Veuniq(directory, settings.repositories, max_delay_s=settings.max_delay_s)
+    return LateStore(store, settings.max_delay_s)
 
 
 def _packed(candidate: Candidate) -> bytes:
