@@ -83,6 +83,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     ended: bytes = b""  # keys of URLs that were handed to the sender, and are dealt with
     unanswered: list[int] = []  # of these, URLs without a response
     returned_urls: list[int] = []  # keys of handed URLs that the sender won't fetch
+    poor: list[int] = []  # keys of sent URLs that are to be fetched last (docs/traps.md)
     stock: int | None = None  # from a client: URLs that it wants at hand; 0: none, as it leaves
     resting: int = 0  # with a stock: URLs at hand beside it, of sites that must rest
     connections: int = 0  # from a client: that it uses; from its server: that it should use

@@ -2,9 +2,10 @@
 
 import random
 from collections.abc import Iterable
+from itertools import pairwise
 
 import pytest
-from cluster import Cluster, run, settings
+from cluster import Cluster, link, run, settings
 from dynamics import KINDS, dynamic
 from hypothesis import given
 from hypothesis import settings as examples
@@ -182,3 +183,59 @@ def test_a_host_that_one_client_gives_up_is_given_up_at_the_next() -> None:
         cluster.fail(rank, refusal or Failure.TIMEOUT)
     assert [refusal for _, refusal in asked] == [None, None, *[Failure.SITE_GIVEN_UP] * 2]
     assert {rank for rank, _ in asked} == {1, 2}
+
+
+# --- rules on traps that depend on pages: the client reads them, the server admits the links ------
+
+
+def test_urls_that_grow_from_page_to_page_end_where_the_pages_are_read() -> None:
+    cluster = served(1, "traps.max_growth=2")
+    pages = [f"http://a.example/?at={'/' * number}" for number in range(5)]
+    cluster.start(pages[0])
+    for page, grown in list(pairwise(pages))[:3]:
+        cluster.settle()
+        cluster.fetch(1, page, link(grown))
+    cluster.settle()
+    assert cluster.ended
+    assert cluster.complete
+    assert cluster.cores[1].door._traps.fired == {"max_growth": 1}
+
+
+@pytest.mark.parametrize("servers", ["[0]", "[0, 0, 0]"])
+def test_a_branch_of_near_duplicates_waits_until_its_site_has_no_other_urls(servers: str) -> None:
+    cluster = served(
+        2 + servers.count(","), f"dynamic.servers={servers}", "traps.max_near_duplicates=2"
+    )
+    home = "http://a.example/"
+    cluster.start(home)
+    cluster.settle()
+    rank = next(rank for rank in range(cluster.ranks) if cluster.acquire(rank))
+    traps = cluster.cores[rank].door._traps
+    for number in range(20):
+        for site in "bcde":
+            traps._branches.add(f"http://{site}.example/poor/{number}", b"the same words")
+    assert traps.poor
+    links = [link(f"http://{site}.example/{path}") for site in "bcde" for path in ("poor/x", "y")]
+    cluster.end(rank, links)
+    asked = list[str]()
+    while not cluster.ended:
+        cluster.settle()
+        cluster.now += 1
+        for other in range(cluster.ranks):
+            if (address := cluster.acquire(other)) is not None:
+                asked.append(address)
+                cluster.end(other)
+            cluster.tick(other)
+    for site in "bcde":
+        its = [address for address in asked if f"//{site}." in address]
+        assert its == [f"http://{site}.example/y", f"http://{site}.example/poor/x"]
+
+
+def test_the_host_of_a_seed_is_never_closed() -> None:
+    """Whichever client gets it."""
+    cluster = served(2, "traps.max_barren_hosts=1")
+    seed = "http://s9.site.example/"
+    cluster.start(seed)
+    hosts = cluster.cores[2].door._traps.hosts
+    assert all(core.door._traps.hosts._states == hosts._states for core in cluster.cores)
+    assert hosts._states

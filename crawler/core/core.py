@@ -190,8 +190,9 @@ class Core:
             popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
         else:
             seeds = islice(seeds, self.rank, None, self._ranks)
-        links = list(filter(self.ownership.starts, (*seeds, *popular)))
-        for link in links:
+        seeds = (*seeds, *popular)
+        links = list(filter(self.ownership.starts, seeds))
+        for link in seeds if self.ownership.tree else links:  # a client may get any of them
             self._rules.welcome(link.url)
         self.door.admit(links, Origin(None, 0), now)
         self.door.replicated = frozenset(link.key for link in popular)

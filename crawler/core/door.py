@@ -49,7 +49,7 @@ class Door:
         rules: TrapRules,
     ) -> None:
         self.foreign = make_foreign(
-            settings, ownership, seen, rules.admits, bench, outboxes, declared, jars
+            settings, ownership, seen, rules, bench, outboxes, declared, jars
         )
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
@@ -188,7 +188,7 @@ class Door:
                 # The sender has learned that this rank owns the site before this rank has.
                 self._learn(site, self._ownership.home, now)
             if late is None:
-                self._enqueue(found, None, links)
+                self._enqueue(found, None, links, poor=key in batch.poor)
 
     def _pass_on(self, batch: Batch, index: int, key: int, now: float) -> bool:
         """Pass a URL of a batch on, if another server takes care of it; whether that is so."""
@@ -205,7 +205,7 @@ class Door:
             return False
         assert isinstance(self.foreign, TreeExchange)
         jar = Jar.of(batch.cookies.get(key, ()))
-        self.foreign.pass_on(owner, found, batch.counts[index], jar, now)
+        self.foreign.pass_on(owner, found, batch.counts[index], jar, now, poor=key in batch.poor)
         return True
 
     def run_errand(self, address: str, now: float) -> None:
@@ -272,13 +272,18 @@ class Door:
         self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 
-    def _enqueue(self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1) -> None:
-        """Take in a new URL of this rank, if the rules on traps let it in."""
-        rules, poor = self._rules, False
+    def _enqueue(
+        self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1, *, poor: bool = False
+    ) -> None:
+        """Take in a new URL of this rank, if the rules on traps let it in.
+
+        `poor`: it comes last, because the rank that has found it says so.
+        """
+        rules = self._rules
         if rules.on:
             if not rules.admits(found, source):
                 if self.late is None:
                     self._known.update((found.key,))  # a seed server notes only what waits by `add`
                 return
-            poor = bool(rules.poor) and rules.is_poor(found)
+            poor = poor or (bool(rules.poor) and rules.is_poor(found))
         self._bench.enqueue(found, links, poor)

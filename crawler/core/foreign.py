@@ -14,6 +14,7 @@ from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.sent import SentMemory, make_memory
+from crawler.core.trap_rules import TrapRules
 from crawler.core.tree import Tree
 from crawler.core.workbench import Workbench
 from crawler.modes import mode_of
@@ -298,17 +299,27 @@ class TreeExchange(Exchange):
         seen: UrlSeen,
         outboxes: Outboxes,
         declared: DeclaredSitemaps,
+        rules: TrapRules,
         *,
         counts: bool,
     ) -> None:
-        """`counts`: whether owners want to know of every link. Servers that hand out URLs do."""
+        """`counts`: whether owners want to know of every link. Servers that hand out URLs do.
+
+        `rules`: a client asks those that depend on pages. Its server sees no pages.
+        """
         super().__init__(exchange, seen, outboxes, declared, counts=counts or tree.hands_out)
+        self._rules = rules
+        self._judges = tree.hands_out and rules.on
         self._rank = rank
         self._tree = tree
         self._owner = tree.above(rank)  # of the link that is met
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Put the URL into the outbox of the next rank on the way to its owner."""
+        key, source = link.key, origin.source
+        is_new = self._judges and key not in self._sent and key not in origin.chain
+        if is_new and source is not None and self._rules.grows(link, source):
+            return
         self._owner = owner
         if not self._declared.empty:
             self.tell_names(owner, link.key, now)  # its owner; the ranks between don't need them
@@ -317,10 +328,17 @@ class TreeExchange(Exchange):
     def _hop(self, owner: int) -> int:
         return self._tree.next_hop(self._rank, owner)
 
-    def pass_on(self, owner: int, found: CrawlUrl, links: int, jar: Jar, now: float) -> None:
-        """Pass a URL on that another rank has sent, with the number of links to it."""
+    def pass_on(
+        self, owner: int, found: CrawlUrl, links: int, jar: Jar, now: float, *, poor: bool
+    ) -> None:
+        """Pass a URL on that another rank has sent, with the number of links to it.
+
+        `poor`: see `Batch`.
+        """
         link = Link(found.key, found.url, found.site, 0)
         self.meet(owner, link, Origin(None, found.hops, found.chain, jar), now)
+        if poor:
+            self._outboxes.open(self._hop(owner), now).poor.append(found.key)
         if links > 1 and self._tree.hands_out:
             self.count(owner, {found.key: links - 1}, now)
         elif links > 1 and self._counts:
@@ -354,6 +372,13 @@ class TreeExchange(Exchange):
         """Note that the server has the text of a URL, because it has handed it out."""
         self._sent.add(key)
 
+    def _put(self, owner: int, link: Link, origin: Origin, now: float) -> None:
+        super()._put(owner, link, origin, now)
+        if self._judges and self._rules.poor:
+            found = CrawlUrl(link.key, link.url, link.site, origin.hops)
+            if self._rules.is_poor(found):
+                self._outboxes.open(owner, now).poor.append(link.key)
+
     def _count_again(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         if self._tree.hands_out:
             self.count(self._owner, {link.key: 1}, now)
@@ -365,7 +390,7 @@ def make_foreign(
     settings: config.Config,
     ownership: Ownership,
     seen: UrlSeen | LateSeen,
-    lets_in: Callable[[CrawlUrl, CrawlUrl | None], bool],
+    rules: TrapRules,
     bench: Workbench,
     outboxes: Outboxes,
     declared: DeclaredSitemaps,
@@ -376,10 +401,12 @@ def make_foreign(
     if mode.sends:
         known, exchange, counts = known_at_once(seen), settings.exchange, bench.backlog.counts
         if tree is not None:
-            return TreeExchange(rank, tree, exchange, known, outboxes, declared, counts=counts)
+            return TreeExchange(
+                rank, tree, exchange, known, outboxes, declared, rules, counts=counts
+            )
         return Exchange(exchange, known, outboxes, declared, counts=counts)
     if mode.drops:
         return Firewall()
     if mode.divides:
-        return CrossOver(seen, lets_in, bench, settings.fetch.concurrency, jars)
+        return CrossOver(seen, rules.admits, bench, settings.fetch.concurrency, jars)
     return Foreign()

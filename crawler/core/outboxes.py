@@ -32,6 +32,7 @@ class Outbox:
         "more",
         "number",
         "pages",
+        "poor",
         "recalls",
         "resting",
         "returned",
@@ -64,6 +65,7 @@ class Outbox:
         # Links to URLs sent before, by the server that takes care of them, and by key.
         self.known: dict[int, dict[int, int]] = {}
         self.pages: list[tuple[int, bytes]] = []
+        self.poor: list[int] = []
         self.ended: list[int] = []
         self.unanswered: list[int] = []
         self.returned_urls: list[int] = []
@@ -104,6 +106,7 @@ class Outbox:
                 for owner, counts in self.known.items()
             },
             pages=self.pages,
+            poor=self.poor,
             ended=array("Q", self.ended).tobytes(),
             unanswered=self.unanswered,
             returned_urls=self.returned_urls,

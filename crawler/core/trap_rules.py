@@ -5,7 +5,7 @@ and the rules have nothing against this URL.
 """
 
 from crawler.faults import Faults
-from crawler.ports import CrawlUrl, Failure
+from crawler.ports import CrawlUrl, Failure, Link
 from crawler.reading.traps import TrapMonitor
 
 _WHAT = "the rules on traps"
@@ -37,6 +37,14 @@ class TrapRules:
         except BaseException as error:
             self._faults.note(error, _WHAT, found.url)
             return True
+
+    def grows(self, found: Link, source: CrawlUrl) -> bool:
+        """Whether a link must not be sent to the server of its URL. `source`: its page."""
+        try:
+            return self._traps.grows(found, source)
+        except BaseException as error:
+            self._faults.note(error, _WHAT, found.url)
+            return False
 
     def is_poor(self, found: CrawlUrl) -> bool:
         """Whether a URL has a low priority."""

@@ -13,7 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from crawler import config
-from crawler.ports import REDIRECT, CrawlUrl, Fetched, PageRow, walked
+from crawler.ports import REDIRECT, CrawlUrl, Fetched, Link, PageRow, walked
 from crawler.reading.branches import Branches, hash_of, resembles, sketch_of
 from crawler.reading.hosts import Hosts
 
@@ -57,6 +57,16 @@ class TrapMonitor:
         if rule is not None:
             self.fired[rule] += 1
         return rule is None
+
+    def grows(self, found: Link, source: CrawlUrl) -> bool:
+        """Whether a link must not leave this rank, because its URL has grown too often in a row.
+
+        Only the rank that has read the page can judge that. See `_grows`.
+        """
+        if not (self._traps.max_growth and self._grows(found, source)):
+            return False
+        self.fired["max_growth"] += 1
+        return True
 
     def too_deep(self, hops: int) -> bool:
         """Whether a page is too many links from a seed for its own links to be followed."""
@@ -220,7 +230,7 @@ class TrapMonitor:
             self._urls[site] += 1
         return None
 
-    def _grows(self, found: CrawlUrl | PageRow, source: CrawlUrl | None) -> bool:
+    def _grows(self, found: CrawlUrl | PageRow | Link, source: CrawlUrl | None) -> bool:
         """Whether a URL is the URL of its page with text inserted, once too often in a row.
 
         For example, the page /?at= links to /?at=/, and that page to /?at=//. A URL that is escaped

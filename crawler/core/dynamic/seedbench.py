@@ -114,6 +114,11 @@ class SeedBacklog(Backlog):
             self._scores[found.key] = -head[0]
         return found
 
+    def end(self, key: int) -> None:
+        """Note that a URL is dealt with that was handed out."""
+        self.registry.end(key)
+        self._scores.pop(key, None)
+
     def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
         """Raise an error: a server leaves no snapshot, so a resume reads the logs."""
         raise AssertionError("a seed server is resumed by its logs")

@@ -167,7 +167,7 @@ class Server(Role):
             return  # it was handed to another client meanwhile
         del client.handed[key]
         site = self._registry.site_of(key)
-        self._registry.end(key)
+        self._backlog.end(key)
         client.pages += answered
         if not answered:
             self._quota.left += 1
