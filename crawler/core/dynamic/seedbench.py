@@ -136,12 +136,13 @@ class SeedBench(Workbench):
         leases: Leases | None,
     ) -> None:
         super().__init__(politeness, retry, None, None, sys.maxsize, leases)
-        self.backlog: SeedBacklog = SeedBacklog(order, make_registry)
-        self.seen = RegistrySeen(self.backlog.registry)
+        self.seeds = SeedBacklog(order, make_registry)
+        self.backlog = self.seeds  # mypyc wants one type for this attribute in all workbenches
+        self.seen = RegistrySeen(self.seeds.registry)
 
     def enqueue(self, found: CrawlUrl, links: int = 1, low: bool = False) -> None:
         """See Workbench. A URL that was fetched before waits again."""
-        self.backlog.take_in(found, links, low)
+        self.seeds.take_in(found, links, low)
 
     def acquire(self, now: float) -> Visit | None:
         """Nothing: a server makes no visits."""
