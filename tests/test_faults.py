@@ -1,8 +1,9 @@
 """Faults, in the simulator: whatever happens to messages and ranks, no page is lost nor had twice.
 
 A schedule is a number: it decides the web, the ranks of each run, how messages are delayed,
-overtake each other and come twice, and after which event all ranks are lost. Then other ranks go on
-from the logs, by the code that resumes a crawl. A schedule that fails says its number, and
+overtake each other and come twice, after which event all ranks are lost, and when a single one is.
+If a seed server can't go on without this rank, other ranks go on from the logs, by the code that
+resumes a crawl. A schedule that fails says its number, and
 
     ABC_SCHEDULE=NUMBER pytest tests/test_faults.py
 
@@ -14,18 +15,20 @@ import os
 import random
 import struct
 import tempfile
+from collections import defaultdict
 from collections.abc import Sequence
 from pathlib import Path
 
 import pytest
 from cluster import Listed, settings
+from dynamics import KINDS
 from fakes import World
 from webs import random_web
 
 from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
-from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.ownership import Scheme, SiteHash, UrlHash, make_scheme
 from crawler.faults import Faults
 from crawler.ports import CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
@@ -67,11 +70,13 @@ class Schedule:
         self.directory = directory
         self.web: Web = random_web(self.dice)[0]
         self.seeds = self.dice.sample(range(len(self.web)), min(len(self.web), 3))
-        self.kind = self.dice.choice(["url-hash", "site-hash", "listed", "listed"])
+        self.kind = self.dice.choice(["url-hash", "site-hash", "listed", "dynamic", "dynamic"])
+        self.granularity, self.follow = self.dice.choice(KINDS)
         self.faults = self.dice.randint(1, 5)
         self.runs = 0
         self.asked: list[int] = []
         self._writers: dict[int, LogWriter] = {}
+        self._stored: defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]]
         self._cores: Sequence[Core] = ()
 
     def run(self) -> None:
@@ -86,14 +91,18 @@ class Schedule:
 
     def _run_once(self, *, faulty: bool) -> bool:
         """Whether the crawl is complete now."""
-        dice, ranks = self.dice, self.dice.randint(1, 5)
+        dice, ranks, servers = self.dice, self.dice.randint(1, 5), (0,)
+        if self.kind == "dynamic":
+            servers = dice.choice([(0,), (0, 0, 0)])
+            ranks += len(servers) + len(servers) // 2
         before = log_sizes(self.directory)
         self._writers = {rank: self._open_log(rank) for rank in range(ranks)}
-        options = self._settings()
+        self._stored = defaultdict(list)
+        options = self._settings(servers)
         simulation = Simulation(
             self.web,
             options,
-            self._scheme(ranks),
+            self._scheme(ranks, options),
             ranks,
             seed=dice.getrandbits(32),
             delays=Delays((0.01, dice.choice([0.01, 0.5])), (1e-4, dice.choice([1e-3, 0.1, 5]))),
@@ -128,23 +137,35 @@ class Schedule:
 
         stops = faulty and dice.random() < 0.2
         lost = faulty and not stops
+        one = (dice.random() * 3, dice.randrange(ranks))
         ended = simulation.run(
             self.seeds,
             again=again,
             stop_at=(dice.random(), dice.randrange(ranks)) if stops else None,
             lost_after=dice.randint(0, dice.choice([5, 30, 150])) if lost else ENDLESS,
+            losses=[one] if faulty and dice.random() < 0.5 else [],
+            log_of=self._stored.__getitem__,
         )
-        assert ended or lost, "no end"
+        assert ended or faulty, "no end"
         self.asked += [page for pages in simulation.fetched for page in pages]
         for writer in self._writers.values():
             writer.close()
         if not ended:
             self._tear()
-        return ended and all(core.complete for core in simulation.cores)
+        gone = simulation.gone
+        return ended and all(core.complete for core in simulation.cores if core.rank not in gone)
 
-    def _settings(self) -> Config:
-        dice = self.dice
+    def _settings(self, servers: tuple[int, ...]) -> Config:
+        dice, dynamic = self.dice, []
+        if self.kind == "dynamic":
+            dynamic = [
+                "assignment.scheme=dynamic",
+                f"dynamic.granularity={self.granularity}",
+                f"dynamic.follow={self.follow}",
+                f"dynamic.servers={list(servers)}",
+            ]
         return settings(
+            *dynamic,
             'scope.domains=["*"]',
             "assignment.unlisted=" + dice.choice(["claim", "claim", "site-hash"]),
             f"politeness.delay_s={dice.choice([0, 0.3])}",
@@ -154,8 +175,10 @@ class Schedule:
             "exchange.remember=" + dice.choice(["all", "all", "batch"]),
         )
 
-    def _scheme(self, ranks: int) -> Scheme:
+    def _scheme(self, ranks: int, options: Config) -> Scheme:
         """Another one in each run, of the same kind: other ranks, or another part vector."""
+        if self.kind == "dynamic":
+            return make_scheme(options, ranks)
         if self.kind == "url-hash":
             return UrlHash(ranks)
         if self.kind == "site-hash":
@@ -177,6 +200,7 @@ class Schedule:
             found.url, found.key, found.site, part, rank, found.hops, 0.0, 0.0, status=200
         )
         self._writers[rank].page(row, links, found.chain)
+        self._stored[rank].append((found, links))
 
     def _tear(self) -> None:
         """A rank was writing when it was lost: the log ends with the beginning of an entry."""

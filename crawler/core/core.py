@@ -162,6 +162,7 @@ class Core:
                 self._clocks,
                 self.role,
                 self._visiting,
+                self.unfinished,
                 self.resumption.admit_again,
             )
             if ownership.tree.assigns_sites and self.is_server:
@@ -215,7 +216,7 @@ class Core:
         if batch.stop:
             self.stopping = True
         if self.members is not None:
-            self.members.received(batch, now)
+            self.members.received(sender, batch, now)
         self._quota.received(sender, batch, now)
         if self._clocks is not None:
             self._clocks.received(sender, batch, now)

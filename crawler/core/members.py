@@ -16,6 +16,7 @@ from crawler.core.dynamic.server import Server
 from crawler.core.mail import Mail
 from crawler.core.outboxes import Outboxes
 from crawler.core.tree import Tree
+from crawler.core.unfinished import Unfinished
 from crawler.messages import Batch
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
 
@@ -39,6 +40,7 @@ class Members:
         clocks: SharedClocks | None,
         role: Role,
         under_way: Container[int],
+        unfinished: Unfinished,
         admit: Admit,
     ) -> None:
         """`under_way`: the keys of the URLs of open visits.
@@ -59,6 +61,9 @@ class Members:
         self._server = role if isinstance(role, Server) else None
         self._client = role if isinstance(role, Client) else None
         self._under_way = under_way
+        self._unfinished = unfinished
+        self._is_resumed = False  # whether this run has begun with links of earlier runs
+        self._replayed: set[int] = set()  # clients that have sent all of these that they had
         self._admit = admit
         self._interval_s = dynamic.join_after_s or inf
         self._join_waiting = dynamic.join_waiting or inf
@@ -66,6 +71,7 @@ class Members:
 
     def start(self, now: float) -> None:
         """Begin to wait for the time at which the first spare comes."""
+        self._is_resumed = self._unfinished.replay
         self._next_join = now + self._interval_s
 
     # --- orders from outside ------------------------------------------------------------------
@@ -133,6 +139,9 @@ class Members:
 
     def look(self, now: float) -> None:
         """Have a spare come, if it is time, or if too many seeds wait."""
+        if self._client is not None and self._is_resumed and not self._unfinished.replay:
+            self._is_resumed = False
+            self._outboxes.open(self._client.server, now).replayed = True
         if not self._spares:
             return
         if now >= self._next_join:
@@ -154,9 +163,12 @@ class Members:
     def may_lose(self, rank: int) -> bool:
         """Whether `lose` may be called here for a rank. Otherwise its loss ends the run.
 
-        Then the other ranks must begin again, from the logs.
+        Then the other ranks must begin again, from the logs. That is so if the rank isn't a client
+        that is handed its URLs by this server, and if it was still replaying earlier logs.
         """
-        return self._server is not None and rank in self._server.states
+        if self._server is None or rank not in self._server.states:
+            return False
+        return not self._is_resumed or rank in self._replayed or rank in self._mail.lost
 
     def lose(self, rank: int, now: float) -> list[int]:
         """As its server, note that a client is lost. Returns the keys of the URLs that it had.
@@ -204,8 +216,10 @@ class Members:
 
     # --- messages -----------------------------------------------------------------------------
 
-    def received(self, batch: Batch, now: float) -> None:
+    def received(self, sender: int, batch: Batch, now: float) -> None:
         """Handle what a batch says about clients."""
+        if batch.replayed:
+            self._replayed.add(sender)
         for rank, comes in batch.members.items():
             if rank != self._rank:
                 self._obey(rank, now, comes=comes)

@@ -34,6 +34,7 @@ class Outbox:
         "pages",
         "poor",
         "recalls",
+        "replayed",
         "resting",
         "returned",
         "returned_urls",
@@ -74,6 +75,7 @@ class Outbox:
         self.connections = 0
         self.members: dict[int, bool] = {}
         self.lost: list[int] = []
+        self.replayed = False
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
@@ -115,6 +117,7 @@ class Outbox:
             connections=self.connections,
             members=self.members,
             lost=self.lost,
+            replayed=self.replayed,
         )
 
 

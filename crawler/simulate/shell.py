@@ -116,7 +116,7 @@ class Simulation:
         self._encoded = encoded
         self._copies = copies
         self._stored = stored
-        self._gone: set[int] = set()  # lost ranks
+        self.gone: set[int] = set()  # lost ranks, without which a seed server went on
         self._under_way = [0] * ranks
         self._wake = [inf] * ranks
         self._page_of, self._out_links = web.pages, web.out_links
@@ -186,7 +186,7 @@ class Simulation:
             if not events:
                 break
             self.now, _, event, rank, about = heappop(events)
-            if self._gone and rank in self._gone:
+            if self.gone and rank in self.gone:
                 continue
             if event == _FETCHED:
                 self._fetch_done(rank, about)
@@ -212,7 +212,7 @@ class Simulation:
         return ended
 
     def _all_ended(self) -> bool:
-        return all(core.ended for core in self.cores if core.rank not in self._gone)
+        return all(core.ended for core in self.cores if core.rank not in self.gone)
 
     def _advance(self, rank: int) -> None:
         """Let a core do all that it can do at this moment."""
@@ -302,7 +302,7 @@ class Simulation:
         members = self.cores[server].members
         if members is None or not members.may_lose(rank):
             return None
-        self._gone.add(rank)
+        self.gone.add(rank)
         members.lose(rank, now)
         for found, links in () if log_of is None else log_of(rank):
             members.recover(rank, found, links, now, response=True)
