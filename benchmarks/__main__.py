@@ -23,6 +23,7 @@ GROUPS: Final = {
         "crawl",
         "frontier",
         "registry",
+        "seen",
         "replay",
         "idle",
         "clocks",

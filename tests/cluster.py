@@ -75,6 +75,7 @@ class Cluster:
     now: float = 0.0
     flights: list[Flight] = field(default_factory=list)
     make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen
+    make_sent: Callable[[], UrlSeen] = MemorySeen
 
     def __post_init__(self) -> None:
         table = [part % self.ranks for part in range(self.scheme.parts)]
@@ -88,6 +89,7 @@ class Cluster:
                 Ownership(rank, self.scheme, table, unlisted, mode),
                 AUTHORITIES,
                 self.make_seen(),
+                sent=self.make_sent(),
                 declared=self.declared[rank],
                 jars=self.jars[rank],
             )

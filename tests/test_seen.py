@@ -8,7 +8,7 @@ from hypothesis import strategies as st
 
 from crawler import config
 from crawler.core.seen import MemorySeen, UrlSeen
-from crawler.core.sent import AllSent, LatestSent, NothingSent, SentMemory, make_memory
+from crawler.core.sent import LatestSent, NothingSent, SentMemory, keys_to_keep, make_memory
 
 KEYS = st.lists(st.integers(0, 12) | st.integers(2**64 - 2, 2**64 - 1))
 
@@ -26,7 +26,6 @@ def meet(seen: UrlSeen | SentMemory, keys: Iterable[int]) -> list[bool]:
 def test_memory_knows_every_key_ever_met(keys: list[int]) -> None:
     known = [key in keys[:index] for index, key in enumerate(keys)]
     assert meet(MemorySeen(), keys) == known
-    assert meet(AllSent(), keys) == known
 
 
 @given(KEYS, st.integers(1, 8))
@@ -47,7 +46,7 @@ def test_without_memory_every_key_is_new() -> None:
     assert meet(NothingSent(), (1, 1)) == [False, False]
 
 
-@pytest.mark.parametrize("seen", [MemorySeen(), AllSent(), LatestSent(5), NothingSent()])
+@pytest.mark.parametrize("seen", [MemorySeen(), LatestSent(5), NothingSent()])
 def test_many_keys_at_once_are_as_one_after_another(seen: UrlSeen | SentMemory) -> None:
     one_by_one = type(seen)(5) if isinstance(seen, LatestSent) else type(seen)()
     meet(one_by_one, range(8))
@@ -57,7 +56,7 @@ def test_many_keys_at_once_are_as_one_after_another(seen: UrlSeen | SentMemory) 
 
 def test_what_remember_means() -> None:
     def memory(**exchange: object) -> SentMemory:
-        return make_memory(config.Exchange.model_validate(exchange))
+        return make_memory(config.Exchange.model_validate(exchange), MemorySeen())
 
     assert meet(memory(remember="all"), (1, 2, 1)) == [False, False, True]
     assert meet(memory(remember="batch"), (1, 2, 1)) == [False] * 3
@@ -67,8 +66,8 @@ def test_what_remember_means() -> None:
 
 def test_what_a_snapshot_keeps_of_each_memory() -> None:
     kept = []
-    for memory in (AllSent(), LatestSent(5), NothingSent()):
+    for memory in (MemorySeen(), LatestSent(5), NothingSent()):
         memory.update((1, 2, 1))
-        keys = memory.keys_to_keep()
+        keys = keys_to_keep(memory)
         kept.append(None if keys is None else sorted(keys))
     assert kept == [[1, 2], None, []]

@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 from slow_seen import stores
 
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
-from crawler.core.seen import LateSeen, UrlSeen
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.simulate import Delays, Simulation, Web
 
 
@@ -33,6 +33,7 @@ class Setting:
         *overrides: str,
         late: bool = False,
         make_seen: Callable[[], UrlSeen | LateSeen] | None = None,
+        make_sent: Callable[[], UrlSeen] = MemorySeen,
     ) -> Simulation:
         return Simulation(
             self.web,
@@ -43,6 +44,7 @@ class Setting:
             delays=self.delays,
             concurrency=self.concurrency,
             make_seen=make_seen or stores(random.Random(self.seed), late=late),
+            make_sent=make_sent,
         )
 
 

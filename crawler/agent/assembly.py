@@ -10,7 +10,7 @@ from crawler.agent.planning import Plan
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
-from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
+from crawler.core.seen import LateSeen, UrlSeen
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.ports import Response, Spill, Transport, UserError
@@ -19,6 +19,7 @@ from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.traps import TrapMonitor
+from crawler.stores.memory import MemoryStore
 
 _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the crawler
 
@@ -50,7 +51,7 @@ def scope_of(plan: Plan) -> Scope:
 def make_seen(settings: config.Seen, directory: Path) -> UrlSeen | LateSeen:
     """Return the store of URL-seen of a rank. `directory` is for the files of the store alone."""
     if settings.store == "memory":
-        return MemorySeen()
+        return MemoryStore()
     from crawler.stores.late import open_store  # noqa: PLC0415 (it imports numba: a second)
 
     return open_store(settings, directory)
@@ -91,6 +92,7 @@ def make_core(
         jars,
         faults,
         traps,
+        sent=MemoryStore(),
     )
 
 

@@ -36,7 +36,7 @@ from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
 from crawler.core.quota import Quota
 from crawler.core.resumption import Resumption
-from crawler.core.seen import LateSeen, UrlSeen
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.trap_rules import TrapRules
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
@@ -68,11 +68,13 @@ class Core:
         jars: Jars | None = None,
         faults: Faults | None = None,
         traps: TrapMonitor | None = None,
+        sent: UrlSeen | None = None,
     ) -> None:
         """`order`: by default the order that the configuration names.
 
         `spill`: takes the waiting URLs that don't fit into memory; without it all stay in memory.
-        `declared`, `jars`, `faults` and `traps`: new objects by default.
+        `declared`, `jars`, `faults` and `traps`: new objects by default. `sent`: a store for the
+        URLs that this rank sends; by default in memory.
         """
         self.rank = ownership.rank
         faults = faults or Faults()
@@ -100,6 +102,7 @@ class Core:
             ownership,
             sites,
             seen,
+            MemorySeen() if sent is None else sent,
             self._bench,
             traps,
             self._outboxes,

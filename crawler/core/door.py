@@ -12,7 +12,7 @@ from math import inf
 from crawler import config, url
 from crawler.core.claims import Claims
 from crawler.core.clocks import SharedClocks
-from crawler.core.foreign import Origin, TreeExchange, make_foreign
+from crawler.core.foreign import Origin, TreeExchange, key_of, make_foreign
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
@@ -40,6 +40,7 @@ class Door:
         ownership: Ownership,
         sites: Sites,
         seen: UrlSeen | LateSeen,
+        sent: UrlSeen,
         bench: Workbench,
         traps: TrapMonitor,
         outboxes: Outboxes,
@@ -49,7 +50,7 @@ class Door:
         rules: TrapRules,
     ) -> None:
         self.foreign = make_foreign(
-            settings, ownership, seen, rules, bench, outboxes, declared, jars
+            settings, ownership, seen, sent, rules, bench, outboxes, declared, jars
         )
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
@@ -93,9 +94,11 @@ class Door:
 
     # --- ways in ------------------------------------------------------------------------------
 
-    def admit(self, links: Iterable[Link], origin: Origin, now: float) -> None:
+    def admit(self, links: Sequence[Link], origin: Origin, now: float) -> None:
         """Admit links that were found at `origin`. A seen link costs a few look-ups and no call."""
-        rank, seen, late, replicated = self._ownership.rank, self._known, self.late, self.replicated
+        rank, late, replicated = self._ownership.rank, self.late, self.replicated
+        seen = self._known.among(map(key_of, links))
+        origin.links, origin.met = links, None
         owners, counts = self._ownership.rank_of_site, self._backlog.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
@@ -133,6 +136,7 @@ class Door:
                 self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
                 self._backlog.count_links(key)
+        origin.links, origin.met = (), None  # a held link keeps its origin
 
     def introduce(self, links: Sequence[Link], now: float) -> None:
         """Admit the sitemaps of a site, to which no page links. They have 0 hops, as seeds do."""
@@ -161,11 +165,15 @@ class Door:
             self._declared.declare(key, tuple(names))
         if batch.declared_by and isinstance(self.foreign, TreeExchange):
             self.foreign.pass_names(sender, batch.declared_by, now)
-        owners, seen, late = self._ownership.rank_of_site, self._known, self.late
-        for index, address in enumerate(batch.urls):
-            if index in counted:
-                continue
-            key, links = url.key(address), batch.counts[index]
+        owners, late = self._ownership.rank_of_site, self.late
+        keys = {
+            index: url.key(address)
+            for index, address in enumerate(batch.urls)
+            if index not in counted
+        }
+        seen = self._known.among(keys.values())
+        for index, key in keys.items():
+            address, links = batch.urls[index], batch.counts[index]
             chain = batch.chains.get(index, ())
             if self._ownership.tree is not None and self._pass_on(batch, index, key, now):
                 continue
@@ -187,6 +195,7 @@ class Door:
             if site not in owners and self._ownership.part(found) is None:
                 # The sender has learned that this rank owns the site before this rank has.
                 self._learn(site, self._ownership.home, now)
+                seen = self._known.among(keys.values())  # URLs held for the site may be among them
             if late is None:
                 self._enqueue(found, None, links, poor=key in batch.poor)
 

@@ -6,14 +6,15 @@ independent mode there are no such links. See `modes`.
 """
 
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
+from operator import itemgetter
 
 from crawler import config
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
-from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
-from crawler.core.sent import SentMemory, make_memory
+from crawler.core.seen import Candidate, LateSeen, Met, UrlSeen, known_at_once
+from crawler.core.sent import SentMemory, keys_to_keep, make_memory
 from crawler.core.trap_rules import TrapRules
 from crawler.core.tree import Tree
 from crawler.core.workbench import Workbench
@@ -23,6 +24,7 @@ from crawler.reading.cookies import NO_COOKIES, Jar, Jars
 from crawler.reading.declared import DeclaredSitemaps
 
 Waiting = tuple[CrawlUrl, float]  # with its score
+key_of: Callable[[Link], int] = itemgetter(0)  # of a link
 
 
 @dataclass(slots=True)
@@ -46,7 +48,7 @@ class Traffic:
 class Origin:
     """Where links were found."""
 
-    __slots__ = ("chain", "hops", "jar", "others", "replayed", "source")
+    __slots__ = ("chain", "hops", "jar", "links", "met", "others", "replayed", "source")
 
     # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes, and an
     # origin is made for each page.
@@ -65,6 +67,8 @@ class Origin:
         self.jar = jar  # the cookies of the chain
         self.others: tuple[int, ...] = ()  # the other ranks that own some of the links
         self.replayed = replayed  # found in an earlier run, which has counted them
+        self.links: Sequence[Link] = ()  # those that are being admitted
+        self.met: Met | None = None  # those of the links that `foreign` knows, once it has looked
 
 
 class Foreign:
@@ -149,13 +153,16 @@ class CrossOver(Foreign):
         traffic.inter_part_links += 1
         key = link.key
         again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in
-        if not again and key in self._known:
+        met = origin.met
+        if met is None:
+            met = origin.met = self._known.among(map(key_of, origin.links))
+        if not again and key in met:
             return
         found = CrawlUrl(key, link.url, link.site, origin.hops, origin.chain)
         if again:
             self._put(found, origin.jar)
         elif self._late is None:
-            self._known.add(key)
+            met.add(key)
             self.set_aside(found, origin.source, origin.jar)
         else:
             candidate = Candidate(found, origin.source, origin.jar, is_foreign=True)
@@ -204,6 +211,7 @@ class Exchange(Foreign):
         self,
         exchange: config.Exchange,
         seen: UrlSeen,
+        sent: UrlSeen,
         outboxes: Outboxes,
         declared: DeclaredSitemaps,
         *,
@@ -211,11 +219,14 @@ class Exchange(Foreign):
     ) -> None:
         """`seen`: URLs that this rank takes care of, as far as that is known at once.
 
-        `declared`: sitemaps whose owners are told which authorities declare them. `counts`: whether
-        the owner of a URL wants to know of every link to it.
+        `sent`: an empty store, for all URLs that are sent or left to other ranks. `declared`:
+        sitemaps whose owners are told which authorities declare them. `counts`: whether the owner
+        of a URL wants to know of every link to it.
         """
         super().__init__()
-        self._sent: SentMemory = make_memory(exchange)  # also holds what other ranks will send
+        self._sent: SentMemory = make_memory(
+            exchange, sent
+        )  # also holds what other ranks will send
         self._seen = seen
         self._outboxes = outboxes
         self._declared = declared
@@ -240,7 +251,9 @@ class Exchange(Foreign):
             if returns:
                 self._put(owner, link, origin, now)
             return
-        sent = self._sent
+        sent = origin.met
+        if sent is None:
+            sent = origin.met = self._sent.among(map(key_of, origin.links))
         new = key not in sent
         sent.add(key)
         if new:
@@ -266,7 +279,9 @@ class Exchange(Foreign):
     def note_earlier_links(self, fetched: Iterable[int], left: Iterable[int]) -> None:
         """Note the URLs as sent, so that they are not sent again."""
         # Fetched URLs of this rank are in `seen` already, so they would only waste memory here.
-        self._sent.update(key for key in fetched if key not in self._seen)
+        fetched = list(fetched)
+        met = self._seen.among(fetched)
+        self._sent.update(key for key in fetched if key not in met)
         self._sent.update(left)
 
     def tell_names(self, owner: int, key: int, now: float) -> None:
@@ -280,8 +295,8 @@ class Exchange(Foreign):
                 names.setdefault(key, []).append(authority)
 
     def keys_to_keep(self) -> Iterable[int] | None:
-        """See SentMemory.keys_to_keep."""
-        return self._sent.keys_to_keep()
+        """See sent.keys_to_keep."""
+        return keys_to_keep(self._sent)
 
 
 class TreeExchange(Exchange):
@@ -297,6 +312,7 @@ class TreeExchange(Exchange):
         tree: Tree,
         exchange: config.Exchange,
         seen: UrlSeen,
+        sent: UrlSeen,
         outboxes: Outboxes,
         declared: DeclaredSitemaps,
         rules: TrapRules,
@@ -307,7 +323,7 @@ class TreeExchange(Exchange):
 
         `rules`: a client asks those that depend on pages. Its server sees no pages.
         """
-        super().__init__(exchange, seen, outboxes, declared, counts=counts or tree.hands_out)
+        super().__init__(exchange, seen, sent, outboxes, declared, counts=counts or tree.hands_out)
         self._rules = rules
         self._judges = tree.hands_out and rules.on
         self._rank = rank
@@ -336,7 +352,9 @@ class TreeExchange(Exchange):
         `poor`: see `Batch`.
         """
         link = Link(found.key, found.url, found.site, 0)
-        self.meet(owner, link, Origin(None, found.hops, found.chain, jar), now)
+        origin = Origin(None, found.hops, found.chain, jar)
+        origin.links = (link,)
+        self.meet(owner, link, origin, now)
         if poor:
             self._outboxes.open(self._hop(owner), now).poor.append(found.key)
         if links > 1 and self._tree.hands_out:
@@ -390,6 +408,7 @@ def make_foreign(
     settings: config.Config,
     ownership: Ownership,
     seen: UrlSeen | LateSeen,
+    sent: UrlSeen,
     rules: TrapRules,
     bench: Workbench,
     outboxes: Outboxes,
@@ -402,9 +421,9 @@ def make_foreign(
         known, exchange, counts = known_at_once(seen), settings.exchange, bench.backlog.counts
         if tree is not None:
             return TreeExchange(
-                rank, tree, exchange, known, outboxes, declared, rules, counts=counts
+                rank, tree, exchange, known, sent, outboxes, declared, rules, counts=counts
             )
-        return Exchange(exchange, known, outboxes, declared, counts=counts)
+        return Exchange(exchange, known, sent, outboxes, declared, counts=counts)
     if mode.drops:
         return Firewall()
     if mode.divides:

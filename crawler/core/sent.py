@@ -5,13 +5,18 @@ separate from URL-seen, which holds the URLs that this rank takes care of itself
 """
 
 from collections.abc import Iterable
-from typing import Protocol
+from typing import Protocol, cast
 
 from crawler import config
+from crawler.core.seen import Met, UrlSeen
 
 
 class SentMemory(Protocol):
     """A set of keys, which may forget some. It is asked about every link to another rank."""
+
+    def among(self, keys: Iterable[int], /) -> Met:
+        """See UrlSeen.among."""
+        ...
 
     def __contains__(self, key: object, /) -> bool: ...
 
@@ -23,23 +28,6 @@ class SentMemory(Protocol):
         """Call `add` for each of the keys."""
         ...
 
-    def keys_to_keep(self) -> Iterable[int] | None:
-        """The keys that a snapshot must hold, or None if a snapshot can't hold this memory."""
-        ...
-
-
-class AllSent(set[int]):
-    """Remembers every key ever sent, in about 95 bytes for each.
-
-    `in` and `add` are the set's own methods. Methods in Python would take longer for each link.
-    """
-
-    __slots__ = ()
-
-    def keys_to_keep(self) -> Iterable[int]:
-        """All keys."""
-        return self
-
 
 class LatestSent:
     """Remembers only the latest keys, so an old key may look new again."""
@@ -47,6 +35,10 @@ class LatestSent:
     def __init__(self, capacity: int) -> None:
         self._capacity = capacity
         self._keys: dict[object, None] = {}  # oldest first
+
+    def among(self, keys: Iterable[int]) -> Met:
+        """This memory, without a look at the keys."""
+        return self
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
@@ -63,15 +55,16 @@ class LatestSent:
         for key in keys:
             self.add(key)
 
-    def keys_to_keep(self) -> None:
-        """Returns None, because a resume reads the keys from the logs."""
-
 
 class NothingSent:
     """Remembers nothing, so every key is new.
 
     This is `exchange.remember = "batch"`: only the outbox recognises URLs, those that wait in it.
     """
+
+    def among(self, keys: Iterable[int]) -> Met:
+        """This memory, without a look at the keys."""
+        return self
 
     def __contains__(self, key: object) -> bool:
         return False
@@ -82,13 +75,19 @@ class NothingSent:
     def update(self, keys: Iterable[int]) -> None:
         """Do nothing."""
 
-    def keys_to_keep(self) -> Iterable[int]:
-        """No keys."""
-        return ()
 
-
-def make_memory(exchange: config.Exchange) -> SentMemory:
-    """Make the memory that the configuration names."""
+def make_memory(exchange: config.Exchange, store: UrlSeen) -> SentMemory:
+    """Return the memory that the configuration names. `store` remembers everything."""
     if exchange.remember == "all":
-        return AllSent()
+        return store
     return LatestSent(exchange.cache_urls) if exchange.remember == "cache" else NothingSent()
+
+
+def keys_to_keep(memory: SentMemory | UrlSeen) -> Iterable[int] | None:
+    """Return the keys that a snapshot must hold, or None if it can't hold this memory.
+
+    A resume can read the keys of a cache from the logs, which say which keys are the latest.
+    """
+    if isinstance(memory, LatestSent):
+        return None
+    return () if isinstance(memory, NothingSent) else cast("UrlSeen", memory)

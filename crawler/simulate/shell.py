@@ -67,6 +67,7 @@ class Simulation:
         copies: float = 0.0,
         stored: Callable[[int, CrawlUrl, Sequence[Link]], None] | None = None,
         make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen,
+        make_sent: Callable[[], UrlSeen] = MemorySeen,
     ) -> None:
         """Prepare a crawl; all arguments after `seed` are optional.
 
@@ -75,7 +76,7 @@ class Simulation:
         messages as bytes, as real ranks do; without this, a crawl is faster, but the codec isn't
         tested. `copies`: the share of messages that arrive twice. `stored(rank, found, links)` is
         called when a rank would write the page to its log, before the links are admitted.
-        `make_seen` makes the store of URL-seen of each rank.
+        `make_seen` makes the store of URL-seen of each rank, and `make_sent` that of the URLs sent.
         """
         self.web = web
         self.settings = settings
@@ -102,6 +103,7 @@ class Simulation:
                 ),
                 sites,
                 make_seen(),
+                sent=make_sent(),
             )
             for rank in range(ranks)
         ]

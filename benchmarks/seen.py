@@ -1,0 +1,80 @@
+"""How fast the stores of URL-seen are that answer at once, and how much memory a URL takes.
+
+    python benchmarks seen [--urls N,..] [--stores A,B] [--links N] [--new N] [--pages N]
+
+Fills a store with keys, then asks it about the links of pages, some of which are new, as the door
+of the core does. Prints a line of JSON for each store and size, from a process of its own:
+nanoseconds of CPU and of time for a check of one link, from a list of Python's integers; those of a
+key while the store is filled; the longest call while it is filled, in milliseconds; and bytes of
+memory per URL (the growth of the resident set, with numba where the store needs it).
+"""
+
+import gc
+from array import array
+from collections.abc import Callable
+from functools import partial
+
+import numpy as np
+from harness import Numbers, Row, Timer, Words, alone, resident_bytes, show
+
+from crawler.core.seen import MemorySeen, UrlSeen
+from crawler.stores.memory import MemoryStore
+
+STORES: dict[str, Callable[[], UrlSeen]] = {"set": MemorySeen, "memory": MemoryStore}
+BATCH = 2048  # keys at a time while the store is filled
+
+
+def keys_of(numbers: "np.ndarray") -> "np.ndarray":
+    """Return different keys for different numbers."""
+    mixed = (numbers.astype(np.uint64) + np.uint64(1)) * np.uint64(0x9E3779B97F4A7C15)
+    return (mixed ^ mixed >> np.uint64(31)) * np.uint64(0xBF58476D1CE4E5B9)
+
+
+def measure(name: str, urls: int, links: int, new: int, pages: int) -> Row:
+    gc.collect()
+    before = resident_bytes()
+    store = STORES[name]()
+    fill_s, longest_s = 0.0, 0.0
+    for start in range(0, urls, BATCH):
+        batch = array("Q", keys_of(np.arange(start, min(start + BATCH, urls))).tobytes())
+        with Timer() as timer:
+            store.update(batch)
+            store.among(())
+        fill_s += timer.cpu_s
+        longest_s = max(longest_s, timer.wall_s)
+    del batch
+    gc.collect()
+    row: Row = {"store": name, "urls": urls, "bytes_per_url": (resident_bytes() - before) / urls}
+    draw = np.random.default_rng(1)
+    asked = draw.integers(0, urls, (pages, links))
+    asked[:, :new] = np.arange(urls, urls + pages * new).reshape(pages, new)
+    lists = keys_of(asked).tolist()
+    with Timer() as timer:
+        for page in lists:
+            met = store.among(page)
+            for key in page[:new]:
+                met.add(key)
+    checks = pages * links
+    row |= {"check_ns": timer.cpu_s / checks * 1e9, "check_wall_ns": timer.wall_s / checks * 1e9}
+    if isinstance(store, set):  # `among` has asked nothing yet
+        with Timer() as timer:
+            for page in lists:
+                for key in page:
+                    key in store  # noqa: B015
+        row["check_ns"] += timer.cpu_s / checks * 1e9
+        row["check_wall_ns"] += timer.wall_s / checks * 1e9
+    return row | {"fill_ns": fill_s / urls * 1e9, "longest_ms": longest_s * 1e3}
+
+
+def run(
+    *,
+    urls: Numbers = (1_000_000, 10_000_000, 50_000_000),
+    stores: Words = tuple(STORES),
+    links: int = 60,
+    new: int = 6,
+    pages: int = 10_000,
+) -> None:
+    for name in stores:
+        for number in urls:
+            row, usage = alone(partial(measure, name, number, links, new, pages))
+            show(row | {"peak_bytes_per_url": usage.peak_bytes / number})
