@@ -1,6 +1,7 @@
 """Dynamic assignment on real ranks: servers hand out URLs, or assign sites, to their clients."""
 
 import itertools
+import re
 import signal
 import subprocess
 import time
@@ -106,7 +107,10 @@ def test_each_page_is_fetched_once_by_a_client(
         assert facts["returned"] == 0
     else:
         assert facts["handed"] == 0
-    assert done.stdout.count("  server") >= 1, done.stdout
+    said = f"granularity {kind[0]}, follow {kind[1]}; servers: rank 0; clients: 2"
+    assert said in done.stdout
+    assert "MPI messages between 4 of 6 pairs of ranks" in done.stdout
+    assert re.search(r"^   0 +0 .*  server$", done.stdout, re.MULTILINE)
 
 
 @pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])

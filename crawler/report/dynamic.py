@@ -77,6 +77,7 @@ def dynamic_lines(metrics: Mapping[str, Any]) -> list[str]:
         return []
     ranks = metrics["ranks"]
     pairs = sum(len(one["mpi_messages_to"] or ()) for one in ranks)
+    all_pairs = len(ranks) * (len(ranks) - 1)
     if facts["handed"] is None:
         moved = "what they handed out is unknown"
     else:
@@ -84,11 +85,9 @@ def dynamic_lines(metrics: Mapping[str, Any]) -> list[str]:
             f"{facts['handed']:,} URLs handed out, {facts['returned']:,} given back;"
             f" {facts['urls_up']:,} URLs up, {facts['urls_down']:,} down"
         )
+    servers = ", ".join(map(str, facts["servers"]))
     return [
-        f"dynamic   {facts['granularity']}, followed by {_FOLLOWERS[facts['follow']]};"
-        f" {len(facts['servers'])} servers, {len(facts['clients'])} clients: {moved};"
-        f" MPI messages between {pairs} of {len(ranks) * (len(ranks) - 1)} pairs of ranks",
+        f"dynamic   granularity {facts['granularity']}, follow {facts['follow']}; servers: rank"
+        f" {servers}; clients: {len(facts['clients'])}",
+        f"served    {moved}; MPI messages between {pairs} of {all_pairs} pairs of ranks",
     ]
-
-
-_FOLLOWERS: Final = {"server": "the server", "own": "clients"}
