@@ -20,24 +20,20 @@ from math import inf
 from typing import Final
 
 from crawler import config
-from crawler.core.clocks import SharedClocks
-from crawler.core.door import Door
-from crawler.core.dynamic.role import ClientFacts, Parts
+from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
 from crawler.core.mail import Mail
-from crawler.core.members import Members
+from crawler.core.members import make_members
 from crawler.core.order import BreadthFirst
-from crawler.core.outboxes import Outboxes
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
-from crawler.core.quota import Quota
+from crawler.core.parts import Parts
 from crawler.core.resumption import Resumption
-from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
-from crawler.core.trap_rules import TrapRules
+from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.faults import Faults
@@ -77,57 +73,26 @@ class Core:
         URLs that this rank sends; by default in memory.
         """
         self.rank = ownership.rank
-        faults = faults or Faults()
         self.ownership = ownership
         leases = make_leases(
             settings.politeness, ranks, ownership.clock_home, ownership.address_home
         )
-        self._bench = make_bench(settings, ownership, order, spill, leases)
-        if isinstance(self._bench, SeedBench):
-            seen = self._bench.seen
-        self._backlog = self._bench.backlog
-        traps = traps or TrapMonitor(settings.traps)
-        self._rules = TrapRules(traps, faults)
-        self._outboxes = Outboxes(ranks, settings.exchange)
-        self._clocks = None
-        if self._bench.sharing is not None:
-            self._clocks = SharedClocks(
-                self.rank, settings.politeness, self._bench.sharing, self._outboxes
-            )
-        declared = DeclaredSitemaps() if declared is None else declared
-        jars = Jars() if jars is None else jars
-        self.door = Door(
-            settings,
-            ranks,
-            ownership,
-            sites,
-            seen,
-            MemorySeen() if sent is None else sent,
-            self._bench,
-            traps,
-            self._outboxes,
-            self._clocks,
-            declared,
-            jars,
-            self._rules,
+        bench = make_bench(settings, ownership, order, spill, leases)
+        if isinstance(bench, SeedBench):
+            seen = bench.seen
+        parts = Parts(
+            settings, ranks, ownership, sites, seen, sent, bench, declared, jars, faults, traps
         )
-        self._foreign = self.door.foreign
-        self.traffic = self._foreign.traffic
-        self._quota = Quota(settings.session.max_pages, self.rank, ranks, self._outboxes)
-        self.role = make_role(
-            settings,
-            ownership,
-            Parts(
-                self.door,
-                self._bench,
-                self._outboxes,
-                self._clocks,
-                self._quota,
-                sites,
-                jars,
-                declared,
-            ),
-        )
+        self.door = parts.door
+        self.traffic = parts.door.foreign.traffic
+        self.role = make_role(settings, parts)
+        self._bench = bench
+        self._backlog = bench.backlog
+        self._rules = parts.rules
+        self._outboxes = parts.outboxes
+        self._clocks = parts.clocks
+        self._foreign = parts.door.foreign
+        self._quota = parts.quota
         self._mail = Mail(self.rank, ranks, ownership.tree, self._outboxes, self.traffic)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
@@ -139,42 +104,17 @@ class Core:
         self._visiting: dict[int, Visit] = {}  # by key of the URL
         self.joining = Joining(ranks, ownership, self.door, self._outboxes, self.unfinished)
         self.resumption = Resumption(
-            ownership,
-            sites,
-            seen,
-            self._bench,
-            traps,
-            self.door,
-            self.joining,
-            self._visiting,
-            self._quota,
-            self.unfinished,
-            declared,
-            jars,
-            faults,
-            self.role.show_page,
+            parts, self.joining, self._visiting, self.unfinished, self.role.show_page
         )
-        self.members: Members | None = None
-        if ownership.tree is not None:
-            self.members = Members(
-                self.rank,
-                settings.dynamic,
-                ownership.tree,
-                self._outboxes,
-                self._mail,
-                self._clocks,
-                self.role,
-                self._visiting,
-                self.unfinished,
-                self.resumption.admit_again,
-            )
-            if ownership.tree.assigns_sites and self.is_server:
-                ownership.assign = self._choose_client
-
-    def _choose_client(self, site: str) -> int:
-        """At a server that assigns sites: the client of a new site, the one with least to do."""
-        assert self.members is not None
-        return self.door.claims.least_loaded(self.members.here)
+        self.members = make_members(
+            settings.dynamic,
+            parts,
+            self._mail,
+            self.role,
+            self._visiting,
+            self.unfinished,
+            self.resumption.admit_again,
+        )
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"

@@ -9,12 +9,11 @@ from collections.abc import Callable, Container, Iterable, Sequence
 from math import inf
 
 from crawler import config
-from crawler.core.clocks import SharedClocks
 from crawler.core.dynamic.client import Client
 from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.server import Server
 from crawler.core.mail import Mail
-from crawler.core.outboxes import Outboxes
+from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.core.unfinished import Unfinished
 from crawler.messages import Batch
@@ -32,12 +31,10 @@ class Members:
 
     def __init__(
         self,
-        rank: int,
         dynamic: config.Dynamic,
         tree: Tree,
-        outboxes: Outboxes,
+        parts: Parts,
         mail: Mail,
-        clocks: SharedClocks | None,
         role: Role,
         under_way: Container[int],
         unfinished: Unfinished,
@@ -48,16 +45,16 @@ class Members:
         `admit` admits the links of a logged page (`Resumption.admit_again`).
         """
         self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
-        below = tree.clients_of(rank)
+        below = tree.clients_of(parts.ownership.rank)
         self.here = [one for one in below if one not in tree.spares]  # in the order of coming
         self.is_deserted = False  # whether this server has no client left
         self._spares = [one for one in below if one in tree.spares]
         self._unnamed = list(tree.spares)  # spares of any server that no order from here has named
-        self._rank = rank
+        self._rank = parts.ownership.rank
         self._tree = tree
-        self._outboxes = outboxes
+        self._outboxes = parts.outboxes
         self._mail = mail
-        self._clocks = clocks
+        self._clocks = parts.clocks
         self._server = role if isinstance(role, Server) else None
         self._client = role if isinstance(role, Client) else None
         self._under_way = under_way
@@ -231,3 +228,27 @@ class Members:
         for rank in batch.lost:
             if rank not in self._mail.lost:
                 self._note_lost(rank, now)
+
+
+def make_members(
+    dynamic: config.Dynamic,
+    parts: Parts,
+    mail: Mail,
+    role: Role,
+    under_way: Container[int],
+    unfinished: Unfinished,
+    admit: Admit,
+) -> Members | None:
+    """Make the members, or return None without dynamic assignment.
+
+    A server that assigns sites learns here how to choose the client of a new site: it takes the one
+    with least to do.
+    """
+    ownership, claims = parts.ownership, parts.door.claims
+    tree = ownership.tree
+    if tree is None:
+        return None
+    members = Members(dynamic, tree, parts, mail, role, under_way, unfinished, admit)
+    if tree.assigns_sites and tree.is_server(ownership.rank):
+        ownership.assign = lambda site: claims.least_loaded(members.here)
+    return members

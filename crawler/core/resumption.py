@@ -5,21 +5,13 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Final
 
 from crawler import url
-from crawler.core.door import Door
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
-from crawler.core.ownership import Ownership
-from crawler.core.quota import Quota
-from crawler.core.seen import LateSeen, UrlSeen
+from crawler.core.parts import Parts
 from crawler.core.snapshot import CoreSnapshot
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
-from crawler.core.workbench import Workbench
-from crawler.faults import Faults
 from crawler.ports import COOKIES_LOST, REDIRECT, CrawlUrl, Link, begun_anew
-from crawler.reading.cookies import Jars
-from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.scope import Sites
 from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # URLs, a few milliseconds
@@ -34,38 +26,29 @@ class Resumption:
 
     def __init__(
         self,
-        ownership: Ownership,
-        sites: Sites,
-        seen: UrlSeen | LateSeen,
-        bench: Workbench,
-        traps: TrapMonitor,
-        door: Door,
+        parts: Parts,
         joining: Joining,
         visiting: Mapping[int, Visit],
-        quota: Quota,
         unfinished: Unfinished,
-        declared: DeclaredSitemaps,
-        jars: Jars,
-        faults: Faults,
         show_page: Callable[[CrawlUrl, Iterable[int], float], None],
     ) -> None:
         """`visiting`: the open visits, by the keys of their URLs.
 
         `show_page` shows the order of the frontier the links of a page.
         """
-        self._ownership = ownership
-        self._sites = sites
-        self._seen = seen
-        self._bench = bench
-        self._traps = traps
-        self._door = door
+        self._ownership = parts.ownership
+        self._sites = parts.sites
+        self._seen = parts.seen
+        self._bench = parts.bench
+        self._traps = parts.traps
+        self._door = parts.door
         self._joining = joining
         self._visiting = visiting
-        self._quota = quota
+        self._quota = parts.quota
         self._unfinished = unfinished
-        self._declared = declared
-        self._jars = jars
-        self._faults = faults
+        self._declared = parts.declared
+        self._jars = parts.jars
+        self._faults = parts.faults
         self._show_page = show_page
 
     def begin(self) -> None:

@@ -11,10 +11,11 @@ from math import ceil, inf
 from typing import Final
 
 from crawler import config, url
-from crawler.core.dynamic.role import Parts, Role
+from crawler.core.dynamic.role import Role
 from crawler.core.foreign import TreeExchange
 from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Outbox
+from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.messages import Batch, CookieTerms
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link

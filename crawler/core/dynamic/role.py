@@ -5,33 +5,11 @@ follows links itself, there is nothing to do at them. `client` and `server` have
 """
 
 from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
 from typing import NamedTuple
 
-from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
-from crawler.core.outboxes import Outboxes
-from crawler.core.quota import Quota
-from crawler.core.workbench import Workbench
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, Link
-from crawler.reading.cookies import Jars
-from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.scope import Sites
-
-
-@dataclass(frozen=True, slots=True)
-class Parts:
-    """The parts of a core that its role works with."""
-
-    door: Door
-    bench: Workbench
-    outboxes: Outboxes
-    clocks: SharedClocks | None
-    quota: Quota
-    sites: Sites
-    jars: Jars
-    declared: DeclaredSitemaps
 
 
 class ClientFacts(NamedTuple):

@@ -4,12 +4,13 @@ from functools import partial
 
 from crawler import config
 from crawler.core.dynamic.client import Client
-from crawler.core.dynamic.role import Parts, Role
+from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.dynamic.server import Server
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, make_order
 from crawler.core.ownership import Ownership
+from crawler.core.parts import Parts
 from crawler.core.workbench import Workbench
 from crawler.ports import Spill
 
@@ -51,9 +52,9 @@ def per_site(settings: config.Config) -> int:
     return 1 if 2 * settings.politeness.delay_s >= settings.exchange.max_delay_s else 2
 
 
-def make_role(settings: config.Config, ownership: Ownership, parts: Parts) -> Role:
+def make_role(settings: config.Config, parts: Parts) -> Role:
     """Make the role of a rank."""
-    tree, rank = ownership.tree, ownership.rank
+    tree, rank = parts.ownership.tree, parts.ownership.rank
     if tree is None:
         return Role(parts.door)
     if tree.hands_out and tree.is_server(rank):

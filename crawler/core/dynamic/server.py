@@ -16,9 +16,10 @@ from typing import Final
 import numpy as np
 
 from crawler import config, url
-from crawler.core.dynamic.role import ClientFacts, Parts, Role
+from crawler.core.dynamic.role import ClientFacts, Role
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.foreign import TreeExchange
+from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of

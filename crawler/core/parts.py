@@ -1,0 +1,67 @@
+"""The parts of a core that several others of its parts work with."""
+
+from crawler import config
+from crawler.core.clocks import SharedClocks
+from crawler.core.door import Door
+from crawler.core.outboxes import Outboxes
+from crawler.core.ownership import Ownership
+from crawler.core.quota import Quota
+from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
+from crawler.core.trap_rules import TrapRules
+from crawler.core.workbench import Workbench
+from crawler.faults import Faults
+from crawler.reading.cookies import Jars
+from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.scope import Sites
+from crawler.reading.traps import TrapMonitor
+
+
+class Parts:
+    """Makes the parts, and holds them for `Core`, `Resumption` and the roles."""
+
+    def __init__(
+        self,
+        settings: config.Config,
+        ranks: int,
+        ownership: Ownership,
+        sites: Sites,
+        seen: UrlSeen | LateSeen,
+        sent: UrlSeen | None,
+        bench: Workbench,
+        declared: DeclaredSitemaps | None,
+        jars: Jars | None,
+        faults: Faults | None,
+        traps: TrapMonitor | None,
+    ) -> None:
+        """`sent`, `declared`, `jars`, `faults` and `traps`: new objects if None."""
+        self.ownership = ownership
+        self.sites = sites
+        self.seen = seen
+        self.bench = bench
+        self.declared = DeclaredSitemaps() if declared is None else declared
+        self.jars = Jars() if jars is None else jars
+        self.faults = faults or Faults()
+        self.traps = traps or TrapMonitor(settings.traps)
+        self.rules = TrapRules(self.traps, self.faults)
+        self.outboxes = Outboxes(ranks, settings.exchange)
+        self.quota = Quota(settings.session.max_pages, ownership.rank, ranks, self.outboxes)
+        self.clocks: SharedClocks | None = None
+        if bench.sharing is not None:
+            self.clocks = SharedClocks(
+                ownership.rank, settings.politeness, bench.sharing, self.outboxes
+            )
+        self.door = Door(
+            settings,
+            ranks,
+            ownership,
+            sites,
+            seen,
+            MemorySeen() if sent is None else sent,
+            bench,
+            self.traps,
+            self.outboxes,
+            self.clocks,
+            self.declared,
+            self.jars,
+            self.rules,
+        )
