@@ -12,7 +12,8 @@ from slow_seen import stores
 from watched import Watched, web
 
 from crawler import config
-from crawler.core.dynamic.server import ClientState, Server
+from crawler.core.dynamic.pace import ClientState
+from crawler.core.dynamic.server import Server
 from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
 from crawler.ports import Link
@@ -44,7 +45,7 @@ class Handed(Watched):
 
         def take_if_idle(client: ClientState, now: float) -> None:
             before = len(self.taken_over), len(server._leaving)
-            had = len(client.handed)
+            had = client.ready
             take(client, now)
             if (len(self.taken_over), len(server._leaving)) != before:
                 assert had < client.connections

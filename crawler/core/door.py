@@ -201,10 +201,12 @@ class Door:
 
     def _pass_on(self, batch: Batch, index: int, key: int, now: float) -> bool:
         """Pass a URL of a batch on, if another server takes care of it; whether that is so."""
-        address, chain = batch.urls[index], batch.chains.get(index, ())
-        found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
         ownership, tree = self._ownership, self._ownership.tree
         assert tree is not None
+        if tree.hands_out and tree.leaves == [ownership.rank]:
+            return False  # there is no other server that owns URLs
+        address, chain = batch.urls[index], batch.chains.get(index, ())
+        found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
         if not (tree.hands_out or tree.is_server(ownership.rank)):
             if tree.assigns_sites and found.site not in ownership.learned:
                 ownership.move_site(found.site, ownership.rank)  # the server has assigned it

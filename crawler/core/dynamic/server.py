@@ -8,7 +8,6 @@ client, and that of the sites which any client may have.
 
 from collections import deque
 from collections.abc import Iterator, Sequence
-from dataclasses import dataclass, field
 from heapq import heappop, heappush
 from math import ceil
 from typing import Final
@@ -16,6 +15,7 @@ from typing import Final
 import numpy as np
 
 from crawler import config, url
+from crawler.core.dynamic.pace import ClientState, Pace
 from crawler.core.dynamic.role import ClientFacts, Role
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.foreign import TreeExchange
@@ -25,35 +25,7 @@ from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
 from crawler.reading.cookies import Jar
 
-_BALANCE_INTERVAL_S: Final = 1.0  # between two looks whether clients should hurry up or slow down
 _FREE: Final = 0  # the pool of sites that any client may have
-
-
-@dataclass(slots=True)
-class ClientState:
-    """What a server knows about one client. It has a pool of sites with its rank as number."""
-
-    rank: int
-    pools: list[int] = field(default_factory=list)  # its own, and of clients that aren't here
-    stock: int = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
-    resting: int = 0  # URLs that it has beside the stock, because their sites must rest
-    connections: int = 0
-    handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
-    sites: int = 0  # that are at this client
-    busy: int = 0  # sites of which it has URLs
-    coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
-    pages: int = 0  # that it has fetched
-    has_left: bool = False
-
-    @property
-    def ready(self) -> int:
-        """How many of its URLs it can fetch without a long rest, as far as is known."""
-        return len(self.handed) - self.resting
-
-    @property
-    def room(self) -> int:
-        """How many URLs more it may have."""
-        return self.stock - self.ready if self.stock else 0
 
 
 class Server(Role):
@@ -68,7 +40,7 @@ class Server(Role):
         self._rank = rank
         self._foreign = foreign
         self._dynamic = settings.dynamic
-        self._most_connections = settings.fetch.concurrency
+        self._pace = Pace(settings.dynamic, settings.fetch.concurrency)
         self._tree = tree
         self._backlog = backlog
         self._registry = backlog.registry
@@ -87,7 +59,6 @@ class Server(Role):
         self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
         self._rested_at: dict[str, float] = {}  # when each of these may go to another client
         self._changed = False  # whether there may be something to hand out
-        self._balanced = 0.0  # when clients were told how many connections to use
 
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """The keys of all URLs of this server, each with the number of links to it."""
@@ -241,7 +212,9 @@ class Server(Role):
         if not self._changed:
             return
         self._changed = False
-        self._balance(now)
+        for client in self._pace.change(self.states.values(), self._seeds, now):
+            box = self._outboxes.open(client.rank, now, urgent=True)
+            box.connections = client.connections
         self._share = self._fair_share()
         low = [self.states[rank] for rank in self._turns if self._is_low(self.states[rank])]
         hungry = low
@@ -368,31 +341,6 @@ class Server(Role):
             if key in client.handed:
                 box = self._outboxes.open(client.rank, now, urgent=True)
                 box.declared_by.setdefault(key, []).extend(names)
-
-    # --- hurry up, slow down ------------------------------------------------------------------
-
-    def _balance(self, now: float) -> None:
-        """Have clients use fewer or more connections, by the seeds that wait for them.
-
-        WEB-SAILOR, section 4.3.
-        """
-        low, high = self._dynamic.low, self._dynamic.high
-        if not (low or high) or now < self._balanced + _BALANCE_INTERVAL_S:
-            return
-        self._balanced = now
-        for client in self.states.values():
-            if not client.stock:
-                continue
-            seeds, before = self._seeds(client), client.connections
-            if seeds < low:
-                least = min(before, self._dynamic.least_connections)
-                client.connections = max(least, before - self._dynamic.step)
-            elif 0 < high < seeds:
-                most = max(before, self._most_connections)
-                client.connections = min(most, before + self._dynamic.step)
-            if client.connections != before:
-                box = self._outboxes.open(client.rank, now, urgent=True)
-                box.connections = client.connections
 
     def _seeds(self, client: ClientState) -> int:
         """URLs that wait for a client; of those that wait for any, its share."""

@@ -1,0 +1,69 @@
+"""What a seed server knows of each client, and whether a client should hurry up or slow down."""
+
+from collections.abc import Callable, Iterable, Iterator
+from dataclasses import dataclass, field
+from typing import Final
+
+from crawler import config
+
+_INTERVAL_S: Final = 1.0  # between two looks at the clients
+
+
+@dataclass(slots=True)
+class ClientState:
+    """What a server knows about one client. It has a pool of sites with its rank as number."""
+
+    rank: int
+    pools: list[int] = field(default_factory=list)  # its own, and of clients that aren't here
+    stock: int = 0  # URLs that it wants at hand; 0 until it has come, and after it has left
+    resting: int = 0  # URLs that it has beside the stock, because their sites must rest
+    connections: int = 0
+    handed: dict[int, None] = field(default_factory=dict)  # keys of URLs that it has, oldest first
+    sites: int = 0  # that are at this client
+    busy: int = 0  # sites of which it has URLs
+    coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
+    pages: int = 0  # that it has fetched
+    has_left: bool = False
+
+    @property
+    def ready(self) -> int:
+        """How many of its URLs it can fetch without a long rest, as far as is known."""
+        return len(self.handed) - self.resting
+
+    @property
+    def room(self) -> int:
+        """How many URLs more it may have."""
+        return self.stock - self.ready if self.stock else 0
+
+
+class Pace:
+    """How many connections the clients use, by the seeds that wait for them (section 4.3)."""
+
+    def __init__(self, dynamic: config.Dynamic, most_connections: int) -> None:
+        self._dynamic = dynamic
+        self._most_connections = most_connections
+        self._looked = 0.0
+
+    def change(
+        self, clients: Iterable[ClientState], seeds: Callable[[ClientState], int], now: float
+    ) -> Iterator[ClientState]:
+        """Set the connections of the clients anew. Yields those that must be told.
+
+        `seeds` says how many URLs wait for a client.
+        """
+        low, high = self._dynamic.low, self._dynamic.high
+        if not (low or high) or now < self._looked + _INTERVAL_S:
+            return
+        self._looked = now
+        for client in clients:
+            if not client.stock:
+                continue
+            wait, before = seeds(client), client.connections
+            if wait < low:
+                least = min(before, self._dynamic.least_connections)
+                client.connections = max(least, before - self._dynamic.step)
+            elif 0 < high < wait:
+                most = max(before, self._most_connections)
+                client.connections = min(most, before + self._dynamic.step)
+            if client.connections != before:
+                yield client
