@@ -31,7 +31,7 @@ _AHEAD: Final = 64  # keys whose slots are read ahead
 
 # Fibonacci hashing (Knuth, volume 3, section 6.4). Keys are hashes already, but those of tests and
 # simulators may be small numbers.
-_PHI: Final = np.uint64(0x9E3779B97F4A7C15)
+PHI: Final = np.uint64(0x9E3779B97F4A7C15)
 _SEGMENT_SHIFT: Final = np.uint64(56)
 _PLACE_SHIFT: Final = np.uint64(24)
 _LOW_HALF: Final = np.uint64(0xFFFFFFFF)
@@ -82,19 +82,25 @@ class Segments:
         found = np.empty_like(keys)
         return found[: _find(self._slots, self._spans, keys, found)]
 
+    def have(self, keys: Keys) -> NDArray[np.bool_]:
+        """Return which of the keys are in the set."""
+        held = np.empty(len(keys), np.bool_)
+        _mark(self._slots, self._spans, keys, held)
+        return held
+
     def pieces(self) -> Iterator[Keys]:
-        """Yield all keys, as arrays of a segment each."""
+        """Yield all keys, as arrays of a segment each, by the upper bits of key * PHI."""
+        if self._spans[_HELD, -1]:
+            yield np.zeros(1, np.uint64)
         for slots, size in zip(self._slots, self._spans[_SIZE], strict=False):
             piece = slots[:size]
             yield piece[piece != 0]
-        if self._spans[_HELD, -1]:
-            yield np.zeros(1, np.uint64)
 
 
 @compiled
 def _place(key: np.uint64, spans: Numbers) -> tuple[int, int]:  # pragma: no cover - compiled
     """Return the segment of a key, and the slot in it where a search begins."""
-    mixed = key * _PHI
+    mixed = key * PHI
     segment = int(np.int64(mixed >> _SEGMENT_SHIFT))
     part = (mixed >> _PLACE_SHIFT) & _LOW_HALF
     return segment, int(np.int64((part * np.uint64(spans[_SIZE, segment])) >> _HALF))
@@ -142,6 +148,16 @@ def _find(
                 found[number] = key
                 number += 1
     return number
+
+
+@compiled
+def _mark(
+    slots: Keys, spans: Numbers, keys: Keys, held: NDArray[np.bool_]
+) -> None:  # pragma: no cover - compiled
+    """Write whether each key is known to `held`."""
+    for i in range(len(keys)):
+        segment, place = _search(slots, spans, keys[i])
+        held[i] = slots[segment, place] != 0 or (keys[i] == 0 and spans[_HELD, _SEGMENTS] != 0)
 
 
 @compiled

@@ -1,0 +1,375 @@
+"""The store `runs`: sorted runs of keys on disk, and a table of the newest keys in memory.
+
+A log-structured merge (O'Neil et al. 1996) of keys without values. When the table is full, it is
+written to disk as a run, and a new table begins. Eight runs of about the same size are merged into
+one. A run never changes. In memory it has a filter and an index (`filter`), 1.75 bytes a key. So a
+new key is seldom looked for on disk, and a known one takes one read, unless the cache has it.
+
+All writing is done by a thread, in steps of a few milliseconds of computation. The manifest names
+the runs that count. It is replaced when a new run is whole and on disk. So after a kill at any
+moment the folder holds the runs of before or of after, and `RunStore` removes all other files.
+"""
+
+import logging
+import os
+from array import array
+from collections.abc import Iterable, Iterator, Sequence
+from concurrent.futures import Future, ThreadPoolExecutor
+from itertools import chain
+from pathlib import Path
+from typing import Final
+
+import msgspec
+import numpy as np
+
+from crawler.ports import NoRoomError
+from crawler.session import is_no_room
+from crawler.stores.files import CONTENT_STARTS, DamagedStoreError, Kind, reading, writing
+from crawler.stores.filter import (
+    KEY_BYTES,
+    LEAST_BITS,
+    Flags,
+    Index,
+    Keys,
+    mixed,
+    new_filter,
+    new_index,
+    pack,
+    search,
+    search_cache,
+    shift_of,
+    unmixed,
+    unpack,
+)
+from crawler.stores.memory import Met
+from crawler.stores.segments import Segments
+
+_LOG = logging.getLogger("crawler")
+_RUN: Final = Kind(b"RUN ", 1)
+_MANIFEST: Final = Kind(b"RUNS", 1)
+_FAN_OUT: Final = 8
+_STEP: Final = 1 << 17  # keys of a merge that are handled in one step
+_SPARE: Final = 8  # times a full table: what a table may hold while the disk has no room
+_SLOT_BYTES: Final = 11
+_PAUSE: Final = 1000  # calls until a write that found no room is tried again
+_PLACES: Final = 1 << LEAST_BITS
+
+
+class Run:
+    """A run: a file that never changes, and what memory holds of it."""
+
+    def __init__(self, path: Path, keys: int, index: Index, bloom: Keys) -> None:
+        self.path = path
+        self.keys = keys  # their number
+        self._index = index
+        self._bloom = bloom
+        self._shift = shift_of(index)
+        self._file = os.open(path, os.O_RDONLY | os.O_CLOEXEC)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory in use."""
+        return self._index.nbytes + self._bloom.nbytes
+
+    def search(self, keys: Keys, hit: Flags, cache: Keys) -> None:
+        """Mark the mixed keys that the run has. Raises DamagedStoreError."""
+        buffer = np.empty(3 * 64, np.uint16)
+        file = self._file, CONTENT_STARTS
+        if search(keys, hit, self._index, self._shift, self._bloom, *file, buffer, cache) >= 0:
+            raise DamagedStoreError(self.path, "keys can't be read")
+
+    def between(self, start: int, stop: int) -> Keys:
+        """Return the mixed keys whose upper 16 bits are from `start` to before `stop`."""
+        scale = (len(self._index) - 1) // _PLACES
+        start, stop = scale * start, scale * stop
+        first, last = int(self._index[start]), int(self._index[stop])
+        wanted = KEY_BYTES * (last - first)
+        content = os.pread(self._file, wanted, CONTENT_STARTS + KEY_BYTES * first)
+        if len(content) != wanted:
+            raise DamagedStoreError(self.path, "keys can't be read")
+        packed = np.frombuffer(content, np.uint16)
+        return unpack(packed, self._index, self._shift, start, stop)
+
+    def close(self) -> None:
+        """Close the file."""
+        os.close(self._file)
+
+
+def open_run(path: Path, keys: int) -> Run:
+    """Open a run that holds so many keys, and check all of it. Raises DamagedStoreError."""
+    rest, tail = KEY_BYTES * keys, bytearray()
+    for piece in reading(path, _RUN):
+        tail += piece[rest:]
+        rest -= min(rest, len(piece))
+    index = np.empty_like(new_index(keys))
+    if len(tail) <= index.nbytes or (len(tail) - index.nbytes) % 64:
+        raise DamagedStoreError(path, "it has another length than its manifest says")
+    index = np.frombuffer(tail, np.uint32, len(index))
+    return Run(path, keys, index, np.frombuffer(tail, np.uint64, offset=index.nbytes))
+
+
+def write_run(path: Path, most: int, parts: Iterable[Keys]) -> Iterator[Run | None]:
+    """Write a run in steps. `parts`: mixed keys, sorted as a whole; `most`: at least their number.
+
+    Yields None, and the run in the end. Raises OSError or NoRoomError; then there is no file.
+    """
+    index, bloom, keys = new_index(most), new_filter(most), 0
+    with writing(path, _RUN) as file:
+        for part in parts:
+            file.write(pack(part, shift_of(index), index, bloom).tobytes())
+            keys += len(part)
+            yield None
+        if len(new_index(keys)) != len(index):  # a merge found keys in several runs
+            index = index[1:].reshape(len(new_index(keys)) - 1, -1).sum(1, np.uint32)
+            index = np.concatenate([np.zeros(1, np.uint32), index])
+        np.cumsum(index, out=index)
+        file.write(index.tobytes())
+        file.write(bloom.tobytes())
+    yield Run(path, keys, index, bloom)
+
+
+def merged(runs: Sequence[Run]) -> Iterator[Keys]:
+    """Yield the mixed keys of all runs, sorted, each once, in parts of a step each."""
+    steps = min(_PLACES, 1 + sum(run.keys for run in runs) // _STEP)
+    for step in range(steps):
+        start, stop = step * _PLACES // steps, (step + 1) * _PLACES // steps
+        keys = np.concatenate([run.between(start, stop) for run in runs])
+        keys.sort()
+        yield keys[np.append(True, keys[1:] != keys[:-1])] if len(keys) else keys
+
+
+class RunStore:
+    """An exact set of keys. See `core.seen.UrlSeen`."""
+
+    def __init__(
+        self,
+        directory: Path,
+        table_keys: int,
+        cache_keys: int,
+        table: Segments | None = None,
+        newest: set[int] | None = None,
+    ) -> None:
+        """Open the store in a directory, which may be missing. Other files in it are removed.
+
+        `table_keys`: a table with so many keys is written to disk. `table` and `newest`: keys to
+        begin with, which aren't in the directory. Raises DamagedStoreError; then remove the
+        directory.
+        """
+        self._directory = directory
+        self._table_keys = table_keys
+        self._table = self._new_table() if table is None else table
+        self._newest: set[int] = set() if newest is None else newest
+        self._cache: Keys = np.zeros(cache_keys, np.uint64)  # mixed keys that were found on disk
+        self._is_full = len(self._table) >= table_keys
+        self._frozen: Segments | None = None  # a full table that is being written
+        self._flush: Iterator[Run | None] | None = None
+        self._merge: Iterator[Run | None] | None = None
+        self._merging: list[Run] = []
+        self._job: Future[Run | None] | None = None  # the next step of either
+        self._thread = ThreadPoolExecutor(1, "runs")
+        self._pause = 0
+        directory.mkdir(parents=True, exist_ok=True)
+        self._number, named = self._read_manifest()
+        kept = {directory / f"{number:08}" for number, _ in named} | {self._manifest}
+        for path in set(directory.iterdir()) - kept:
+            path.unlink()
+        self._runs = [open_run(directory / f"{number:08}", keys) for number, keys in named]
+
+    def __len__(self) -> int:
+        tables = [self._table] if self._frozen is None else [self._table, self._frozen]
+        return sum(map(len, tables)) + len(self._newest) + sum(run.keys for run in self._runs)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory in use, without those of a merge under way."""
+        frozen = 0 if self._frozen is None else self._frozen.nbytes
+        runs = sum(run.nbytes for run in self._runs)
+        return self._table.nbytes + frozen + self._cache.nbytes + runs
+
+    def among(self, keys: Iterable[int]) -> set[int]:
+        """See UrlSeen.among. Raises OSError or DamagedStoreError."""
+        self._work(wait=False)
+        self._move()
+        asked = np.frombuffer(array("Q", keys), np.uint64)
+        return Met(asked[self._have(asked)].tolist(), self._newest.add)
+
+    def __contains__(self, key: object) -> bool:
+        return key in self._newest or bool(self._have(np.array([key], np.uint64))[0])
+
+    def __iter__(self) -> Iterator[int]:
+        """All keys, in any order."""
+        tables = [self._table] if self._frozen is None else [self._table, self._frozen]
+        pieces = [piece for table in tables for piece in table.pieces()]
+        stored = (unmixed(part) for part in merged(self._runs)) if self._runs else iter(())
+        return chain(
+            self._newest, chain.from_iterable(part.tolist() for part in chain(pieces, stored))
+        )
+
+    def add(self, key: int) -> None:
+        """Note a key that has been met."""
+        if key not in self:
+            self._newest.add(key)
+
+    def update(self, keys: Iterable[int]) -> None:
+        """Note many keys that have been met. This may wait until a table is on disk."""
+        self._move()
+        noted = np.frombuffer(array("Q", keys), np.uint64)
+        for start in range(0, len(noted), _STEP):
+            some = noted[start : start + _STEP]
+            self._table.check(some[~self._have(some)])
+            self._is_full = len(self._table) >= self._table_keys
+            self._work(wait=True)
+
+    def settle(self) -> None:
+        """Finish all writing that is due."""
+        while self._work(wait=True):
+            pass
+
+    def flush(self) -> None:
+        """Write all keys to disk. Raises OSError or NoRoomError."""
+        self.settle()
+        self._move()
+        if len(self._table):
+            self._freeze()
+            self.settle()
+
+    def close(self) -> None:
+        """End the thread, and close all files. What isn't on disk is lost."""
+        self._thread.shutdown(cancel_futures=True)
+        for run in self._runs:
+            run.close()
+
+    # --- looking up ---------------------------------------------------------------------------
+
+    def _have(self, keys: Keys) -> Flags:
+        hit = self._table.have(keys)
+        if self._frozen is not None:
+            hit |= self._frozen.have(keys)
+        if self._runs:
+            sorting = mixed(keys)
+            search_cache(sorting, hit, self._cache)
+            for run in reversed(self._runs):
+                run.search(sorting, hit, self._cache)
+        return hit
+
+    def _move(self) -> None:
+        if self._newest:
+            self._table.check(np.frombuffer(array("Q", self._newest), np.uint64))
+            self._newest.clear()
+            self._is_full = len(self._table) >= self._table_keys
+
+    # --- writing ------------------------------------------------------------------------------
+
+    def _work(self, *, wait: bool) -> bool:
+        """Begin the next step of writing, if none is under way; whether there is one.
+
+        `wait`: until the step is done.
+        """
+        if self._job is not None:
+            if not (wait or self._job.done()):
+                return True
+            self._end_step(self._job)
+        if self._pause and not wait:
+            self._pause -= 1
+            return False
+        if self._frozen is None and self._is_full:
+            self._freeze()
+        if self._merge is None:
+            self._plan_merge()
+        steps = self._flush or self._merge
+        if steps is None:
+            return False
+        self._job = self._thread.submit(next, steps)
+        if wait:
+            self._end_step(self._job)
+        return True
+
+    def _freeze(self) -> None:
+        """Begin to write the table to disk, and begin a new table."""
+        frozen = self._frozen = self._table
+        self._table, self._is_full = self._new_table(), False
+        parts = (np.sort(mixed(piece)) for piece in frozen.pieces())
+        self._flush = self._write(len(frozen), parts, [])
+
+    def _plan_merge(self) -> None:
+        """Begin to merge the smallest runs, if there are enough of about the same size."""
+        levels: dict[int, list[Run]] = {}
+        for run in self._runs:
+            levels.setdefault((max(run.keys, 1).bit_length() - 1) // 3, []).append(run)
+        for _, runs in sorted(levels.items()):
+            if len(runs) >= _FAN_OUT:
+                self._merging = runs
+                self._merge = self._write(sum(run.keys for run in runs), merged(runs), runs)
+                return
+
+    def _write(self, most: int, parts: Iterator[Keys], old: list[Run]) -> Iterator[Run | None]:
+        """Write a run in steps, which replaces old runs. Only the thread calls this."""
+        self._number += 1
+        path = self._directory / f"{self._number:08}"
+        for run in write_run(path, most, parts):
+            if run is not None:
+                # Only this thread writes, and `_runs` changes only between two of its steps.
+                try:
+                    self._write_manifest([*(one for one in self._runs if one not in old), run])
+                except BaseException:
+                    run.close()
+                    path.unlink()
+                    raise
+                for one in old:
+                    one.path.unlink()
+            yield run
+
+    def _end_step(self, job: "Future[Run | None]") -> None:
+        """Take the result of a step of writing. Raises OSError or DamagedStoreError."""
+        self._job = None
+        is_flush = self._flush is not None
+        try:
+            run = job.result()
+        except (NoRoomError, OSError) as error:
+            if isinstance(error, OSError) and not is_no_room(error):
+                raise
+            _LOG.warning("no room for seen URLs, which stay in memory meanwhile: %s", error)
+            self._give_up(is_flush=is_flush)
+            return
+        if run is None:
+            return
+        old = [] if is_flush else self._merging
+        self._runs = [*(one for one in self._runs if one not in old), run]
+        for one in old:
+            one.close()
+        if is_flush:
+            self._frozen = self._flush = None
+        else:
+            self._merge, self._merging = None, []
+
+    def _give_up(self, *, is_flush: bool) -> None:
+        """Try to write the same again later."""
+        self._pause = _PAUSE
+        if is_flush:
+            assert self._frozen is not None
+            parts = (np.sort(mixed(piece)) for piece in self._frozen.pieces())
+            self._flush = self._write(len(self._frozen), parts, [])
+        else:
+            self._merge, self._merging = None, []
+
+    def _new_table(self) -> Segments:
+        """Return an empty table. It may get larger than it should while the disk has no room."""
+        return Segments(_SPARE * self._table_keys * _SLOT_BYTES + (1 << 24))
+
+    # --- the manifest -------------------------------------------------------------------------
+
+    @property
+    def _manifest(self) -> Path:
+        return self._directory / "manifest"
+
+    def _read_manifest(self) -> tuple[int, list[tuple[int, int]]]:
+        """Return the number of the latest run, and the number and the keys of those that count."""
+        if not self._manifest.exists():
+            return 0, []
+        content = b"".join(reading(self._manifest, _MANIFEST))
+        return msgspec.msgpack.decode(content, type=tuple[int, list[tuple[int, int]]])
+
+    def _write_manifest(self, runs: Sequence[Run]) -> None:
+        named = [(int(run.path.name), run.keys) for run in runs]
+        with writing(self._manifest, _MANIFEST) as file:
+            file.write(msgspec.msgpack.encode((self._number, named)))
