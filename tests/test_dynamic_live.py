@@ -153,7 +153,15 @@ def test_verify_finds_a_page_in_the_log_of_a_server(
 
 @pytest.mark.parametrize(
     ("kind", "remember"),
-    [*((kind, "all") for kind in KINDS), (("page", "server"), "cache"), (("site", "own"), "batch")],
+    [
+        (("page", "server"), "all"),
+        (("site", "own"), "batch"),
+        *(
+            pytest.param(kind, remember, marks=pytest.mark.slow)
+            for kind in KINDS
+            for remember in ("all", "cache")
+        ),
+    ],
 )
 def test_a_session_in_pieces_is_the_whole(
     tmp_path: Path,
@@ -183,8 +191,15 @@ def test_a_session_in_pieces_is_the_whole(
     assert_whole(directory, demo_web[0])
 
 
-@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
-@pytest.mark.parametrize("how", ["signal", "kill"])
+@pytest.mark.parametrize(
+    ("kind", "how"),
+    [
+        (("page", "server"), "signal"),
+        (("site", "own"), "kill"),
+        pytest.param(("page", "server"), "kill", marks=pytest.mark.slow),
+        pytest.param(("site", "own"), "signal", marks=pytest.mark.slow),
+    ],
+)
 def test_a_stop_or_a_kill_loses_nothing(
     tmp_path: Path,
     words: list[str],

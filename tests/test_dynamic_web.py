@@ -74,7 +74,7 @@ def outcome(directory: Path) -> list[tuple[Any, ...]]:
     return sorted((row["url"], row["status"] or 0, row["error"] or "") for row in rows)
 
 
-@pytest.mark.parametrize("per", ["site", "address"])
+@pytest.mark.parametrize("per", ["site", pytest.param("address", marks=pytest.mark.slow)])
 def test_what_goes_with_a_url_is_handed_out_too(
     tmp_path: Path, mpirun: MpiRun, port: int, per: str
 ) -> None:
