@@ -17,7 +17,8 @@ class BatchStore(ABC):
 
     An entry is pending from `submit` on, until a cycle has answered it; an update without a check
     needs no answer, but is pending as well. An entry that no cycle has seen is lost in a kill, and
-    all others are kept (`folder`). Only one cycle may run at a time.
+    all others are kept (`folder`). Only one cycle may run at a time. Entries that are submitted
+    meanwhile wait for the next one.
     """
 
     def __init__(self, path: Path, kind: str) -> None:
@@ -27,7 +28,7 @@ class BatchStore(ABC):
     @property
     @abstractmethod
     def pending(self) -> int:
-        """The number of entries that are pending."""
+        """The number of entries that are pending. During a cycle it may leave out some."""
 
     @property
     @abstractmethod

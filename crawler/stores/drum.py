@@ -44,7 +44,8 @@ class Drum(BatchStore):
         files = self.folder.manifest.files
         self._names = {name.partition("-")[0]: name for name in files}  # by letter and bucket
         self._in_buckets = sum(files[name].records for name in files if name.startswith("k"))
-        self._oldest = -inf if self._in_buckets else inf
+        self._oldest_in_memory = inf
+        self._oldest_in_buckets = -inf if self._in_buckets else inf
 
     @property
     def pending(self) -> int:
@@ -59,13 +60,13 @@ class Drum(BatchStore):
     @property
     def oldest(self) -> float:
         """See BatchStore.oldest."""
-        return self._oldest
+        return min(self._oldest_in_memory, self._oldest_in_buckets)
 
     def submit(self, entries: Entries, sites: Keys, now: float) -> None:
         """See BatchStore.submit."""
         if len(entries.keys):
             self._waiting.append(entries)
-            self._oldest = min(self._oldest, now)
+            self._oldest_in_memory = min(self._oldest_in_memory, now)
 
     def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
         """See BatchStore.cycle."""
@@ -81,6 +82,7 @@ class Drum(BatchStore):
     def _fill_buckets(self) -> Iterator[None]:
         """Move the entries in memory to the buckets on disk."""
         waiting, self._waiting = self._waiting, []
+        self._oldest_in_buckets, self._oldest_in_memory = self.oldest, inf
         entries = Entries.joined(waiting)
         order, starts = partition(self._buckets(entries.keys), 1 << self._bits)
         entries = entries.take(order)
@@ -117,7 +119,7 @@ class Drum(BatchStore):
         merged = [name for place, name in self._names.items() if place[0] in "ka"]
         self._names = {"r": out.name}
         yield from self.folder.commit([repository, *merged])
-        self._in_buckets, self._oldest = 0, inf
+        self._in_buckets, self._oldest_in_buckets = 0, inf
 
     def repositories(self) -> list[str]:
         """See BatchStore.repositories."""

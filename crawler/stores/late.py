@@ -27,7 +27,8 @@ from crawler.stores.entries import CHECK, UPDATE, Answers, Entries, Keys, Value
 from crawler.stores.veuniq import Veuniq
 from crawler.url import key
 
-_CYCLE: Final = 1 << 16  # candidates: so many are sorted and put into files in a few milliseconds
+_PACKED: Final = 1 << 12  # candidates that are made arrays at a time, in a few milliseconds
+_CYCLE: Final = 1 << 15  # candidates: so many are sorted and put into files in a few milliseconds
 _BUCKET_BYTES: Final = 1 << 20  # of a bucket of DRUM, when all are merged
 _ANSWERS: Final = 500  # in one call
 _PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
@@ -89,13 +90,16 @@ class LateStore(LateSeen):
         self._sites.append(key(found.site))
         self._aux.append(_packed(candidate))
         self._pending += 1
+        if len(self._keys) >= _PACKED:
+            self._pack()
 
     def take_answers(self, now: float, *, hurry: bool) -> Iterable[tuple[Candidate, bool]]:
         """See LateSeen.take_answers. Raises OSError or DamagedStoreError."""
         self._now, self._hurries, self._gave = now, hurry, False
         if not self._is_busy:
             is_due = now >= self._due()
-            if not self._pending or not (hurry or is_due or len(self._keys) >= _CYCLE):
+            is_full = self.store.in_memory + len(self._keys) >= _CYCLE
+            if not self._pending or not (hurry or is_due or is_full):
                 return ()
             self._begin(now, answer=hurry or is_due)
         if self._ready is None:
@@ -151,11 +155,15 @@ class LateStore(LateSeen):
     def _begin(self, now: float, *, answer: bool) -> None:
         """Begin a cycle with all candidates in memory."""
         self._note()
+        self._pack()
+        self._cycle = self.store.cycle(now, answer=answer)
+
+    def _pack(self) -> None:
+        """Pass the candidates on to the store, as arrays."""
         entries = Entries.of(self._keys, [_ASKED] * len(self._keys), self._texts, self._aux)
         self.store.submit(entries, np.array(self._sites, np.uint64), self._oldest)
         for column in (self._keys, self._texts, self._sites, self._aux):
             column.clear()
-        self._cycle = self.store.cycle(now, answer=answer)
 
     def _note(self) -> None:
         """Give the store the keys that came by `update`. No cycle may be under way."""

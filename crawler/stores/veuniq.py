@@ -94,6 +94,8 @@ class Veuniq(BatchStore):
         """See BatchStore.cycle."""
         i = self._choose(now)
         entries, starts = self._divided()
+        self._counts[i] = 0  # already now, as entries may be submitted during the cycle
+        self._oldest.pop(i, None)
         yield None
         own = Entries.none()
         for j, part in enumerate(entries.divided(starts)):
@@ -108,8 +110,6 @@ class Veuniq(BatchStore):
         own = Entries.joined([buckets.read(self.folder, collected, buckets.ALL), own])
         new = np.empty(len(own.keys), bool)
         yield from self._merge(i, own, new, values := own.values.copy())
-        self._counts[i] = 0
-        self._oldest.pop(i, None)
         yield answered(own, values, new)
 
     def _divided(self) -> tuple[Entries, npt.NDArray[np.int64]]:
