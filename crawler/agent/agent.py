@@ -33,7 +33,7 @@ from crawler.agent.progress import RankLog, Tally
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.snapshots import RankSnapshot
 from crawler.agent.stopping import Stopper, Work
-from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.timing import Alarm, SystemClock, collect_rarely
 from crawler.agent.web import Web, open_web
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
@@ -156,7 +156,7 @@ class Agent:
         keeps the report from being written nor changes the exit code.
         """
         started = self._clock.now()
-        _collect_rarely()
+        collect_rarely()
         self._stopper.listen()
         about = {"pid": os.getpid(), "host": socket.gethostname()}
         _LOG.info("started", extra={"about": about})
@@ -395,13 +395,3 @@ class Agent:
             self._group.abort(1, words)
         sys.stderr.write(words)
         raise SystemExit(1)
-
-
-def _collect_rarely() -> None:
-    """Let the garbage collector run rarely.
-
-    A collection stops the loop for a time that grows with the waiting URLs. It finds next to
-    nothing, because the objects of a page are freed by reference counts.
-    """
-    gc.freeze()
-    gc.set_threshold(50_000, 20, 100)

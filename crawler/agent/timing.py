@@ -1,6 +1,7 @@
-"""Time for the stages of an agent: its clock, what wakes it, and turns on the event loop."""
+"""Time for the stages of an agent: clock, alarm, turns on the event loop, and rare pauses."""
 
 import asyncio
+import gc
 import time
 
 from crawler.ports import Clock
@@ -52,3 +53,13 @@ class Turn:
         if self._clock.now() >= self._ends:
             await asyncio.sleep(0)
             self._ends = self._clock.now() + _TURN_S
+
+
+def collect_rarely() -> None:
+    """Let the garbage collector run rarely.
+
+    A collection stops the loop for a time that grows with the waiting URLs. It finds next to
+    nothing, because the objects of a page are freed by reference counts.
+    """
+    gc.freeze()
+    gc.set_threshold(50_000, 20, 100)
