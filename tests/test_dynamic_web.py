@@ -1,5 +1,6 @@
 """Dynamic assignment on real ranks, on a web with what needs more than a URL to be handed out."""
 
+import socket
 import threading
 from collections.abc import Iterator
 from http.server import BaseHTTPRequestHandler, ThreadingHTTPServer
@@ -105,3 +106,34 @@ def test_what_goes_with_a_url_is_handed_out_too(
         done = mpirun(3, *crawl, *(previous if renewed else []))
         assert done.returncode == 0, done.stderr
         assert outcome(directory) == outcome(again if renewed else alone)
+
+
+@pytest.mark.parametrize(("granularity", "follow"), [("page", "server"), ("site", "own")])
+def test_a_host_that_was_given_up_stays_so_at_any_client(
+    tmp_path: Path, mpirun: MpiRun, port: int, granularity: str, follow: str
+) -> None:
+    """A resume on other ranks asks it nothing more."""
+    with socket.socket() as silent:
+        silent.bind(("127.0.0.1", 0))  # it doesn't listen, so it refuses
+        hosts = {"a.example": port, "dead.example": silent.getsockname()[1]}
+        dead = [f"http://dead.example/{number}" for number in range(3)]
+        tables: dict[str, dict[str, object]] = {
+            "session": {"seeds": ["http://a.example/", *dead[:2]]},
+            "politeness": {"delay_s": 0},
+            "retry": {"tries": 1, "give_up_after": 1, "base_s": 0.01},
+            "robots": {"obey": False},
+            "assignment": {"scheme": "dynamic"},
+            "dynamic": {"granularity": granularity, "follow": follow},
+            "dns": {"hosts": {host: f"127.0.0.1:{its}" for host, its in hosts.items()}},
+            "fetch": {"allow_private_addresses": True},
+        }
+        config = str(write_config(tmp_path / "c.toml", tables))
+        directory = tmp_path / "session"
+        first = ["crawl", config, "--session", str(directory)]
+        assert mpirun(2, "-m", "crawler", *first).returncode == 0
+        more = sets(f"session.seeds=['http://a.example/p9', '{dead[2]}']")
+        done = mpirun(4, "-m", "crawler", "resume", str(directory), *more)
+        assert done.returncode == 0, done.stderr
+    errors = {url: error for url, _, error in outcome(directory) if url in dead}
+    assert sorted(errors.values()) == ["connection-refused", "site-given-up", "site-given-up"]
+    assert errors[dead[2]] == "site-given-up"
