@@ -1,13 +1,18 @@
 """Which links reach a seed server, counted from outside."""
 
-from collections import defaultdict
+import random
+from collections import Counter, defaultdict
 from collections.abc import Sequence
+from pathlib import Path
 
 import numpy as np
 import pytest
 from test_dynamic import served
+from test_faults import Schedule
 
+from crawler.config import Config
 from crawler.core.core import Core
+from crawler.core.dynamic.server import Server
 from crawler.messages import Batch, Message
 from crawler.ports import CrawlUrl, Link
 from crawler.reading.scope import Sites
@@ -55,3 +60,51 @@ def test_links_that_lead_out_of_what_a_client_holds_reach_the_server(
     simulation._stored = stored
     assert simulation.run(crawl.seeds)
     assert arrived == left
+
+
+class Counted(Schedule):
+    """A session of seed servers that count links. `earlier`: pages of the runs before the last."""
+
+    def __init__(self, number: int, directory: Path) -> None:
+        super().__init__(number, directory)
+        self.kind, self.follow = "dynamic", "server"
+        self.earlier = set[str]()
+
+    def _run_once(self, *, faulty: bool) -> bool:
+        self.earlier = set(self.pages())
+        return super()._run_once(faulty=faulty)
+
+    def _settings(self, servers: tuple[int, ...]) -> Config:
+        settings = super()._settings(servers)
+        frontier = settings.frontier.model_copy(update={"order": "backlinks"})
+        return settings.model_copy(update={"frontier": frontier})
+
+    def counts(self) -> dict[int, int]:
+        """What the servers have counted for each page that no earlier run fetched."""
+        servers = [core.role for core in self._cores if isinstance(core.role, Server)]
+        links = (pair for server in servers for pair in server.link_counts())
+        numbers = {self.web.pages[key]: number for key, number in links}
+        return {page: number for page, number in numbers.items() if self._is_new(page)}
+
+    def in_degrees(self) -> dict[int, int]:
+        """The links to each of these pages from other pages, and from the user."""
+        wanted = Counter(self.seeds)
+        for address in set(self.pages()):
+            (source,) = (n for n, link in enumerate(self.web.links) if link.url == address)
+            targets = {self.web.pages[link.key] for link in self.web.out_links[source]}
+            wanted.update(targets - {source})
+        return {page: number for page, number in wanted.items() if self._is_new(page)}
+
+    def _is_new(self, page: int) -> bool:
+        return self.web.links[page].url not in self.earlier
+
+
+@pytest.mark.parametrize("block", range(10))
+def test_a_registry_made_from_the_logs_counts_each_link_of_their_pages(
+    block: int, tmp_path: Path
+) -> None:
+    dice = random.Random(block)
+    for number in range(20):
+        schedule = Counted(dice.getrandbits(32), tmp_path / str(number))
+        schedule.run()
+        assert schedule.counts() == schedule.in_degrees()

@@ -70,7 +70,7 @@ class Client(Role):
         self._since = 0.0
         self._busy_s = 0.0  # of all connections, since `_since`
         self._counted = 0.0  # when `_busy_s` was brought up to date
-        self._looked = -inf  # when the stock was fitted to the rate and to the rests
+        self._looked = 0.0  # when the stock was fitted to the rate and to the rests
         self._next_look = inf  # when that is due again
         self.is_away, self.has_room = True, False
         parts.quota.left = inf  # the server sees to the limit
