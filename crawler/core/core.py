@@ -157,7 +157,7 @@ class Core:
         for joined in batch.joined:
             self.joining.note(*joined)
         if batch.stop:
-            self.stopping = True
+            self._stop(now, passes_on=self.ownership.tree is not None)
         if self.members is not None:
             self.members.received(sender, batch, now)
         self._quota.received(sender, batch, now)
@@ -236,7 +236,8 @@ class Core:
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""
         earliest = self._outboxes.next_time()
-        for source in (self._clocks, self.door.late, self.role, self.members):
+        role = None if self.stopping else self.role  # it is told the time no more
+        for source in (self._clocks, self.door.late, role, self.members):
             time = None if source is None else source.next_time()
             if time is not None and (earliest is None or time < earliest):
                 earliest = time
@@ -381,11 +382,20 @@ class Core:
 
     def stop(self, now: float) -> None:
         """End the crawl early on all ranks. Fetches under way are finished; no new ones begin."""
-        if not (self.stopping or self.ended):
-            self.stopping = True
-            for rank in range(self._ranks):
+        if not self.ended:
+            self._stop(now, passes_on=True)
+
+    def _stop(self, now: float, *, passes_on: bool) -> None:
+        """Stop, and tell other ranks: all, or the neighbours in the tree, which pass it on.
+
+        So even if the rank that wants to stop is lost, all others are told, or none.
+        """
+        if passes_on and not self.stopping:
+            tree = self.ownership.tree
+            for rank in range(self._ranks) if tree is None else tree.neighbours(self.rank):
                 if rank != self.rank:
                     self._outboxes.open(rank, now, urgent=True).stop = True
+        self.stopping = True
 
     def abandon(self, *, in_order: bool) -> None:
         """Drop the open visits, because the crawl stops. A resume fetches their URLs.

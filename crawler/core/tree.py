@@ -74,6 +74,11 @@ class Tree:
         """The ranks directly below a rank."""
         return [other for other in range(1, self.ranks) if self._above[other] == rank]
 
+    def neighbours(self, rank: int) -> list[int]:
+        """The ranks to which a rank sends messages."""
+        above = [] if rank == ROOT else [self._above[rank]]
+        return above + self.below(rank)
+
     def clients_of(self, server: int) -> list[int]:
         """The clients directly below a server."""
         return [rank for rank in self.below(server) if not self.is_server(rank)]
