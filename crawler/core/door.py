@@ -12,7 +12,8 @@ from math import inf
 from crawler import config, url
 from crawler.core.claims import Claims
 from crawler.core.clocks import SharedClocks
-from crawler.core.foreign import Origin, TreeExchange, key_of, make_foreign
+from crawler.core.exchange import TreeExchange, make_foreign
+from crawler.core.foreign import Origin, key_of
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once

@@ -12,7 +12,7 @@ from typing import Final
 
 from crawler import config, url
 from crawler.core.dynamic.role import Role
-from crawler.core.foreign import TreeExchange
+from crawler.core.exchange import TreeExchange
 from crawler.core.order import BreadthFirst
 from crawler.core.outboxes import Outbox
 from crawler.core.parts import Parts

@@ -18,7 +18,7 @@ from crawler import config, url
 from crawler.core.dynamic.pace import ClientState, Pace
 from crawler.core.dynamic.role import ClientFacts, Role
 from crawler.core.dynamic.seedbench import SeedBacklog
-from crawler.core.foreign import TreeExchange
+from crawler.core.exchange import TreeExchange
 from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.messages import Batch
