@@ -17,6 +17,7 @@ import struct
 import tempfile
 from collections import defaultdict
 from collections.abc import Sequence
+from functools import partial
 from pathlib import Path
 
 import pytest
@@ -44,6 +45,11 @@ HOSTS = [f"http://s{number}.example" for number in range(10)]
 
 async def recall_together(replays: Sequence[Replay]) -> None:
     await asyncio.gather(*(replay.read_logs() for replay in replays))
+
+
+def _retire(rank: int, core: Core, now: float) -> None:
+    assert core.members is not None
+    core.members.retire(rank, now)
 
 
 class Still:
@@ -138,6 +144,8 @@ class Schedule:
         stops = faulty and dice.random() < 0.2
         lost = faulty and not stops
         one = (dice.random() * 3, dice.randrange(ranks))
+        leaves = self.kind == "dynamic" and dice.random() < 0.5
+        leaving = partial(_retire, dice.randrange(len(servers), ranks)) if leaves else None
         ended = simulation.run(
             self.seeds,
             again=again,
@@ -145,6 +153,7 @@ class Schedule:
             lost_after=dice.randint(0, dice.choice([5, 30, 150])) if lost else ENDLESS,
             losses=[one] if faulty and dice.random() < 0.5 else [],
             log_of=self._stored.__getitem__,
+            orders=[(dice.random() * 3, 0, leaving)] if leaving else [],
         )
         assert ended or faulty, "no end"
         self.asked += [page for pages in simulation.fetched for page in pages]

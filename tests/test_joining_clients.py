@@ -2,18 +2,25 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from dataclasses import dataclass, field
 
+from cluster import run, settings
 from hypothesis import given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
+from slow_seen import stores
 from test_dynamic import Served, served
+from watched import Watched
+from watched import web as linked_pages
 from webs import reachable
 
+from crawler.core.ownership import make_scheme
+from crawler.core.visits import Visit
 from crawler.ports import CrawlUrl, Link
 
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
+HELD = ("site", "own")
 TREES = [(0,), (0,), (0, 0, 0)]
 
 
@@ -108,7 +115,9 @@ def in_degrees(crawl: Served, fetched: set[int]) -> dict[int, int]:
 
 
 @examples(deadline=None)
-@given(st.integers(0, 2**32), st.sampled_from(HANDED), st.sampled_from(TREES), st.booleans())
+@given(
+    st.integers(0, 2**32), st.sampled_from([*HANDED, HELD]), st.sampled_from(TREES), st.booleans()
+)
 def test_all_pages_are_fetched_whoever_comes_and_goes(
     seed: int, kind: tuple[str, str], servers: tuple[int, ...], reads_logs: bool
 ) -> None:
@@ -122,6 +131,75 @@ def test_all_pages_are_fetched_whoever_comes_and_goes(
     repeated = [page for page, times in Counter(simulation.order).items() if times > 1]
     assert not (reads_logs and repeated)
     assert {firsts[page] for page in repeated} <= crawl.lost
-    if reads_logs:
+    if reads_logs and kind != HELD:
         assert link_counts(crawl.crawl) == in_degrees(crawl.crawl, wanted)
     assert all(c.complete for c in simulation.cores if c.rank not in crawl.lost)
+
+
+# --- politeness ---------------------------------------------------------------------------------
+
+
+class Shared(Watched):
+    """A watched cluster: no two clients have visits to pages of one site at the same time."""
+
+    def acquire(self, rank: int, *, clocks_are_fast: bool = True) -> str | None:
+        address = super().acquire(rank, clocks_are_fast=clocks_are_fast)
+        if address is not None and not self.visits[rank][-1].found.is_errand:
+            site = self.visits[rank][-1].found.site
+            for other, visits in enumerate(self.visits):
+                asked = {one.found.site for one in visits if not one.found.is_errand}
+                assert other == rank or site not in asked, site
+        return address
+
+
+@examples(max_examples=60, deadline=None)
+@given(
+    st.integers(0, 2**32),
+    st.sampled_from([*HANDED, HELD]),
+    st.sampled_from(TREES),
+    st.sampled_from(["site", "site", "address"]),
+)
+def test_promises_are_kept_whoever_comes_and_goes(
+    seed: int, kind: tuple[str, str], servers: tuple[int, ...], per: str
+) -> None:
+    dice = random.Random(seed)
+    spares = dice.randrange(3)
+    ranks = len(servers) + max(1, len(servers) - 1) + dice.randrange(3) + spares
+    chosen = settings(
+        f"politeness.delay_s={dice.choice([0, 0.5, 30])}",
+        f"politeness.connections_per_site={dice.choice([1, 1, 3])}",
+        f"politeness.per={per}",
+        "retry.tries=50",
+        "retry.give_up_after=0",
+        "assignment.scheme=dynamic",
+        f"dynamic.granularity={kind[0]}",
+        f"dynamic.follow={kind[1]}",
+        f"dynamic.servers={list(servers)}",
+        f"dynamic.spares={spares}",
+        f"dynamic.rest_s={dice.choice([0, 1, 60])}",
+        f"dynamic.stock={dice.choice([0, 1, 3, 20])}",
+    )
+    cluster = Shared(make_scheme(chosen, ranks), ranks, chosen, make_seen=stores(dice, late=False))
+    links = linked_pages(dice, hosts=dice.choice([1, 2, 4]), pages=30)
+    sites = sorted({f"h{number}.example" for number in range(6)})
+    if per == "address":
+        cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
+    cluster.copies = dice.choice([0.0, 0.2])
+    cluster.far = dice.choice([0.0, 0.5])
+    cluster.files = [f"http://h{number}.example/robots.txt" for number in range(6)]
+    cluster.watch(dice, {site: dice.choice([0.0, 2.0, 10.0]) for site in sites})
+    cluster.start(next(iter(links)))
+
+    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
+        members = cluster.cores[dice.choice(range(len(servers)))].members
+        assert members is not None
+        if dice.random() < 0.15:
+            members.retire(dice.randrange(len(servers), ranks), cluster.now)
+        elif dice.random() < 0.15:
+            members.activate(cluster.now)
+        return links.get(visit.found.url, ()), True
+
+    asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
+    pages = [address for _, address in asked if address in links]
+    assert sorted(pages) == sorted(links)
+    assert cluster.complete

@@ -172,6 +172,9 @@ class Core:
         """The messages that must leave now, each with the rank to send it to."""
         quota, members = self._quota, self.members
         if members is not None:
+            if members.news:
+                members.news = False
+                self.joining.tell_again(now)
             if members.is_deserted:
                 self.stop(now)  # nobody can fetch what waits here
             elif not self.stopping:
@@ -230,8 +233,8 @@ class Core:
         return tree is not None and tree.is_server(self.rank)
 
     def next_visit_time(self) -> float | None:
-        """See Workbench.next_time."""
-        return self._bench.next_time()
+        """See Workbench.next_time. None if this rank fetches nothing."""
+        return None if self.role.is_away else self._bench.next_time()
 
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""

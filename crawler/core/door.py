@@ -6,7 +6,7 @@ it drops it, because the URL has been seen. If the store of URL-seen answers lat
 the URL to the store first, and `verify` handles the answers.
 """
 
-from collections.abc import Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from math import inf
 
 from crawler import config, url
@@ -70,6 +70,9 @@ class Door:
         self._max_hops = settings.scope.max_hops or inf
         self._max_depth = settings.traps.max_depth or inf
         self._errands = 0  # so far
+        # Is told the site and the key of each URL that this rank takes care of.
+        self.note_met: Callable[[str, int], None] | None = None
+        self.leaving: set[int] = set()  # clients whose sites go to others: they send URLs back
 
     @property
     def pending(self) -> int:
@@ -176,7 +179,7 @@ class Door:
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]
             chain = batch.chains.get(index, ())
-            if self._ownership.tree is not None and self._pass_on(batch, index, key, now):
+            if self._ownership.tree is not None and self._pass_on(sender, batch, index, key, now):
                 continue
             if key in seen and key not in chain:
                 if self._backlog.counts:
@@ -200,24 +203,29 @@ class Door:
             if late is None:
                 self._enqueue(found, None, links, poor=key in batch.poor)
 
-    def _pass_on(self, batch: Batch, index: int, key: int, now: float) -> bool:
-        """Pass a URL of a batch on, if another server takes care of it; whether that is so."""
+    def _pass_on(self, sender: int, batch: Batch, index: int, key: int, now: float) -> bool:
+        """Pass a URL of a batch on, if another rank takes care of it; whether that is so."""
         ownership, tree = self._ownership, self._ownership.tree
         assert tree is not None
         if tree.hands_out and tree.leaves == [ownership.rank]:
             return False  # there is no other server that owns URLs
+        is_client = not tree.is_server(ownership.rank)
+        if is_client and not tree.assigns_sites:
+            return False
         address, chain = batch.urls[index], batch.chains.get(index, ())
         found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
-        if not (tree.hands_out or tree.is_server(ownership.rank)):
-            if tree.assigns_sites and found.site not in ownership.learned:
-                ownership.move_site(found.site, ownership.rank)  # the server has assigned it
-            return False
+        if is_client and found.site not in ownership.learned:
+            ownership.move_site(found.site, ownership.rank)  # the server has assigned it
         owner = ownership.owner(found)
         if owner is None or owner == ownership.rank:
             return False
         assert isinstance(self.foreign, TreeExchange)
         jar = Jar.of(batch.cookies.get(key, ()))
-        self.foreign.pass_on(owner, found, batch.counts[index], jar, now, poor=key in batch.poor)
+        poor = key in batch.poor
+        if is_client or sender in self.leaving:
+            self.foreign.send_on(owner, found, jar, now, poor=poor)
+        else:
+            self.foreign.pass_on(owner, found, batch.counts[index], jar, now, poor=poor)
         return True
 
     def run_errand(self, address: str, now: float) -> None:
@@ -292,6 +300,8 @@ class Door:
         `poor`: it comes last, because the rank that has found it says so.
         """
         rules = self._rules
+        if self.note_met is not None:
+            self.note_met(found.site, found.key)
         if rules.on:
             if not rules.admits(found, source):
                 if self.late is None:

@@ -178,6 +178,17 @@ class TreeExchange(Exchange):
         elif links > 1 and self._counts:
             self._outboxes.count_again(self._hop(owner), found.key, links - 1)
 
+    def send_on(self, owner: int, found: CrawlUrl, jar: Jar, now: float, *, poor: bool) -> None:
+        """Send a URL to the next holder of its site, even if it was sent that way before.
+
+        `poor`: see `Batch`.
+        """
+        self._sent.add(found.key)
+        link = Link(found.key, found.url, found.site, 0)
+        self._put(self._hop(owner), link, Origin(None, found.hops, found.chain, jar), now)
+        if poor:
+            self._outboxes.open(self._hop(owner), now).poor.append(found.key)
+
     def count(self, owner: int, links: Mapping[int, int], now: float) -> None:
         """Count links to URLs, by their keys, whose texts have been sent towards their owner."""
         known = self._outboxes.open(self._hop(owner), now).known.setdefault(owner, {})

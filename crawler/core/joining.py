@@ -27,6 +27,7 @@ class Joining:
     ) -> None:
         self.sites: list[tuple[str, str, str]] = []
         self._joined: set[str] = set()
+        self._told: list[tuple[str, str, str]] = []  # what joined in this run
         self._ranks = ranks
         self._ownership = ownership
         self._door = door
@@ -40,10 +41,17 @@ class Joining:
     def join(self, site: str, seed: str, end: str, now: float) -> None:
         """Add a site to the scope, and tell all ranks."""
         if self.note(site, seed, end):
-            for rank in range(self._ranks):
-                if rank != self._ownership.rank:
-                    outbox = self._outboxes.open(rank, now, urgent=True)
-                    outbox.joined.append((site, seed, end))
+            self._tell([(site, seed, end)], now)
+
+    def tell_again(self, now: float) -> None:
+        """Tell all ranks again, because a lost rank may have told only some of them."""
+        if self._told:
+            self._tell(self._told, now)
+
+    def _tell(self, joined: Iterable[tuple[str, str, str]], now: float) -> None:
+        for rank in range(self._ranks):
+            if rank != self._ownership.rank:
+                self._outboxes.open(rank, now, urgent=True).joined.extend(joined)
 
     def note(self, site: str, seed: str, end: str) -> bool:
         """Add a site to `sites`, unless it has joined before. Returns whether it was added."""
@@ -51,6 +59,7 @@ class Joining:
             return False
         self._joined.add(site)
         self.sites.append((site, seed, end))
+        self._told.append((site, seed, end))
         self._unfinished.joins += 1
         return True
 

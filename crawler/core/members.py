@@ -10,6 +10,7 @@ from math import inf
 
 from crawler import config
 from crawler.core.dynamic.client import Client
+from crawler.core.dynamic.holder import Holder
 from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.server import Server
 from crawler.core.mail import Mail
@@ -47,6 +48,7 @@ class Members:
         self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
         below = tree.clients_of(parts.ownership.rank)
         self.here = [one for one in below if one not in tree.spares]  # in the order of coming
+        self.news = False  # whether a rank was lost, and `Core` hasn't seen to it
         self.is_deserted = False  # whether this server has no client left
         self._spares = [one for one in below if one in tree.spares]
         self._unnamed = list(tree.spares)  # spares of any server that no order from here has named
@@ -57,6 +59,8 @@ class Members:
         self._clocks = parts.clocks
         self._server = role if isinstance(role, Server) else None
         self._client = role if isinstance(role, Client) else None
+        self._holder = role if isinstance(role, Holder) else None
+        self._door = parts.door
         self._under_way = under_way
         self._unfinished = unfinished
         self._is_resumed = False  # whether this run has begun with links of earlier runs
@@ -128,6 +132,7 @@ class Members:
     def _part_with(self, rank: int, now: float) -> None:
         """Give nothing more to a client."""
         self.here.remove(rank)
+        self._door.leaving.add(rank)
         if self._server is not None:
             self._server.part_with(rank, now)
         if not self.here and self._spares:
@@ -135,7 +140,10 @@ class Members:
         self.is_deserted = not self.here
 
     def look(self, now: float) -> None:
-        """Have a spare come, if it is time, or if too many seeds wait."""
+        """Do what is due: have a spare come, or leave if nothing is under way any more."""
+        idle = not (self._unfinished.under_way or self._door.pending)
+        if self._holder is not None and self._holder.leaves and idle:
+            self._holder.hand_over(now)
         if self._client is not None and self._is_resumed and not self._unfinished.replay:
             self._is_resumed = False
             self._outboxes.open(self._client.server, now).replayed = True
@@ -188,6 +196,7 @@ class Members:
         return list(self._server.states[rank].handed)
 
     def _note_lost(self, rank: int, now: float) -> None:
+        self.news = True
         self._mail.lose(rank)
         if self._clocks is not None:
             self._clocks.lose(rank, now)
@@ -225,6 +234,8 @@ class Members:
                     self._client.come(now)
                 else:
                     self._client.leave(self._under_way, now)
+            elif self._holder is not None and not comes:
+                self._holder.leave()
         for rank in batch.lost:
             if rank not in self._mail.lost:
                 self._note_lost(rank, now)

@@ -30,6 +30,7 @@ class Outbox:
         "lost",
         "members",
         "more",
+        "moved",
         "number",
         "pages",
         "poor",
@@ -75,6 +76,7 @@ class Outbox:
         self.connections = 0
         self.members: dict[int, bool] = {}
         self.lost: list[int] = []
+        self.moved: dict[str, bytes] = {}
         self.replayed = False
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
@@ -117,6 +119,7 @@ class Outbox:
             connections=self.connections,
             members=self.members,
             lost=self.lost,
+            moved=self.moved,
             replayed=self.replayed,
         )
 

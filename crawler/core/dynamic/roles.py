@@ -4,6 +4,7 @@ from functools import partial
 
 from crawler import config
 from crawler.core.dynamic.client import Client
+from crawler.core.dynamic.holder import Assigner, Holder
 from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.dynamic.server import Server
@@ -61,4 +62,8 @@ def make_role(settings: config.Config, parts: Parts) -> Role:
         return Server(rank, settings, tree, parts)
     if tree.hands_out:
         return Client(rank, settings, tree, parts, make_order(settings.frontier))
+    if tree.assigns_sites and tree.is_server(rank):
+        return Assigner(parts)
+    if tree.assigns_sites:
+        return Holder(parts)
     return Role(parts.door)
