@@ -204,13 +204,18 @@ def _packed(candidate: Candidate) -> bytes:
 
 
 def _unpacked(answers: Answers) -> Iterator[tuple[Candidate, bool]]:
-    """Give the candidates, each with whether its key is new."""
-    keys, new = answers.entries.keys.tolist(), answers.new.tolist()
-    for number, is_new, (text, packed) in zip(keys, new, answers.entries.pieces(), strict=True):
-        aux = _AUX.decode(packed)
-        found = CrawlUrl(number, text.decode(), aux.site, aux.hops, aux.chain)
-        jar = Jar.of(aux.cookies) if aux.cookies else NO_COOKIES
-        yield Candidate(found, aux.source, jar, aux.links, aux.is_foreign), is_new
+    """Give the candidates, each with whether its key is new. Unpacks some at a time."""
+    entries, new = answers
+    starts = np.append(np.arange(0, len(new), _ANSWERS), len(new))
+    for first, part in zip(starts.tolist(), entries.divided(starts), strict=False):
+        some_new = new[first : first + _ANSWERS].tolist()
+        for number, is_new, (text, packed) in zip(
+            part.keys.tolist(), some_new, part.pieces(), strict=True
+        ):
+            aux = _AUX.decode(packed)
+            found = CrawlUrl(number, text.decode(), aux.site, aux.hops, aux.chain)
+            jar = Jar.of(aux.cookies) if aux.cookies else NO_COOKIES
+            yield Candidate(found, aux.source, jar, aux.links, aux.is_foreign), is_new
 
 
 @cache
