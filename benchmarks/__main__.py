@@ -31,7 +31,7 @@ GROUPS: Final = {
         "simulator",
     ),
     "The partitioner": ("partitioners",),
-    "The papers": ("papers", "parallel-crawlers", "web-sailor"),
+    "The papers": ("papers", "parallel-crawlers", "web-sailor", "uniqueness"),
     "Public conformance tests": ("conformance",),
     "Two versions of the code": ("pairs",),
 }

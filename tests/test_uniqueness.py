@@ -1,6 +1,7 @@
-"""The cost models of DRUM and VEUNIQ, against the numbers that the paper prints."""
+"""The cost models of DRUM and VEUNIQ: against the paper's numbers, and against counted bytes."""
 
 import importlib
+import os
 from pathlib import Path
 from types import ModuleType
 
@@ -76,3 +77,17 @@ def test_equation_3_is_the_sum_over_cycles_and_repositories(model: ModuleType) -
             total += 0.25 * memory.total + 2 * 0.2 * memory.total
             total += 2 * (40_000 / 4 * 100 + (cycle - 1) * 0.25 * memory.total)
     assert model.veuniq_overhead(load, memory, 4, 0.2) * 6_000 * 100 == pytest.approx(total)
+
+
+@pytest.mark.parametrize("store", ["drum", "drum-native", "veuniq-16", "veuniq-16-texts"])
+def test_the_equations_predict_what_the_stores_count(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Five whole rounds of 16 repositories."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    bench = importlib.import_module("uniqueness")
+    row = bench.against_model(store, tmp_path, cycle=5_000)
+    assert row["cycles"] == 80
+    assert 0.2 < row["p"] < 0.3
+    assert abs(row["difference"]) < 0.1, row
