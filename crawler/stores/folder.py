@@ -119,11 +119,16 @@ class Folder:
     def append(self, name: str, parts: list[Array], records: int) -> None:
         """Append to a file that grows. Raises OSError."""
         self.before_change(f"append to {name}")
-        with (self.path / name).open("ab", buffering=0) as file:
-            for part in parts:
-                rest = as_bytes(part)
-                while rest:
-                    rest = rest[file.write(rest) :]
+        path = self.path / name
+        try:
+            with path.open("ab", buffering=0) as file:
+                for part in parts:
+                    rest = as_bytes(part)
+                    while rest:
+                        rest = rest[file.write(rest) :]
+        except OSError as error:
+            error.filename = str(path)  # a full disk names no file
+            raise
         added = sum(part.nbytes for part in parts)
         self.written[name[0]] += added
         old = self.state(name)
