@@ -1,6 +1,7 @@
 """How fast the stores of URL-seen are that answer at once, and how much memory a URL takes.
 
     python benchmarks seen [--urls N,..] [--stores A,B] [--links N] [--new N] [--pages N]
+                           [--memory BYTES]
 
 Fills a store with keys, then asks it about the links of pages, some of which are new, as the door
 of the core does. Prints a line of JSON for each store and size, from a process of its own:
@@ -10,17 +11,25 @@ memory per URL (the growth of the resident set, with numba where the store needs
 """
 
 import gc
+import tempfile
 from array import array
 from collections.abc import Callable
 from functools import partial
+from pathlib import Path
 
 import numpy as np
 from harness import Numbers, Row, Timer, Words, alone, resident_bytes, show
 
 from crawler.core.seen import MemorySeen, UrlSeen
+from crawler.stores.auto import AutoStore
 from crawler.stores.memory import MemoryStore
 
-STORES: dict[str, Callable[[], UrlSeen]] = {"set": MemorySeen, "memory": MemoryStore}
+STORES: dict[str, Callable[[Path, int], UrlSeen]] = {
+    "set": lambda folder, memory: MemorySeen(),
+    "memory": lambda folder, memory: MemoryStore(),
+    "auto": AutoStore,
+    "runs": partial(AutoStore, at_once=True),
+}
 BATCH = 2048  # keys at a time while the store is filled
 
 
@@ -30,16 +39,18 @@ def keys_of(numbers: "np.ndarray") -> "np.ndarray":
     return (mixed ^ mixed >> np.uint64(31)) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def measure(name: str, urls: int, links: int, new: int, pages: int) -> Row:
+def measure(name: str, urls: int, links: int, new: int, pages: int, memory: int, at: str) -> Row:
     gc.collect()
     before = resident_bytes()
-    store = STORES[name]()
+    store = STORES[name](Path(at) / "store", memory)
     fill_s, longest_s = 0.0, 0.0
     for start in range(0, urls, BATCH):
         batch = array("Q", keys_of(np.arange(start, min(start + BATCH, urls))).tobytes())
         with Timer() as timer:
-            store.update(batch)
-            store.among(())
+            met = store.among(batch)
+            for key in batch:
+                if key not in met:
+                    met.add(key)
         fill_s += timer.cpu_s
         longest_s = max(longest_s, timer.wall_s)
     del batch
@@ -73,8 +84,10 @@ def run(
     links: int = 60,
     new: int = 6,
     pages: int = 10_000,
+    memory: int = 1 << 30,
 ) -> None:
     for name in stores:
         for number in urls:
-            row, usage = alone(partial(measure, name, number, links, new, pages))
+            with tempfile.TemporaryDirectory() as at:
+                row, usage = alone(partial(measure, name, number, links, new, pages, memory, at))
             show(row | {"peak_bytes_per_url": usage.peak_bytes / number})

@@ -1,4 +1,4 @@
-"""Live crawls with the stores of URL-seen on disk that answer late."""
+"""Live crawls with the stores of URL-seen on disk."""
 
 import signal
 import subprocess
@@ -16,6 +16,7 @@ from crawler import session
 from crawler.demo.web import DemoWeb, serve
 
 LATE = ["drum", "veuniq"]
+ON_DISK = [*LATE, "runs"]
 
 
 @pytest.fixture
@@ -24,7 +25,7 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
         yield served
 
 
-@pytest.mark.parametrize("store", LATE)
+@pytest.mark.parametrize("store", ON_DISK)
 def test_a_crawl_of_two_ranks(
     tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int], store: str
 ) -> None:
@@ -46,9 +47,9 @@ def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[Demo
     config = demo_config(tmp_path / "c.toml", web, port)
     directory = tmp_path / "session"
     words = ["crawl", str(config), "--session", str(directory)]
-    stores = ["memory", "veuniq", "drum", "memory"]
+    stores = ["memory", "veuniq", "runs", "drum", "auto", "runs", "memory"]
     for number, store in enumerate(stores, start=1):
-        limit = 0 if number == len(stores) else 50 * number
+        limit = 0 if number == len(stores) else 30 * number
         words += ["--max-pages", str(limit), *sets(f"seen.store={store}")]
         done = run_here(*words)
         assert done.returncode == 0, done.stderr
@@ -58,7 +59,7 @@ def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[Demo
     assert session.load(directory).config.seen.store == "memory"
 
 
-@pytest.mark.parametrize(("store", "other"), [LATE, LATE[::-1]])
+@pytest.mark.parametrize(("store", "other"), [LATE, LATE[::-1], ("runs", "drum")])
 def test_a_crawl_that_was_killed_goes_on_from_its_log(
     tmp_path: Path, demo_web: tuple[DemoWeb, int], store: str, other: str
 ) -> None:
@@ -91,4 +92,4 @@ def test_seed_servers_have_a_store_of_their_own(tmp_path: Path) -> None:
     words = sets("seen.store=drum", "assignment.scheme=dynamic", "fetch.contact=a@b.example")
     done = run_here("crawl", "http://127.0.0.1/", "--session", str(tmp_path / "s"), *words)
     assert done.returncode == 2
-    assert "set seen.store = 'memory'" in done.stderr
+    assert "set seen.store = 'auto'" in done.stderr

@@ -2,7 +2,10 @@
 
 import subprocess
 import sys
+import weakref
 from collections.abc import Callable, Iterable
+from pathlib import Path
+from tempfile import TemporaryDirectory
 
 import numpy as np
 import pytest
@@ -13,8 +16,11 @@ from hypothesis import strategies as st
 from webs import Setting, crawls
 
 from crawler.core.ownership import SiteHash
+from crawler.core.seen import UrlSeen
 from crawler.messages import Batch
+from crawler.stores.auto import AutoStore
 from crawler.stores.memory import MemoryStore
+from crawler.stores.runs import RunStore
 from crawler.stores.segments import Segments
 
 KEYS = st.integers(0, 40) | st.integers(0, 2**64 - 1) | st.just(2**64 - 1)
@@ -118,7 +124,7 @@ def test_the_first_keys_move_in_steps() -> None:
     store.update(first)
     heavy(store)
     steps = 0
-    while len(store._newest) or not steps:
+    while len(store.newest) or not steps:
         met = store.among([first[0], first[-1], 5])
         assert [key in met for key in (first[0], first[-1], 5)] == [True, True, False]
         assert len(store) == len(first)
@@ -130,7 +136,8 @@ def test_the_first_keys_move_in_steps() -> None:
 def test_a_small_crawl_does_without_numba() -> None:
     """numba takes a second to import on each rank, and as much memory as 500,000 URLs in a set."""
     words = (
-        "import sys; from crawler.stores.memory import MemoryStore; store = MemoryStore();"
+        "import sys; from pathlib import Path; from crawler.stores.auto import AutoStore;"
+        "store = AutoStore(Path('unused'), 1 << 30);"
         "store.update(range(100_000)); store.among(());"
     )
     done = subprocess.run(
@@ -142,24 +149,74 @@ def test_a_small_crawl_does_without_numba() -> None:
     assert done.stdout == "False\n"
 
 
+# --- up to a budget in memory -----------------------------------------------------------------
+
+
+def meet_all(store: AutoStore, keys: list[int]) -> None:
+    """Meet keys in pages, each of which also has known keys."""
+    for start in range(0, len(keys), 50):
+        page = keys[start : start + 50]
+        known = keys[start // 2 : start // 2 + 20] if start else []
+        met = store.among(page + known)
+        assert [key in met for key in page] == [False] * len(page)
+        assert all(key in met for key in known)
+        for key in page:
+            met.add(key)
+        for future in (store._memory._loading, store._loading):
+            if future is not None:
+                future.result()
+
+
+@pytest.mark.parametrize("at_once", [False, True])
+def test_a_store_moves_to_disk_without_losing_a_key(tmp_path: Path, at_once: bool) -> None:
+    store = AutoStore(tmp_path / "seen", 1 << 22, at_once=at_once)
+    keys = np.random.default_rng(3).integers(0, 2**64, 500_000, dtype=np.uint64).tolist()
+    meet_all(store, keys)
+    assert store._runs is not None
+    store._runs.settle()
+    assert len(store._runs._runs) > 0
+    assert store._runs.nbytes < 1 << 22
+    assert len(store) == len(keys)
+    assert sorted(store) == sorted(keys)
+    store.close()
+    assert not any(tmp_path.iterdir())
+
+
+def test_a_store_within_its_budget_writes_nothing(tmp_path: Path) -> None:
+    store = AutoStore(tmp_path / "seen", 1 << 30)
+    meet_all(store, list(range(10_000)))
+    assert store._runs is None
+    assert sorted(store) == list(range(10_000))
+    assert not any(tmp_path.iterdir())
+    store.close()
+
+
 # --- in a crawl -------------------------------------------------------------------------------
 
 
 def in_segments() -> MemoryStore:
     store = MemoryStore()
-    store._segments = Segments(1 << 22)
+    store.segments = Segments(1 << 22)
     return store
 
 
-@pytest.mark.parametrize("make_store", [in_segments])
-@settings(max_examples=150, deadline=None)
+def on_disk() -> RunStore:
+    """A store on disk whose files last as long as it."""
+    folder = TemporaryDirectory()
+    store = RunStore(Path(folder.name), table_keys=8, cache_keys=4)
+    weakref.finalize(store, folder.cleanup)
+    return store
+
+
+@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
+@settings(max_examples=60, deadline=None)
 @given(
     crawls(),
     st.sampled_from(["exchange", "exchange", "cross-over", "independent"]),
     st.sampled_from(["breadth-first", "backlinks", "opic"]),
 )
 def test_a_crawl_is_the_same_with_each_store(
-    make_store: Callable[[], MemoryStore], setting: Setting, mode: str, order: str
+    make_store: Callable[[], UrlSeen], setting: Setting, mode: str, order: str
 ) -> None:
     overrides = f"session.mode={mode}", f"frontier.order={order}"
     crawl = setting.simulation(*overrides)
@@ -170,7 +227,7 @@ def test_a_crawl_is_the_same_with_each_store(
     assert [core.traffic for core in other.cores] == [core.traffic for core in crawl.cores]
 
 
-@pytest.mark.parametrize("make_store", [in_segments])
+@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
 def test_a_long_page_sends_no_url_again(make_store: Callable[[], MemoryStore]) -> None:
     """The links of a long page are admitted in steps, and each step looks anew."""
     chosen = configuration("exchange.batch_pages=1")
@@ -187,9 +244,9 @@ def test_a_long_page_sends_no_url_again(make_store: Callable[[], MemoryStore]) -
     assert cluster.cores[0].traffic.transmissions_target_part == len(links)
 
 
-@pytest.mark.parametrize("make_store", [in_segments])
+@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
 def test_a_batch_that_ends_a_claim_brings_no_url_twice(
-    make_store: Callable[[], MemoryStore],
+    make_store: Callable[[], UrlSeen],
 ) -> None:
     """The batch tells who owns the site, so the held URL is admitted before that of the batch."""
     chosen = configuration("assignment.unlisted=claim")

@@ -19,7 +19,7 @@ from crawler import session
 from crawler.agent.assembly import (
     allow_files,
     make_core,
-    make_seen,
+    make_stores,
     open_store,
     scope_of,
 )
@@ -37,7 +37,6 @@ from crawler.agent.timing import Alarm, SystemClock, collect_rarely
 from crawler.agent.web import Web, open_web
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
-from crawler.core.seen import LateSeen
 from crawler.core.snapshot import CoreSnapshot
 from crawler.core.visits import Visit
 from crawler.faults import Faults
@@ -92,7 +91,7 @@ class Agent:
         self._jars = Jars()  # cookies of chains of redirects; never stored
         self._faults = Faults()  # errors of code that reads what the web sent
         self._traps = TrapMonitor(settings.traps)
-        self._seen = make_seen(settings.seen, plan.directory / f"rank-{rank:05}" / "seen")
+        self._stores = make_stores(settings.seen, plan.directory / f"rank-{rank:05}" / "seen")
         self._core = make_core(
             plan,
             transport,
@@ -103,7 +102,7 @@ class Agent:
             self._jars,
             self._faults,
             self._traps,
-            self._seen,
+            self._stores,
         )
         self._seeds = [self._scope.link(seed) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
@@ -218,8 +217,7 @@ class Agent:
     def _remove_derived(self) -> None:
         """Remove the spill files and those of URL-seen."""
         self._spill.close()
-        if isinstance(self._seen, LateSeen):
-            self._seen.close()
+        self._stores.close()
 
     async def _crawl(self) -> None:
         """Run the stages until the crawl is over on all ranks.

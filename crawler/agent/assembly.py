@@ -1,16 +1,18 @@
 """Makes the parts of an agent, as the plan describes them."""
 
 import resource
+import shutil
 import time
 from collections.abc import Callable
 from pathlib import Path
+from typing import NamedTuple
 
 from crawler import config, session
 from crawler.agent.planning import Plan
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
-from crawler.core.seen import LateSeen, UrlSeen
+from crawler.core.seen import LateSeen
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.ports import Response, Spill, Transport, UserError
@@ -19,6 +21,7 @@ from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.traps import TrapMonitor
+from crawler.stores.auto import AutoStore
 from crawler.stores.memory import MemoryStore
 
 _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the crawler
@@ -48,13 +51,31 @@ def scope_of(plan: Plan) -> Scope:
     return scope
 
 
-def make_seen(settings: config.Seen, directory: Path) -> UrlSeen | LateSeen:
-    """Return the store of URL-seen of a rank. `directory` is for the files of the store alone."""
+class Stores(NamedTuple):
+    """What a rank remembers of URLs."""
+
+    seen: MemoryStore | AutoStore | LateSeen  # those that it has met and takes care of
+    sent: MemoryStore | AutoStore  # those that it has sent
+    directory: Path
+
+    def close(self) -> None:
+        """Remove the files of the stores."""
+        self.seen.close()
+        self.sent.close()
+        shutil.rmtree(self.directory, ignore_errors=True)
+
+
+def make_stores(settings: config.Seen, directory: Path) -> Stores:
+    """Return the stores of a rank. `directory` is for their files alone."""
     if settings.store == "memory":
-        return MemoryStore()
+        return Stores(MemoryStore(), MemoryStore(), directory)
+    half, at_once = settings.memory // 2, settings.store == "runs"
+    sent = AutoStore(directory / "sent", half, at_once=at_once)
+    if settings.store in {"auto", "runs"}:
+        return Stores(AutoStore(directory / "met", half, at_once=at_once), sent, directory)
     from crawler.stores.late import open_store  # noqa: PLC0415 (it imports numba: a second)
 
-    return open_store(settings, directory)
+    return Stores(open_store(settings, directory / "met"), sent, directory)
 
 
 def make_core(
@@ -67,7 +88,7 @@ def make_core(
     jars: Jars,
     faults: Faults,
     traps: TrapMonitor,
-    seen: UrlSeen | LateSeen,
+    stores: Stores,
 ) -> Core:
     """Return the core of a rank. `scores`: of the previous session's pages, for the ordering."""
     settings = plan.settings
@@ -85,14 +106,14 @@ def make_core(
         transport.size,
         ownership,
         sites,
-        seen,
+        stores.seen,
         order,
         spill,
         declared,
         jars,
         faults,
         traps,
-        sent=MemoryStore(),
+        sent=stores.sent,
     )
 
 

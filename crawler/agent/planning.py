@@ -164,10 +164,10 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
         verdict = scope.judge(seed)
         if not verdict.allowed:
             raise UserError(f"seed {seed}: out of scope ({verdict.rule}); [scope] must allow it")
-    if settings.assignment.scheme == "dynamic" and settings.seen.store != "memory":
+    if settings.assignment.scheme == "dynamic" and settings.seen.store in {"drum", "veuniq"}:
         raise UserError(
             f"seen.store = {settings.seen.store!r}: with assignment.scheme = 'dynamic' the seed"
-            " servers answer at once whether a URL is new; set seen.store = 'memory'"
+            " servers answer at once whether a URL is new; set seen.store = 'auto'"
         )
     scheme = make_scheme(settings, ranks)
     make_order(settings.frontier)

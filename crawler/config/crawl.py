@@ -319,11 +319,19 @@ class Traps(Table):
 class Seen(Table):
     """URL-seen: the memory of URLs that the crawl has met."""
 
-    store: Literal["memory", "drum", "veuniq"] = Field(
-        "memory",
+    store: Literal["auto", "memory", "runs", "drum", "veuniq"] = Field(
+        "auto",
         json_schema_extra=ASIDE,
-        description="where the keys of seen URLs are kept. memory: in memory; drum, veuniq: on"
-        " disk, in one repository or in one for each group of sites; then a new URL waits a while",
+        description="where the keys of seen URLs are kept. auto: in memory, and on disk as runs do"
+        " when seen.memory is used up; memory: in memory; runs: on disk, and a new URL is known at"
+        " once; drum, veuniq: on disk, in one repository or in one for each group of sites; then a"
+        " new URL waits a while",
+    )
+    memory: Annotated[ByteSize, Field(ge=16 << 20)] = Field(
+        ByteSize(1 << 30),
+        json_schema_extra=ASIDE,
+        description="for auto and runs: the most bytes of memory for the keys of a rank. Half is"
+        " for the URLs that it has met, and half for those that it has sent to other ranks",
     )
     repositories: Count = Field(
         64,

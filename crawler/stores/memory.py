@@ -17,6 +17,7 @@ if TYPE_CHECKING:  # it imports numba
     from crawler.stores.segments import Segments
 
 LIGHT_KEYS: Final = 1 << 20  # of a set that takes about as much memory as numba and segments
+SET_BYTES: Final = 72  # of a key in the set
 _STEP: Final = 2048  # keys that move from the set to the segments at a time, in under 1 ms
 
 
@@ -42,55 +43,63 @@ class MemoryStore:
     def __init__(self, light_keys: int = LIGHT_KEYS) -> None:
         """`light_keys`: how many keys the plain set may have, before segments take its place."""
         self._light_keys = light_keys
-        self._newest: set[int] = set()  # the keys that aren't in the segments
-        self._segments: Segments | None = None
+        self.newest: set[int] = set()  # the keys that aren't in the segments
+        self.segments: Segments | None = None
         self._loading: Future[Segments] | None = None
 
     def __len__(self) -> int:
-        return len(self._newest) + (0 if self._segments is None else len(self._segments))
+        return len(self.newest) + (0 if self.segments is None else len(self.segments))
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory in use."""
+        return SET_BYTES * len(self.newest) + (0 if self.segments is None else self.segments.nbytes)
 
     def among(self, keys: Iterable[int]) -> set[int]:
         """See UrlSeen.among."""
-        if self._segments is None and not self._has_loaded():
-            return self._newest
-        assert self._segments is not None
+        if self.segments is None and not self._has_loaded():
+            return self.newest
+        assert self.segments is not None
         asked = array("Q", keys)
         self._move()
-        known = self._segments.known(np.frombuffer(asked, np.uint64)).tolist()
-        if self._newest:  # only until the keys of the plain set have moved
-            known += self._newest.intersection(asked)
-        return Met(known, self._newest.add)
+        known = self.segments.known(np.frombuffer(asked, np.uint64)).tolist()
+        if self.newest:  # only until the keys of the plain set have moved
+            known += self.newest.intersection(asked)
+        return Met(known, self.newest.add)
 
     def __contains__(self, key: object) -> bool:
-        if self._segments is None or key in self._newest:
-            return key in self._newest
-        return len(self._segments.known(np.array([key], np.uint64))) > 0
+        if self.segments is None or key in self.newest:
+            return key in self.newest
+        return len(self.segments.known(np.array([key], np.uint64))) > 0
 
     def __iter__(self) -> Iterator[int]:
         """All keys, in any order."""
-        if self._segments is None:
-            return iter(self._newest)
-        pieces = (piece.tolist() for piece in self._segments.pieces())
-        return chain(self._newest, chain.from_iterable(pieces))
+        if self.segments is None:
+            return iter(self.newest)
+        pieces = (piece.tolist() for piece in self.segments.pieces())
+        return chain(self.newest, chain.from_iterable(pieces))
 
     def add(self, key: int) -> None:
         """Note a key that has been met."""
         if key not in self:
-            self._newest.add(key)
+            self.newest.add(key)
 
     def update(self, keys: Iterable[int]) -> None:
         """Note many keys that have been met."""
-        if self._segments is None:
-            self._newest.update(keys)
+        if self.segments is None:
+            self.newest.update(keys)
         else:
             noted = array("Q", keys)
-            self._newest.difference_update(noted)
-            self._segments.check(np.frombuffer(noted, np.uint64))
+            self.newest.difference_update(noted)
+            self.segments.check(np.frombuffer(noted, np.uint64))
+
+    def close(self) -> None:
+        """Do nothing: there are no files."""
 
     def _move(self) -> None:
         """Move keys to the segments: all of the newest, but few at a time of the first set."""
-        assert self._segments is not None
-        newest = self._newest
+        assert self.segments is not None
+        newest = self.newest
         if not newest:
             return
         if len(newest) <= _STEP:
@@ -98,19 +107,19 @@ class MemoryStore:
             newest.clear()
         else:
             moved = array("Q", (newest.pop() for _ in range(_STEP)))
-        self._segments.check(np.frombuffer(moved, np.uint64))
+        self.segments.check(np.frombuffer(moved, np.uint64))
 
     def _has_loaded(self) -> bool:
         """Whether there are segments. They are loaded in a thread, once the set is large."""
         if self._loading is None:
-            if len(self._newest) < self._light_keys:
+            if len(self.newest) < self._light_keys:
                 return False
             loader = ThreadPoolExecutor(1, "segments")
             self._loading = loader.submit(load_segments)
             loader.shutdown(wait=False)
         if self._loading.done():
-            self._segments = self._loading.result()
-        return self._segments is not None
+            self.segments = self._loading.result()
+        return self.segments is not None
 
 
 def load_segments(most_bytes: int | None = None) -> "Segments":

@@ -15,6 +15,7 @@ import os
 from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
+from concurrent.futures import wait as wait_for
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -51,6 +52,7 @@ _FAN_OUT: Final = 8
 _STEP: Final = 1 << 17  # keys of a merge that are handled in one step
 _SPARE: Final = 8  # times a full table: what a table may hold while the disk has no room
 _SLOT_BYTES: Final = 11
+_HOLD_S: Final = 0.005  # the most time that a call waits for the thread
 _PAUSE: Final = 1000  # calls until a write that found no room is tried again
 _PLACES: Final = 1 << LEAST_BITS
 
@@ -128,6 +130,18 @@ def write_run(path: Path, most: int, parts: Iterable[Keys]) -> Iterator[Run | No
     yield Run(path, keys, index, bloom)
 
 
+def ordered(table: Segments) -> Iterator[Keys]:
+    """Yield the mixed keys of a table, sorted as a whole, in parts of about a step each."""
+    pieces: list[Keys] = []
+    for piece in table.pieces():  # all of its mixed keys are above those of the piece before
+        pieces.append(piece)
+        if sum(map(len, pieces)) >= _STEP // 4:
+            yield np.sort(mixed(np.concatenate(pieces)))
+            pieces.clear()
+    if pieces:
+        yield np.sort(mixed(np.concatenate(pieces)))
+
+
 def merged(runs: Sequence[Run]) -> Iterator[Keys]:
     """Yield the mixed keys of all runs, sorted, each once, in parts of a step each."""
     steps = min(_PLACES, 1 + sum(run.keys for run in runs) // _STEP)
@@ -146,28 +160,26 @@ class RunStore:
         directory: Path,
         table_keys: int,
         cache_keys: int,
-        table: Segments | None = None,
-        newest: set[int] | None = None,
     ) -> None:
         """Open the store in a directory, which may be missing. Other files in it are removed.
 
-        `table_keys`: a table with so many keys is written to disk. `table` and `newest`: keys to
-        begin with, which aren't in the directory. Raises DamagedStoreError; then remove the
-        directory.
+        `table_keys`: a table with so many keys is written to disk. `cache_keys`: the most keys that
+        were found on disk to remember. Raises DamagedStoreError; then remove the directory.
         """
         self._directory = directory
         self._table_keys = table_keys
-        self._table = self._new_table() if table is None else table
-        self._newest: set[int] = set() if newest is None else newest
+        self._table = self._new_table()
+        self._newest: set[int] = set()
         self._cache: Keys = np.zeros(cache_keys, np.uint64)  # mixed keys that were found on disk
-        self._is_full = len(self._table) >= table_keys
+        self._is_full = False
         self._frozen: Segments | None = None  # a full table that is being written
         self._flush: Iterator[Run | None] | None = None
         self._merge: Iterator[Run | None] | None = None
         self._merging: list[Run] = []
         self._job: Future[Run | None] | None = None  # the next step of either
         self._thread = ThreadPoolExecutor(1, "runs")
-        self._pause = 0
+        self._has_room = True  # on the disk
+        self._pause = 0  # calls until the next attempt
         directory.mkdir(parents=True, exist_ok=True)
         self._number, named = self._read_manifest()
         kept = {directory / f"{number:08}" for number, _ in named} | {self._manifest}
@@ -218,7 +230,13 @@ class RunStore:
             some = noted[start : start + _STEP]
             self._table.check(some[~self._have(some)])
             self._is_full = len(self._table) >= self._table_keys
-            self._work(wait=True)
+            while self._work(wait=True) and self._is_full:
+                pass
+
+    def adopt(self, table: Segments, newest: set[int]) -> None:
+        """Begin with these keys, instead of none, and write the table to disk."""
+        assert not len(self)
+        self._table, self._newest, self._is_full = table, newest, True
 
     def settle(self) -> None:
         """Finish all writing that is due."""
@@ -226,10 +244,10 @@ class RunStore:
             pass
 
     def flush(self) -> None:
-        """Write all keys to disk. Raises OSError or NoRoomError."""
+        """Write all keys to disk, if it has room. Raises OSError."""
         self.settle()
         self._move()
-        if len(self._table):
+        if self._frozen is None and len(self._table):
             self._freeze()
             self.settle()
 
@@ -261,11 +279,13 @@ class RunStore:
     # --- writing ------------------------------------------------------------------------------
 
     def _work(self, *, wait: bool) -> bool:
-        """Begin the next step of writing, if none is under way; whether there is one.
+        """Begin the next step of writing, if none is under way.
 
-        `wait`: until the step is done.
+        `wait`: until the step is done. Returns whether there was one, and the disk has room.
         """
         if self._job is not None:
+            if self._is_full and self._frozen is not None:  # keys come faster than they are written
+                wait_for([self._job], _HOLD_S)
             if not (wait or self._job.done()):
                 return True
             self._end_step(self._job)
@@ -282,14 +302,13 @@ class RunStore:
         self._job = self._thread.submit(next, steps)
         if wait:
             self._end_step(self._job)
-        return True
+        return self._has_room
 
     def _freeze(self) -> None:
         """Begin to write the table to disk, and begin a new table."""
         frozen = self._frozen = self._table
         self._table, self._is_full = self._new_table(), False
-        parts = (np.sort(mixed(piece)) for piece in frozen.pieces())
-        self._flush = self._write(len(frozen), parts, [])
+        self._flush = self._write(len(frozen), ordered(frozen), [])
 
     def _plan_merge(self) -> None:
         """Begin to merge the smallest runs, if there are enough of about the same size."""
@@ -328,9 +347,13 @@ class RunStore:
         except (NoRoomError, OSError) as error:
             if isinstance(error, OSError) and not is_no_room(error):
                 raise
-            _LOG.warning("no room for seen URLs, which stay in memory meanwhile: %s", error)
+            if self._has_room:
+                _LOG.warning("no room: %s; seen URLs stay in memory meanwhile", error)
             self._give_up(is_flush=is_flush)
             return
+        if not self._has_room:
+            _LOG.warning("there is room again for seen URLs")
+        self._has_room = True
         if run is None:
             return
         old = [] if is_flush else self._merging
@@ -344,11 +367,10 @@ class RunStore:
 
     def _give_up(self, *, is_flush: bool) -> None:
         """Try to write the same again later."""
-        self._pause = _PAUSE
+        self._has_room, self._pause = False, _PAUSE
         if is_flush:
             assert self._frozen is not None
-            parts = (np.sort(mixed(piece)) for piece in self._frozen.pieces())
-            self._flush = self._write(len(self._frozen), parts, [])
+            self._flush = self._write(len(self._frozen), ordered(self._frozen), [])
         else:
             self._merge, self._merging = None, []
 
