@@ -30,7 +30,7 @@ STORES: dict[str, Callable[[Path, int], UrlSeen]] = {
     "auto": AutoStore,
     "runs": partial(AutoStore, at_once=True),
 }
-BATCH = 2048  # keys at a time while the store is filled
+BATCH = 500  # keys at a time while the store is filled, as of a long page
 
 
 def keys_of(numbers: "np.ndarray") -> "np.ndarray":

@@ -18,7 +18,10 @@ if TYPE_CHECKING:  # it imports numba
 
 LIGHT_KEYS: Final = 1 << 20  # of a set that takes about as much memory as numba and segments
 SET_BYTES: Final = 72  # of a key in the set
-_STEP: Final = 2048  # keys that move from the set to the segments at a time, in under 1 ms
+# How many keys move from the set to the segments at a time: so many, in under 1 ms, or this part of
+# them, in a few milliseconds.
+_STEP: Final = 2048
+_PARTS: Final = 64
 
 
 class Met(set[int]):
@@ -102,11 +105,12 @@ class MemoryStore:
         newest = self.newest
         if not newest:
             return
-        if len(newest) <= _STEP:
+        step = max(_STEP, len(newest) // _PARTS)
+        if len(newest) <= step:
             moved = array("Q", newest)
             newest.clear()
         else:
-            moved = array("Q", (newest.pop() for _ in range(_STEP)))
+            moved = array("Q", (newest.pop() for _ in range(step)))
         self.segments.check(np.frombuffer(moved, np.uint64))
 
     def _has_loaded(self) -> bool:
