@@ -105,3 +105,26 @@ def test_only_new_urls_pass_the_door_of_a_server_one_by_one(
     counts = dict(server.link_counts())
     assert {counts[link.key] for link in web.links[1:]} == {len(web) - 1}
     assert len(passed) == len(set(passed)) == len(web) - 1  # all but the seed
+
+
+def test_rates_stay_steady_when_a_client_joins() -> None:
+    # WEB-SAILOR, figure 6, on a smaller scale.
+    web = star([1] + [100] * 200)
+    chosen = settings(
+        "assignment.scheme=dynamic",
+        "dynamic.connections=[5,2,2]",
+        "dynamic.spares=1",
+        "dynamic.join_after_s=60",
+        "fetch.concurrency=5",
+        "politeness.delay_s=0.5",
+    )
+    scheme, delays = make_scheme(chosen, 4), Delays((0.2, 0.3), (0.025, 0.025))
+    simulation = Simulation(web, chosen, scheme, 4, delays=delays, concurrency=5)
+    simulation.run([0], stop_at=(120, 0))
+    times, by = np.array(simulation.times), np.array(simulation.by)
+    rates = [np.histogram(times[by == rank], 12, (0, 120))[0] for rank in (1, 2, 3)]
+    for before, after in ((rate[1:6], rate[7:12]) for rate in rates[:2]):
+        assert abs(after.mean() / before.mean() - 1) < 0.05
+        assert max(before.std() / before.mean(), after.std() / after.mean()) < 0.1
+    assert not rates[2][:6].any()
+    assert abs(rates[2][7:].mean() / rates[1][7:].mean() - 1) < 0.1

@@ -23,7 +23,7 @@ UNLOCKED: Final = "unlocked"
 STATIC: Final = ("site-hash", "site-hypergraph")
 DYNAMIC: Final = ("page server", "site server", "dset server", "site own", "dset own")
 # What the defaults of `page server` were chosen from: a smaller stock, and sites that don't stay.
-VARIANTS: Final = ("page server, stock 8", "page server, rest 0")
+VARIANTS: Final = ("page server, stock 8", "page server, rest_s 0")
 KINDS: Final = (SINGLE, *STATIC, *DYNAMIC, *VARIANTS, UNLOCKED)
 SHARES: Final = (0.012, 0.05, 0.2)  # of the pages, after which quality is measured
 SITE_DELAYS_S: Final = (0.0, 0.5)
@@ -70,8 +70,7 @@ def settings(case: Case, vector: Path | None) -> config.Config:
         sets += ["assignment.scheme=dynamic", f"dynamic.granularity={granularity}"]
         sets.append(f"dynamic.follow={follow}")
         if variant := case.kind.partition(", ")[2]:
-            name, value = variant.split()
-            sets.append(f"dynamic.{ {'rest': 'rest_s'}.get(name, name) }={value}")
+            sets.append("dynamic." + "=".join(variant.split()))
     return config.load(None, sets)
 
 
