@@ -91,9 +91,9 @@ def test_only_new_urls_pass_the_door_of_a_server_one_by_one(
     passed = []
     pass_on = Door._pass_on
 
-    def noted(door: Door, batch: Batch, index: int, key: int, now: float) -> bool:
+    def noted(door: Door, sender: int, batch: Batch, index: int, key: int, now: float) -> bool:
         passed.append(key)
-        return pass_on(door, batch, index, key, now)
+        return pass_on(door, sender, batch, index, key, now)
 
     monkeypatch.setattr(Door, "_pass_on", noted)
     pages = range(60)
