@@ -122,8 +122,13 @@ def test_an_earlier_session_counts_with_its_runs_and_logs(directory: Path, tmp_p
 def test_only_what_can_not_matter_is_marked() -> None:
     marked = {(table, key) for table, key in KEYS if field(table, key).json_schema_extra is ASIDE}
     assert {table for table, _ in marked} == {
-        "session", "frontier", "politeness", "dns", "fetch", "seen", "storage",
+        "session", "dynamic", "frontier", "politeness", "dns", "fetch", "seen", "storage",
     }  # fmt: skip
+    # What a server gives to whom counts, and its pace doesn't.
+    counts = {key for table, key in KEYS if table == "dynamic"} - {
+        k for t, k in marked if t == "dynamic"
+    }
+    assert counts == {"granularity", "follow", "servers", "dsets"}
     named = {key for table, key in marked if table in {"session", "frontier", "politeness"}}
     assert named == {
         "directory", "max_pages", "max_time", "stop_grace", "memory",
