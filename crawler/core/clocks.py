@@ -28,11 +28,10 @@ from collections import deque
 from collections.abc import Mapping
 from heapq import heappop, heappush
 from itertools import count
-from math import inf
 from typing import Final
 
 from crawler import config
-from crawler.core.leases import Lease, Rest
+from crawler.core.leases import ClockHome, Lease, Rest
 from crawler.core.outboxes import Outboxes
 from crawler.core.sharing import Sharing
 from crawler.messages import Batch, ClockTerms, FreedConnections, RestTerms
@@ -47,35 +46,6 @@ _TURN_S: Final = 5.0
 _UNPACED_TURN_S: Final = 0.5
 _TURN_HANDOVERS: Final = 25
 _TURN_DELAYS: Final = 5  # delays in a turn at least, so that most requests need no message
-
-
-class _Home:
-    """What the home of a clock knows about it."""
-
-    __slots__ = (
-        "begun",
-        "free",
-        "granted",
-        "holder",
-        "lent",
-        "next_time",
-        "recalled",
-        "rests",
-        "serial",
-        "wants",
-    )
-
-    def __init__(self, connections: int) -> None:
-        self.holder: int | None = None  # the rank that holds the clock; None if it is at its home
-        self.serial = 0  # the number of the latest grant
-        self.granted = 0.0  # the time of the latest grant
-        self.recalled = False  # whether the latest grant has been recalled
-        self.wants: deque[int] = deque()  # ranks that want the clock, in the order of asking
-        self.free = connections  # free connections that are at the home
-        self.lent: dict[int, int] | None = None  # those that each rank has, if a site has several
-        self.next_time = 0.0
-        self.begun = -inf  # when the latest request started
-        self.rests: dict[str, Rest] = {}  # by site
 
 
 class SharedClocks:
@@ -99,7 +69,7 @@ class SharedClocks:
         shortest_s = _TURN_S if paced else _UNPACED_TURN_S
         self._shortest_turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
         self._handover_s = 0.0  # duration of the latest handover of any clock with its home here
-        self._homes: dict[str, _Home] = {}
+        self._homes: dict[str, ClockHome] = {}
         self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
         self._number = count()
         self._able = True  # whether this rank may fetch: it has page quota, and nobody stopped it
@@ -296,7 +266,7 @@ class SharedClocks:
         if self._leases.of(key) is not None:
             return
         lease = self._leases.share(key, self._rank)
-        home = self._homes[key] = _Home(0)
+        home = self._homes[key] = ClockHome(0)
         home.holder, home.serial = self._rank, 1
         lease.serial, lease.ends = 1, now
         self._sharing.share(lease)
@@ -345,7 +315,7 @@ class SharedClocks:
         else:
             self._outboxes.open(home.holder, now, urgent=True).freed.append(on)
 
-    def _serve(self, key: str, home: _Home, now: float) -> None:
+    def _serve(self, key: str, home: ClockHome, now: float) -> None:
         """If a rank wants a clock, grant it; or recall it, if another rank holds it."""
         if not home.wants:
             return
@@ -377,7 +347,7 @@ class SharedClocks:
         else:
             self._outboxes.open(home.holder, now, urgent=True).clocks.append(terms)
 
-    def _lend(self, home: _Home, rank: int, connections: int) -> None:
+    def _lend(self, home: ClockHome, rank: int, connections: int) -> None:
         """Note how many connections a rank has. With one connection, the holder has it."""
         if self._connections > 1:
             if home.lent is None:
@@ -394,10 +364,10 @@ class SharedClocks:
         assert lease is not None, key
         return lease
 
-    def _home(self, key: str) -> _Home:
+    def _home(self, key: str) -> ClockHome:
         home = self._homes.get(key)
         if home is None:
-            home = self._homes[key] = _Home(self._connections)
+            home = self._homes[key] = ClockHome(self._connections)
         return home
 
     def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:

@@ -7,7 +7,7 @@ at a time holds the clock, and only this rank may send requests to the site. Wit
 
 A `Lease` says whether a clock is at this rank. The workbench reads it, and marks the lease when the
 clock may have to come or to leave. `crawler.core.clocks` settles the marked leases: it asks for
-clocks, and returns them.
+clocks, and returns them. A `ClockHome` is what the rank that grants a clock knows about it.
 """
 
 from collections import deque
@@ -85,6 +85,35 @@ class Lease:
         place = f"here, {self.free} free" if self.held else "away"
         words = [place, "asked for" * self.asked, "contested" * self.contested]
         return f"<clock of {self.key}: {', '.join(filter(None, words))}; serial {self.serial}>"
+
+
+class ClockHome:
+    """What the home of a clock knows about it."""
+
+    __slots__ = (
+        "begun",
+        "free",
+        "granted",
+        "holder",
+        "lent",
+        "next_time",
+        "recalled",
+        "rests",
+        "serial",
+        "wants",
+    )
+
+    def __init__(self, connections: int) -> None:
+        self.holder: int | None = None  # the rank that holds the clock; None if it is at its home
+        self.serial = 0  # the number of the latest grant
+        self.granted = 0.0  # the time of the latest grant
+        self.recalled = False  # whether the latest grant has been recalled
+        self.wants: deque[int] = deque()  # ranks that want the clock, in the order of asking
+        self.free = connections  # free connections that are at the home
+        self.lent: dict[int, int] | None = None  # those that each rank has, if a site has several
+        self.next_time = 0.0
+        self.begun = -inf  # when the latest request started
+        self.rests: dict[str, Rest] = {}  # by site
 
 
 class Leases:
