@@ -55,7 +55,8 @@ class SeedBacklog(Backlog):
 
     def take_in(self, found: CrawlUrl, links: int, low: bool) -> None:
         """Let a URL wait: a new one, or one that was fetched before. See `Workbench.enqueue`."""
-        if found.key in self.registry:
+        # Only a URL that its own chain leads back to comes a second time.
+        if found.key in found.chain and found.key in self.registry:
             self.registry.wait_again(found)
         else:
             links += self._early.pop(found.key, 0)
@@ -108,11 +109,12 @@ class SeedBacklog(Backlog):
 
     def hand_out(self, pool: int) -> CrawlUrl:
         """Hand out the best URL of a pool, which must have one."""
+        if not self.order.wants_links:
+            return self.registry.pop(pool)
         head = self.registry.best(pool)
         assert head is not None, pool
         found = self.registry.pop(pool)
-        if self.order.wants_links:
-            self._scores[found.key] = -head[0]
+        self._scores[found.key] = -head[0]
         return found
 
     def end(self, key: int) -> None:
@@ -161,8 +163,9 @@ class RegistrySeen:
         self._registry = registry
 
     def among(self, keys: Iterable[int]) -> Met:
-        """This registry, without a look at the keys."""
-        return self
+        """The keys that the registry knows."""
+        asked = np.fromiter(keys, np.uint64)
+        return set(asked[self._registry.rows(asked) >= 0].tolist())
 
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, int)

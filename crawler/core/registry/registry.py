@@ -80,7 +80,7 @@ class Registry:
 
     def links_of(self, key: int) -> int:
         """Return the number of back-links of a URL. Raises KeyError if it is unknown."""
-        return int(self._urls[self._row(key)]["links"])
+        return int(self._urls["links"][self._row(key)])
 
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """Yield the key of each URL with its number of back-links, in order of arrival."""
@@ -90,16 +90,16 @@ class Registry:
 
     def waiting(self, pool: int) -> int:
         """Return the number of URLs that wait, in the sites of a pool."""
-        return int(self._pools[pool]["waiting"]) if pool < len(self._pools) else 0
+        return int(self._pools["waiting"][pool]) if pool < len(self._pools) else 0
 
     def sites_waiting(self, pool: int) -> int:
         """Return the number of a pool's sites that have a URL that may be handed out."""
-        return int(self._pools[pool]["sites"]) if pool < len(self._pools) else 0
+        return int(self._pools["sites"][pool]) if pool < len(self._pools) else 0
 
     def out(self, site: str) -> int:
         """Return the number of URLs of a site that are handed out now."""
         number = self._numbers.get(site)
-        return 0 if number is None else int(self._sites[number]["out"])
+        return 0 if number is None else int(self._sites["out"][number])
 
     def waiting_urls(self) -> Iterator[CrawlUrl]:
         """Yield all URLs that wait, in order of arrival. The registry mustn't change meanwhile."""
@@ -176,14 +176,14 @@ class Registry:
         """Return (minus the score, row) of the URL that `pop` would hand out; None without one."""
         if not self.sites_waiting(pool):
             return None
-        score, row, *_ = self._sites.item(int(self._pools[pool]["root"]))
+        score, row, *_ = self._sites.item(int(self._pools["root"][pool]))
         return -score, row
 
     def best_site(self, pool: int) -> str | None:
         """Return the site of the URL that `pop` would hand out; None without one."""
         if not self.sites_waiting(pool):
             return None
-        return self._names[int(self._pools[pool]["root"])]
+        return self._names[int(self._pools["root"][pool])]
 
     def pop(self, pool: int) -> CrawlUrl:
         """Hand out the best URL of a pool. Raises IndexError if none may be handed out."""
@@ -210,7 +210,7 @@ class Registry:
         It keeps its score until it is handed out again. Raises KeyError if it isn't handed out.
         """
         row = self._row(key)
-        if self._urls[row]["previous"] != OUT:
+        if self._urls["previous"][row] != OUT:
             raise KeyError(key)
         if row in self._again:
             self._kept[row] = self._again.pop(row)
@@ -225,7 +225,7 @@ class Registry:
         changes. If it is handed out, it will wait after `end`. Raises KeyError if it is unknown.
         """
         row = self._row(found.key)
-        state = int(self._urls[row]["previous"])
+        state = int(self._urls["previous"][row])
         if state == ABSENT:
             self._wait_again(row, found)
         elif state == OUT:
@@ -238,11 +238,11 @@ class Registry:
     def pool_of(self, site: str) -> int:
         """Return the pool of a site; of an unknown site that in which it would be born."""
         number = self._numbers.get(site)
-        return self.pool_for(site) if number is None else int(self._sites[number]["pool"])
+        return self.pool_for(site) if number is None else int(self._sites["pool"][number])
 
     def site_of(self, key: int) -> str:
         """Return the site of a URL. Raises KeyError if the URL, or its site, is unknown."""
-        number = int(self._urls[self._row(key)]["site"]) & SITE
+        number = int(self._urls["site"][self._row(key)]) & SITE
         if number == NO_SITE:
             raise KeyError(key)
         return self._names[number]
@@ -320,10 +320,10 @@ class Registry:
 
     def _visit(self, row: int) -> None:
         """Let a known URL be visited, whatever it was."""
-        state = self._urls[row]["previous"]
+        state = self._urls["previous"][row]
         self._again.pop(row, None)
         if state == OUT:
-            self.end(int(self._urls[row]["key"]))
+            self.end(int(self._urls["key"][row]))
         elif state != ABSENT:
             moves.withdraw(*self._arrays, row)
             self.waits -= 1
