@@ -88,7 +88,8 @@ def test_a_cached_function_notices_that_what_it_calls_has_changed(tmp_path: Path
         (low / "first.py").write_text(f"FIRST = {first}\n")
         done = subprocess.run(
             [sys.executable, "-c", "import high; print(high.caller(10))"],
-            env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}"},
+            # Without bytecode: Python would use that of a file which has the same size and second.
+            env=os.environ | {"PYTHONPATH": f"{tmp_path}:{ROOT}", "PYTHONDONTWRITEBYTECODE": "1"},
             capture_output=True,
             text=True,
             check=True,
