@@ -74,6 +74,9 @@ class Core:
         """
         self.rank = ownership.rank
         self.ownership = ownership
+        tree = ownership.tree
+        self.is_server = tree is not None and tree.is_server(self.rank)  # fetches nothing
+        self.hands_out = tree is not None and tree.hands_out  # so a client gets URLs of any site
         leases = make_leases(
             settings.politeness, ranks, ownership.clock_home, ownership.address_home
         )
@@ -212,11 +215,6 @@ class Core:
         """Whether the order of the frontier counts the links to a URL, here or at a server."""
         return self._backlog.counts or self.role.counts_links
 
-    @property
-    def hands_out(self) -> bool:
-        """Whether seed servers hand out the URLs, so that a client gets URLs of any site."""
-        return self.ownership.tree is not None and self.ownership.tree.hands_out
-
     def clients(self) -> list[ClientFacts]:
         """What this rank knows of clients under dynamic assignment.
 
@@ -225,12 +223,6 @@ class Core:
         if self.ownership.tree is None or self.hands_out or self.is_server:
             return self.role.clients()
         return [ClientFacts(self.rank, self._connections, self.pages, self.waiting)]
-
-    @property
-    def is_server(self) -> bool:
-        """Whether this rank is a seed server, which fetches nothing."""
-        tree = self.ownership.tree
-        return tree is not None and tree.is_server(self.rank)
 
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time. None if this rank fetches nothing."""
