@@ -27,6 +27,7 @@ KINDS = [
     ("site", "own"),
     ("dset", "own"),
 ]
+SLOW = pytest.mark.slow
 THREE_SERVERS = sets("dynamic.servers=[0, 0, 0]")  # with 5 ranks, ranks 3 and 4 are clients
 
 
@@ -67,7 +68,14 @@ def pages_of(directory: Path) -> list[tuple[Any, ...]]:
 # --- whole crawls
 
 
-@pytest.mark.parametrize("kind", KINDS)
+# Simulated crawls try every kind (test_dynamic). On real ranks the commonest two stand for all.
+@pytest.mark.parametrize(
+    "kind",
+    [
+        one if one in {("page", "server"), ("site", "own")} else pytest.param(one, marks=SLOW)
+        for one in KINDS
+    ],
+)
 def test_each_page_is_fetched_once_by_a_client(
     tmp_path: Path,
     words: list[str],
@@ -155,7 +163,7 @@ def test_verify_finds_a_page_in_the_log_of_a_server(
     ("kind", "remember"),
     [
         (("page", "server"), "all"),
-        (("site", "own"), "batch"),
+        pytest.param(("site", "own"), "batch", marks=SLOW),
         *(
             pytest.param(kind, remember, marks=pytest.mark.slow)
             for kind in KINDS
@@ -284,7 +292,7 @@ def order(*words: str) -> str:
     ("kind", "servers"),
     [
         (("page", "server"), "[0]"),
-        (("site", "own"), "[0]"),
+        pytest.param(("site", "own"), "[0]", marks=SLOW),
         pytest.param(("dset", "server"), "[0]", marks=pytest.mark.slow),
         pytest.param(("page", "server"), "[0, 0, 0]", marks=pytest.mark.slow),
     ],

@@ -59,7 +59,10 @@ def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[Demo
     assert session.load(directory).config.seen.store == "memory"
 
 
-@pytest.mark.parametrize(("store", "other"), [LATE, LATE[::-1], ("runs", "drum")])
+@pytest.mark.parametrize(
+    ("store", "other"),
+    [LATE, pytest.param(*LATE[::-1], marks=pytest.mark.slow), ("runs", "drum")],
+)
 def test_a_crawl_that_was_killed_goes_on_from_its_log(
     tmp_path: Path, demo_web: tuple[DemoWeb, int], store: str, other: str
 ) -> None:
