@@ -112,7 +112,8 @@ class MpiGroup:
                 ):  # the stream is closed, or nobody reads it
                     stream.write(text)
                     stream.flush()
-            time.sleep(_MESSAGE_DELIVERY_S)
+            # Ranks abort one after the other: mpirun may return 0 if two do so at the same time.
+            time.sleep(_MESSAGE_DELIVERY_S * (1 + min(self.rank, 3)))
             MPI.COMM_WORLD.Abort(code)
         finally:
             os._exit(code)
