@@ -5,7 +5,7 @@ import os
 import sys
 from array import array
 from collections.abc import Callable, Iterator
-from contextlib import contextmanager, suppress
+from contextlib import contextmanager
 from math import inf
 from pathlib import Path
 
@@ -47,6 +47,7 @@ from crawler.core.order import (
     pagerank,
     pagerank_by_key,
 )
+from crawler.core.order.fifo import Fifo
 from crawler.core.order.keyindex import KeyIndex
 from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
@@ -343,16 +344,15 @@ class Waiting(RuleBasedStateMachine):
         self.store.put_back(self.queues[url.site], url, priority)
 
     @rule()
-    def pack(self) -> None:
-        self.store.packs = True
+    def tighten(self) -> None:
+        self.store.tighten(self.queues.values())
 
     @precondition(lambda self: self.spills)
     @rule(excess=st.integers(1, 40), room=st.sampled_from([0, 1, 2, 3, 99]))
     def spill(self, excess: int, room: int) -> None:
         """The disk may become full meanwhile; what has no room stays where it was."""
         self.disk.room = room
-        with suppress(NoRoomError):
-            self.store.spill(self.queues.values(), excess)
+        self.store.spill(excess)
 
     @precondition(lambda self: self.order.counts and self.urls)
     @rule(data=st.data(), links=st.integers(1, 3))
@@ -416,6 +416,19 @@ class Waiting(RuleBasedStateMachine):
         for site, queue in self.queues.items():
             assert queue.size == len(self.waiting[site]) + len(self.back[site])
         assert bool(self.store.on_disk) == bool(self.disk.chunks)
+        listed = list(self.store._listed)
+        lines = [
+            line
+            for queue in self.queues.values()
+            for line in (queue, getattr(queue, "low", None))
+            if line
+        ]
+        assert len(set(map(id, listed))) == len(listed)
+        assert all(line.listed == (line in listed) for line in lines)
+        if self.store.is_tight:
+            growing = [line.tail if isinstance(line, Fifo) else line.slots for line in lines]
+            for line, urls in zip(lines, growing, strict=True):
+                assert line.listed or len(urls) < 2 * 2
 
     def teardown(self) -> None:
         if not hasattr(self, "store"):
@@ -447,6 +460,8 @@ def test_urls_come_out_in_order(
 ) -> None:
     for module, name, number in (
         (packing, "KEEP", 2),
+        (fifo, "KEEP", 2),
+        (heaps, "KEEP", 2),
         (fifo, "CHUNK", 5),
         (heaps, "CHUNK", 5),
         (heaps, "_SHORT", 6),
@@ -462,24 +477,50 @@ def test_links_of_a_url_on_disk_count_from_when_it_is_read_back(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     """8 URLs with 8, 7 ... 1 links; 2 stay in memory, 3 and 3 go to disk."""
-    monkeypatch.setattr(packing, "KEEP", 2)
+    monkeypatch.setattr(heaps, "KEEP", 2)
     monkeypatch.setattr(heaps, "CHUNK", 3)
     store = Heaps(Backlinks(), Memory())
     a = store.queue(SITES[0])
+    store.tighten([a])
     for links in range(1, 9):
         store.add(a, found(links), links, low=False)
-    store.spill([a], 6)
+    store.spill(6)
     assert store.on_disk == 6
     assert store.linked(4, 100) is None
     assert store.linked(1, 1) is None
     assert [store.pop(a).key for _ in range(8)] == [8, 7, 4, 6, 5, 3, 1, 2]  # 1 and 2 have 2
 
 
-def test_chunks_are_no_crumbs() -> None:
-    """Queues of 64 and more are cut, if they are at least twice as long as what is left."""
-    assert packing.cut([1000, 10], 400) == 256
-    assert packing.cut([1000, 10], 900) == 64
-    assert packing.cut([127] * 100, 1000) == 64  # and none is long enough
+@pytest.mark.parametrize("make", [Fifos, lambda disk: Heaps(Random(1), disk)])
+def test_short_queues_go_to_disk_too(make: Callable[[Memory], packing.Queues]) -> None:
+    """1,000 queues of 10 URLs keep 4 each. Shorter ones stay, as chunks are no crumbs."""
+    disk = Memory()
+    disk.room = 10_000
+    store = make(disk)
+    queues = [store.queue(f"{number}.example") for number in range(1000)]
+    for number in range(10_000):
+        store.add(queues[number % 1000], found(number, queues[number % 1000].site), 1, low=False)
+    store.tighten(queues)
+    store.spill(600)
+    assert store.on_disk == 600
+    store.spill(10**6)
+    assert store.on_disk == 6000
+    for number in range(10_000, 13_000):
+        store.add(queues[number % 1000], found(number, queues[number % 1000].site), 1, low=False)
+    store.spill(10**6)
+    assert store.on_disk == 6000
+
+
+def test_the_list_of_long_queues_forgets_those_that_are_short() -> None:
+    store = Fifos(Memory())
+    store.tighten([])
+    for site in range(1000):
+        queue = store.queue(f"{site}.example")
+        for number in range(8):
+            store.add(queue, found(number, queue.site), 1, low=False)
+        while queue.size:
+            store.pop(queue)
+    assert len(store._listed) <= 2
 
 
 @pytest.mark.parametrize("order", ["breadth-first", "random"])

@@ -3,7 +3,8 @@
 The queues themselves belong to `order`. The backlog keeps these promises about them:
 
 - `waiting` is the number of URLs in all queues, errands included.
-- No more than `memory` URLs wait in memory, if there is a disk with room for the others.
+- No more than `memory` URLs wait in memory, if there is a disk with room for the others. A few URLs
+  of each site always wait in memory.
 - `head_changed` hears of each site whose first URL has changed, so that the site can change its
   place among the others.
 """
@@ -11,16 +12,18 @@ The queues themselves belong to `order`. The backlog keeps these promises about 
 import sys
 from collections import deque
 from collections.abc import Callable, Iterable, Mapping, Sequence
-from contextlib import suppress
 from math import inf
 from typing import Final
 
 from crawler.core.order import BreadthFirst, Fifos, Heaps, Priority, Queue, Queues, Scored
 from crawler.core.visits import VisitState
-from crawler.ports import CrawlUrl, NoRoomError, Spill
+from crawler.ports import CrawlUrl, Spill
 
 _FIRST: Final[Priority] = (-inf, 0)
 _UNPACKED: Final = 100_000  # URLs that wait unpacked; packing takes a little time for each URL
+_STEP: Final = 256  # URLs that go to disk together, in less than a millisecond
+_MOST: Final = 4096  # URLs that go to disk at a time when memory is short, in some milliseconds
+_SAMPLED: Final = 16  # one URL in so many is measured
 
 
 class Backlog:
@@ -46,7 +49,9 @@ class Backlog:
         self.enqueued = 0  # URLs that were ever added, but no errands: the rank's load
         self._states = states
         self._store: Queues = Heaps(order, spill) if isinstance(order, Scored) else Fifos(spill)
+        self._may_spill = spill is not None
         self._memory = memory if spill else sys.maxsize
+        self._path_bytes = 0  # of the URLs that were measured
         self._full = min(_UNPACKED, self._memory)  # URLs in memory from which on we make room
 
     def new_queue(self, site: str) -> Queue:
@@ -57,6 +62,8 @@ class Backlog:
         """Add a new URL to the queue of its site. See `Workbench.enqueue` for the arguments."""
         if self._store.add(state.queue, found, links, low):
             self.head_changed(state)
+        if not self.enqueued % _SAMPLED:
+            self._path_bytes += len(found.url) - len(found.site)
         self.waiting += 1
         self.enqueued += 1
         if self.waiting - self._store.on_disk > self._full:
@@ -66,6 +73,8 @@ class Backlog:
         """Add a URL that `drain` gave in an earlier run, with its score."""
         if self._store.restore(state.queue, found, score):
             self.head_changed(state)
+        if not self.enqueued % _SAMPLED:
+            self._path_bytes += len(found.url) - len(found.site)
         self.waiting += 1
         self.enqueued += 1
         if self.waiting - self._store.on_disk > self._full:
@@ -132,17 +141,32 @@ class Backlog:
         """Take out all URLs but errands, each with its score. Afterwards the backlog is useless."""
         return self._store.drain(state.queue for state in self._states.values())
 
+    @property
+    def nbytes(self) -> int:
+        """About how many bytes of memory the waiting URLs take."""
+        path = 0.0 if not self.enqueued else self._path_bytes * _SAMPLED / self.enqueued
+        in_memory = self.waiting - self._store.on_disk
+        return int(in_memory * (self._store.overhead + path)) + self._store.on_disk
+
+    def give(self, excess: int) -> None:
+        """Move URLs to disk, so that about `excess` bytes of memory get free, or fewer for now."""
+        in_memory = self.waiting - self._store.on_disk
+        if self._may_spill and in_memory:
+            self._tighten()
+            urls = excess * in_memory // max(self.nbytes, 1) + 1
+            self._store.spill(min(urls, _MOST))
+
+    def _tighten(self) -> None:
+        if not self._store.is_tight:
+            self._store.tighten(state.queue for state in self._states.values())
+
     def _make_room(self) -> None:
         """Pack the URLs that come from now on. Move those that exceed the memory to disk."""
-        store = self._store
-        store.packs = True
-        excess = self.waiting - store.on_disk - self._memory
-        if excess > 0:
-            # A full or broken disk is no reason to lose a URL: the URL waits in memory. The next
-            # try comes when an eighth more URLs wait. The writer of the files tells the user.
-            with suppress(NoRoomError, OSError):
-                store.spill(
-                    (state.queue for state in self._states.values()), excess + self._memory // 4
-                )
-        # If all queues are too short to be cut, they needn't be examined again for each URL.
-        self._full = max(self._memory, (self.waiting - store.on_disk) // 8 * 9)
+        self._tighten()
+        before = self.waiting - self._store.on_disk
+        if before > self._memory:
+            self._store.spill(min(before - self._memory + min(_STEP, self._memory // 4), _MOST))
+        left = self.waiting - self._store.on_disk
+        if left == before > self._memory:  # the next try comes when an eighth more URLs wait
+            left = left // 8 * 9
+        self._full = max(self._memory, left)

@@ -1,6 +1,6 @@
 """The queues of the sites when the order is breadth-first."""
 
-from collections import deque
+from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from math import inf
 from typing import Final
@@ -8,9 +8,14 @@ from typing import Final
 import msgspec
 
 from crawler.core.order.heads import Priority
-from crawler.core.order.packing import CHUNK, Queue, Queues, cut, pack, unpack
+from crawler.core.order.packing import KEEP, Queue, Queues, pack, unpack
 from crawler.ports import CrawlUrl, Spill
 
+# URLs that are written to disk and read back together, at most. A queue on disk has at most so many
+# read back in memory, and there may be a million queues.
+CHUNK: Final = 16
+_PACKED_BYTES: Final = 64  # of a packed URL, without its path: the object, and a place in a list
+_LOOSE_BYTES: Final = 250  # of a URL that isn't packed
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | CrawlUrl])
 
 
@@ -25,7 +30,7 @@ class Fifo(Queue):
     def __init__(self, site: str) -> None:
         super().__init__(site)
         self.head: list[bytes | CrawlUrl] = []  # reversed: the next URL is the last element
-        self.disk: deque[int] | None = None  # numbers of chunks on disk
+        self.disk: array[int] | None = None  # numbers of chunks on disk
         self.tail: list[bytes | CrawlUrl] = []
         self.low: Fifo | None = None  # URLs of low priority, which come after all others
 
@@ -33,13 +38,18 @@ class Fifo(Queue):
 class Fifos(Queues):
     """Keeps the queues of a rank in the order first in, first out.
 
-    `on_disk` counts the URLs on disk. Once `packs` is set, a queue keeps new URLs as bytes, which
-    takes a third of the memory and about a microsecond for each URL.
+    When memory gets short, a queue keeps new URLs as bytes, which takes a third of the memory and
+    about a microsecond for each URL.
     """
 
     def __init__(self, spill: Spill | None = None) -> None:
-        super().__init__(packs=False)
+        super().__init__()
         self._spill = spill
+
+    @property
+    def overhead(self) -> int:
+        """See Queues."""
+        return _PACKED_BYTES if self.is_tight else _LOOSE_BYTES
 
     def queue(self, site: str) -> Fifo:
         """Make an empty queue for a site."""
@@ -53,7 +63,12 @@ class Fifos(Queues):
                 queue.low = Fifo(queue.site)
             queue = queue.low
             queue.size += 1
-        queue.tail.append(pack(found) if self.packs else found)
+        if not self.is_tight:
+            queue.tail.append(found)
+            return False
+        queue.tail.append(pack(found))
+        if len(queue.tail) >= 2 * KEEP and not queue.listed:
+            self._consider(queue)
         return False
 
     def pop(self, queue: Fifo) -> CrawlUrl:
@@ -90,31 +105,28 @@ class Fifos(Queues):
         """See `Queues`."""
         return self.add(queue, found, 1, score == -inf)
 
-    def spill(self, queues: Iterable[Fifo], excess: int) -> None:
-        """Move the far ends of the longest queues to disk, `excess` URLs if there are so many."""
+    def tighten(self, queues: Iterable[Fifo]) -> None:
+        """See Queues."""
         lines = [line for queue in queues for line in (queue, queue.low) if line is not None]
-        keep = cut([len(line.head) + len(line.tail) for line in lines], excess)
-        for line in lines:
-            if len(line.head) + len(line.tail) >= 2 * keep:
-                self._unload(line, keep)
+        super().tighten(lines)
 
-    def _unload(self, queue: Fifo, keep: int) -> None:
-        """Move the far end of a queue to disk. After an error it has all its URLs, in order."""
+    def _is_long(self, queue: Fifo) -> bool:
+        if queue.disk and len(queue.head) <= CHUNK:  # the head was read back, and stays
+            return len(queue.tail) >= 2 * KEEP
+        return len(queue.head) + len(queue.tail) >= 2 * KEEP
+
+    def _cut(self, queue: Fifo) -> None:
         if not queue.disk:
             urls = queue.head[::-1] + queue.tail
-            queue.head, queue.disk, queue.tail = urls[:keep][::-1], deque(), urls[keep:]
-        while len(queue.head) >= 2 * keep:
-            far = queue.head[: min(CHUNK, len(queue.head) - keep)]
-            queue.disk.appendleft(self._write(far[::-1]))
+            queue.head, queue.disk, queue.tail = urls[:KEEP][::-1], array("Q"), urls[KEEP:]
+        while len(queue.head) > CHUNK:
+            far = queue.head[: min(CHUNK, len(queue.head) - KEEP)]
+            queue.disk.insert(0, self._write(far[::-1]))
             del queue.head[: len(far)]
-        if len(queue.tail) >= keep:
-            self._write_tail(queue, queue.disk)
-
-    def _write_tail(self, queue: Fifo, disk: deque[int]) -> None:
         written = 0
         try:
             while written < len(queue.tail):
-                disk.append(self._write(queue.tail[written : written + CHUNK]))
+                queue.disk.append(self._write(queue.tail[written : written + CHUNK]))
                 written = min(written + CHUNK, len(queue.tail))
         finally:
             del queue.tail[:written]
@@ -130,5 +142,5 @@ class Fifos(Queues):
     def _load(self, queue: Fifo) -> None:
         assert self._spill is not None
         assert queue.disk is not None
-        queue.head = _DECODER.decode(self._spill.take(queue.disk.popleft()))[::-1]
+        queue.head = _DECODER.decode(self._spill.take(queue.disk.pop(0)))[::-1]
         self.on_disk -= len(queue.head)

@@ -12,12 +12,14 @@ import numpy as np
 
 from crawler.core.order.heads import Priority
 from crawler.core.order.keyindex import KeyIndex
-from crawler.core.order.packing import CHUNK, Queue, Queues, cut, short, whole
+from crawler.core.order.packing import KEEP, Queue, Queues, short, whole
 from crawler.core.order.scores import Scored
 from crawler.ports import CrawlUrl, Spill
 
 _VISITED: Final = 10_000  # visited pages whose scores are remembered until their links are known
 _LATE: Final = 1_000_000  # URLs, perhaps on disk, for which additions to the score are remembered
+CHUNK: Final = 64  # URLs that are written to disk and read back together, at most
+_SLOT_BYTES: Final = 110  # of a URL in memory without its path, index included
 _SHORT: Final = 64  # queues up to this length are sorted without numpy
 
 
@@ -60,7 +62,7 @@ class Heaps(Queues):
     """
 
     def __init__(self, order: Scored, spill: Spill | None = None) -> None:
-        super().__init__(packs=True)
+        super().__init__()
         self._order = order
         self._spill = spill
         self._arrived = 0
@@ -233,6 +235,8 @@ class Heaps(Queues):
             self._index.add(slot)
         queue.slots.append(slot)
         self._up(queue.slots, len(queue.slots) - 1, slot)
+        if self.is_tight and len(queue.slots) >= 2 * KEEP and not queue.listed:
+            self._consider(queue)
         return slot
 
     def _row(self, slot: int) -> _Row:
@@ -328,27 +332,30 @@ class Heaps(Queues):
 
     # --- disk ---------------------------------------------------------------------------------
 
-    def spill(self, queues: Iterable[Heap], excess: int) -> None:
-        """Move the worst URLs of the longest queues to disk, `excess` URLs if possible."""
+    @property
+    def overhead(self) -> int:
+        """See Queues."""
+        return _SLOT_BYTES
+
+    def _is_long(self, queue: Heap) -> bool:
+        return len(queue.slots) >= 2 * KEEP
+
+    def _cut(self, queue: Heap) -> None:
+        """Move the worst URLs to disk."""
         assert self._spill is not None
-        queues = list(queues)
-        keep = cut([len(queue.slots) for queue in queues], excess)
-        for queue in queues:
-            if len(queue.slots) < 2 * keep:
-                continue
-            best_first = self._sorted(queue)
-            try:
-                while len(best_first) > keep:
-                    start = keep + (len(best_first) - keep - 1) // CHUNK * CHUNK
-                    rows = [self._row(slot) for slot in best_first[start:]]
-                    number = self._spill.put(msgspec.msgpack.encode(rows))
-                    heappush(queue.disk, (-rows[0].score, rows[0].arrival, number))
-                    self.on_disk += len(rows)
-                    for slot in best_first[start:]:
-                        self._release(slot)
-                    del best_first[start:]
-            finally:  # after an error, the other URLs stay in memory
-                self._heapify(queue, best_first)
+        best_first = self._sorted(queue)
+        try:
+            while len(best_first) > KEEP:
+                start = KEEP + (len(best_first) - KEEP - 1) // CHUNK * CHUNK
+                rows = [self._row(slot) for slot in best_first[start:]]
+                number = self._spill.put(msgspec.msgpack.encode(rows))
+                heappush(queue.disk, (-rows[0].score, rows[0].arrival, number))
+                self.on_disk += len(rows)
+                for slot in best_first[start:]:
+                    self._release(slot)
+                del best_first[start:]
+        finally:  # after an error, the other URLs stay in memory
+            self._heapify(queue, best_first)
 
     def _fill(self, queue: Heap) -> None:
         """Read back all chunks with URLs that may be better than the first URL in memory."""

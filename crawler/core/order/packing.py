@@ -1,32 +1,42 @@
-"""Packs waiting URLs into few bytes, and decides which queues go to disk if memory is full."""
+"""Packs waiting URLs into few bytes, and moves the far ends of queues to disk."""
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Sequence
+from collections import deque
+from collections.abc import Iterable
+from contextlib import suppress
 from struct import Struct
 from typing import Any, Final
 
-import numpy as np
-
 from crawler.core.order.heads import Priority
-from crawler.ports import CrawlUrl
+from crawler.ports import CrawlUrl, NoRoomError
+
+KEEP: Final = 4  # URLs of a queue that stay in memory when the others go to disk
 
 
 class Queue:
     """The queue of one site. `size` counts all of its URLs."""
 
-    __slots__ = ("site", "size")
+    __slots__ = ("listed", "site", "size")
 
     def __init__(self, site: str) -> None:
         self.site = site
         self.size = 0
+        self.listed = False  # among the queues that can be cut
 
 
 class Queues(ABC):
-    """Keeps the URLs of a rank's queues. `on_disk` counts the URLs on disk."""
+    """Keeps the URLs of a rank's queues. `on_disk` counts the URLs on disk.
 
-    def __init__(self, *, packs: bool) -> None:
-        self.packs = packs  # whether URLs that come from now on are packed
+    When memory gets short (`tighten`), the queues with 2 * KEEP URLs in memory or more are listed.
+    `spill` cuts those that were listed first. Meanwhile the others grow, so the more URLs memory
+    may hold, the more go to disk together. No call examines all queues, because there may be
+    millions.
+    """
+
+    def __init__(self) -> None:
         self.on_disk = 0
+        self.is_tight = False
+        self._listed: deque[Any] = deque()
 
     @abstractmethod
     def queue(self, site: str) -> Queue:
@@ -60,13 +70,55 @@ class Queues(ABC):
     def restore(self, queue: Any, found: CrawlUrl, score: float) -> bool:
         """Put in a drained URL with the score that it had. Returns what `add` does."""
 
+    def tighten(self, queues: Iterable[Any]) -> None:
+        """Begin to pack new URLs, and to list queues. `queues`: all that there are."""
+        self.is_tight = True
+        for queue in queues:
+            self._consider(queue)
+
+    def spill(self, excess: int) -> None:
+        """Move the far ends of queues to disk, about `excess` URLs if there are so many.
+
+        A full or broken disk is no reason to lose a URL: then the URL stays in memory. The writer
+        of the files tells the user.
+        """
+        enough = self.on_disk + excess
+        with suppress(NoRoomError, OSError):
+            while self._listed and self.on_disk < enough:
+                queue = self._listed.popleft()
+                queue.listed = False
+                try:
+                    if self._is_long(queue):
+                        self._cut(queue)
+                finally:
+                    self._consider(queue)
+
+    def _consider(self, queue: Any) -> None:
+        """List a queue, if it can be cut and isn't listed."""
+        if queue.listed or not self._is_long(queue):
+            return
+        queue.listed = True
+        self._listed.append(queue)
+        # Queues that have become short, or whose sites are forgotten, must leave the list.
+        oldest = self._listed.popleft()
+        oldest.listed = self._is_long(oldest)
+        if oldest.listed:
+            self._listed.append(oldest)
+
     @abstractmethod
-    def spill(self, queues: Iterable[Any], excess: int) -> None:
-        """Move the far ends of the longest queues to disk, `excess` URLs if there are so many."""
+    def _is_long(self, queue: Any) -> bool:
+        """Whether a queue has at least 2 * KEEP URLs in memory, and all but KEEP can go to disk."""
+
+    @abstractmethod
+    def _cut(self, queue: Any) -> None:
+        """Move all but KEEP URLs of a queue to disk. After an error it still has all its URLs."""
+
+    @property
+    @abstractmethod
+    def overhead(self) -> int:
+        """About how many bytes a URL in memory takes besides its path."""
 
 
-CHUNK: Final = 4096  # URLs that are written to disk and read back together, at most
-KEEP: Final = 64  # URLs of each site that stay in memory, at least
 _RECORD: Final = Struct("<QI")
 _TEXT: Final = _RECORD.size
 
@@ -99,18 +151,3 @@ def unpack(record: bytes, site: str) -> CrawlUrl:
     key, hops = _RECORD.unpack_from(record)
     text = record[_TEXT:].decode()
     return CrawlUrl(key, site + text if text[0] == "/" else text, site, hops)
-
-
-def cut(lengths: Sequence[int], excess: int) -> int:
-    """How many URLs each queue may keep in memory, so that `excess` URLs go to disk if possible.
-
-    The caller shortens only queues that are at least twice as long, so that no tiny chunks are
-    written.
-    """
-    sizes = np.array(lengths, np.int64)
-    keep = KEEP
-    while True:
-        longer = sizes[sizes >= 4 * keep]
-        if (longer - 2 * keep).sum() < excess:
-            return keep
-        keep *= 2
