@@ -1,4 +1,4 @@
-"""Time, bytes and memory of a cycle of URL uniqueness on disk, for DRUM and VEUNIQ.
+"""Time, bytes and memory of a cycle of URL uniqueness: DRUM, VEUNIQ, and stores beside them.
 
     python benchmarks uniqueness [--stores S,..] [--millions N,..] [--cycles N] --work DIR --out DIR
     python benchmarks uniqueness --model --work DIR --out DIR
@@ -6,135 +6,144 @@
 
 A cycle has 1 million URLs of a made-up crawl (`stream`): 100,000 pages and 900,000 links. A store
 is drum (merged in each cycle), drum-native (merged when a bucket is full, about every 8th cycle),
-veuniq-N (keys in N repositories) or veuniq-N-texts. With `-any` behind it, the pages of a cycle
-may be of any site; else they are of the sites of the repository at hand. Stores are prefilled with
---millions of URLs. Each run is a process of its own, and a line in OUT/uniqueness.jsonl; no run is
-repeated. --model counts bytes beside the papers' equations instead, in small cycles. --plots makes
-the tables and the plot anew.
+veuniq-N (keys in N repositories), memory, runs, rocksdb or lmdb. `-texts` behind veuniq-N stands
+for texts instead of keys. With `-any` the pages of a cycle may be of any site; else they are of the
+sites of the repository at hand. Stores are filled with --millions of URLs (`stores`). Each run is a
+process of its own, and a line in OUT/uniqueness.jsonl; no run is repeated. --model counts bytes
+beside the papers' equations instead, in small cycles. --plots makes the tables and the plot anew.
+rocksdb and lmdb need `pip install rocksdict lmdb`.
 """
 
+import ctypes
+import gc
 import shutil
+import subprocess
+import time
+from collections.abc import Sequence
 from dataclasses import replace
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-import numpy as np
-from harness import Numbers, Row, Timer, Words, alone, append_rows, read_rows, resident_bytes
+from harness import Numbers, Row, Timer, alone, append_rows, one_of, read_rows, resident_bytes
 
-from crawler.stores.batch_store import BatchStore
 from crawler.stores.drum import Drum
-from crawler.stores.folder import NewFile
-from crawler.stores.veuniq import Veuniq
 
 from . import model as equations
+from .stores import CYCLE, NATIVE, RECORD, STORES, Late, Subject, drum, veuniq
 from .stream import LINKS_A_PAGE, Stream
 
-STORES = (
-    *("drum", "drum-native"),
-    *("veuniq-16", "veuniq-64", "veuniq-256"),
-    *("veuniq-16-any", "veuniq-64-any", "veuniq-256-any"),
-    *("veuniq-16-texts", "veuniq-64-texts", "veuniq-256-texts"),
-)
 SITES = 200_000
-CYCLE = 1_000_000
-NATIVE = 8  # cycles that fill a bucket
-BUCKET_BITS = 6
-RECORD = 16  # bytes of a key with its value
-_CHUNK = 1 << 20
+PAGES = CYCLE // (1 + LINKS_A_PAGE)
+LEAST_CYCLES = {"drum-native": NATIVE, "rocksdb": 8, "runs": 24}  # that hold a whole period
 LOG = "uniqueness.jsonl"
-
-
-def make(name: str, path: Path, cycle: int = CYCLE) -> BatchStore:
-    """Make a store from its name."""
-    kind, *rest = name.split("-")
-    if kind == "drum":
-        full = NATIVE * cycle * RECORD >> BUCKET_BITS
-        return Drum(path, BUCKET_BITS, bucket_bytes=int(full * 0.98) if rest else 0)
-    records = "texts" if "texts" in rest else "keys"
-    return Veuniq(path, int(rest[0]), records=records, in_turn=True)
-
-
-def prefill(store: BatchStore, stream: Stream) -> None:
-    """Put all known URLs of a stream into an empty store."""
-    sites = np.arange(len(stream.hashes))
-    if isinstance(store, Drum):  # in one go, as a million merges would take too long
-        keys = np.concatenate([entries.keys for entries, _ in stream.prefill(sites)])
-        keys.sort()
-        file = NewFile(store.folder, "r-prefilled")
-        for first in range(0, len(keys), _CHUNK):
-            pairs = np.ones((len(keys[first : first + _CHUNK]), 2), np.uint64)
-            pairs[:, 0] = keys[first : first + _CHUNK]
-            file.write(pairs, len(pairs))
-        list(file.finish())
-        store._names["r"] = file.name
-        list(store.folder.commit([]))
-        return
-    assert isinstance(store, Veuniq)
-    parts = store.repository_of(stream.hashes)
-    for part in range(int(parts.max()) + 1):
-        for entries, hashes in stream.prefill(sites[parts == part]):
-            store.submit(entries, hashes, 0)
-        list(store.cycle(0))
-
-
-def pages_of(store: BatchStore, stream: Stream, name: str) -> np.ndarray:
-    """Return the sites whose pages the next cycle has."""
-    if isinstance(store, Veuniq) and not name.endswith("-any"):
-        return np.flatnonzero(store.repository_of(stream.hashes) == store.turn)
-    return np.arange(len(stream.hashes))
 
 
 def measure(name: str, known: int, cycles: int, work: Path) -> Row:
     """Return the means of some cycles, after a first one that isn't measured."""
-    path = work / name
-    shutil.rmtree(path, ignore_errors=True)
+    shutil.rmtree(work / name, ignore_errors=True)
+    rehearse(name, work / f"{name}-small")
     stream = Stream(known, SITES)
-    store = make(name, path)
-    prefill(store, stream)
-    wall_s = cpu_s = longest_s = peak = answers = new = cross = 0
-    for cycle in range(cycles + 1):
-        if cycle == 1:
-            wall_s = cpu_s = longest_s = peak = answers = new = cross = 0
-            store.folder.read.clear()
-            store.folder.written.clear()
-        turn = store.turn if isinstance(store, Veuniq) else -1
-        entries, hashes = stream.cycle(CYCLE // (1 + LINKS_A_PAGE), pages_of(store, stream, name))
-        if isinstance(store, Veuniq):
-            cross += int((store.repository_of(hashes) != turn).sum())
-        before = resident_bytes()
-        Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
-        with Timer() as timer:
-            store.submit(entries, hashes, cycle)
-            del entries, hashes
-            steps = store.cycle(cycle)
-            while True:
-                with Timer() as step:
-                    given = next(steps, store)
-                longest_s = max(longest_s, step.wall_s)
-                if given is store:
-                    break
-                if given is not None:
-                    answers += len(given.new)
-                    new += int(given.new.sum())
-        wall_s += timer.wall_s
-        cpu_s += timer.cpu_s
-        peak = max(peak, peak_bytes() - before)
-    read, written = (sum(each.values()) for each in (store.folder.read, store.folder.written))
-    store.close()
-    shutil.rmtree(path)
+    empty = held_bytes()
+    subject = STORES[name](work / name)
+    subject.fill(stream, cycles + 1)
+    one_cycle(subject, stream)
+    read, written = transferred()
+    cpu_s = -time.process_time()
+    rows = [one_cycle(subject, stream) for _ in range(cycles)]
+    cpu_s += time.process_time() - sum(row["input_s"] for row in rows)
+    end = transferred()
+    held = held_bytes() - empty
+    subject.close()
+    shutil.rmtree(work / name, ignore_errors=True)
     return {
         "store": name,
         "millions": known / 1e6,
         "cycles": cycles,
-        "wall_s": wall_s / cycles,
+        "wall_s": sum(row["wall_s"] for row in rows) / cycles,
         "cpu_s": cpu_s / cycles,
+        "longest_step_s": max(row["longest_step_s"] for row in rows),
+        "read_mb": (end[0] - read) / cycles / 1e6,
+        "written_mb": (end[1] - written) / cycles / 1e6,
+        "held_mib": held / 2**20,
+        "added_mib": max(row["added"] for row in rows) / 2**20,
+        "cross": sum(row["cross"] for row in rows) / cycles,
+        "new": sum(row["new"] for row in rows) / cycles / CYCLE,
+        **provenance(),
+    }
+
+
+def rehearse(name: str, path: Path) -> None:
+    """Let a small store of this kind do a cycle, so that all its code is loaded and compiled."""
+    shutil.rmtree(path, ignore_errors=True)
+    subject, stream = STORES[name](path), Stream(20_000, 2_000)
+    subject.fill(stream, 1)
+    for _ in range(2):
+        subject.prepare(*stream.cycle(100, subject.pages(stream)))
+        list(subject.check(0))
+    subject.close()
+    shutil.rmtree(path, ignore_errors=True)  # `runs` has removed its own
+
+
+def one_cycle(subject: Subject, stream: Stream) -> Row:
+    """Let a store do one cycle. `cross`: the share of URLs of other repositories."""
+    began = time.thread_time()
+    entries, hashes = stream.cycle(PAGES, subject.pages(stream))
+    cross = subject.share_elsewhere(hashes)
+    subject.prepare(entries, hashes)
+    del entries, hashes
+    input_s = time.thread_time() - began
+    before = resident_bytes()
+    Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
+    new, longest_s, done = 0, 0.0, False
+    with Timer() as timer:
+        steps = subject.check(0)
+        while not done:
+            with Timer() as step:
+                given = next(steps, None)
+            longest_s = max(longest_s, step.wall_s)
+            done = given is None
+            new += given or 0
+    return {
+        "wall_s": timer.wall_s,
+        "input_s": input_s,
         "longest_step_s": longest_s,
-        "read_mb": read / cycles / 1e6,
-        "written_mb": written / cycles / 1e6,
-        "added_mib": peak / 2**20,
-        "cross": cross / cycles / CYCLE,
-        "new": new / max(1, answers),
+        "added": peak_bytes() - before,
+        "cross": cross,
+        "new": new,
+    }
+
+
+def held_bytes() -> int:
+    """Return the resident set, without memory that is free but not given back."""
+    gc.collect()
+    ctypes.CDLL(None).malloc_trim(0)
+    return resident_bytes()
+
+
+def transferred() -> tuple[int, int]:
+    """Return how many bytes this process has read and written so far, in calls to the system."""
+    lines = Path("/proc/self/io").read_text().splitlines()
+    read, written = (int(line.split()[1]) for line in lines[:2])
+    return read, written
+
+
+def provenance() -> Row:
+    """Return where a row comes from: the commit, the day, and the machine."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    cpus = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(": ")[2] for line in cpus if line.startswith("model name")), "")
+    cores = sum(line.startswith("processor") for line in cpus)
+    return {
+        "commit": commit.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{cores} cores, {model}",
     }
 
 
@@ -152,26 +161,23 @@ def against_model(name: str, work: Path, cycle: int = 50_000) -> Row:
 
     `cycle`: the number of URLs in a cycle.
     """
-    known, rounds, sites = 8 * cycle, 5, 20_000
+    rounds, repositories = 5, 16
     path = work / name
     shutil.rmtree(path, ignore_errors=True)
-    stream = Stream(known, sites)
-    store = make(name, path, cycle)
-    prefill(store, stream)
-    store.folder.read.clear()
-    store.folder.written.clear()
+    stream = Stream(8 * cycle, sites=20_000)
+    subject = small(name, path, cycle)
+    pages = cycle // (1 + LINKS_A_PAGE)
+    subject.fill(stream, repositories, pages)
+    store = subject.store
     links = texts = cross = new = 0
     known = int(stream.known.sum())
-    for _ in range(16 * rounds):
-        turn = store.turn if isinstance(store, Veuniq) else 0
-        entries, hashes = stream.cycle(cycle // (1 + LINKS_A_PAGE), pages_of(store, stream, name))
-        if isinstance(store, Veuniq):
-            cross += int((store.repository_of(hashes) != turn).sum())
+    for _ in range(repositories * rounds):
+        entries, hashes = stream.cycle(pages, subject.pages(stream))
+        cross += round(subject.share_elsewhere(hashes) * len(hashes))
         links += len(entries.keys)
         texts += len(entries.data)
-        store.submit(entries, hashes, 0)
-        for given in store.cycle(0):
-            new += 0 if given is None else int(given.new.sum())
+        subject.prepare(entries, hashes)
+        new += sum(subject.check(0))
     counted = store.folder.read + store.folder.written
     state = [store.folder.state(file) for file in store.repositories()]
     record = sum(one.bytes for one in state) / sum(one.records for one in state)
@@ -188,12 +194,12 @@ def against_model(name: str, work: Path, cycle: int = 50_000) -> Row:
         in_tmp = bucketed + RECORD
         memory = equations.Memory(cycle * record, pointer=0)
         merged = replace(load, url_bytes=record)
-        predicted = equations.veuniq_overhead(merged, memory, 16, 0) * links * record
+        predicted = equations.veuniq_overhead(merged, memory, repositories, 0) * links * record
         predicted += 2 * cross * in_tmp
         found = counted["r"] + counted["t"]
     return {
         "store": name,
-        "cycles": 16 * rounds,
+        "cycles": repositories * rounds,
         "b": texts / links,
         "p": load.new_share,
         "cross": cross / links,
@@ -203,14 +209,24 @@ def against_model(name: str, work: Path, cycle: int = 50_000) -> Row:
     }
 
 
+def small(name: str, path: Path, cycle: int) -> Late:
+    """Return DRUM or VEUNIQ for small cycles."""
+    kind, _, suffix = name.partition("-")
+    if kind == "drum":
+        make = partial(drum, cycle=cycle, native=bool(suffix))
+        return Late(path, make, prefers=False)
+    number, _, suffix = suffix.partition("-")
+    return veuniq(int(number), suffix)(path)
+
+
 # --- all runs ---------------------------------------------------------------------------------
 
 
 def run(
     *,
-    stores: Words = STORES,
-    millions: Numbers = (1, 10),
-    cycles: Annotated[int, "for each run, after a first one"] = 16,
+    stores: Annotated[Sequence[str], one_of(STORES)] = tuple(STORES),
+    millions: Numbers = (1, 10, 25, 50, 100),
+    cycles: Annotated[int, "for each run, after a first one; some stores have more"] = 4,
     model: bool = False,
     plots: bool = False,
     work: Annotated[Path, "a folder on the disk to be measured"] = Path("uniqueness-work"),
@@ -224,7 +240,13 @@ def run(
             calls = {(name, None): partial(against_model, name, work) for name in names}
         else:
             calls = {
-                (name, float(number)): partial(measure, name, number * 1_000_000, cycles, work)
+                (name, float(number)): partial(
+                    measure,
+                    name,
+                    number * 1_000_000,
+                    max(cycles, LEAST_CYCLES.get(name, 0)),
+                    work,
+                )
                 for number in millions
                 for name in stores
             }

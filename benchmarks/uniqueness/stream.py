@@ -20,7 +20,8 @@ Keys = npt.NDArray[np.uint64]
 OWN_SHARE = 0.8  # of the links of a page that lead to its own site
 NEW_SHARE = 0.25  # of the URLs of a cycle
 LINKS_A_PAGE = 9
-_SITES_A_PREFILL = 4000
+_NEW_LINKS = NEW_SHARE * (1 + LINKS_A_PAGE) / LINKS_A_PAGE  # as a share of the links alone
+_SITES_AT_A_TIME = 4000
 _TABLE = 1 << 20  # draws of sites by their sizes
 _CRAWLED = Value(crawled=True, meta=1).packed(UPDATE | CHECK)
 _LINKED = Value(links=1).packed(UPDATE | CHECK)
@@ -117,27 +118,52 @@ class Stream:
         self._table = rng.choice(sites, _TABLE, p=weights)
         self._cycles = 0
 
-    def prefill(self, sites: Ints) -> Iterator[tuple[Entries, Keys]]:
-        """Give entries for all known URLs of these sites, and the hash of the site of each."""
-        for first in range(0, len(sites), _SITES_A_PREFILL):
-            some = sites[first : first + _SITES_A_PREFILL]
+    def known_urls(self, sites: Ints) -> Iterator[tuple[Ints, Ints]]:
+        """Give all known URLs of these sites, as the site and the number of each."""
+        for first in range(0, len(sites), _SITES_AT_A_TIME):
+            some = sites[first : first + _SITES_AT_A_TIME]
             counts = self.known[some]
             ends = np.cumsum(counts)
             numbers = np.arange(ends[-1]) - np.repeat(ends - counts, counts)
-            all_sites = np.repeat(some, counts)
-            entries = make_entries(all_sites, numbers, 0)
-            values = np.full(len(numbers), Value(links=1).packed(UPDATE), np.uint64)
-            yield entries._replace(values=values), self.hashes[all_sites]
+            yield np.repeat(some, counts), numbers
+
+    def known_keys(self, sites: Ints) -> Keys:
+        """Return the keys of all known URLs of these sites, in ascending order."""
+        parts = [keys_of(*urls) for urls in self.known_urls(sites)]
+        keys = np.concatenate(parts) if parts else np.empty(0, np.uint64)
+        keys.sort()
+        return keys
+
+    def put_aside(self, pages: int, sites: Ints, *, elsewhere: bool) -> Entries:
+        """Give the URLs of these sites that so many pages bring, in any order.
+
+        `elsewhere`: none of the pages is of these sites. Else they may be of any site.
+        """
+        self._cycles += 1
+        weights = self._weights[sites]
+        share = weights.sum()
+        crawled = 0 if elsewhere else round(pages * share)
+        linked = round(pages * LINKS_A_PAGE * share * ((1 - OWN_SHARE) if elsewhere else 1))
+        table = self._rng.choice(sites, _TABLE >> 4, p=weights / share)
+        some = np.sort(self._rng.choice(table, crawled))
+        numbers = (self._rng.random(crawled) * self.known[some]).astype(np.int64)
+        pages_of_links = np.zeros(linked, np.int64)
+        links, others = draw_links(
+            pages_of_links, 1, table, self.known, _NEW_LINKS, 0.0, self._cycles
+        )
+        entries = make_entries(
+            np.concatenate([some, links]), np.concatenate([numbers, others]), crawled
+        )
+        return entries.take(self._rng.permutation(len(entries.keys)))
 
     def cycle(self, pages: int, sites: Ints) -> tuple[Entries, Keys]:
         """Give one cycle: pages of these sites, all with their links, and the hashes of sites."""
         self._cycles += 1
         weights = self._weights[sites]
         crawled = np.sort(self._rng.choice(sites, pages, p=weights / weights.sum()))
-        new = NEW_SHARE * (1 + LINKS_A_PAGE) / LINKS_A_PAGE
         numbers = (self._rng.random(pages) * self.known[crawled]).astype(np.int64)
         linked, others = draw_links(
-            crawled, LINKS_A_PAGE, self._table, self.known, new, OWN_SHARE, self._cycles
+            crawled, LINKS_A_PAGE, self._table, self.known, _NEW_LINKS, OWN_SHARE, self._cycles
         )
         all_sites = np.concatenate([crawled, linked])
         entries = make_entries(all_sites, np.concatenate([numbers, others]), pages)
