@@ -1,11 +1,12 @@
 """How many pages a crawl fetches for a CPU second: ABC on 1, 2, 4 ranks, compared with Scrapy.
 
-    python benchmarks crawl WEB [--ranks 1,2,4] [--runs 3] [--scrapy]
+    python benchmarks crawl WEB [--ranks 1,2,4] [--runs 3] [--stores S,..] [--scrapy]
 
 WEB is a folder with `seeds.txt` and `hosts.txt`, which have one URL or host a line. The web must be
 served already, and its host names must resolve here. The contestants take turns, and medians are
-printed. CPU is that of all processes of the client from start to end, with tables and report. Pages
-are HTML pages with status 200. `--scrapy` needs `pip install scrapy`.
+printed. --stores compares values of seen.store. CPU is that of all processes of the client from
+start to end, with tables and report. Pages are HTML pages with status 200. `--scrapy` needs
+`pip install scrapy`.
 """
 
 import json
@@ -19,7 +20,7 @@ from typing import Annotated
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from harness import Numbers, Row, in_turns, medians, mpirun, run_command, show, write_config
+from harness import Numbers, Row, Words, in_turns, medians, mpirun, run_command, show, write_config
 
 HERE = Path(__file__).parent
 EXCLUDE = (
@@ -43,7 +44,7 @@ def measure(command: list[str], pages: Callable[[], int], output: Path) -> Row:
     }
 
 
-def abc(ranks: int, web: Path, folder: Path) -> Row:
+def abc(ranks: int, store: str, web: Path, folder: Path) -> Row:
     write_config(
         folder / "config.toml",
         {
@@ -54,6 +55,7 @@ def abc(ranks: int, web: Path, folder: Path) -> Row:
             },
             "politeness": {"delay_s": 0, "connections_per_site": 16},
             "fetch": {"allow_private_addresses": True},
+            "seen": {"store": store},
         },
     )
     session = folder / "session"
@@ -87,9 +89,14 @@ def run(
     *,
     ranks: Numbers = (1, 2, 4),
     runs: Annotated[int, "of each"] = 3,
+    stores: Words = ("auto",),
     scrapy: Annotated[bool, "also run Scrapy"] = False,
 ) -> None:
-    contestants = {f"ABC, {number} ranks": partial(abc, number) for number in ranks}
+    contestants = {
+        f"ABC, {number} ranks, {store}": partial(abc, number, store)
+        for number in ranks
+        for store in stores
+    }
     if scrapy:
         contestants["Scrapy"] = peer
     results = in_turns(
