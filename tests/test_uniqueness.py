@@ -2,8 +2,10 @@
 
 import importlib
 import os
+from collections import Counter
 from pathlib import Path
 from types import ModuleType
+from typing import Any
 
 import pytest
 
@@ -91,3 +93,69 @@ def test_the_equations_predict_what_the_stores_count(
     assert row["cycles"] == 80
     assert 0.2 < row["p"] < 0.3
     assert abs(row["difference"]) < 0.1, row
+
+
+@pytest.mark.parametrize("store", ["veuniq-4", "veuniq-4-any", "veuniq-4-texts", "drum"])
+def test_a_store_that_was_filled_in_bulk_is_like_one_that_has_grown(
+    store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """Both read and write as much in a round of four cycles, in each kind of file."""
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    monkeypatch.setattr(os, "fsync", lambda descriptor: None)
+    bench = importlib.import_module("uniqueness")
+    pages = 200
+
+    def four_cycles(subject: Any, stream: Any) -> int:
+        new = 0
+        for _ in range(4):
+            subject.prepare(*stream.cycle(pages, subject.pages(stream)))
+            new += sum(subject.check(0))
+        return new
+
+    def a_round(subject: Any, stream: Any) -> tuple[Counter[str], Counter[str], int]:
+        folder = subject.store.folder
+        folder.read.clear()
+        folder.written.clear()
+        new = four_cycles(subject, stream)
+        del folder.written["m"]  # the manifest is small
+        return folder.read, folder.written, new
+
+    def filled(name: str, known: int) -> tuple[Any, Any]:
+        subject = bench.small(store, tmp_path / name, 10 * pages)
+        stream = bench.Stream(known, sites=1000)
+        subject.fill(stream, 4, pages)
+        return subject, stream
+
+    grown, stream = filled("grown", 5_000)
+    for _ in range(5):
+        four_cycles(grown, stream)
+    at_once, other = filled("at once", int(stream.known.sum()))
+    (read, written, new), expected = a_round(at_once, other), a_round(grown, stream)
+    assert new == pytest.approx(expected[2], rel=0.08)
+    for found, sizes in ((read, expected[0]), (written, expected[1])):
+        assert found.keys() == sizes.keys()
+        for letter, size in sizes.items():
+            assert found[letter] == pytest.approx(size, rel=0.08), letter
+
+
+@pytest.mark.parametrize("other", ["memory", "runs", "rocksdb", "lmdb"])
+def test_stores_of_the_benchmark_find_the_same_new_urls(
+    other: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    if module := {"rocksdb": "rocksdict", "lmdb": "lmdb"}.get(other):
+        pytest.importorskip(module)
+    monkeypatch.syspath_prepend(BENCHMARKS)
+    bench = importlib.import_module("uniqueness")
+
+    def new_urls(name: str) -> list[int]:
+        stream = bench.Stream(20_000, sites=1000)
+        subject = bench.STORES[name](tmp_path / name)
+        subject.fill(stream, 3)
+        found = []
+        for _ in range(3):
+            subject.prepare(*stream.cycle(100, subject.pages(stream)))
+            found.append(sum(subject.check(0)))
+        subject.close()
+        return found
+
+    assert new_urls(other) == new_urls("drum")
