@@ -3,7 +3,7 @@
 import asyncio
 import random
 from collections import Counter, defaultdict
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import Any, NoReturn, TypeAlias, TypeVar
 
 from crawler import ports
@@ -45,7 +45,8 @@ class Network:
         self.transports = [FakeTransport(self, rank, n) for rank in range(n)]
         self.in_flight: list[tuple[int, int, bytes]] = []  # source, destination, message
         self.closing = 0  # ranks that have come to close
-        self.lost = False  # a rank has died, or has heard that one has
+        self.dead: set[int] = set()
+        self.abandoned = False  # a rank goes on no more, because one has died
         self._random = random.Random(seed)
 
     def pump(self) -> int:
@@ -85,18 +86,19 @@ class FakeTransport:
         self.network = network
         self.rank = rank
         self.size = size
+        self.lost: set[int] = set()
         self.inbox: list[tuple[int, bytes]] = []
 
     def send(self, rank: int, message: bytes) -> None:
         assert rank != self.rank, "a rank has no messages for itself"
         assert 0 <= rank < self.size
-        if self.network.lost:
+        if self.network.abandoned or rank in self.lost:
             return
         self.network.in_flight.append((self.rank, rank, message))
 
     def receive(self) -> list[tuple[int, bytes]]:
         received, self.inbox = self.inbox, []
-        return received
+        return [(source, message) for source, message in received if source not in self.lost]
 
     def backlog(self, rank: int) -> int:
         return sum(
@@ -109,8 +111,10 @@ class FakeTransport:
         return self.far and rank != self.rank
 
     async def wait(self, timeout: float) -> None:
-        if self.network.lost:
+        if self.network.abandoned:
             raise LostRankError
+        if self.network.dead - self.lost:
+            raise LostRankError(self.network.dead - self.lost)
         if self.network.pump() or self.inbox:
             await asyncio.sleep(0)
         else:
@@ -118,12 +122,15 @@ class FakeTransport:
 
     async def close(self) -> None:
         self.network.closing += 1
-        while self.network.closing < self.size or self.network.in_flight:
+        while self.network.closing < self.size - len(self.lost) or self.network.in_flight:
             await self.wait(0.001)
             self.inbox.clear()
 
+    def forgo(self, ranks: Iterable[int]) -> None:
+        self.lost.update(ranks)
+
     def abandon(self) -> None:
-        self.network.lost = True
+        self.network.abandoned = True
 
 
 _Brought: TypeAlias = "dict[FakeGroup, Any]"
@@ -137,7 +144,9 @@ class World:
         self.network: Network | None = None  # of the latest crawl
         self.random = random.Random(seed)
         self._alive = list(self.groups)  # by rank
-        self._broken = False  # a rank has died since all met in `survive`
+        # Since all met in `survive`: ranks that have died, and whether one has heard of that.
+        self._dead: set[int] = set()
+        self._broken = False
         self._survived = 0  # times that they met there
         # What ranks have brought to each meeting, and what was agreed upon there.
         self._meetings: defaultdict[tuple[int, str, int], _Brought] = defaultdict(dict)
@@ -147,24 +156,28 @@ class World:
     def lose(self, group: "FakeGroup") -> None:
         """Let a rank die. The test itself ends what runs there."""
         self._alive.remove(group)
-        self._break()
+        self._dead.add(group.rank)
+        if self.network is not None:
+            self.network.dead.add(group.rank)
+        self._stir()
 
     async def exchange(self, group: "FakeGroup", value: T) -> list[T]:
         """The values of all ranks, in their order."""
         brought, _ = self._bring(group, "value", value)
         while len(brought) < group.size:
-            if self._broken:
+            if self._broken or self._dead:
                 raise LostRankError
             await self._stirred.wait()
         return [brought[one] for one in sorted(brought, key=lambda one: one.rank)]
 
-    async def agree(self, group: "FakeGroup", done: bool) -> bool:
+    async def agree(self, group: "FakeGroup", done: bool, lost: Collection[int]) -> bool:
         if not done:
             self._break()
         survived = self._survived
         brought, number = self._bring(group, "done", done)
         await self._await_all(brought)
-        verdict = all(brought[one] for one in self._alive) and not self._broken
+        verdict = all(brought[one] for one in self._alive)
+        verdict &= not self._broken and self._dead <= set(lost)
         return self._agreed.setdefault((survived, number), verdict)
 
     async def survive(self, group: "FakeGroup") -> None:
@@ -173,6 +186,7 @@ class World:
         await self._await_all(brought)
         if survived == self._survived:  # the first to go on counts the ranks through
             self._broken = False
+            self._dead.clear()
             self._survived += 1
             for rank, one in enumerate(self._alive):
                 one.rank, one.size = rank, len(self._alive)
@@ -195,7 +209,7 @@ class World:
     def _break(self) -> None:
         self._broken = True
         if self.network is not None:
-            self.network.lost = True
+            self.network.abandoned = True
         self._stir()
 
     def _stir(self) -> None:
@@ -211,6 +225,7 @@ class FakeGroup:
         self.rank = rank
         self.size = size
         self.meetings: Counter[str] = Counter()  # that this rank came to, by their kind
+        self.is_broken = False
 
     async def connect(self) -> ports.Transport:
         network = Network(self.size, self.world.random.getrandbits(32)) if self.rank == 0 else None
@@ -230,11 +245,13 @@ class FakeGroup:
         assert len(values) == self.size
         return [given[self.rank] for given in await self.world.exchange(self, values)]
 
-    async def all_done(self, done: bool) -> bool:
-        return await self.world.agree(self, done)
+    async def all_done(self, done: bool, lost: Collection[int] = ()) -> bool:
+        self.is_broken = self.is_broken or not await self.world.agree(self, done, lost)
+        return not self.is_broken
 
     async def survive(self) -> None:
         await self.world.survive(self)
+        self.is_broken = False
 
     def abort(self, code: int, message: str) -> NoReturn:
         raise AssertionError(f"the crawl is aborted with exit code {code}: {message}")

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
@@ -16,13 +16,14 @@ from webs import random_web, reachable
 from crawler import config
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
+from crawler.core.members import Logged
 from crawler.core.ownership import make_scheme
 from crawler.core.tree import Tree
 from crawler.messages import Message
-from crawler.ports import CrawlUrl, Link, UserError
+from crawler.ports import UserError
 from crawler.simulate import Delays, Simulation, Web
 
-Stored = Callable[[int, CrawlUrl, Sequence[Link]], None]  # see Simulation
+Stored = Callable[[int, Logged], None]  # see Simulation
 
 
 @dataclass

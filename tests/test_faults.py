@@ -29,9 +29,10 @@ from webs import random_web
 from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
+from crawler.core.members import Logged
 from crawler.core.ownership import Scheme, SiteHash, UrlHash, make_scheme
 from crawler.faults import Faults
-from crawler.ports import CrawlUrl, Link, PageRow
+from crawler.ports import PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
@@ -82,7 +83,7 @@ class Schedule:
         self.runs = 0
         self.asked: list[int] = []
         self._writers: dict[int, LogWriter] = {}
-        self._stored: defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]]
+        self._stored: defaultdict[int, list[Logged]]
         self._cores: Sequence[Core] = ()
 
     def run(self) -> None:
@@ -203,13 +204,14 @@ class Schedule:
         directory.mkdir(parents=True, exist_ok=True)
         return LogWriter(directory)
 
-    def _store(self, rank: int, found: CrawlUrl, links: Sequence[Link]) -> None:
+    def _store(self, rank: int, logged: Logged) -> None:
+        found, links, _ = logged
         part = 0  # where a site was, only matters to one that no table knows
         row = PageRow(
             found.url, found.key, found.site, part, rank, found.hops, 0.0, 0.0, status=200
         )
         self._writers[rank].page(row, links, found.chain)
-        self._stored[rank].append((found, links))
+        self._stored[rank].append(logged)
 
     def _tear(self) -> None:
         """A rank was writing when it was lost: the log ends with the beginning of an entry."""

@@ -2,7 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cluster import run, settings
@@ -15,9 +15,10 @@ from watched import Watched
 from watched import web as linked_pages
 from webs import reachable
 
+from crawler.core.members import Logged
 from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
-from crawler.ports import CrawlUrl, Link
+from crawler.ports import Link
 
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
 HELD = ("site", "own")
@@ -29,9 +30,7 @@ class Changing:
     """A dynamic crawl during which clients come and go."""
 
     crawl: Served
-    logs: defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]] = field(
-        default_factory=lambda: defaultdict(list)
-    )
+    logs: defaultdict[int, list[Logged]] = field(default_factory=lambda: defaultdict(list))
     lost: set[int] = field(default_factory=set)
 
     def run(self, dice: random.Random, *, lasts: float, reads_logs: bool) -> bool:
@@ -82,10 +81,10 @@ def changing(seed: int, kind: tuple[str, str], servers: tuple[int, ...], *more: 
     options = [f"dynamic.join_after_s={dice.choice([0, 0, 0.3])}"]
     if kind[1] == "server":
         options.append(f"dynamic.join_waiting={dice.choice([0, 0, 3])}")
-    logs = defaultdict[int, list[tuple[CrawlUrl, Sequence[Link]]]](list)
+    logs = defaultdict[int, list[Logged]](list)
 
-    def stored(rank: int, found: CrawlUrl, links: Sequence[Link]) -> None:
-        logs[rank].append((found, links))
+    def stored(rank: int, row: Logged) -> None:
+        logs[rank].append(row)
 
     crawl = served(seed, kind, servers, *options, *more, spares=spares, stored=stored)
     return Changing(crawl, logs)

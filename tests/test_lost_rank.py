@@ -162,6 +162,61 @@ def test_the_others_go_on_whenever_it_happens(tmp_path: Path) -> None:
     assert lost >= 50
 
 
+def crawl_with_lost_clients(tmp_path: Path, seed: int, losses: int) -> int:
+    """Kill clients of a seed server at random moments. Returns how many were lost in mid-crawl.
+
+    The run goes on without them, and fetches again only what was under way there.
+    """
+    dice = random.Random(seed)
+    web = DemoWeb.generate(seed, 200, 12)
+    directory = tmp_path / f"clients-{seed}"
+    with served(web) as (port, asked):
+        config = demo_config(tmp_path / f"{seed}.toml", web, port)
+        words = ["-m", "crawler", "crawl", str(config), "--session", str(directory)]
+        words += sets(f"fetch.concurrency={CONCURRENCY}", "politeness.delay_s=0.05")
+        words += sets("assignment.scheme=dynamic")
+        words += sets(f"dynamic.granularity={dice.choice(['page', 'site', 'dset'])}")
+        killed = 0
+        with outliving(2 + losses, *words) as crawl:
+            while killed < losses:
+                wanted = logged(directory) + dice.randrange(150 // losses)
+                if not await_pages(directory, crawl, max(1, wanted)):
+                    break
+                time.sleep(dice.random() * 0.1)
+                if clients := running(directory)[1:]:
+                    kill(dice.choice(clients))
+                    killed += 1
+            code, said = ended(crawl)
+        assert code == 0, (seed, said)
+    assert_whole(directory, web)
+    runs = session.load(directory).runs
+    lost = runs[0].lost or 0
+    if len(runs) == 1:
+        assert lost <= killed
+        assert metrics_of(directory)["lost_ranks"] == lost
+        pages = {url: times for url, times in asked.items() if not url.endswith("/robots.txt")}
+        assert sum(pages.values()) - len(pages) <= lost * IN_FLIGHT, seed
+        check_warc_files(directory)
+        return lost
+    return 0  # a client was lost while the ranks ended
+
+
+@needs_ulfm
+@pytest.mark.parametrize(("seed", "losses"), [(1, 1), (2, 2)])
+def test_a_seed_server_goes_on_without_its_lost_clients(
+    tmp_path: Path, seed: int, losses: int
+) -> None:
+    assert crawl_with_lost_clients(tmp_path, seed, losses) == losses
+
+
+@needs_ulfm
+@pytest.mark.slow
+@pytest.mark.timeout(3000)
+def test_a_seed_server_goes_on_whenever_clients_are_lost(tmp_path: Path) -> None:
+    lost = sum(crawl_with_lost_clients(tmp_path, seed, 1 + seed % 3) for seed in range(3, 43))
+    assert lost >= 50
+
+
 @needs_ulfm
 def test_the_first_rank_is_lost_while_all_wait_and_limits_hold_on(tmp_path: Path) -> None:
     web = DemoWeb.generate(1, 60, 4)

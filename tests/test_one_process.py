@@ -4,8 +4,9 @@ import asyncio
 import gc
 import logging
 from collections import Counter
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import MappingProxyType
 from typing import Any
 
 import pytest
@@ -22,6 +23,7 @@ from crawler.agent.progress import LOGGERS
 from crawler.demo.web import DemoWeb
 
 CONCURRENCY = 4
+Tables = Mapping[str, Mapping[str, object]]
 IN_FLIGHT = 2 * CONCURRENCY + 2  # of a rank: in the fetch stage, behind it, and in the parse stage
 
 
@@ -38,7 +40,13 @@ def process_as_before() -> Iterator[None]:
         one.propagate = propagate
 
 
-def settings_for(web: DemoWeb, port: int, directory: Path, **limits: object) -> config.Config:
+def settings_for(
+    web: DemoWeb,
+    port: int,
+    directory: Path,
+    tables: Tables = MappingProxyType({}),
+    **limits: object,
+) -> config.Config:
     return config.load(
         values={
             "session": {"directory": str(directory), "seeds": web.seeds, **limits},
@@ -46,6 +54,7 @@ def settings_for(web: DemoWeb, port: int, directory: Path, **limits: object) -> 
             "politeness": {"delay_s": 0},
             "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
             "fetch": {"allow_private_addresses": True, "concurrency": CONCURRENCY},
+            **tables,
         }
     )
 
@@ -163,3 +172,56 @@ def test_the_others_go_on_when_ranks_are_lost(
     assert runs[-1].ranks == ranks - len(deaths)
     again = asked_pages(asked).total() - len(web.requests)
     assert 0 <= again <= ranks * len(deaths) * IN_FLIGHT
+
+
+@pytest.mark.parametrize(
+    ("dynamic", "ranks", "deaths"),
+    [
+        ({}, 4, [(2, 40)]),
+        ({"servers": [0, 0, 0]}, 7, [(5, 30), (4, 60)]),
+        pytest.param({"granularity": "site"}, 5, [(4, 30), (1, 80)], marks=pytest.mark.slow),
+        pytest.param({"granularity": "dset"}, 4, [(3, 30)], marks=pytest.mark.slow),
+        pytest.param({"spares": 1}, 3, [(1, 30)], marks=pytest.mark.slow),
+    ],
+)
+def test_a_seed_server_goes_on_without_lost_clients_in_the_same_run(
+    tmp_path: Path,
+    monkeypatch: pytest.MonkeyPatch,
+    dynamic: dict[str, object],
+    ranks: int,
+    deaths: list[tuple[int, int]],
+) -> None:
+    """Their logs are read, so nothing that is stored is fetched again."""
+    web = DemoWeb.generate(ranks, 120, 8)
+    directory = tmp_path / "s"
+    tables = {"assignment": {"scheme": "dynamic"}, "dynamic": dynamic}
+    with served(web) as (port, asked):
+        plan = planning.prepare(settings_for(web, port, directory, tables), ranks)
+        endings = asyncio.run(Ranks(ranks, monkeypatch).crawl(plan, deaths, asked))
+    assert [ending.reason for ending in endings] == ["complete"] * (ranks - len(deaths))
+    assert_whole(directory, web)
+    (run,) = session.load(directory).runs
+    assert (run.reason, run.ranks, run.lost) == ("complete", ranks, len(deaths))
+    metrics = metrics_of(directory)
+    assert metrics["lost_ranks"] == len(deaths)
+    assert metrics["requests"] is None
+    for rank, _ in deaths:
+        assert metrics["ranks"][rank]["pages"] > 0
+    again = asked_pages(asked).total() - len(web.requests)
+    assert 0 <= again <= len(deaths) * IN_FLIGHT
+
+
+@pytest.mark.parametrize("death", [pytest.param((0, 30), marks=pytest.mark.slow), (4, 30)])
+def test_the_loss_of_a_server_or_of_its_only_client_is_a_resume(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch, death: tuple[int, int]
+) -> None:
+    web = DemoWeb.generate(3, 80, 8)
+    directory = tmp_path / "s"
+    servers = [0, 0, 0] if death[0] else [0]
+    tables = {"assignment": {"scheme": "dynamic"}, "dynamic": {"servers": servers}}
+    with served(web) as (port, asked):
+        plan = planning.prepare(settings_for(web, port, directory, tables), 6)
+        endings = asyncio.run(Ranks(6, monkeypatch).crawl(plan, [death], asked))
+    assert [ending.reason for ending in endings] == ["complete"] * 5
+    assert_whole(directory, web)
+    assert [run.reason for run in session.load(directory).runs] == ["lost rank", "complete"]

@@ -23,25 +23,24 @@ from crawler.agent.assembly import (
     open_store,
     scope_of,
 )
-from crawler.agent.fetching import FetchStage
 from crawler.agent.figures import Figures
 from crawler.agent.job import Ending, Job
+from crawler.agent.losses import Losses
 from crawler.agent.members import order_stage
-from crawler.agent.pipeline import busy_host_stage, dns_stage, exchange_stage, parse_stage
+from crawler.agent.pipeline import exchange_stage
 from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.snapshots import RankSnapshot
-from crawler.agent.stopping import Stopper, Work
+from crawler.agent.stopping import Stopper
 from crawler.agent.timing import Alarm, SystemClock, collect_rarely
-from crawler.agent.web import Web, open_web
+from crawler.agent.web import open_web
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
+from crawler.agent.work import Work, start_work
 from crawler.core.snapshot import CoreSnapshot
-from crawler.core.visits import Visit
 from crawler.faults import Faults
 from crawler.ports import (
-    Fetched,
     Group,
     LostRankError,
     PageRow,
@@ -56,7 +55,6 @@ from crawler.reading.reader import PageReader
 from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters
 
-_AWAITING_NAMES = 1024  # visits at a time; many, because a dead host name takes long
 _LOG = logging.getLogger("crawler")
 
 
@@ -145,6 +143,19 @@ class Agent:
             self._wire,
             self._alarm,
             self._clock,
+        )
+        self._losses = Losses(
+            plan,
+            self._core,
+            transport,
+            self._scope,
+            self._reader,
+            self._declared,
+            self._widening,
+            self._wire,
+            self._alarm,
+            self._clock,
+            self._faults,
         )
 
     async def run(self) -> tuple[Counters, Ending, list[str]]:
@@ -241,7 +252,21 @@ class Agent:
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
             self._core.start(self._seeds, self._clock.now(), self._replicated)
             self._stopper.stop_again()
-            work = self._start_work(tasks, web)
+            work = start_work(
+                tasks,
+                self._settings,
+                self._core,
+                web,
+                self._reader,
+                self._store,
+                self._tally,
+                self._wire,
+                self._alarm,
+                self._clock,
+                self._faults,
+                self._traps,
+                self._first_request(),
+            )
             others = self._start_others(tasks, work)
             await self._wire.over.wait()
             if self._lost:
@@ -253,59 +278,13 @@ class Agent:
         if self._lost:
             raise LostRankError
 
-    def _start_work(self, tasks: asyncio.TaskGroup, web: Web) -> Work:
-        """Start the stages from the workbench to the log."""
-        core, alarm, clock, faults = self._core, self._alarm, self._clock, self._faults
-        width = self._settings.fetch.concurrency
-        to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
-        to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
-        to_parse: asyncio.Queue[Fetched] = asyncio.Queue(width)
-        fetching = FetchStage(
-            to_fetch,
-            web.robots,
-            web.pages,
-            web.find_earlier,
-            self._reader,
-            self._store,
-            core,
-            to_parse,
-            alarm,
-            clock,
-            faults,
-        )
-        asking = []
-        if not core.is_server:
-            asking = [
-                self._ask_stage(to_resolve, to_parse),
-                *(
-                    dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
-                    for _ in range(_AWAITING_NAMES)
-                ),
-                *(fetching.run() for _ in range(width)),
-            ]
-        parsing = parse_stage(
-            to_parse,
-            web.robots,
-            self._reader,
-            self._store,
-            core,
-            self._tally,
-            self._wire,
-            alarm,
-            self._settings.exchange.max_backlog_bytes,
-            clock,
-            faults,
-            self._traps,
-        )
-        asks = [tasks.create_task(one) for one in asking]
-        return Work(asks, to_parse, tasks.create_task(parsing))
-
     def _start_others(self, tasks: asyncio.TaskGroup, work: Work) -> list[asyncio.Task[None]]:
         """Start the stages that run beside those of `_start_work`."""
         stages = [
             self._exchange_stage(),
             self._figures.note_stage(self._job.board, self._log),
             self._widening.stage(),
+            self._losses.stage(self._lose),
         ]
         if self._replay is not None:
             admitting = self._replay.admit(
@@ -318,34 +297,37 @@ class Agent:
         stages.append(self._stopper.stage(work))
         return [tasks.create_task(one) for one in stages]
 
-    async def _ask_stage(
-        self, to_resolve: asyncio.Queue[Visit], to_parse: asyncio.Queue[Fetched]
-    ) -> None:
-        """Run `busy_host_stage`. After a kill or the loss of a rank, first wait one host delay.
+    def _first_request(self) -> float:
+        """The earliest time of a request: after a kill or the loss of a rank, one host delay later.
 
-        The logs may lack the last requests of the dead ranks. After the delay, each site has
-        rested from these requests.
+        The logs may lack the last requests of the dead ranks. After the delay, each site has rested
+        from these requests.
         """
         since = max(self._job.left, self._job.began if self._plan.killed else -inf)
-        await asyncio.sleep(since + self._settings.politeness.delay_s - self._clock.now())
-        await busy_host_stage(
-            self._core, to_resolve, to_parse, self._wire, self._alarm, self._clock
-        )
+        return since + self._settings.politeness.delay_s
 
     async def _exchange_stage(self) -> None:
-        """Run `exchange_stage` until a rank is lost. Then all stages are to end."""
-        try:
-            await exchange_stage(
-                self._core,
-                self._wire,
-                self._job.board.update,
-                self._alarm,
-                self._settings.exchange.max_delay_s,
-                self._clock,
-            )
-        except LostRankError:
-            self._lost = True
-            self._wire.over.set()
+        """Run `exchange_stage` until a rank is lost without which this run can't go on."""
+        bears = True
+        while bears:
+            try:
+                await exchange_stage(
+                    self._core,
+                    self._wire,
+                    self._job.board.update,
+                    self._alarm,
+                    self._settings.exchange.max_delay_s,
+                    self._clock,
+                )
+            except LostRankError as loss:
+                bears = self._losses.bear(loss.ranks)
+        self._lose()
+
+    def _lose(self) -> None:
+        """End this run at all ranks, because a rank is lost."""
+        self._transport.abandon()
+        self._lost = True
+        self._wire.over.set()
 
     def _make_replay(self) -> Replay:
         """Return the replay of earlier runs."""

@@ -11,6 +11,7 @@ from pathlib import Path
 from crawler import config, session
 from crawler.agent.agent import Agent
 from crawler.agent.job import Ending, Job
+from crawler.agent.losses import DEAD_LOCK_S
 from crawler.agent.planning import Plan, prepare_again
 from crawler.agent.progress import Board
 from crawler.core.order import pagerank_by_key
@@ -21,15 +22,14 @@ from crawler.report.counters import Counters, write_counters
 from crawler.report.endings import is_success
 from crawler.report.report import write_metrics
 
-_DEAD_LOCK_S = 120.0  # a file server holds the locks of a dead node for a minute or more
-
 
 async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = None) -> Ending:
     """Crawl one session on all ranks. Returns on each rank how the crawl ended.
 
     If ranks are lost, and the MPI lets the other ranks go on, they begin a further run of the
     session. They replay all logs, as a resume on fewer ranks does, also the logs of the lost ranks.
-    In modes whose number of ranks must stay the same, this raises LostRankError instead.
+    In modes whose number of ranks must stay the same, this raises LostRankError instead. If a seed
+    server loses a client, the run itself goes on (`losses`).
 
     `reachable`: see report.write_counters. Only the argument of rank 0 is used.
     """
@@ -48,13 +48,17 @@ async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int]
     job = Job(Board(plan.settings.session.max_pages))
     while True:
         transport = agent = ending = None
+        ranks = group.size
         try:
             if job.lost:
                 plan = await _plan_again(plan, group, job)
             transport = await group.connect()
             with session.mistakes_told():
                 agent = Agent(plan, group, transport, await _earlier_scores(plan, group), job)
-            ending = await _crawl_once(agent, plan, group, job, reachable)
+            counted = await agent.run()
+            if transport.lost:
+                await _leave_behind(transport.lost, group)
+            ending = await _end(agent, counted, transport.lost, plan, group, job, reachable)
         except LostRankError:
             if not mode_of(plan.settings).may_change_ranks:
                 raise
@@ -70,7 +74,6 @@ async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int]
         for left in (transport, agent):
             if left is not None:
                 left.abandon()
-        ranks = group.size
         await group.survive()
         job.lost += ranks - group.size
 
@@ -81,13 +84,13 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
     if group.rank == 0:
         # The lost rank may have held the lock. If another command has taken the lock since then,
         # that command notices that ranks are alive, and gives up.
-        session.lock_session(plan.directory, session.CRAWLED, _DEAD_LOCK_S)
+        session.lock_session(plan.directory, session.CRAWLED, DEAD_LOCK_S)
         if session.is_asked_to_stop(plan.directory):  # `prepare_again` removes the order
             job.stopped = job.stopped or "stop"
         lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
         settings = _with_fewer_spares(plan.settings, lost)
-        again = prepare_again(plan.directory, settings, group.size, _DEAD_LOCK_S)
+        again = prepare_again(plan.directory, settings, group.size, DEAD_LOCK_S)
     again = await group.bcast(again)
     assert again is not None
     return again
@@ -120,11 +123,33 @@ async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | N
     return scores
 
 
-async def _crawl_once(
-    agent: Agent, plan: Plan, group: Group, job: Job, reachable: Collection[int] | None
+async def _leave_behind(lost: Collection[int], group: Group) -> None:
+    """Let the group go on without ranks that were lost in a run which all others have ended.
+
+    Raises LostRankError if other ranks have not ended it, or have lost more ranks.
+    """
+    left = group.size - len(lost)
+    if not await group.all_done(True, lost):
+        raise LostRankError
+    await group.survive()
+    if group.size != left:
+        raise LostRankError
+
+
+async def _end(
+    agent: Agent,
+    counted: tuple[Counters, Ending, list[str]],
+    lost: Collection[int],
+    plan: Plan,
+    group: Group,
+    job: Job,
+    reachable: Collection[int] | None,
 ) -> Ending:
-    """Make one run of the session, and let rank 0 write its report."""
-    everybody = await group.gather(await agent.run())
+    """End a run of the session together, and let rank 0 write its report.
+
+    `counted`: what `Agent.run` has returned. `lost`: the ranks that were lost in this run.
+    """
+    everybody = await group.gather(counted)
     endings = [one for _, one, _ in everybody]
     ending = await group.bcast(  # sends the ending of rank 0
         Ending(
@@ -137,12 +162,17 @@ async def _crawl_once(
     if group.rank == 0:
         for _, _, warnings in everybody:
             job.board.say_rest(warnings)
-        ending = _report(plan, ending, [counters for counters, _, _ in everybody], reachable)
+        counters = [counters for counters, _, _ in everybody]
+        ending = _report(plan, ending, counters, lost, reachable)
     return await group.bcast(ending)
 
 
 def _report(
-    plan: Plan, ending: Ending, counters: Sequence[Counters], reachable: Collection[int] | None
+    plan: Plan,
+    ending: Ending,
+    counters: Sequence[Counters],
+    lost: Collection[int],
+    reachable: Collection[int] | None,
 ) -> Ending:
     """Write how the run ended, the tables and the measures.
 
@@ -153,10 +183,10 @@ def _report(
             if not ending.stopped and not session.holds(plan.directory, is_success):
                 ending = replace(ending, fetched=False)
             complete = ending.complete and ending.fetched
-            session.finish(plan.directory, complete, ending.reason)
+            session.finish(plan.directory, complete, ending.reason, lost=len(lost) or None)
             if ending.complete:
                 plan.snapshots.remove()
-            write_counters(plan.directory, plan.run, counters, reachable)
+            write_counters(plan.directory, plan.run, counters, lost, reachable)
             metrics = write_metrics(plan.directory)
             return replace(ending, internal_errors=metrics["internal_errors"])
     except (NoRoomError, OSError) as error:

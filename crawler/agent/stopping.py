@@ -6,48 +6,20 @@ A signal, `session.max_time`, the command `stop`, or the loss of a rank ends it.
 import asyncio
 import logging
 import signal
-from collections.abc import Sequence
-from dataclasses import dataclass
 from pathlib import Path
 
 from crawler import config, session
 from crawler.agent.job import Job
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
+from crawler.agent.work import Work
 from crawler.core.core import Core
-from crawler.ports import EXIT_STOPPED, Clock, Fetched, Group
+from crawler.ports import EXIT_STOPPED, Clock, Group
 
 _STOP_SIGNALS = (signal.SIGTERM, signal.SIGINT, signal.SIGUSR1)
 _REPEATED_SIGNAL_S = 1.0  # launchers and terminals may deliver a signal twice within this time
 _STOP_POLL_S = 1.0  # between two looks for an order to stop
-_PARSE_GRACE_S = 5.0  # after stop_grace: time to store what was fetched
 _LOG = logging.getLogger("crawler")
-
-
-@dataclass(frozen=True, slots=True)
-class Work:
-    """The stages from the workbench to the log, as running tasks."""
-
-    asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage
-    to_parse: asyncio.Queue[Fetched]
-    parsing: asyncio.Task[None]
-
-    async def break_off(self) -> bool:
-        """Drop what isn't fetched yet, and store what is fetched.
-
-        Returns whether all of it was stored within `_PARSE_GRACE_S`.
-        """
-        for task in self.asking:
-            task.cancel()
-        if self.asking:  # a seed server has none
-            await asyncio.wait(self.asking)
-        stored = asyncio.ensure_future(self.to_parse.join())
-        await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
-        in_order = stored.done()
-        for task in (stored, self.parsing):
-            task.cancel()
-        await asyncio.wait([self.parsing])
-        return in_order
 
 
 class Stopper:

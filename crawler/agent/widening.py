@@ -46,10 +46,18 @@ class Widening:
         self._scope = scope
         self._reader = reader
         self._store = store
-        self._logs = logs
+        self._logs = list(logs)
         self._wire = wire
         self._alarm = alarm
         self._clock = clock
+
+    def adopt(self, logs: Iterable[Path]) -> None:
+        """Look also into the logs that a lost rank has read and written, from now on.
+
+        The lost rank may not have admitted all links to the sites that have joined so far.
+        """
+        self._logs += logs
+        self._core.joining.look_again()
 
     async def stage(self) -> None:
         """Add sites to the scope when the core learns that they join it."""

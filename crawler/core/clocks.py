@@ -110,12 +110,17 @@ class SharedClocks:
         if home.holder is None and not home.wants:
             self._wanted(rank, key, now)
 
-    def lose(self, rank: int, now: float) -> None:
+    def lose(self, rank: int, now: float, rests: Mapping[str, float]) -> None:
         """As the home of clocks, take back those of a rank that is lost.
 
         Its last request may have begun a moment ago. So each clock rests for the longest delay
-        that is known here.
+        that is known here, and at least for the seconds that `rests` names, by site or address.
         """
+        for key, seconds in rests.items():
+            lease = self._leases.of(key)
+            if lease is not None and lease.home == self._rank:
+                home = self._home(key)
+                home.next_time = max(home.next_time, now + seconds)
         for key, home in self._homes.items():
             if rank in home.wants:
                 home.wants = deque(other for other in home.wants if other != rank)

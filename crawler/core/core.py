@@ -178,9 +178,7 @@ class Core:
             if members.news:
                 members.news = False
                 self.joining.tell_again(now)
-            if members.is_deserted:
-                self.stop(now)  # nobody can fetch what waits here
-            elif not self.stopping:
+            if not self.stopping:
                 members.look(now)
         if not self.stopping:
             self.role.tick(now)
@@ -192,8 +190,6 @@ class Core:
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
         passive = dry and not self.door.pending and (self.stopping or not self.door.claims.holds)
-        if members is not None and members.recovering:
-            passive = False
         nothing = self.role.holds_batches and not self.stopping
         load = self._backlog.enqueued
         return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)

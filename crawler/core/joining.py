@@ -48,6 +48,11 @@ class Joining:
         if self._told:
             self._tell(self._told, now)
 
+    def look_again(self) -> None:
+        """Add all sites that have joined in this run to `sites` again."""
+        self.sites += self._told
+        self._unfinished.joins += len(self._told)
+
     def _tell(self, joined: Iterable[tuple[str, str, str]], now: float) -> None:
         for rank in range(self._ranks):
             if rank != self._ownership.rank:

@@ -2,11 +2,13 @@
 
 A spare is a client that waits until its server has it come. A client that leaves returns what it
 hasn't begun, and finishes what is under way. It doesn't come back. A lost client is gone without a
-word; its batches are dropped, those under way as well.
+word; its batches are dropped, those under way as well. A spare takes its place, if there is one.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import inf
+from types import MappingProxyType
+from typing import Final, NamedTuple
 
 from crawler import config
 from crawler.core.dynamic.client import Client
@@ -21,13 +23,23 @@ from crawler.messages import Batch
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link
 
 Admit = Callable[[CrawlUrl, Sequence[Link], float, Iterable[int]], None]
+_NO_RESTS: Final[Mapping[str, float]] = MappingProxyType({})
+
+
+class Logged(NamedTuple):
+    """A row in the log of a rank: a URL that was dealt with, and its links (`Core.stored`)."""
+
+    found: CrawlUrl
+    links: Sequence[Link]
+    response: bool
 
 
 class Members:
     """What one rank knows of clients that join, leave and are lost.
 
-    `activate`, `retire` and `lose` are for the shells. They are called at a server, and never undo
-    each other.
+    `activate` and `retire` are for the shells, which call them at a server. They never undo each
+    other. If a client is lost, the shell asks `may_lose` at each rank. If all agree, the shell
+    reads the client's log from row `reported` on, and calls `lose` at the client's server.
     """
 
     def __init__(
@@ -45,11 +57,9 @@ class Members:
 
         `admit` admits the links of a logged page (`Resumption.admit_again`).
         """
-        self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
         below = tree.clients_of(parts.ownership.rank)
         self.here = [one for one in below if one not in tree.spares]  # in the order of coming
         self.news = False  # whether a rank was lost, and `Core` hasn't seen to it
-        self.is_deserted = False  # whether this server has no client left
         self._spares = [one for one in below if one in tree.spares]
         self._unnamed = list(tree.spares)  # spares of any server that no order from here has named
         self._rank = parts.ownership.rank
@@ -135,9 +145,8 @@ class Members:
         self._door.leaving.add(rank)
         if self._server is not None:
             self._server.part_with(rank, now)
-        if not self.here and self._spares:
+        if not self.here:
             self._call(self._spares[0], now)
-        self.is_deserted = not self.here
 
     def look(self, now: float) -> None:
         """Do what is due: have a spare come, or leave if nothing is under way any more."""
@@ -166,59 +175,68 @@ class Members:
     # --- lost clients -------------------------------------------------------------------------
 
     def may_lose(self, rank: int) -> bool:
-        """Whether `lose` may be called here for a rank. Otherwise its loss ends the run.
+        """Whether the other ranks may go on without a rank that is lost, as far as this rank knows.
 
-        Then the other ranks must begin again, from the logs. That is so if the rank isn't a client
-        that is handed its URLs by this server, and if it was still replaying earlier logs.
+        If any rank says no, they must begin again, from the logs. That is so if the lost rank is no
+        client, or if no client of its server would be left. It is so, too, if the client was still
+        replaying earlier logs.
         """
-        if self._server is None or rank not in self._server.states:
+        if rank not in self._tree.clients:
+            return False
+        if not self.serves(rank):
+            return True  # its server decides
+        if self._server is None or (self.here == [rank] and not self._spares):
             return False
         return not self._is_resumed or rank in self._replayed or rank in self._mail.lost
 
-    def lose(self, rank: int, now: float) -> list[int]:
-        """As its server, note that a client is lost. Returns the keys of the URLs that it had.
+    def serves(self, rank: int) -> bool:
+        """Whether this rank is the server of a client."""
+        return rank in self._tree.clients and self._tree.above(rank) == self._rank
 
-        Afterwards call `recover` for each URL of these that the client has logged, then `hand_on`.
+    def reported(self, rank: int) -> int:
+        """The number of rows in a client's log of this run that it has reported, the first ones."""
+        assert self._server is not None
+        return self._server.states[rank].reported
+
+    def lose(
+        self,
+        rank: int,
+        unreported: Iterable[Logged],
+        now: float,
+        rests: Mapping[str, float] = _NO_RESTS,
+    ) -> None:
+        """As its server, go on without a lost client: hand its URLs to the other clients.
+
+        `unreported`: the rows of its log that it hasn't reported. If the log can't be read, these
+        pages are fetched again. `rests`: the seconds that sites or addresses must still rest after
+        its requests, beyond the usual delay.
         """
         assert self.may_lose(rank), rank
         assert self._server is not None
         if rank in self._mail.lost:
-            return []
+            return
         for other in range(self._tree.ranks):
             if other not in {self._rank, rank, *self._mail.lost}:
                 self._outboxes.open(other, now, urgent=True).lost.append(rank)
-        self._note_lost(rank, now)
-        self.recovering.add(rank)
+        self._note_lost(rank, now, rests)
         if rank in self._spares:
             self._spares.remove(rank)
         elif rank in self.here:
+            if self._spares:
+                self._call(self._spares[0], now)
             self._part_with(rank, now)
-        return list(self._server.states[rank].handed)
+        for found, links, response in unreported:
+            if found.key in self._server.states[rank].handed:
+                followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
+                self._admit(found, links, now, followed)
+                self._server.recover(rank, found.key, now, answered=response)
+        self._server.take_back(rank, now)
 
-    def _note_lost(self, rank: int, now: float) -> None:
+    def _note_lost(self, rank: int, now: float, rests: Mapping[str, float] = _NO_RESTS) -> None:
         self.news = True
         self._mail.lose(rank)
         if self._clocks is not None:
-            self._clocks.lose(rank, now)
-
-    def recover(
-        self, rank: int, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
-    ) -> None:
-        """Note that a lost client had dealt with a URL. See `Core.stored` for the arguments.
-
-        This has no effect if the client has reported the URL.
-        """
-        assert self._server is not None
-        if found.key in self._server.states[rank].handed:
-            followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
-            self._admit(found, links, now, followed)
-            self._server.recover(rank, found.key, now, answered=response)
-
-    def hand_on(self, rank: int, now: float) -> None:
-        """Let the other clients have the URLs of a lost client that weren't recovered."""
-        assert self._server is not None
-        self._server.take_back(rank, now)
-        self.recovering.discard(rank)
+            self._clocks.lose(rank, now, rests)
 
     # --- messages -----------------------------------------------------------------------------
 

@@ -15,6 +15,9 @@ mitigation (ULFM; Bland et al., International Journal of High Performance Comput
 2. This rank abandons its transport, which tells all other ranks.
 3. All remaining ranks meet in `Group.all_done`, which gives all of them the same answer.
 4. If the answer is no, they call `Group.survive`, and go on as a smaller group.
+
+If the crawl can do without the lost rank, each rank calls `MpiTransport.forgo` instead of step 2.
+Then the crawl goes on, and the ranks call `Group.survive` only at its end.
 """
 
 from crawler.mpi.group import MpiGroup

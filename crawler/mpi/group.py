@@ -9,7 +9,7 @@ import contextlib
 import os
 import sys
 import time
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NoReturn, TypeVar
 
 from crawler import ports
@@ -34,6 +34,7 @@ class MpiGroup:
         self._world: MPI.Intracomm = MPI.COMM_WORLD
         self.rank: int = self._world.rank
         self.size: int = self._world.size
+        self._is_broken = False  # whether the ranks have agreed that they must begin again
 
     @property
     def lost_ranks(self) -> bool:
@@ -81,24 +82,30 @@ class MpiGroup:
         await self._wait_for(given)
         return received
 
-    async def all_done(self, done: bool) -> bool:
+    async def all_done(self, done: bool, lost: Collection[int] = ()) -> bool:
         """See ports.Group. With an MPI that outlives ranks, blocks the loop until all have come."""
         if not OUTLIVES:  # a lost rank would have ended all: there is nothing to agree on
             return done
+        if self._is_broken:
+            return False
         if not done:
             self._world.Revoke()
+        elif lost:
+            self._world.Ack_failed()
         try:
-            return bool(self._world.Agree(done))
+            self._is_broken = not self._world.Agree(done)
         except MPI.Exception as error:  # the loss of a rank raises on all ranks
             if not is_loss(error):
                 raise
-            return False
+            self._is_broken = True
+        return not self._is_broken
 
     async def survive(self) -> None:
         """See ports.Group. Blocks the event loop until all ranks have come."""
         abandoned.append(self._world)
         self._world = MPI.Intracomm(self._world.Shrink())
         self.rank, self.size = self._world.rank, self._world.size
+        self._is_broken = False
 
     def abort(self, code: int, message: str) -> NoReturn:
         """See ports.Group.

@@ -12,7 +12,9 @@ How a message travels:
 """
 
 import asyncio
+from array import array
 from collections import deque
+from collections.abc import Iterable
 from dataclasses import dataclass, field
 from ipaddress import IPv4Interface
 from typing import NamedTuple
@@ -71,14 +73,20 @@ class MpiTransport:
     transports together, in a running event loop. The constructor blocks until all ranks are there,
     so call `MpiGroup.connect`, which waits for them first.
 
-    One task at a time may wait. If a rank is lost, `wait` and `close` raise LostRankError, and from
-    then on nothing is sent or received.
+    One task at a time may wait. If ranks are lost, `wait` and `close` raise LostRankError. Until
+    `forgo` is called, nothing is received then. If any rank abandons its transport, nothing is sent
+    or received any more.
+
+    In the words of ULFM, `forgo` acknowledges a failure. Messages between the other ranks go on as
+    before, so the communicator need not shrink, and each rank keeps its number.
     """
 
     def __init__(self, comm: MPI.Intracomm) -> None:
         with LossTranslator(comm):
             self._comm = comm.Dup()
         self._left = False
+        self._failing: frozenset[int] = frozenset()  # lost ranks, before `forgo`
+        self.lost: set[int] = set()
         self.rank: int = comm.rank
         self.size: int = comm.size
         self._inbox: list[tuple[int, bytes]] = []
@@ -110,7 +118,7 @@ class MpiTransport:
     def send(self, rank: int, message: bytes) -> None:
         """Queue a message to another rank. Returns at once."""
         assert rank != self.rank, "a rank can't send a message to itself"
-        if self._left:
+        if self._left or rank in self.lost:
             return
         peer = self._peers[rank]
         peer.queue.append(message)
@@ -119,7 +127,7 @@ class MpiTransport:
             with loss_translated:
                 started = self._fill_window(rank)
         except LostRankError:
-            self._lose()  # wakes the waiting task, which raises
+            self._note_loss()
         else:
             if started:
                 self._wake()  # the waiting task may sleep long, as no request was in flight
@@ -143,8 +151,8 @@ class MpiTransport:
         deadline = self._loop.time() + timeout
         await asyncio.sleep(0)  # other tasks get a turn even if messages come all the time
         while not self._progress():
-            if self._left:
-                raise LostRankError
+            if self._left or self._failing:
+                raise LostRankError(self._failing)
             left = deadline - self._loop.time()
             if left <= 0:
                 return
@@ -168,13 +176,34 @@ class MpiTransport:
         # While another rank waits for its messages to be taken, no rank may stop taking messages or
         # enter Finalize.
         with loss_translated:
-            barrier = self._comm.Ibarrier()
+            barrier = self._ibarrier()
             while not barrier.Test() or self._active:
                 await self.wait(_BUSY_POLL_S)
                 self._inbox.clear()
         self._left = True
         self._bell.close()
-        self._comm.Free()
+        if not self.lost:
+            self._comm.Free()
+
+    def _ibarrier(self) -> MPI.Request:
+        """Begin a barrier of the ranks that are left."""
+        if not self.lost:
+            return self._comm.Ibarrier()
+        flag = array("i", [1])
+        abandoned.append((self._comm, flag))
+        return self._comm.Iagree(flag)  # a barrier would need the lost ranks, too
+
+    def forgo(self, ranks: Iterable[int]) -> None:
+        """See ports.Transport."""
+        assert set(ranks) == self._failing, (ranks, self._failing)
+        self.lost |= self._failing
+        self._comm.Ack_failed(len(self.lost))
+        for rank in self._failing:
+            peer = self._peers[rank]
+            abandoned.append((peer.leaving, peer.arriving))
+            self._peers[rank] = _Peer(peer.remote, peer.bell, peer.window)
+            self._active.discard(rank)
+        self._failing = frozenset()
 
     def abandon(self) -> None:
         """Leave at once after the loss of a rank, and tell all other ranks."""
@@ -189,6 +218,16 @@ class MpiTransport:
             host, ranks = node.bcast(self.rank), node.size
         node.Free()
         return host, ranks
+
+    def _note_loss(self) -> None:
+        """Find out which ranks are lost, and wake the waiting task, which raises."""
+        group = self._comm.Get_failed()
+        failed = set(group.Translate_ranks(group=self._comm.Get_group())) - self.lost
+        if self._comm.Is_revoked() or not failed:
+            self._lose()
+        else:
+            self._failing = frozenset(failed)
+            self._wake()
 
     def _lose(self) -> None:
         """Stop using this communicator, on all ranks."""
@@ -215,7 +254,7 @@ class MpiTransport:
             with loss_translated:
                 return self._move()
         except LostRankError:
-            self._lose()
+            self._note_loss()
             return False
 
     def _move(self) -> bool:
@@ -225,6 +264,9 @@ class MpiTransport:
                 break
             source, buffer = self._status.source, bytearray(self._status.Get_count(MPI.BYTE))
             request = message.Irecv([buffer, MPI.BYTE])
+            if source in self.lost:
+                abandoned.append((request, buffer))
+                continue
             self._peers[source].arriving.append((request, buffer))
             self._active.add(source)
         taken = False

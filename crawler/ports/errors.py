@@ -1,5 +1,6 @@
 """Error classes of URLs, the exceptions that cross the floors, and the exit codes."""
 
+from collections.abc import Iterable
 from enum import StrEnum
 from typing import Final
 
@@ -88,7 +89,15 @@ class UserError(Exception):
 
 
 class LostRankError(Exception):
-    """A rank has died, and the others are to go on."""
+    """A rank has died, and the others are to go on.
+
+    `ranks`: the ranks that have died, if the transport may go on without them
+    (`ports.Transport.forgo`). It is empty where all ranks must begin again.
+    """
+
+    def __init__(self, ranks: Iterable[int] = ()) -> None:
+        super().__init__()
+        self.ranks = frozenset(ranks)
 
 
 class NoRoomError(UserError):

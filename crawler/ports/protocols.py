@@ -1,6 +1,6 @@
 """The outside world of an agent, as protocols."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NoReturn, Protocol, TypeVar
 
 from crawler.ports.fetches import Asked, CrawlDelay, Fetched, PageRow, Response, Validators
@@ -103,10 +103,15 @@ class Spill(Protocol):
 
 
 class Transport(Protocol):
-    """Messages between ranks. No method blocks the thread; `wait` and `close` are coroutines."""
+    """Messages between ranks. No method blocks the thread; `wait` and `close` are coroutines.
+
+    `lost`: the ranks without which the others go on. Messages to them and from them are dropped.
+    The other ranks keep their numbers, and no message between them is lost.
+    """
 
     rank: int
     size: int
+    lost: set[int]
 
     def send(self, rank: int, message: bytes) -> None:
         """Queue a message. It is sent as soon as the receiver's window has room."""
@@ -125,11 +130,21 @@ class Transport(Protocol):
         ...
 
     async def wait(self, timeout: float) -> None:
-        """Wait until a message may have come or left, at most `timeout` seconds."""
+        """Wait until a message may have come or left, at most `timeout` seconds.
+
+        Raises LostRankError if ranks are lost. Then call `forgo` or `abandon`.
+        """
         ...
 
     async def close(self) -> None:
-        """Deliver all queued messages, and leave together with all other ranks."""
+        """Deliver all queued messages, and leave together with all other ranks.
+
+        Raises LostRankError if a rank is lost meanwhile. Then call `abandon`.
+        """
+        ...
+
+    def forgo(self, ranks: Iterable[int]) -> None:
+        """Go on without these lost ranks. Every other rank must do the same, or call `abandon`."""
         ...
 
     def abandon(self) -> None:
@@ -164,11 +179,14 @@ class Group(Protocol):
         """Give each rank the value at its index; return the value that each rank gave this one."""
         ...
 
-    async def all_done(self, done: bool) -> bool:
+    async def all_done(self, done: bool, lost: Collection[int] = ()) -> bool:
         """Whether all remaining ranks say that they are done.
 
         The answer is the same on all of them, even if a rank dies meanwhile. A rank that has heard
-        of a loss calls this with False. That interrupts the methods in which other ranks wait.
+        of a loss calls this with False. That interrupts the methods in which other ranks wait. Once
+        the answer is no, it stays no until `survive`, and no rank is asked any more.
+
+        `lost`: ranks that don't count any more. Their loss is no reason to say no.
         """
         ...
 

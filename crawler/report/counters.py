@@ -83,10 +83,15 @@ SUMMED = (
 
 
 def write_counters(
-    directory: Path, run: int, ranks: Sequence[Counters], reachable: Collection[int] | None = None
+    directory: Path,
+    run: int,
+    ranks: Sequence[Counters],
+    lost: Collection[int] = (),
+    reachable: Collection[int] | None = None,
 ) -> None:
     """Keep what the ranks counted in a run of the session, for this and later reports.
 
+    `lost`: ranks that were lost in the run. Their counts are missing, so most sums are null.
     `reachable`: the URL keys of all pages that the crawl should have fetched with status 200, if
     they are known.
     """
@@ -105,6 +110,7 @@ def write_counters(
     with session.replacing(directory / "report" / _SITE_PART) as file:
         np.savez(file, **arrays)
     counted = [without(asdict(one), "site_part") for one in ranks]
+    counted += [{"rank": rank, "seconds": 0.0, "by_trap": {}} for rank in sorted(lost)]
     runs = [*read_runs(directory), {"run": run, "ranks": counted}]
     with session.replacing(directory / "report" / _COUNTERS) as file:
         file.write(json.dumps({"runs": runs}, indent=1).encode())

@@ -31,12 +31,13 @@ def dynamic_metrics(
         return None
     dynamic = settings.dynamic
     counts = [one["dynamic"] for one in counted if one.get("dynamic") is not None]
+    known = counts and len(counts) == len(counted)  # a lost rank has left no counts
     return {
         "granularity": dynamic.granularity,
         "follow": dynamic.follow,
         "servers": list(range(len(dynamic.servers))),
         "clients": list(range(len(dynamic.servers), ranks)),
-        **{name: sum(one[name] for one in counts) if counts else None for name in _COUNTS},
+        **{name: sum(one[name] for one in counts) if known else None for name in _COUNTS},
         "series": [
             {"rank": int(client), "points": list(_points(samples))}
             for one in counts

@@ -59,7 +59,8 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         runs = []  # a run was killed, and its counts are lost
     # Versions that name sites differently hash them differently: such hashes can't be compared.
     named_alike = len({run.site_names for run in info.runs}) == 1
-    site_part = read_site_part(directory) if runs and named_alike else None
+    are_all_counted = runs and not any(run.lost for run in info.runs)
+    site_part = read_site_part(directory) if are_all_counted and named_alike else None
     counted = [one for run in runs for one in run["ranks"]]
     for run in runs[:-1]:
         for one in run["ranks"]:

@@ -42,7 +42,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     ended: datetime | None = None
     complete: bool | None = None  # whether the frontier ran empty
     reason: str | None = None
-    lost: int | None = None  # how many ranks died, if the others went on in the next run
+    lost: int | None = None  # how many ranks died, if the others went on
     site_names: int | None = None  # 2: `host:port`; None: `http://host`, as in old versions
 
 

@@ -18,6 +18,7 @@ import numpy as np
 
 from crawler import config
 from crawler.core.core import Core
+from crawler.core.members import Logged
 from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.ownership import Ownership, Scheme, place_parts
 from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
@@ -37,7 +38,6 @@ _ORDER: Final = 3
 _LOSS: Final = 4
 
 Order = Callable[[Core, float], object]  # gets the core and the time
-Log = Iterable[tuple[CrawlUrl, Sequence[Link]]]  # pages that a rank has stored, with their links
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ class Simulation:
         trouble: Callable[[str, float], Failure | None] | None = None,
         encoded: bool = True,
         copies: float = 0.0,
-        stored: Callable[[int, CrawlUrl, Sequence[Link]], None] | None = None,
+        stored: Callable[[int, Logged], None] | None = None,
         make_seen: Callable[[], UrlSeen | LateSeen] = MemorySeen,
         make_sent: Callable[[], UrlSeen] = MemorySeen,
     ) -> None:
@@ -74,8 +74,8 @@ class Simulation:
         `addresses`: the address of each site, for politeness.per = "address". `trouble(url, now)`
         returns the failure of a fetch that ends now, or None for a success. `encoded`: encode the
         messages as bytes, as real ranks do; without this, a crawl is faster, but the codec isn't
-        tested. `copies`: the share of messages that arrive twice. `stored(rank, found, links)` is
-        called when a rank would write the page to its log, before the links are admitted.
+        tested. `copies`: the share of messages that arrive twice. `stored(rank, row)` is called
+        when a rank would write a row to its log, before the links are admitted.
         `make_seen` makes the store of URL-seen of each rank, and `make_sent` that of the URLs sent.
         """
         self.web = web
@@ -153,7 +153,7 @@ class Simulation:
         lost_after: int | None = None,
         orders: Iterable[tuple[float, int, Order]] = (),
         losses: Iterable[tuple[float, int]] = (),
-        log_of: Callable[[int], Log] | None = None,
+        log_of: Callable[[int], Sequence[Logged]] | None = None,
     ) -> bool:
         """Crawl until every core knows that the crawl is over. Returns whether that happened.
 
@@ -163,9 +163,10 @@ class Simulation:
         and admits what earlier runs found. `lost_after`: the number of events after which all ranks
         are lost, with all that they know and all messages under way. `orders`: times, ranks, and
         what is done to the cores of these ranks then. `losses`: times, and ranks that are lost
-        then, with all that they know and all messages from and to them. If a seed server can go on
-        without the rank, it reads the pages that the rank has logged from `log_of`, if given. If
-        not, this returns False: the other ranks begin again from the logs, in another simulation.
+        then, with all that they know and all messages from and to them. If a seed server can't go
+        on without the rank, this returns False: the other ranks begin again from the logs, in
+        another simulation. `log_of`: the rows that a lost rank has logged, all of them. Without it,
+        the log can't be read.
 
         Raises RuntimeError if the cores wait for something that can't happen.
         """
@@ -277,12 +278,11 @@ class Simulation:
             self._had[page] = 1
             self.different += 1
         core.end(visit, DONE, now)
-        links = self._out_links[page]
-        if self._stored:
-            self._stored(rank, found, links)
-        self._store(core, found, links, response=True)
+        self._store(core, found, self._out_links[page], response=True)
 
     def _store(self, core: Core, found: CrawlUrl, links: Sequence[Link], *, response: bool) -> None:
+        if self._stored:
+            self._stored(core.rank, Logged(found, links, response))
         for _ in core.stored(found, links, self.now, response=response):
             pass
 
@@ -295,7 +295,7 @@ class Simulation:
             self._arrived.append(len(message.urls))
         self.cores[rank].received(sender, message, self.now)
 
-    def _lose(self, rank: int, log_of: Callable[[int], Log] | None) -> int | None:
+    def _lose(self, rank: int, log_of: Callable[[int], Sequence[Logged]] | None) -> int | None:
         """Lose a rank. Returns its server, or None if the other ranks can't go on."""
         tree, now = self.cores[rank].ownership.tree, self.now
         if tree is None:
@@ -305,10 +305,8 @@ class Simulation:
         if members is None or not members.may_lose(rank):
             return None
         self.gone.add(rank)
-        members.lose(rank, now)
-        for found, links in () if log_of is None else log_of(rank):
-            members.recover(rank, found, links, now, response=True)
-        members.hand_on(rank, now)
+        unreported = () if log_of is None else log_of(rank)[members.reported(rank) :]
+        members.lose(rank, unreported, now)
         return server
 
     def _awake(self, rank: int) -> None:

@@ -5,6 +5,7 @@ from dataclasses import dataclass, field
 from typing import Final
 
 from crawler import config
+from crawler.reading.cookies import Jar
 
 _INTERVAL_S: Final = 1.0  # between two looks at the clients
 
@@ -23,6 +24,8 @@ class ClientState:
     busy: int = 0  # sites of which it has URLs
     coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
     pages: int = 0  # that it has fetched
+    reported: int = 0  # URLs that it has dealt with, in the order of its log's rows
+    jars: dict[int, Jar] = field(default_factory=dict)  # cookies that went with its URLs, by key
     has_left: bool = False
 
     @property

@@ -23,7 +23,7 @@ from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
-from crawler.reading.cookies import Jar
+from crawler.reading.cookies import NO_COOKIES, Jar
 
 _FREE: Final = 0  # the pool of sites that any client may have
 
@@ -97,11 +97,13 @@ class Server(Role):
             client.resting = batch.resting
             self._hear(client, batch.stock, batch.connections)
         unanswered = set(batch.unanswered)
-        for key in np.frombuffer(batch.ended, np.uint64).tolist():
+        ended = np.frombuffer(batch.ended, np.uint64).tolist()
+        client.reported += len(ended)
+        for key in ended:
             self._ended(client, key, now, answered=key not in unanswered)
         for key in batch.returned_urls:
             if key in client.handed:
-                self._jars.put(key, Jar.of(batch.cookies.get(key, ())))
+                client.jars[key] = Jar.of(batch.cookies.get(key, ()))
                 self._returned(client, key, now)
         self._backlog.look()
 
@@ -138,6 +140,8 @@ class Server(Role):
         if key not in client.handed:
             return  # it was handed to another client meanwhile
         del client.handed[key]
+        if client.jars:
+            client.jars.pop(key, None)
         site = self._registry.site_of(key)
         self._backlog.end(key)
         client.pages += answered
@@ -147,6 +151,7 @@ class Server(Role):
 
     def _returned(self, client: ClientState, key: int, now: float) -> None:
         del client.handed[key]
+        self._jars.put(key, client.jars.pop(key, NO_COOKIES))
         site = self._registry.site_of(key)
         self._registry.put_back(key)
         self.returned += 1
@@ -329,6 +334,7 @@ class Server(Role):
         jar = self._jars.take(found.key)
         if jar.cookies:
             box.cookies[found.key] = jar.terms()
+            client.jars[found.key] = jar
         names = names_of(self._declared.authorities(found.key))
         if names:
             box.declared_by[found.key] = list(names)

@@ -42,7 +42,7 @@ class RankWalk:
         self._sites = Sites(info.config.assignment.site)
         self._parts = max(run.parts for run in info.runs)
         self._stores_all = info.config.storage.types == ("*/*",)
-        self._killed = any(run.ended is None for run in info.runs)
+        self._killed = any(run.ended is None or run.lost for run in info.runs)
         self._unfinished = sum(run.complete is not True for run in info.runs)
         self._responses = _Responses(directory, findings, ends_torn=info.last.ended is None)
 

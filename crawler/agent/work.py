@@ -1,0 +1,116 @@
+"""The stages from the workbench to the log, as running tasks."""
+
+import asyncio
+from collections.abc import Sequence
+from dataclasses import dataclass
+from typing import Final
+
+from crawler import config
+from crawler.agent.fetching import FetchStage
+from crawler.agent.pipeline import busy_host_stage, dns_stage, parse_stage
+from crawler.agent.progress import Tally
+from crawler.agent.timing import Alarm
+from crawler.agent.web import Web
+from crawler.agent.wire import Wire
+from crawler.core.core import Core
+from crawler.core.visits import Visit
+from crawler.faults import Faults
+from crawler.ports import Clock, Fetched
+from crawler.reading.reader import PageReader
+from crawler.reading.traps import TrapMonitor
+from crawler.session import RankStore
+
+_AWAITING_NAMES: Final = 1024  # visits at a time; many, because a dead host name takes long
+_PARSE_GRACE_S: Final = 5.0  # when the work is broken off: time to store what was fetched
+
+
+@dataclass(frozen=True, slots=True)
+class Work:
+    """The stages from the workbench to the log, as running tasks."""
+
+    asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage
+    to_parse: asyncio.Queue[Fetched]
+    parsing: asyncio.Task[None]
+
+    async def break_off(self) -> bool:
+        """Drop what isn't fetched yet, and store what is fetched.
+
+        Returns whether all of it was stored within `_PARSE_GRACE_S`.
+        """
+        for task in self.asking:
+            task.cancel()
+        if self.asking:  # a seed server has none
+            await asyncio.wait(self.asking)
+        stored = asyncio.ensure_future(self.to_parse.join())
+        await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
+        in_order = stored.done()
+        for task in (stored, self.parsing):
+            task.cancel()
+        await asyncio.wait([self.parsing])
+        return in_order
+
+
+def start_work(
+    tasks: asyncio.TaskGroup,
+    settings: config.Config,
+    core: Core,
+    web: Web,
+    reader: PageReader,
+    store: RankStore,
+    tally: Tally,
+    wire: Wire,
+    alarm: Alarm,
+    clock: Clock,
+    faults: Faults,
+    traps: TrapMonitor,
+    first_request: float,
+) -> Work:
+    """Start the stages. `first_request`: the earliest time at which a visit may begin."""
+    width = settings.fetch.concurrency
+    to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
+    to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
+    to_parse: asyncio.Queue[Fetched] = asyncio.Queue(width)
+
+    async def ask() -> None:
+        await asyncio.sleep(first_request - clock.now())
+        await busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock)
+
+    fetching = FetchStage(
+        to_fetch,
+        web.robots,
+        web.pages,
+        web.find_earlier,
+        reader,
+        store,
+        core,
+        to_parse,
+        alarm,
+        clock,
+        faults,
+    )
+    asking = []
+    if not core.is_server:
+        asking = [
+            ask(),
+            *(
+                dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
+                for _ in range(_AWAITING_NAMES)
+            ),
+            *(fetching.run() for _ in range(width)),
+        ]
+    parsing = parse_stage(
+        to_parse,
+        web.robots,
+        reader,
+        store,
+        core,
+        tally,
+        wire,
+        alarm,
+        settings.exchange.max_backlog_bytes,
+        clock,
+        faults,
+        traps,
+    )
+    asks = [tasks.create_task(one) for one in asking]
+    return Work(asks, to_parse, tasks.create_task(parsing))
