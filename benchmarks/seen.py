@@ -54,6 +54,8 @@ def measure(name: str, urls: int, links: int, new: int, pages: int, memory: int,
                     met.add(key)
         fill_s += timer.cpu_s
         longest_s = max(longest_s, timer.wall_s)
+        if name == "auto" and store.nbytes > memory // 2:
+            store.give(0)
     del batch
     gc.collect()
     row: Row = {"store": name, "urls": urls, "bytes_per_url": (resident_bytes() - before) / urls}

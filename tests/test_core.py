@@ -11,6 +11,7 @@ from hypothesis import strategies as st
 from slow_seen import stores
 
 from crawler import url
+from crawler.core.foreign import pair_hash
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Report, Sums
@@ -63,7 +64,7 @@ def test_own_links_are_queued_and_others_go_to_their_owner_once() -> None:
     cluster.fetch(0, f"{A}/x", link(f"{B}/x"), link(f"{A}/"))
     assert (traffic.inter_part_links, traffic.inter_part_urls) == (4, 3)  # sent before
     assert traffic.messages_page_part == 3
-    assert traffic.site_part == {(SITE_A, 1), (SITE_A, 2)}
+    assert traffic.site_part == {pair_hash(SITE_A, 1), pair_hash(SITE_A, 2)}
     sent = [(receiver, batch.urls) for _, receiver, batch in cluster.batches()]
     assert sent == [(1, [f"{B}/x", f"{B}/y"]), (2, [f"{C}/"])]
     cluster.settle()
@@ -235,7 +236,7 @@ def test_the_second_to_claim_sends_its_urls_to_the_first() -> None:
     assert [core.waiting for core in cluster.cores] == [3, 0, 0]
     traffic = cluster.cores[1].traffic
     assert (traffic.inter_part_urls, traffic.messages_page_part) == (2, 1)  # counted for the page
-    assert traffic.site_part == {(SITE_B, 0)}
+    assert traffic.site_part == {pair_hash(SITE_B, 0)}
 
 
 def test_a_url_may_come_before_the_grant() -> None:

@@ -171,7 +171,10 @@ def meet_all(store: AutoStore, keys: list[int]) -> None:
 def test_a_store_moves_to_disk_without_losing_a_key(tmp_path: Path, at_once: bool) -> None:
     store = AutoStore(tmp_path / "seen", 1 << 22, at_once=at_once)
     keys = np.random.default_rng(3).integers(0, 2**64, 500_000, dtype=np.uint64).tolist()
-    meet_all(store, keys)
+    meet_all(store, keys[:100])
+    assert store.give(1) != at_once
+    assert not store.give(1)
+    meet_all(store, keys[100:])
     assert store._runs is not None
     store._runs.settle()
     assert len(store._runs._runs) > 0

@@ -4,11 +4,13 @@ import resource
 import shutil
 import time
 from collections.abc import Callable
+from functools import partial
 from pathlib import Path
 from typing import NamedTuple
 
 from crawler import config, session
 from crawler.agent.planning import Plan
+from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
@@ -58,6 +60,13 @@ class Stores(NamedTuple):
     sent: MemoryStore | AutoStore  # those that it has sent
     directory: Path
 
+    def register(self, budget: Budget) -> None:
+        """Register what the stores take, and those that can move to disk."""
+        for name, store in (("seen", self.seen), ("sent", self.sent)):
+            if not isinstance(store, LateSeen):
+                give = store.give if isinstance(store, AutoStore) else None
+                budget.add(name, partial(getattr, store, "nbytes"), give)
+
     def close(self) -> None:
         """Remove the files of the stores."""
         self.seen.close()
@@ -69,10 +78,10 @@ def make_stores(settings: config.Seen, directory: Path) -> Stores:
     """Return the stores of a rank. `directory` is for their files alone."""
     if settings.store == "memory":
         return Stores(MemoryStore(), MemoryStore(), directory)
-    half, at_once = settings.memory // 2, settings.store == "runs"
-    sent = AutoStore(directory / "sent", half, at_once=at_once)
+    most, at_once = settings.memory, settings.store == "runs"
+    sent = AutoStore(directory / "sent", most, at_once=at_once)
     if settings.store in {"auto", "runs"}:
-        return Stores(AutoStore(directory / "met", half, at_once=at_once), sent, directory)
+        return Stores(AutoStore(directory / "met", most, at_once=at_once), sent, directory)
     from crawler.stores.late import open_store  # noqa: PLC0415 (it imports numba: a second)
 
     return Stores(open_store(settings, directory / "met"), sent, directory)
@@ -100,6 +109,8 @@ def make_core(
         settings.assignment.unlisted,
         mode_of(settings),
     )
+    budget = Budget(settings.seen.memory)
+    stores.register(budget)
     order = make_order(settings.frontier, scores.find) if scores else None
     return Core(
         settings,
@@ -114,6 +125,7 @@ def make_core(
         faults,
         traps,
         sent=stores.sent,
+        budget=budget,
     )
 
 

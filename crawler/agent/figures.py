@@ -96,6 +96,7 @@ class Figures:
             mpi_messages_to={str(to): count for to, count in self._wire.messages_to.items()},
             mpi_bytes=self._wire.bytes,
             dynamic=self._dynamic(),
+            memory=self._core.budget.used(),
         )
 
     def _dynamic(self) -> DynamicCounts | None:

@@ -208,8 +208,8 @@ class Frontier(Table):
     memory: Count = Field(
         10_000_000,
         json_schema_extra=ASIDE,
-        description="waiting URLs that each rank keeps in memory; the ends of longer queues are"
-        " kept on disk",
+        description="waiting URLs that each rank keeps in memory, at most; the ends of queues are"
+        " kept on disk. seen.memory may allow fewer",
     )
 
 
@@ -330,8 +330,9 @@ class Seen(Table):
     memory: Annotated[ByteSize, Field(ge=16 << 20)] = Field(
         ByteSize(1 << 30),
         json_schema_extra=ASIDE,
-        description="for auto and runs: the most bytes of memory for the keys of a rank. Half is"
-        " for the URLs that it has met, and half for those that it has sent to other ranks",
+        description="the budget of a rank, in bytes of memory, for all that grows with the URLs and"
+        " sites of a crawl (docs/measures.md lists it). If it is used up, the ends of queues go to"
+        " disk, and for auto the keys of seen URLs",
     )
     repositories: Count = Field(
         64,

@@ -141,20 +141,24 @@ class Backlog:
         """Take out all URLs but errands, each with its score. Afterwards the backlog is useless."""
         return self._store.drain(state.queue for state in self._states.values())
 
-    @property
     def nbytes(self) -> int:
         """About how many bytes of memory the waiting URLs take."""
         path = 0.0 if not self.enqueued else self._path_bytes * _SAMPLED / self.enqueued
         in_memory = self.waiting - self._store.on_disk
         return int(in_memory * (self._store.overhead + path)) + self._store.on_disk
 
-    def give(self, excess: int) -> None:
-        """Move URLs to disk, so that about `excess` bytes of memory get free, or fewer for now."""
-        in_memory = self.waiting - self._store.on_disk
+    def give(self, excess: int) -> bool:
+        """Move URLs to disk, to free `excess` bytes of memory. Returns whether it could move some.
+
+        One call moves only so many that it takes some milliseconds.
+        """
+        before = self._store.on_disk
+        in_memory = self.waiting - before
         if self._may_spill and in_memory:
             self._tighten()
-            urls = excess * in_memory // max(self.nbytes, 1) + 1
+            urls = excess * in_memory // max(self.nbytes(), 1) + 1
             self._store.spill(min(urls, _MOST))
+        return self._store.on_disk > before
 
     def _tighten(self) -> None:
         if not self._store.is_tight:

@@ -46,6 +46,7 @@ _TURN_S: Final = 5.0
 _UNPACED_TURN_S: Final = 0.5
 _TURN_HANDOVERS: Final = 25
 _TURN_DELAYS: Final = 5  # delays in a turn at least, so that most requests need no message
+_HOME_BYTES: Final = 800  # of a `ClockHome`, with its name
 
 
 class SharedClocks:
@@ -74,6 +75,10 @@ class SharedClocks:
         self._number = count()
         self._able = True  # whether this rank may fetch: it has page quota, and nobody stopped it
         self._reluctant: list[Lease] = []  # needed, but not asked for while this rank can't fetch
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the leases and the clocks that are at home here take."""
+        return self._leases.nbytes() + _HOME_BYTES * len(self._homes)
 
     def settle(self, now: float, *, able: bool) -> bool:
         """Ask for the clocks that this rank needs, and return those that must leave.

@@ -20,6 +20,7 @@ from math import inf
 from typing import Final
 
 from crawler import config
+from crawler.core.budget import Budget
 from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role
 from crawler.core.dynamic.seedbench import SeedBench
@@ -65,12 +66,14 @@ class Core:
         faults: Faults | None = None,
         traps: TrapMonitor | None = None,
         sent: UrlSeen | None = None,
+        budget: Budget | None = None,
     ) -> None:
         """`order`: by default the order that the configuration names.
 
         `spill`: takes the waiting URLs that don't fit into memory; without it all stay in memory.
         `declared`, `jars`, `faults` and `traps`: new objects by default. `sent`: a store for the
-        URLs that this rank sends; by default in memory.
+        URLs that this rank sends; by default in memory. `budget`: knows `seen` and `sent`, if they
+        can be measured; by default one without a limit.
         """
         self.rank = ownership.rank
         self.ownership = ownership
@@ -84,8 +87,20 @@ class Core:
         if isinstance(bench, SeedBench):
             seen = bench.seen
         parts = Parts(
-            settings, ranks, ownership, sites, seen, sent, bench, declared, jars, faults, traps
+            settings,
+            ranks,
+            ownership,
+            sites,
+            seen,
+            sent,
+            bench,
+            declared,
+            jars,
+            faults,
+            traps,
+            budget,
         )
+        self.budget = parts.budget
         self.door = parts.door
         self.traffic = parts.door.foreign.traffic
         self.role = make_role(settings, parts)
@@ -174,6 +189,7 @@ class Core:
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""
         quota, members = self._quota, self.members
+        self.budget.tick()
         if members is not None:
             if members.news:
                 members.news = False

@@ -6,7 +6,7 @@
 from collections.abc import Iterable, Mapping
 
 from crawler import config
-from crawler.core.foreign import CrossOver, Firewall, Foreign, Origin, key_of
+from crawler.core.foreign import CrossOver, Firewall, Foreign, Origin, key_of, pair_hash
 from crawler.core.outboxes import Outboxes
 from crawler.core.ownership import Ownership
 from crawler.core.seen import LateSeen, UrlSeen, known_at_once
@@ -56,7 +56,7 @@ class Exchange(Foreign):
         if origin.source is not None and owner not in origin.others:
             origin.others += (owner,)
             traffic.messages_page_part += 1
-            traffic.site_part.add((origin.source.site, owner))
+            traffic.site_part.add(pair_hash(origin.source.site, owner))
         key = link.key
         if not self._declared.empty:
             self.tell_names(owner, key, now)

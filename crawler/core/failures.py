@@ -1,9 +1,14 @@
 """Requests that fail: how often a URL is tried, and how long a host rests (docs/traps.md)."""
 
+from typing import Final
+
 from xxhash import xxh3_64_intdigest
 
 from crawler import config
 from crawler.core.visits import Visit
+
+_BY_AUTHORITY_BYTES: Final = 180  # of a count
+_BY_KEY_BYTES: Final = 100
 
 
 class Failures:
@@ -16,6 +21,10 @@ class Failures:
         self.in_a_row: dict[str, int] = {}  # by authority
         self._retry = retry
         self._retries: dict[int, int] = {}  # by key, of URLs that wait to be tried again
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the counts take."""
+        return _BY_AUTHORITY_BYTES * len(self.in_a_row) + _BY_KEY_BYTES * len(self._retries)
 
     def count(self, visit: Visit, authority: str) -> bool:
         """Count a failed request. Returns whether its URL is to be tried again."""

@@ -9,12 +9,17 @@ from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
+from typing import Final
+
+from xxhash import xxh3_64_intdigest
 
 from crawler.core.seen import Candidate, LateSeen, Met, UrlSeen, known_at_once
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl, Link
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
 
+_PAIR_BYTES: Final = 75  # of a hash in `Traffic.site_part`
+_DEFERRED_BYTES: Final = 350  # of a URL that is set aside
 Waiting = tuple[CrawlUrl, float]  # with its score
 key_of: Callable[[Link], int] = itemgetter(0)  # of a link
 
@@ -29,12 +34,18 @@ class Traffic:
     inter_part_urls: int = 0  # URLs sent
     transmissions_target_part: int = 0  # URLs sent that the memory of sent URLs didn't hold
     messages_page_part: int = 0  # (page, other rank) pairs with a link
-    site_part: set[tuple[str, int]] = field(default_factory=set)  # (source site, other rank) pairs
+    # Hashes of the pairs (source site, other rank), in 70 bytes each. Names would take twice that.
+    site_part: set[int] = field(default_factory=set)
     claims: int = 0
     urls_up: int = 0  # URLs sent to the server above, with or without their texts
     urls_down: int = 0  # URLs sent to ranks below
     batches_sent: int = 0
     batches_received: int = 0
+
+
+def pair_hash(site: str, rank: int) -> int:
+    """A hash of a pair (source site, other rank)."""
+    return xxh3_64_intdigest(site.encode(), rank)
 
 
 class Origin:
@@ -74,6 +85,11 @@ class Foreign:
         self.deferred: deque[CrawlUrl] = deque()  # URLs to be taken up, oldest first
         self.crossing: set[int] = set()  # keys of URLs that were taken up and aren't done
         self._recounted = Traffic()  # what earlier runs have counted
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory URLs set aside and counted pairs take."""
+        pairs = len(self.traffic.site_part) + len(self._recounted.site_part)
+        return _DEFERRED_BYTES * len(self.deferred) + _PAIR_BYTES * pairs
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Take a link to a URL that the rank `owner` owns. This is called for each such link."""

@@ -13,9 +13,11 @@ clocks, and returns them. A `ClockHome` is what the rank that grants a clock kno
 from collections import deque
 from collections.abc import Callable
 from math import inf
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crawler import config
+
+_LEASE_BYTES: Final = 500  # with its name
 
 
 class Rest(NamedTuple):
@@ -127,6 +129,10 @@ class Leases:
         self.marked: deque[Lease] = deque()
         self._home_of = home_of
         self._leases: dict[str, Lease] = {}
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the leases take."""
+        return _LEASE_BYTES * len(self._leases)
 
     def of(self, key: str) -> Lease | None:
         """The lease on the clock of a site or address, or None if no other rank needs the clock."""

@@ -7,8 +7,9 @@ independent mode there is no partition, and every rank owns all URLs that it fin
 """
 
 from collections.abc import Callable, Mapping, Sequence
+from functools import lru_cache
 from pathlib import Path
-from typing import Protocol
+from typing import Final, Protocol
 
 from xxhash import xxh3_64_intdigest
 
@@ -17,6 +18,9 @@ from crawler.core.tree import ROOT, Tree
 from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack
+
+_CACHED: Final = 1 << 16  # sites whose parts are remembered, about 200 bytes each
+_LEARNED_BYTES: Final = 180  # of a site and its part
 
 
 class Located(Protocol):
@@ -64,15 +68,14 @@ class SiteHash:
 
     def __init__(self, parts: int) -> None:
         self.parts = parts
-        self._known: dict[str, int] = {}
+        self._of_site = lru_cache(_CACHED)(self._hash)
 
     def part(self, key: int, site: str) -> int:
         """The part by the hash of the site."""
-        part = self._known.get(site)
-        if part is None:
-            part = jump_hash(xxh3_64_intdigest(site.encode()), self.parts)
-            self._known[site] = part
-        return part
+        return self._of_site(site)
+
+    def _hash(self, site: str) -> int:
+        return jump_hash(xxh3_64_intdigest(site.encode()), self.parts)
 
 
 class Hierarchical:
@@ -88,22 +91,19 @@ class Hierarchical:
         self.parts = parts
         self._suffixes = {suffix.lower().strip("."): part for suffix, part in suffixes.items()}
         self._others = SiteHash(parts)
-        self._known: dict[str, int] = {}
+        self._of_site = lru_cache(_CACHED)(self._look_up)
 
     def part(self, key: int, site: str) -> int:
         """The part by the host of the site."""
-        part = self._known.get(site)
-        if part is None:
-            part = self._known[site] = self._look_up(key, site)
-        return part
+        return self._of_site(site)
 
-    def _look_up(self, key: int, site: str) -> int:
+    def _look_up(self, site: str) -> int:
         suffix = url.host_of_site(site)
         while suffix:
             if suffix in self._suffixes:
                 return self._suffixes[suffix]
             suffix = suffix.partition(".")[2]
-        return self._others.part(key, site)
+        return self._others.part(0, site)
 
 
 class KeptSites:
@@ -213,7 +213,7 @@ class Ownership:
         self.rank_of_part = tuple(rank_of_part)
         self._ranks = max(rank_of_part) + 1
         self.home = self.rank_of_part.index(rank)  # the part of URLs that this rank owns as finder
-        # The owners of sites that have one owner, as far as `owner` has been asked.
+        # The owners of sites that have one owner: of some sites that `owner` was asked about.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
         self.tree = scheme if isinstance(scheme, Tree) else None  # of dynamic assignment
@@ -256,8 +256,17 @@ class Ownership:
             rank = self.assign(place.site)
             self.move_site(place.site, rank)
         if self._whole_sites:
-            self.rank_of_site[place.site] = rank
+            self._remember(place.site, rank)
         return rank
+
+    def _remember(self, site: str, rank: int) -> None:
+        if len(self.rank_of_site) >= _CACHED:
+            self.rank_of_site.clear()  # others hold the dictionary; the scheme tells all again
+        self.rank_of_site[site] = rank
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the sites take, without the caches."""
+        return _LEARNED_BYTES * len(self.learned)
 
     def settled_owner(self, page: Located) -> int | None:
         """The rank that owns a page of an earlier run. None if its registrar must settle that."""
@@ -305,7 +314,7 @@ class Ownership:
         if rank not in self.rank_of_part:
             raise ValueError(f"{site} can't move to rank {rank}: that rank holds no part")
         self.learned[site] = self.rank_of_part.index(rank)
-        self.rank_of_site[site] = rank
+        self._remember(site, rank)
 
     @property
     def shares_sites(self) -> bool:

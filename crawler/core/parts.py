@@ -1,6 +1,7 @@
 """The parts of a core that several others of its parts work with."""
 
 from crawler import config
+from crawler.core.budget import Budget
 from crawler.core.clocks import SharedClocks
 from crawler.core.door import Door
 from crawler.core.outboxes import Outboxes
@@ -32,8 +33,9 @@ class Parts:
         jars: Jars | None,
         faults: Faults | None,
         traps: TrapMonitor | None,
+        budget: Budget | None,
     ) -> None:
-        """`sent`, `declared`, `jars`, `faults` and `traps`: new objects if None."""
+        """`sent`, `declared`, `jars`, `faults`, `traps` and `budget`: new objects if None."""
         self.ownership = ownership
         self.sites = sites
         self.seen = seen
@@ -65,3 +67,18 @@ class Parts:
             self.jars,
             self.rules,
         )
+        self.budget = Budget() if budget is None else budget
+        self._register()
+
+    def _register(self) -> None:
+        """Register what grows with the URLs and sites of a crawl. The stores are registered."""
+        add, bench = self.budget.add, self.bench
+        add("waiting", bench.backlog.nbytes, bench.backlog.give)
+        add("sites", bench.states.nbytes)
+        add("failures", bench.failures.nbytes)
+        add("traps", self.traps.nbytes)
+        add("sitemaps", self.declared.nbytes)
+        add("foreign", self.door.foreign.nbytes)
+        add("owners", lambda: self.ownership.nbytes() + self.door.claims.nbytes())
+        if self.clocks is not None:
+            add("clocks", self.clocks.nbytes)

@@ -7,12 +7,16 @@ kept in the lease of the site's clock; a crawl-delay of a site without a lease i
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from typing import Final
 
 from crawler import config
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
 from crawler.core.order import Queue
 from crawler.core.visits import EMPTY, VisitState
+
+_STATE_BYTES: Final = 600  # of a state, with its queue, its name and its entry in the schedule
+_NOTE_BYTES: Final = 180  # of a number that is kept for a site
 
 
 class States:
@@ -45,6 +49,11 @@ class States:
         self._new_queue = new_queue
         # Crawl-delays of forgotten sites: another rank may borrow their clocks.
         self._crawl_delays: dict[str, float] = {}
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory all of this takes."""
+        notes = len(self.rests) + len(self._crawl_delays)
+        return _STATE_BYTES * len(self.by_site) + _NOTE_BYTES * notes
 
     def find(self, site: str) -> VisitState:
         """The state of a site, which is made if there is none."""

@@ -6,6 +6,7 @@ other, and a message to another rank is passed on by the servers between them.
 """
 
 from collections.abc import Mapping, Sequence
+from functools import lru_cache
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -15,6 +16,7 @@ from crawler.ports import UserError
 from partition.partvector import jump_hash
 
 ROOT: Final = 0  # the rank of the server above all others
+_CACHED: Final = 1 << 16  # sites whose sets are remembered, about 200 bytes each
 
 
 class Tree:
@@ -119,14 +121,11 @@ class DSets:
             for number, one in enumerate(suffixes)
             for suffix in one
         }
-        self._known: dict[str, int] = {}
+        self._of_site = lru_cache(_CACHED)(self._look_up)
 
     def of(self, site: str) -> int:
         """The number of the set that a site is in."""
-        number = self._known.get(site)
-        if number is None:
-            number = self._known[site] = self._look_up(site)
-        return number
+        return self._of_site(site)
 
     def holder(self, site: str) -> int:
         """The rank that holds the set of a site."""

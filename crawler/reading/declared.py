@@ -4,8 +4,11 @@ Such a sitemap may list all URLs of the authorities that declare it, and may be 
 """
 
 from collections.abc import Mapping
+from typing import Final
 
 from crawler.ports import Names, joined_names
+
+_SITEMAP_BYTES: Final = 250  # of a sitemap that one authority declares
 
 
 class DeclaredSitemaps:
@@ -28,6 +31,10 @@ class DeclaredSitemaps:
         """Add the authorities of several sitemaps."""
         for key, its in names.items():
             self.declare(key, its)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the sitemaps take."""
+        return _SITEMAP_BYTES * len(self._names)
 
     def __contains__(self, key: int) -> bool:
         return key in self._names

@@ -40,6 +40,7 @@ _STATES: Final = 4
 _EXCUSED: Final = 2  # so many barren hosts aren't counted for each fruitful one
 _FEW: Final = 50  # with half as many hosts, domains are looked up: the list takes 0.2 s to load
 _SKETCHED: Final = 1 << 12  # domains and addresses whose sketches are kept
+_ENTRY_BYTES: Final = 100
 _SKETCHES: Final = 2  # kept of each domain or address
 
 Sketch = Sequence[int]
@@ -66,6 +67,11 @@ class Hosts:
     def __bool__(self) -> bool:
         """Whether any rule is on."""
         return bool(self._most_barren or self._most_hosts)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the hosts take, without the sketches."""
+        entries = len(self._states) + len(self._addresses) + len(self._known) + len(self._barren)
+        return _ENTRY_BYTES * (entries + len(self._fruitful) + len(self._closed))
 
     def rule(self, url: str) -> str | None:
         """Return the rule that keeps a URL out, or None if the URL is let in.

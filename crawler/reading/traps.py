@@ -24,6 +24,7 @@ _SESSION_ID = re.compile(
 )
 _ESCAPED_AGAIN = re.compile(r"%((?:25)+)")  # %2F, %252F, %25252F, ...
 _WATCHED_URLS = 100_000
+_COUNT_BYTES: Final = 100
 _FEW_REDIRECTS: Final = 5  # in a row
 
 
@@ -50,6 +51,11 @@ class TrapMonitor:
         self.hosts = Hosts(traps)
         self._has_host_rules = bool(self.hosts)
         self.poor = self._branches.poor  # if empty, `is_poor` is False for every URL
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the counts take."""
+        counts = sum(map(len, self.counters())) + len(self._growths) + len(self._long_redirects)
+        return _COUNT_BYTES * counts + self.hosts.nbytes()
 
     def admit(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page with the link, if known."""

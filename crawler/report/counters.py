@@ -16,7 +16,6 @@ from typing import Any, NotRequired, TypedDict
 import msgspec
 import numpy as np
 from numpy.typing import NDArray
-from xxhash import xxh3_64_intdigest
 
 from crawler import session
 from crawler.ports import UserError
@@ -53,13 +52,14 @@ class Counters:
     inter_part_pages: int
     inter_part_urls: int
     messages_page_part: int
-    site_part: Collection[tuple[str, int]]  # (source site, other rank)
+    site_part: Collection[int]  # hashes of the pairs (source site, other rank)
     transmissions_target_part: int | None
     claims: int
     mpi_messages: int
     mpi_messages_to: Mapping[str, int]  # by receiving rank
     mpi_bytes: int
     dynamic: DynamicCounts | None
+    memory: Mapping[str, tuple[int, int]]  # bytes at most and at the end, by table (core.budget)
 
 
 _REACHABLE = "reachable.npy"  # u64 URL keys
@@ -101,9 +101,8 @@ def write_counters(
             np.save(file, np.array(sorted(reachable), np.uint64))
     pairs = read_site_part(directory)
     for one in ranks:
-        new = [xxh3_64_intdigest(site.encode(), other) for site, other in one.site_part]
         before = pairs.get(one.rank, np.zeros(0, np.uint64))
-        pairs[one.rank] = np.union1d(before, np.array(new, np.uint64))
+        pairs[one.rank] = np.union1d(before, np.array(list(one.site_part), np.uint64))
     arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
     # A kill may come at any moment. The counters are written last, because a report ignores a run
     # whose counters are missing.
@@ -130,6 +129,7 @@ class _RankCounts(TypedDict):
     progress: NotRequired[list[tuple[float, int]]]
     mpi_messages_to: NotRequired[dict[str, int]]
     dynamic: NotRequired[DynamicCounts | None]
+    memory: NotRequired[dict[str, tuple[int, int]]]
 
 
 class _RunCounts(TypedDict):

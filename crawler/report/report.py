@@ -25,6 +25,7 @@ from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site
 from crawler.report.dynamic import dynamic_metrics, idle_servers, messages_to
 from crawler.report.endings import SeedTrail, seed_metrics
 from crawler.report.measures import Point, Reference, overlap, read_reference, series
+from crawler.report.memory import memory_of
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
@@ -75,6 +76,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
             "messages_site_part": None if site_part is None else _distinct(site_part, rank),
             **_traffic(of_rank := [its for its in counted if its["rank"] == rank]),
             "mpi_messages_to": messages_to(of_rank),
+            "memory": memory_of(of_rank),
         }
         for rank, one in enumerate(by_rank)
     ]
@@ -86,6 +88,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "mode": info.config.session.mode,
         "scheme": info.config.assignment.scheme,
         "runs": len(info.runs),
+        "memory_budget": info.config.seen.memory,
         "lost_ranks": sum(run.lost or 0 for run in info.runs),
         "complete": info.last.complete is True,
         "reason": info.last.reason or "interrupted",

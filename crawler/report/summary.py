@@ -6,6 +6,7 @@ from typing import Any
 
 from crawler.report.dynamic import dynamic_lines
 from crawler.report.endings import seed_lines
+from crawler.report.memory import memory_lines
 
 
 def _politeness_line(kept: dict[str, Any] | None) -> str:
@@ -54,6 +55,7 @@ def summary(directory: Path, metrics: dict[str, Any]) -> str:
         f" {_number(metrics['messages_site_part'])} (site, part),"
         f" {_number(metrics['transmissions_target_part'])} (target, part)",
         *dynamic_lines(metrics),
+        *memory_lines(metrics),
         f"imbalance {_percent(metrics['imbalance_bytes'])} of bytes,"
         f" {_percent(metrics['imbalance_requests'])} of requests",
         _politeness_line(metrics["politeness"]),

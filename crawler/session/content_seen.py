@@ -15,13 +15,13 @@ from crawler.session.warc import (
 )
 
 _OFFSETS = 1 << 48  # more than a WARC file has bytes
+_PAYLOAD_BYTES = 110
 
 
 class ContentSeen:
     """Where this rank has stored each payload. The WARC record there has all that a revisit needs.
 
-    It learns from the rows of stored pages, or from those of earlier runs. It takes about 150 bytes
-    for each payload.
+    It learns from the rows of stored pages, or from those of earlier runs.
     """
 
     def __init__(self, directory: Path) -> None:
@@ -41,6 +41,10 @@ class ContentSeen:
             self._files.append(row.warc_file)
         place = (len(self._files) - 1) * _OFFSETS + row.warc_offset
         self._places[xxh3_64_intdigest(row.digest.encode())] = place
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory all of this takes."""
+        return _PAYLOAD_BYTES * len(self._places)
 
     def state(self) -> tuple[list[str], bytes, bytes]:
         """Return all that is remembered, packed as in `CoreSnapshot`."""

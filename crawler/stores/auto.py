@@ -1,6 +1,6 @@
-"""The stores `auto` and `runs`: in memory up to a budget, then in sorted runs on disk.
+"""The stores `auto` and `runs`: in memory while there is room, then in sorted runs on disk.
 
-`auto` begins as `memory`. When three quarters of the budget are used, the keys become the first
+`auto` begins as `memory`. When the rank needs the memory (`core.budget`), the keys become the first
 table of `runs`, which a thread writes to disk. Meanwhile the table answers as before, so no key is
 lost and the crawl doesn't stop.
 """
@@ -17,10 +17,9 @@ from crawler.stores.memory import LIGHT_KEYS, SET_BYTES, MemoryStore
 if TYPE_CHECKING:  # it imports numba
     from crawler.stores.runs import RunStore
 
-_MOVES_AT: Final = 0.75  # of the budget; the rest is for the filter and the next table
-_LIGHT_SHARE: Final = 4  # the plain set may take this fraction of the budget
-_SMALL_SHARE: Final = 32  # the table of the newest keys, and the cache, each
-_CALLS: Final = 64  # between two looks at the memory in use
+# Fractions of the budget:
+_LIGHT_SHARE: Final = 8  # what the plain set may take
+_SMALL_SHARE: Final = 64  # the table of the newest keys, and the cache, each
 
 
 class AutoStore:
@@ -29,7 +28,7 @@ class AutoStore:
     def __init__(self, directory: Path, most_bytes: int, *, at_once: bool = False) -> None:
         """`directory`: for the files of this store alone. Those of an earlier run are removed.
 
-        `most_bytes`: of memory. `at_once`: begin on disk.
+        `most_bytes`: the budget of the rank. `at_once`: begin on disk.
         """
         shutil.rmtree(directory, ignore_errors=True)
         self._directory = directory
@@ -38,7 +37,7 @@ class AutoStore:
         self._memory = MemoryStore(light_keys)
         self._loading: Future[RunStore] | None = None
         self._runs = load_runs(directory, most_bytes) if at_once else None
-        self._calls = 0
+        self._must_move = False
 
     @property
     def _store(self) -> "MemoryStore | RunStore":
@@ -49,15 +48,9 @@ class AutoStore:
 
     def among(self, keys: Iterable[int]) -> set[int]:
         """See UrlSeen.among. Raises OSError or DamagedStoreError."""
-        if self._runs is not None:
-            return self._runs.among(keys)
-        self._calls += 1
-        if self._calls >= _CALLS:
-            self._calls = 0
-            if self._memory.nbytes > _MOVES_AT * self._most_bytes and self._have_moved():
-                assert self._runs is not None
-                return self._runs.among(keys)
-        return self._memory.among(keys)
+        if self._must_move:
+            self._move()
+        return self._store.among(keys)
 
     def __contains__(self, key: object) -> bool:
         return key in self._store
@@ -72,7 +65,22 @@ class AutoStore:
 
     def update(self, keys: Iterable[int]) -> None:
         """Note many keys that have been met. On disk, this may wait until a table is written."""
+        if self._must_move:
+            self._move()
         self._store.update(keys)
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory in use."""
+        return self._store.nbytes
+
+    def give(self, excess: int) -> bool:
+        """Begin to move to disk, if the keys are in memory. See `core.budget.Table`."""
+        if self._runs is not None or self._must_move:
+            return False
+        self._must_move = True
+        self._memory.light_keys = 0
+        return True
 
     def close(self) -> None:
         """Remove the files. Afterwards the store is useless."""
@@ -82,21 +90,19 @@ class AutoStore:
             self._runs.close()
         shutil.rmtree(self._directory, ignore_errors=True)
 
-    def _have_moved(self) -> bool:
-        """Whether the keys have moved to runs. The code for runs is loaded in a thread first."""
+    def _move(self) -> None:
+        """Move the keys to runs, once the code for runs is loaded, which a thread does."""
         segments = self._memory.segments
         if segments is None:
-            return False
+            return
         if self._loading is None:
             loader = ThreadPoolExecutor(1, "runs")
             self._loading = loader.submit(load_runs, self._directory, self._most_bytes)
             loader.shutdown(wait=False)
-        if not self._loading.done():
-            return False
-        self._runs, self._loading = self._loading.result(), None
-        self._runs.adopt(segments, self._memory.newest)
-        self._memory = MemoryStore()
-        return True
+        if self._loading.done():
+            self._runs, self._loading = self._loading.result(), None
+            self._runs.adopt(segments, self._memory.newest)
+            self._memory, self._must_move = MemoryStore(), False
 
 
 def load_runs(directory: Path, most_bytes: int) -> "RunStore":

@@ -45,7 +45,7 @@ class MemoryStore:
 
     def __init__(self, light_keys: int = LIGHT_KEYS) -> None:
         """`light_keys`: how many keys the plain set may have, before segments take its place."""
-        self._light_keys = light_keys
+        self.light_keys = light_keys  # the most keys of the plain set
         self.newest: set[int] = set()  # the keys that aren't in the segments
         self.segments: Segments | None = None
         self._loading: Future[Segments] | None = None
@@ -116,7 +116,7 @@ class MemoryStore:
     def _has_loaded(self) -> bool:
         """Whether there are segments. They are loaded in a thread, once the set is large."""
         if self._loading is None:
-            if len(self.newest) < self._light_keys:
+            if len(self.newest) < self.light_keys:
                 return False
             loader = ThreadPoolExecutor(1, "segments")
             self._loading = loader.submit(load_segments)
