@@ -24,6 +24,7 @@ GROUPS: Final = {
         "frontier",
         "registry",
         "seen",
+        "memory",
         "replay",
         "idle",
         "clocks",

@@ -425,6 +425,9 @@ class Waiting(RuleBasedStateMachine):
         ]
         assert len(set(map(id, listed))) == len(listed)
         assert all(line.listed == (line in listed) for line in lines)
+        if isinstance(self.store, Fifos) and self.store.is_tight:
+            loose = [url for line in lines for url in (*line.head, *line.tail)]
+            assert self.store._loose == sum(isinstance(url, CrawlUrl) for url in loose)
         if self.store.is_tight:
             growing = [line.tail if isinstance(line, Fifo) else line.slots for line in lines]
             for line, urls in zip(lines, growing, strict=True):

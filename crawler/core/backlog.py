@@ -145,7 +145,7 @@ class Backlog:
         """About how many bytes of memory the waiting URLs take."""
         path = 0.0 if not self.enqueued else self._path_bytes * _SAMPLED / self.enqueued
         in_memory = self.waiting - self._store.on_disk
-        return int(in_memory * (self._store.overhead + path)) + self._store.on_disk
+        return self._store.nbytes(in_memory, path)
 
     def give(self, excess: int) -> bool:
         """Move URLs to disk, to free `excess` bytes of memory. Returns whether it could move some.

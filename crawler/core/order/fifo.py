@@ -15,7 +15,8 @@ from crawler.ports import CrawlUrl, Spill
 # read back in memory, and there may be a million queues.
 CHUNK: Final = 16
 _PACKED_BYTES: Final = 64  # of a packed URL, without its path: the object, and a place in a list
-_LOOSE_BYTES: Final = 250  # of a URL that isn't packed
+_LOOSE_BYTES: Final = 190  # that a URL takes more if it isn't packed
+_NUMBER_BYTES: Final = 16  # of the number of a chunk; some chunks aren't full
 _DECODER: Final = msgspec.msgpack.Decoder(list[bytes | CrawlUrl])
 
 
@@ -45,11 +46,13 @@ class Fifos(Queues):
     def __init__(self, spill: Spill | None = None) -> None:
         super().__init__()
         self._spill = spill
+        self._loose = 0  # since memory is tight: URLs in memory that aren't packed
 
-    @property
-    def overhead(self) -> int:
+    def nbytes(self, urls: int, path_bytes: float) -> int:
         """See Queues."""
-        return _PACKED_BYTES if self.is_tight else _LOOSE_BYTES
+        loose = self._loose if self.is_tight else urls
+        index = self.on_disk * _NUMBER_BYTES // CHUNK
+        return int(urls * (_PACKED_BYTES + path_bytes)) + loose * _LOOSE_BYTES + index
 
     def queue(self, site: str) -> Fifo:
         """Make an empty queue for a site."""
@@ -66,7 +69,9 @@ class Fifos(Queues):
         if not self.is_tight:
             queue.tail.append(found)
             return False
-        queue.tail.append(pack(found))
+        record = pack(found)
+        queue.tail.append(record)
+        self._loose += record is found  # a chain of redirects leads to it
         if len(queue.tail) >= 2 * KEEP and not queue.listed:
             self._consider(queue)
         return False
@@ -86,12 +91,16 @@ class Fifos(Queues):
                 return self.pop(queue.low)
             head = queue.head
         record = head.pop()
-        return record if isinstance(record, CrawlUrl) else unpack(record, queue.site)
+        if isinstance(record, CrawlUrl):
+            self._loose -= self.is_tight
+            return record
+        return unpack(record, queue.site)
 
     def put_back(self, queue: Fifo, found: CrawlUrl, priority: Priority) -> None:
         """Put a URL back before all others."""
         queue.size += 1
         queue.head.append(found)
+        self._loose += self.is_tight
 
     def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[CrawlUrl, float]]:
         """See `Queues`. The score is minus infinity for URLs of low priority, and 0 for others."""
@@ -108,6 +117,8 @@ class Fifos(Queues):
     def tighten(self, queues: Iterable[Fifo]) -> None:
         """See Queues."""
         lines = [line for queue in queues for line in (queue, queue.low) if line is not None]
+        if not self.is_tight:
+            self._loose = sum(len(line.head) + len(line.tail) for line in lines)
         super().tighten(lines)
 
     def _is_long(self, queue: Fifo) -> bool:
@@ -137,6 +148,7 @@ class Fifos(Queues):
         records = [pack(url) if isinstance(url, CrawlUrl) else url for url in urls]
         number = self._spill.put(msgspec.msgpack.encode(records))
         self.on_disk += len(urls)
+        self._loose -= sum(isinstance(url, CrawlUrl) for url in urls)
         return number
 
     def _load(self, queue: Fifo) -> None:
@@ -144,3 +156,4 @@ class Fifos(Queues):
         assert queue.disk is not None
         queue.head = _DECODER.decode(self._spill.take(queue.disk.pop(0)))[::-1]
         self.on_disk -= len(queue.head)
+        self._loose += sum(isinstance(record, CrawlUrl) for record in queue.head)

@@ -20,6 +20,7 @@ _VISITED: Final = 10_000  # visited pages whose scores are remembered until thei
 _LATE: Final = 1_000_000  # URLs, perhaps on disk, for which additions to the score are remembered
 CHUNK: Final = 64  # URLs that are written to disk and read back together, at most
 _SLOT_BYTES: Final = 110  # of a URL in memory without its path, index included
+_CHUNK_BYTES: Final = 200  # of what memory holds of a chunk
 _SHORT: Final = 64  # queues up to this length are sorted without numpy
 
 
@@ -332,10 +333,9 @@ class Heaps(Queues):
 
     # --- disk ---------------------------------------------------------------------------------
 
-    @property
-    def overhead(self) -> int:
+    def nbytes(self, urls: int, path_bytes: float) -> int:
         """See Queues."""
-        return _SLOT_BYTES
+        return int(urls * (_SLOT_BYTES + path_bytes)) + self.on_disk * _CHUNK_BYTES // CHUNK
 
     def _is_long(self, queue: Heap) -> bool:
         return len(queue.slots) >= 2 * KEEP

@@ -113,10 +113,12 @@ class Queues(ABC):
     def _cut(self, queue: Any) -> None:
         """Move all but KEEP URLs of a queue to disk. After an error it still has all its URLs."""
 
-    @property
     @abstractmethod
-    def overhead(self) -> int:
-        """About how many bytes a URL in memory takes besides its path."""
+    def nbytes(self, urls: int, path_bytes: float) -> int:
+        """About how many bytes of memory the queues take, if so many URLs are in memory.
+
+        `path_bytes`: the mean length of their URLs without the sites.
+        """
 
 
 _RECORD: Final = Struct("<QI")

@@ -1,0 +1,208 @@
+"""The memory of a rank by the number of URLs that it knows, against its budget.
+
+    python benchmarks memory [--urls N] [--budget BYTES] [--store auto|runs|memory]
+                             [--order breadth-first] [--every N] --work DIR --out DIR
+    python benchmarks memory --plots --out DIR
+
+One core of two crawls a made-up web, with the stores and spill files of a live rank. Its URLs to
+the other rank are counted as sent, and then dropped. The web is arithmetic: a page's links follow
+from its number, so the web takes no memory. A page links to 8 new pages of its site, 2 other pages
+of its site, and 2 pages of other sites. The sizes of sites are very different (Pareto, 150 pages at
+least).
+
+A line of OUT/memory.jsonl for every N known URLs has the resident set above that of an idle rank
+with its compiled functions, the most that it has been, and what each table takes (`core.budget`).
+`code` is what the compiled functions take. --plots draws OUT/memory.svg.
+"""
+
+import shutil
+import time
+from pathlib import Path
+from typing import Annotated, Final
+
+from harness import Row, append_rows, read_rows, resident_bytes
+
+from crawler import config, url
+from crawler.agent.assembly import make_stores
+from crawler.core.budget import Budget
+from crawler.core.core import Core
+from crawler.core.outcomes import DONE
+from crawler.core.ownership import Ownership, SiteHash
+from crawler.ports import Link
+from crawler.reading.scope import Sites
+from crawler.session import SpillFiles
+from crawler.stores.auto import load_runs
+from crawler.stores.memory import load_segments
+
+LOG: Final = "memory.jsonl"
+URLS_A_SITE: Final = 300  # known at the end, on average
+SMALLEST, LARGEST = 150, 2_000_000  # pages of a site
+NEW, OWN, FOREIGN = 8, 2, 2  # links of a page
+PAGES: Final = 500  # between two looks at the resident set
+_MASK: Final = 2**64 - 1
+
+
+def mixed(number: int) -> int:
+    """Return a hash of a number (the finaliser of splitmix64)."""
+    number = (number + 0x9E3779B97F4A7C15) & _MASK
+    number = ((number ^ number >> 30) * 0xBF58476D1CE4E5B9) & _MASK
+    number = ((number ^ number >> 27) * 0x94D049BB133111EB) & _MASK
+    return number ^ number >> 31
+
+
+class ArithmeticWeb:
+    """A web whose pages and links follow from numbers."""
+
+    def __init__(self, sites: int) -> None:
+        self._sites = sites
+
+    def pages(self, site: int) -> int:
+        """The number of pages of a site."""
+        return min(LARGEST, int(SMALLEST * 2**53 / ((mixed(site) >> 11) + 1)))
+
+    def link(self, site: int, page: int) -> Link:
+        name = f"www.site-{site}.example"
+        address = f"http://{name}/section-{page % 97}/2026/{page}-the-title-of-an-article"
+        return Link(url.key(address), address, name, 0)
+
+    def links(self, address: str) -> list[Link]:
+        """The links of a page, which is given by its URL."""
+        parts = address.split("/", 5)
+        site, page = int(parts[2][9:-8]), int(parts[5].partition("-")[0])
+        last = self.pages(site) - 1
+        links = [
+            self.link(site, child)
+            for child in range(NEW * page + 1, min(NEW * page + NEW, last) + 1)
+        ]
+        draw = mixed(site << 24 ^ page)
+        for _ in range(OWN):
+            draw = mixed(draw)
+            links.append(self.link(site, draw % (last + 1)))
+        for _ in range(FOREIGN):
+            draw = mixed(draw)
+            other = draw % self._sites
+            deep = draw >> 40 & 1
+            links.append(self.link(other, deep * (mixed(draw) % self.pages(other))))
+        return links
+
+
+def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path, started: float):
+    """Crawl until so many URLs are known. Gives a row for every `every` of them."""
+    web = ArithmeticWeb(max(urls // URLS_A_SITE, 10))
+    settings = config.load(
+        values={
+            "politeness": {"delay_s": 1},
+            "seen": {"memory": budget, "store": store},
+            "frontier": {"order": order, "memory": 10**12},
+        }
+    )
+    allowed = Budget(budget)
+    stores = make_stores(settings.seen, work / "seen")
+    stores.register(allowed)
+    with SpillFiles(work / "frontier") as spill:
+        core = Core(
+            settings,
+            2,
+            Ownership(0, SiteHash(2), [0, 1]),
+            Sites("authority"),
+            stores.seen,
+            spill=spill,
+            sent=stores.sent,
+            budget=allowed,
+        )
+        code = resident_bytes()
+        load_segments(1 << 20)
+        load_runs(work / "trial", 1 << 20).close()
+        idle = peak = resident_bytes()
+        code = idle - code
+        backlog, now, known, cpu = core._bench.backlog, 0.0, 0, time.process_time()
+        core.start([web.link(site, 0) for site in range(10)], now)
+        while known < urls:
+            visit = core.acquire(now)
+            if visit is None:
+                due = core.next_visit_time()
+                if due is None:
+                    raise SystemExit(f"the web has only {known} URLs")
+                now = max(now, due)
+                continue
+            core.end(visit, DONE, now)
+            links = web.links(visit.found.url)
+            for _ in core.stored(visit.found, links, now, response=True):
+                pass
+            core.tick(now)
+            if core.pages % PAGES:
+                continue
+            peak = max(peak, resident_bytes())
+            seen, sent = len(stores.seen), len(stores.sent)
+            if known // every == (seen + sent) // every:
+                known = seen + sent
+                continue
+            known = seen + sent
+            used = allowed.used()
+            yield {
+                "store": store,
+                "order": order,
+                "budget": budget,
+                "sites": len(core._bench.states.by_site),
+                "known": known,
+                "code": code,
+                "pages": core.pages,
+                "waiting": backlog.waiting,
+                "on_disk": backlog._store.on_disk,
+                "resident": resident_bytes() - idle,
+                "peak": peak - idle,
+                "counted_peak": used["all"].peak,
+                "tables": {name: one.end for name, one in used.items()},
+                "cpu_s": time.process_time() - cpu,
+                "wall_s": time.perf_counter() - started,
+            }
+    stores.close()
+
+
+def line(row: Row) -> str:
+    return (
+        f"{row['known'] / 1e6:.1f} million known: {row['peak'] / 1e6:.0f} MB at most,"
+        f" {row['counted_peak'] / 1e6:.0f} counted, of {row['budget'] / 1e6:.0f};"
+        f" {row['wall_s']:.0f} s"
+    )
+
+
+def run(
+    *,
+    urls: int = 100_000_000,
+    budget: int = 1 << 30,
+    store: str = "auto",
+    order: str = "breadth-first",
+    every: int = 1_000_000,
+    work: Annotated[Path, "for the files of the stores; removed at the end"] = Path("memory-work"),
+    out: Annotated[Path, "the folder of the results"] = Path("docs/results"),
+    plots: bool = False,
+) -> None:
+    if not plots:
+        rows = crawl(urls, budget, store, order, every, work, time.perf_counter())
+        append_rows(out / LOG, rows, line)
+        shutil.rmtree(work, ignore_errors=True)
+    plot(read_rows(out / LOG), out / "memory.svg")
+
+
+def plot(rows: list[Row], path: Path) -> None:
+    from plotting import panels, save  # noqa: PLC0415 (only plots need matplotlib)
+
+    figure, axes = panels(1, 2)
+    lines: dict[str, object] = {}
+    millions = [row["known"] / 1e6 for row in rows]
+    left, right = axes[0]
+    budget = rows[-1]["budget"] / 1e6
+    for name, label, style in (
+        ("peak", "resident set above an idle rank, at most", "-"),
+        ("counted_peak", "all tables, at most", "--"),
+    ):
+        (lines[label],) = left.plot(millions, [row[name] / 1e6 for row in rows], style, lw=1)
+    lines["budget"] = left.axhline(budget, color="black", lw=0.8)
+    lines["budget + 15 %"] = left.axhline(1.15 * budget, color="red", lw=0.8, ls=":")
+    left.set(xlabel="million URLs known", ylabel="MB", ylim=0)
+    names = ["seen", "sent", "waiting", "sites", "traps"]
+    stack = [[row["tables"][name] / 1e6 for row in rows] for name in names]
+    lines |= dict(zip(names, right.stackplot(millions, stack, lw=0), strict=True))
+    right.set(xlabel="million URLs known", ylim=0)
+    save(figure, lines, path)
