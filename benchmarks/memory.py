@@ -32,7 +32,7 @@ from crawler.ports import Link
 from crawler.reading.scope import Sites
 from crawler.session import SpillFiles
 from crawler.stores.auto import load_runs
-from crawler.stores.memory import load_segments
+from crawler.stores.memory import load_table
 
 LOG: Final = "memory.jsonl"
 URLS_A_SITE: Final = 300  # known at the end, on average
@@ -111,7 +111,7 @@ def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path
             budget=allowed,
         )
         code = resident_bytes()
-        load_segments(1 << 20)
+        load_table(1 << 20)
         load_runs(work / "trial", 1 << 20).close()
         idle = peak = resident_bytes()
         code = idle - code

@@ -10,7 +10,7 @@ share: the graph is read, and its links are made. Background load slows down mem
 busy machine compare only runs that took turns (`python benchmarks pairs`).
 
 --stores lets crawls with different stores of URL-seen take turns: set (a plain set, as in an
-experiment), memory, segments (what memory becomes with a million URLs), runs (with 16 MiB).
+experiment), memory, table (what memory becomes with a million URLs), runs (with 16 MiB).
 """
 
 import gc
@@ -39,7 +39,7 @@ SEEDS = 5  # for each process
 STORES: dict[str, Callable[[Path], UrlSeen]] = {
     "set": lambda folder: MemorySeen(),
     "memory": lambda folder: MemoryStore(),
-    "segments": lambda folder: MemoryStore(light_keys=0),
+    "table": lambda folder: MemoryStore(light_keys=0),
     "runs": partial(AutoStore, most_bytes=16 << 20, at_once=True),
 }
 

@@ -26,9 +26,9 @@ def opened(directory: Path) -> RunStore:
 def fill(store: RunStore, first: int, last: int) -> None:
     """Meet keys, a page of four at a time."""
     for start in range(first, last, 4):
-        met = store.among(range(start, start + 4))
+        unmet = store.unmet(range(start, start + 4))
         for key in range(start, min(start + 4, last)):
-            met.add(key)
+            unmet.discard(key)
         store.settle()
 
 
@@ -40,10 +40,10 @@ def test_runs_know_every_key_ever_met(
     directory = tmp_path_factory.mktemp("runs")
     store, model = opened(directory), set[int]()
     for page in pages:
-        met = store.among(iter(page))
+        unmet = store.unmet(iter(page))
         for key in page:
-            assert (key in met) == (key in model)
-            met.add(key)
+            assert (key in unmet) == (key not in model)
+            unmet.discard(key)
             model.add(key)
             assert key in store
         if waits:
@@ -74,8 +74,8 @@ def test_runs_are_sorted_and_merged_by_eight(tmp_path: Path) -> None:
         parts = np.concatenate(list(merged([run])))
         assert len(parts) == run.keys
         assert (np.diff(parts.astype(object)) > 0).all()
-    assert not store.among(key ^ 1 for key in keys)
-    assert store.among(keys) == set(keys)
+    assert store.unmet(key ^ 1 for key in keys) == {key ^ 1 for key in keys}
+    assert not store.unmet(keys)
     assert sorted(int(path.name) for path in tmp_path.glob("0*")) == sorted(
         int(run.path.name) for run in store._runs
     )
@@ -91,12 +91,13 @@ def test_large_runs_are_found_again(tmp_path: Path) -> None:
     store.flush()
     assert max(run.keys for run in store._runs) == len(keys)
     asked = keys[::5].tolist()
-    assert store.among(asked) == set(asked)
-    assert not store.among((keys[::5] + np.uint64(1)).tolist())
+    assert not store.unmet(asked)
+    other = (keys[::5] + np.uint64(1)).tolist()
+    assert store.unmet(other) == set(other)
     assert store.nbytes < 2 * len(keys) + (2 << 20) + 8000
     store.close()
     again = RunStore(tmp_path, table_keys=300_000, cache_keys=1000)
-    assert again.among(asked) == set(asked)
+    assert not again.unmet(asked)
     assert sum(len(part) for part in merged(again._runs)) == len(keys)
     again.close()
 
@@ -188,11 +189,11 @@ def test_on_a_full_disk_keys_stay_in_memory(tmp_path: Path) -> None:
         store.update(range(20, 30))
         store.add(30)
         store.flush()
-        assert store.among(range(40)) == set(range(31))
+        assert store.unmet(range(40)) == set(range(31, 40))
         breaking.left = 10**9
         store.flush()
     assert store._frozen is None
-    assert store.among(range(40)) == set(range(31))
+    assert store.unmet(range(40)) == set(range(31, 40))
     store.close()
     assert sorted(opened(tmp_path)) == list(range(31))
 

@@ -71,3 +71,16 @@ def test_what_a_snapshot_keeps_of_each_memory() -> None:
         keys = keys_to_keep(memory)
         kept.append(None if keys is None else sorted(keys))
     assert kept == [[1, 2], None, []]
+
+
+@given(KEYS, KEYS)
+def test_what_is_unmet_becomes_known_by_discarding(before: list[int], page: list[int]) -> None:
+    for memory in (MemorySeen(), LatestSent(5)):
+        memory.update(before)
+        unmet, known = memory.unmet(page), {key for key in page if key in memory}
+        assert [key in unmet for key in page] == [key not in known for key in page]
+        for key in page[-3:]:
+            unmet.discard(key)
+            assert key not in unmet
+            assert key in memory
+    assert 1 in NothingSent().unmet([1])

@@ -1,5 +1,6 @@
 """The stores of URL-seen that answer at once, against a set."""
 
+import resource
 import subprocess
 import sys
 import weakref
@@ -21,10 +22,14 @@ from crawler.messages import Batch
 from crawler.stores.auto import AutoStore
 from crawler.stores.memory import MemoryStore
 from crawler.stores.runs import RunStore
-from crawler.stores.segments import Segments
+from crawler.stores.table import _BORDER, _SIZE, KeyTable, mixed, unmixed
 
 KEYS = st.integers(0, 40) | st.integers(0, 2**64 - 1) | st.just(2**64 - 1)
 BATCHES = st.lists(st.lists(KEYS, max_size=30), max_size=12)
+
+
+def resident_bytes() -> int:
+    return int(Path("/proc/self/statm").read_text().split()[1]) * resource.getpagesize()
 
 
 def as_array(keys: Iterable[int]) -> "np.ndarray":
@@ -32,56 +37,84 @@ def as_array(keys: Iterable[int]) -> "np.ndarray":
 
 
 @given(BATCHES)
-def test_segments_tell_new_keys_from_known_ones(batches: list[list[int]]) -> None:
-    segments, model = Segments(1 << 24), set[int]()
+def test_a_table_tells_new_keys_from_known_ones(batches: list[list[int]]) -> None:
+    table, model = KeyTable(1 << 24), set[int]()
     for batch in batches:
         keys = as_array(batch)
-        assert segments.known(keys).tolist() == [key for key in batch if key in model]
+        assert table.missing(keys).tolist() == [key for key in batch if key not in model]
+        assert table.have(keys).tolist() == [key in table for key in batch]
         expected = [key not in model and key not in batch[:at] for at, key in enumerate(batch)]
-        assert segments.check(keys).tolist() == expected
+        assert table.check(keys).tolist() == expected
         model.update(batch)
-        assert len(segments) == len(model)
-    assert sorted(key for piece in segments.pieces() for key in piece.tolist()) == sorted(model)
+        assert len(table) == len(model)
+    assert sorted(table) == sorted(model)
 
 
-def test_segments_keep_all_keys_while_they_grow() -> None:
-    keys = np.random.default_rng(1).integers(0, 2**64, 300_000, dtype=np.uint64)
-    segments = Segments(1 << 26)
-    for start in range(0, len(keys), 10_000):
-        assert segments.check(keys[start : start + 10_000]).all()
-    assert len(segments.known(keys)) == len(segments) == len(keys)
-    assert not len(segments.known(keys + np.uint64(1)))
-    together = np.concatenate(list(segments.pieces()))
-    assert np.array_equal(np.sort(together), np.sort(keys))
+@pytest.mark.parametrize("spread", [2**64, 2**20])  # hashes, and numbers as of a simulator
+def test_a_table_keeps_all_keys_while_it_grows(spread: int) -> None:
+    keys = np.random.default_rng(1).integers(0, spread, 300_000, dtype=np.uint64)
+    keys = np.unique(keys)
+    np.random.default_rng(2).shuffle(keys)
+    table = KeyTable(1 << 26)
+    moving = 0
+    for start in range(0, len(keys), 5_000):
+        some = keys[start : start + 5_000]
+        assert table.check(some).all()
+        assert not table.check(some).any()
+        known = keys[: start + len(some)]
+        assert table.have(known).all()
+        assert len(table.missing(keys)) == len(keys) - len(known) == len(keys) - len(table)
+        together = np.concatenate(list(table.pieces()))
+        assert np.array_equal(together, np.sort(mixed(known)))
+        moving += int(table._state[_BORDER]) < int(table._state[_SIZE])
+    assert moving > 10  # looks were taken amid a growth
+    assert np.array_equal(np.sort(unmixed(together)), np.sort(keys))
 
 
 def test_a_key_takes_at_most_11_bytes_at_any_moment() -> None:
-    segments = Segments(1 << 26)
-    keys = np.random.default_rng(2).integers(0, 2**64, 3_000_000, dtype=np.uint64)
-    segments.check(keys[:1_000_000])
-    for start in range(1_000_000, len(keys), 10_000):
-        segments.check(keys[start : start + 10_000])
-        largest = int(segments._spans[0, :-1].max())  # a copy of one segment while it grows
-        assert segments.nbytes + 8 * largest <= 11 * len(segments)
+    for most_bytes in (1 << 26, 1 << 30):  # with small pages, and with huge ones
+        table = KeyTable(most_bytes)
+        keys = np.random.default_rng(2).integers(0, 2**64, 2_000_000, dtype=np.uint64)
+        for start in range(0, len(keys), 10_000):
+            table.check(keys[start : start + 10_000])
+            assert table.nbytes <= 11 * len(table) + table._page_bytes  # it may be almost empty
 
 
-def test_full_segments_say_so() -> None:
-    segments = Segments(1 << 20)
+def test_a_table_takes_no_more_memory_than_it_says() -> None:
+    before = resident_bytes()
+    table = KeyTable(1 << 28)
+    for start in range(0, 1_500_000, 10_000):
+        table.check(np.arange(start, start + 10_000, dtype=np.uint64))
+    assert resident_bytes() - before < table.nbytes + (4 << 20)
+
+
+def test_a_full_table_says_so() -> None:
+    table = KeyTable(1 << 20)
     keys = np.arange(1, 200_000, dtype=np.uint64)
     with pytest.raises(MemoryError, match="full"):
-        segments.check(keys)
-    assert 100_000 < len(segments) < 131_072
+        table.check(keys)
+    assert 100_000 < len(table) < 131_072
+    assert table.have(keys[: len(table)]).all()
+
+
+def test_a_table_full_of_keys_that_belong_in_its_last_slots_says_so() -> None:
+    table = KeyTable(1 << 16)
+    last = unmixed(np.arange(2**64 - 9000, 2**64 - 1, dtype=np.uint64))
+    with pytest.raises(MemoryError, match="full"):
+        table.check(last)
+    assert table.have(last[: len(table)]).all()
+    assert not table.have(unmixed(as_array([2**64 - 1])))
 
 
 def use(store: MemoryStore, pages: list[list[int]]) -> None:
     """Meet the links of pages as the door does, and compare with a set."""
     model: set[int] = set()
     for page in pages:
-        met = store.among(iter(page))
+        unmet = store.unmet(iter(page))
         for key in page:
-            assert (key in met) == (key in model)
+            assert (key in unmet) == (key not in model)
             if key not in model:
-                met.add(key)
+                unmet.discard(key)
                 model.add(key)
             assert key in store
         assert len(store) == len(model)
@@ -89,8 +122,8 @@ def use(store: MemoryStore, pages: list[list[int]]) -> None:
 
 
 def heavy(store: MemoryStore) -> MemoryStore:
-    """Let a store use segments from its next page on."""
-    store.among(())
+    """Let a store use a table from its next page on."""
+    store.unmet(())
     assert store._loading is not None
     store._loading.result()
     return store
@@ -104,14 +137,14 @@ def test_memory_knows_every_key_ever_met(pages: list[list[int]]) -> None:
 
 @settings(deadline=None)
 @given(BATCHES, st.integers(0, 60))
-def test_a_store_moves_to_segments_by_itself(pages: list[list[int]], light_keys: int) -> None:
+def test_a_store_moves_to_a_table_by_itself(pages: list[list[int]], light_keys: int) -> None:
     store = MemoryStore(light_keys)
     model: set[int] = set()
     for page in pages:
-        met = store.among(iter(page))
-        assert [key in met for key in page] == [key in model for key in page]
+        unmet = store.unmet(iter(page))
+        assert [key in unmet for key in page] == [key not in model for key in page]
         for key in page:
-            met.add(key)
+            unmet.discard(key)
         model.update(page)
         if store._loading is not None:
             store._loading.result()
@@ -125,8 +158,7 @@ def test_the_first_keys_move_in_steps() -> None:
     heavy(store)
     steps = 0
     while len(store.newest) or not steps:
-        met = store.among([first[0], first[-1], 5])
-        assert [key in met for key in (first[0], first[-1], 5)] == [True, True, False]
+        assert store.unmet([first[0], first[-1], 5]) == {5}
         assert len(store) == len(first)
         steps += 1
     assert steps > 3
@@ -138,7 +170,7 @@ def test_a_small_crawl_does_without_numba() -> None:
     words = (
         "import sys; from pathlib import Path; from crawler.stores.auto import AutoStore;"
         "store = AutoStore(Path('unused'), 1 << 30);"
-        "store.update(range(100_000)); store.among(());"
+        "store.update(range(100_000)); store.unmet(());"
     )
     done = subprocess.run(
         [sys.executable, "-c", words + "print('numba' in sys.modules)"],
@@ -157,11 +189,10 @@ def meet_all(store: AutoStore, keys: list[int]) -> None:
     for start in range(0, len(keys), 50):
         page = keys[start : start + 50]
         known = keys[start // 2 : start // 2 + 20] if start else []
-        met = store.among(page + known)
-        assert [key in met for key in page] == [False] * len(page)
-        assert all(key in met for key in known)
+        unmet = store.unmet(page + known)
+        assert unmet == set(page)
         for key in page:
-            met.add(key)
+            unmet.discard(key)
         for future in (store._memory._loading, store._loading):
             if future is not None:
                 future.result()
@@ -197,9 +228,9 @@ def test_a_store_within_its_budget_writes_nothing(tmp_path: Path) -> None:
 # --- in a crawl -------------------------------------------------------------------------------
 
 
-def in_segments() -> MemoryStore:
+def in_a_table() -> MemoryStore:
     store = MemoryStore()
-    store.segments = Segments(1 << 22)
+    store.table = KeyTable(1 << 22)
     return store
 
 
@@ -211,7 +242,7 @@ def on_disk() -> RunStore:
     return store
 
 
-@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
+@pytest.mark.parametrize("make_store", [in_a_table, on_disk], ids=["table", "disk"])
 @settings(max_examples=60, deadline=None)
 @given(
     crawls(),
@@ -230,7 +261,7 @@ def test_a_crawl_is_the_same_with_each_store(
     assert [core.traffic for core in other.cores] == [core.traffic for core in crawl.cores]
 
 
-@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
+@pytest.mark.parametrize("make_store", [in_a_table, on_disk], ids=["table", "disk"])
 def test_a_long_page_sends_no_url_again(make_store: Callable[[], MemoryStore]) -> None:
     """The links of a long page are admitted in steps, and each step looks anew."""
     chosen = configuration("exchange.batch_pages=1")
@@ -247,7 +278,7 @@ def test_a_long_page_sends_no_url_again(make_store: Callable[[], MemoryStore]) -
     assert cluster.cores[0].traffic.transmissions_target_part == len(links)
 
 
-@pytest.mark.parametrize("make_store", [in_segments, on_disk], ids=["segments", "disk"])
+@pytest.mark.parametrize("make_store", [in_a_table, on_disk], ids=["table", "disk"])
 def test_a_batch_that_ends_a_claim_brings_no_url_twice(
     make_store: Callable[[], UrlSeen],
 ) -> None:

@@ -170,7 +170,7 @@ class AtOnce(Subject):
         keys = stream.known_keys(self.pages(stream))
         np.random.default_rng(1).shuffle(keys)
         for first in range(0, len(keys), _FILL):
-            self.store.among(())  # a step from the plain set to segments
+            self.store.unmet(())  # a step from the plain set to a table
             self.store.update(array("Q", keys[first : first + _FILL].tobytes()))
 
     def prepare(self, entries: Entries, hashes: Keys) -> None:
@@ -180,10 +180,10 @@ class AtOnce(Subject):
     def check(self, now: float) -> Iterator[int]:
         lists, self._lists = self._lists, []
         for keys in lists:
-            met, new = self.store.among(keys), 0
+            unmet, new = self.store.unmet(keys), 0
             for key in keys:
-                if key not in met:
-                    met.add(key)
+                if key in unmet:
+                    unmet.discard(key)
                     new += 1
             yield new
 

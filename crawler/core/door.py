@@ -101,8 +101,8 @@ class Door:
     def admit(self, links: Sequence[Link], origin: Origin, now: float) -> None:
         """Admit links that were found at `origin`. A seen link costs a few look-ups and no call."""
         rank, late, replicated = self._ownership.rank, self.late, self.replicated
-        seen = self._known.among(map(key_of, links))
-        origin.links, origin.met = links, None
+        unmet = self._known.unmet(map(key_of, links))
+        origin.links, origin.unmet = links, None
         owners, counts = self._ownership.rank_of_site, self._backlog.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
         site = known = None
@@ -126,13 +126,13 @@ class Door:
                         continue
             if owner != rank:
                 elsewhere(owner, link, origin, now)
-            elif key not in seen:
+            elif key in unmet:
                 # The same as CrawlUrl(...), in half the time.
                 found = new_tuple(CrawlUrl, (key, link[1], site, origin.hops, chain))
                 if late is not None:
                     late.submit(Candidate(found, origin.source, origin.jar), now)
                     continue
-                seen.add(key)
+                unmet.discard(key)
                 if chain:
                     self._jars.put(key, origin.jar)
                 self._enqueue(found, origin.source)
@@ -140,7 +140,7 @@ class Door:
                 self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
                 self._backlog.count_links(key)
-        origin.links, origin.met = (), None  # a held link keeps its origin
+        origin.links, origin.unmet = (), None  # a held link keeps its origin
 
     def introduce(self, links: Sequence[Link], now: float) -> None:
         """Admit the sitemaps of a site, to which no page links. They have 0 hops, as seeds do."""
@@ -175,31 +175,31 @@ class Door:
             for index, address in enumerate(batch.urls)
             if index not in counted
         }
-        seen = self._known.among(keys.values())
+        unmet = self._known.unmet(keys.values())
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]
             chain = batch.chains.get(index, ())
             if self._ownership.tree is not None and self._pass_on(sender, batch, index, key, now):
                 continue
-            if key in seen and key not in chain:
+            if key not in unmet and key not in chain:
                 if self._backlog.counts:
                     self._backlog.count_links(key, links)
                 continue
             site = self._sites.of(address)
             found = CrawlUrl(key, address, site, batch.hops[index], chain)
             jar = Jar.of(batch.cookies.get(key, ()))
-            if key in seen:
+            if key not in unmet:
                 self._ask_again(found, jar)
                 continue
             if late is None:
-                seen.add(key)
+                unmet.discard(key)
                 self._jars.put(key, jar)
             else:
                 late.submit(Candidate(found, None, jar, links), now)
             if site not in owners and self._ownership.part(found) is None:
                 # The sender has learned that this rank owns the site before this rank has.
                 self._learn(site, self._ownership.home, now)
-                seen = self._known.among(keys.values())  # URLs held for the site may be among them
+                unmet = self._known.unmet(keys.values())  # without URLs held for the site
             if late is None:
                 self._enqueue(found, None, links, poor=key in batch.poor)
 

@@ -67,11 +67,11 @@ class Exchange(Foreign):
             if returns:
                 self._put(owner, link, origin, now)
             return
-        sent = origin.met
-        if sent is None:
-            sent = origin.met = self._sent.among(map(key_of, origin.links))
-        new = key not in sent
-        sent.add(key)
+        unmet = origin.unmet
+        if unmet is None:
+            unmet = origin.unmet = self._sent.unmet(map(key_of, origin.links))
+        new = key in unmet
+        unmet.discard(key)
         if new:
             traffic.transmissions_target_part += 1
         if new or returns:
@@ -96,8 +96,8 @@ class Exchange(Foreign):
         """Note the URLs as sent, so that they are not sent again."""
         # Fetched URLs of this rank are in `seen` already, so they would only waste memory here.
         fetched = list(fetched)
-        met = self._seen.among(fetched)
-        self._sent.update(key for key in fetched if key not in met)
+        unmet = self._seen.unmet(fetched)
+        self._sent.update(key for key in fetched if key in unmet)
         self._sent.update(left)
 
     def tell_names(self, owner: int, key: int, now: float) -> None:

@@ -13,7 +13,7 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
-from crawler.core.seen import Candidate, LateSeen, Met, UrlSeen, known_at_once
+from crawler.core.seen import Candidate, LateSeen, Unmet, UrlSeen, known_at_once
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl, Link
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
@@ -51,7 +51,7 @@ def pair_hash(site: str, rank: int) -> int:
 class Origin:
     """Where links were found."""
 
-    __slots__ = ("chain", "hops", "jar", "links", "met", "others", "replayed", "source")
+    __slots__ = ("chain", "hops", "jar", "links", "others", "replayed", "source", "unmet")
 
     # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes, and an
     # origin is made for each page.
@@ -71,7 +71,7 @@ class Origin:
         self.others: tuple[int, ...] = ()  # the other ranks that own some of the links
         self.replayed = replayed  # found in an earlier run, which has counted them
         self.links: Sequence[Link] = ()  # those that are being admitted
-        self.met: Met | None = None  # those of the links that `foreign` knows, once it has looked
+        self.unmet: Unmet | None = None  # links that `foreign` doesn't know, once it has looked
 
 
 class Foreign:
@@ -161,16 +161,16 @@ class CrossOver(Foreign):
         traffic.inter_part_links += 1
         key = link.key
         again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in
-        met = origin.met
-        if met is None:
-            met = origin.met = self._known.among(map(key_of, origin.links))
-        if not again and key in met:
+        unmet = origin.unmet
+        if unmet is None:
+            unmet = origin.unmet = self._known.unmet(map(key_of, origin.links))
+        if not again and key not in unmet:
             return
         found = CrawlUrl(key, link.url, link.site, origin.hops, origin.chain)
         if again:
             self._put(found, origin.jar)
         elif self._late is None:
-            met.add(key)
+            unmet.discard(key)
             self.set_aside(found, origin.source, origin.jar)
         else:
             candidate = Candidate(found, origin.source, origin.jar, is_foreign=True)

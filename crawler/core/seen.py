@@ -6,28 +6,45 @@ time, as a store on disk must.
 """
 
 from abc import ABC, abstractmethod
-from collections.abc import Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from typing import NamedTuple, Protocol
 
 from crawler.ports import CrawlUrl
 from crawler.reading.cookies import NO_COOKIES, Jar
 
 
-class Met(Protocol):
-    """Those of the keys of a page or of a batch that a store knows."""
+class Unmet(Protocol):
+    """Those of the keys of a page or of a batch that a store doesn't know."""
 
     def __contains__(self, key: object, /) -> bool: ...
 
-    def add(self, key: int, /) -> None:
-        """Note that one of these keys has been met, here and in the store."""
+    def discard(self, key: int, /) -> None:
+        """Note that one of the keys of the page has been met, here and in the store."""
         ...
+
+
+class NewKeys(set[int]):
+    """Those of some keys that a store doesn't know. Keys that are discarded are added to it."""
+
+    __slots__ = ("_note",)
+
+    def __init__(self, new: Iterable[int], note: Callable[[int], None]) -> None:
+        """`note` adds a key to the store."""
+        super().__init__(new)
+        self._note = note
+
+    def discard(self, key: int) -> None:  # type: ignore[override]  # only keys are in the set
+        """Note a key that has been met."""
+        if key in self:
+            super().discard(key)
+            self._note(key)
 
 
 class UrlSeen(Protocol):
     """A set of keys that answers at once. It is asked about every link of every page."""
 
-    def among(self, keys: Iterable[int], /) -> Met:
-        """Those of the keys that have been met. A store can look up many keys faster than each.
+    def unmet(self, keys: Iterable[int], /) -> Unmet:
+        """Those of the keys that haven't been met. A store looks up many keys faster than each.
 
         The answer holds until somebody else adds one of these keys.
         """
@@ -56,9 +73,9 @@ class MemorySeen(set[int]):
 
     __slots__ = ()
 
-    def among(self, keys: Iterable[int]) -> Met:
-        """This set, without a look at the keys."""
-        return self
+    def unmet(self, keys: Iterable[int]) -> Unmet:
+        """See UrlSeen.unmet."""
+        return NewKeys(set(keys).difference(self), self.add)
 
 
 class Candidate(NamedTuple):

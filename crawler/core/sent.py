@@ -8,14 +8,14 @@ from collections.abc import Iterable
 from typing import Protocol, cast
 
 from crawler import config
-from crawler.core.seen import Met, UrlSeen
+from crawler.core.seen import Unmet, UrlSeen
 
 
 class SentMemory(Protocol):
     """A set of keys, which may forget some. It is asked about every link to another rank."""
 
-    def among(self, keys: Iterable[int], /) -> Met:
-        """See UrlSeen.among."""
+    def unmet(self, keys: Iterable[int], /) -> Unmet:
+        """See UrlSeen.unmet."""
         ...
 
     def __contains__(self, key: object, /) -> bool: ...
@@ -29,6 +29,20 @@ class SentMemory(Protocol):
         ...
 
 
+class _Unknown:
+    """All keys that a memory doesn't know at the moment."""
+
+    def __init__(self, memory: SentMemory) -> None:
+        self._memory = memory
+
+    def __contains__(self, key: object) -> bool:
+        return key not in self._memory
+
+    def discard(self, key: int) -> None:
+        """Note that a URL is sent, for the first time or again."""
+        self._memory.add(key)
+
+
 class LatestSent:
     """Remembers only the latest keys, so an old key may look new again."""
 
@@ -36,9 +50,9 @@ class LatestSent:
         self._capacity = capacity
         self._keys: dict[object, None] = {}  # oldest first
 
-    def among(self, keys: Iterable[int]) -> Met:
-        """This memory, without a look at the keys."""
-        return self
+    def unmet(self, keys: Iterable[int]) -> Unmet:
+        """All keys that this memory doesn't know, without a look at these."""
+        return _Unknown(self)
 
     def __contains__(self, key: object) -> bool:
         return key in self._keys
@@ -62,9 +76,9 @@ class NothingSent:
     This is `exchange.remember = "batch"`: only the outbox recognises URLs, those that wait in it.
     """
 
-    def among(self, keys: Iterable[int]) -> Met:
-        """This memory, without a look at the keys."""
-        return self
+    def unmet(self, keys: Iterable[int]) -> Unmet:
+        """All keys that this memory doesn't know, without a look at these."""
+        return _Unknown(self)
 
     def __contains__(self, key: object) -> bool:
         return False

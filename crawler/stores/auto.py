@@ -12,6 +12,7 @@ from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
+from crawler.core.seen import NewKeys
 from crawler.stores.memory import LIGHT_KEYS, SET_BYTES, MemoryStore
 
 if TYPE_CHECKING:  # it imports numba
@@ -46,11 +47,11 @@ class AutoStore:
     def __len__(self) -> int:
         return len(self._store)
 
-    def among(self, keys: Iterable[int]) -> set[int]:
-        """See UrlSeen.among. Raises OSError or DamagedStoreError."""
+    def unmet(self, keys: Iterable[int]) -> NewKeys:
+        """See UrlSeen.unmet. Raises OSError or DamagedStoreError."""
         if self._must_move:
             self._move()
-        return self._store.among(keys)
+        return self._store.unmet(keys)
 
     def __contains__(self, key: object) -> bool:
         return key in self._store
@@ -92,8 +93,8 @@ class AutoStore:
 
     def _move(self) -> None:
         """Move the keys to runs, once the code for runs is loaded, which a thread does."""
-        segments = self._memory.segments
-        if segments is None:
+        table = self._memory.table
+        if table is None:
             return
         if self._loading is None:
             loader = ThreadPoolExecutor(1, "runs")
@@ -101,12 +102,12 @@ class AutoStore:
             loader.shutdown(wait=False)
         if self._loading.done():
             self._runs, self._loading = self._loading.result(), None
-            self._runs.adopt(segments, self._memory.newest)
+            self._runs.adopt(table, self._memory.newest)
             self._memory, self._must_move = MemoryStore(), False
 
 
 def load_runs(directory: Path, most_bytes: int) -> "RunStore":
-    """Return an empty store on disk whose functions are compiled. See `load_segments`."""
+    """Return an empty store on disk whose functions are compiled. See `load_table`."""
     from crawler.stores.runs import RunStore  # noqa: PLC0415  # it imports numba
 
     with TemporaryDirectory() as folder:
@@ -114,7 +115,7 @@ def load_runs(directory: Path, most_bytes: int) -> "RunStore":
         for key in (1, 2):
             trial.update([key])
             trial.flush()
-        trial.among([1, *trial])
+        trial.unmet([1, *trial])
         trial.close()
     small = most_bytes // _SMALL_SHARE
     return RunStore(directory, table_keys=small // 11, cache_keys=small // 8)

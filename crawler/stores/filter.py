@@ -1,11 +1,10 @@
 """Sorted runs of keys as arrays: how they are packed, searched and filtered.
 
-Keys are *mixed* before they are sorted: multiplied by an odd number, which can be undone. So keys
-are spread evenly, also those of tests. A run holds the lower 48 bits of its mixed keys. Its index
-says for each value of the upper bits how many keys have lower ones, so it gives the other bits, and
-finds a key with one read of about 16 keys. Its filter (Putze, Sanders, Singler: Cache-, Hash- and
-Space-Efficient Bloom Filters, 2007) needs one cache line for a key, and 12 bits. It takes about one
-in 100 keys that the run lacks for one that the run may have.
+Keys are mixed (`table`), so they are spread evenly, also those of tests. A run holds the lower 48
+bits of its mixed keys. Its index says for each value of the upper bits how many keys have lower
+ones, so it gives the other bits, and finds a key with one read of about 16 keys. Its filter (Putze,
+Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007) needs one cache line for a
+key, and 12 bits. It takes about one in 100 keys that the run lacks for one that the run may have.
 """
 
 from typing import Any, Final, TypeAlias
@@ -15,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from crawler.compiled import compiled
-from crawler.stores.segments import PHI
+from crawler.stores.table import PHI
 
 Keys: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]
@@ -28,7 +27,6 @@ _KEYS_A_READ: Final = 16
 _FILTER_BITS: Final = 12  # for a key
 _LINE_WORDS: Final = 8  # 64-bit words of a cache line
 
-_PHI_INVERSE: Final = np.uint64(pow(int(PHI), -1, 2**64))
 _SCATTER: Final = np.uint64(0xBF58476D1CE4E5B9)
 _ONE: Final = np.uint64(1)
 _SIX: Final = np.uint64(6)
@@ -42,16 +40,6 @@ _LOW_48: Final = np.uint64(0xFFFFFFFFFFFF)
 _pread: Any = types.ExternalFunction(
     "pread", types.intp(types.int32, types.voidptr, types.uintp, types.int64)
 )
-
-
-def mixed(keys: Keys) -> Keys:
-    """Return the mixed keys."""
-    return keys * PHI
-
-
-def unmixed(keys: Keys) -> Keys:
-    """Return the keys that were mixed."""
-    return keys * _PHI_INVERSE
 
 
 def new_index(keys: int) -> Index:

@@ -1,86 +1,69 @@
-"""The store `memory`: all keys in memory, in a plain set at first and then in segments.
+"""The store `memory`: all keys in memory, in a plain set at first and then in a compact table.
 
-A plain set takes about 70 bytes a key, and segments take 10 to 11. But segments need numba, which
-takes about 55 MB. So small crawls are lighter with the set, and they also start faster.
+A plain set takes about 70 bytes a key, and the table takes about 10. But the table needs numba,
+which takes about 55 MB. So small crawls are lighter with the set, and they also start faster.
 """
 
 import os
 from array import array
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
 from typing import TYPE_CHECKING, Final
 
 import numpy as np
 
-if TYPE_CHECKING:  # it imports numba
-    from crawler.stores.segments import Segments
+from crawler.core.seen import NewKeys
 
-LIGHT_KEYS: Final = 1 << 20  # of a set that takes about as much memory as numba and segments
+if TYPE_CHECKING:  # it imports numba
+    from crawler.stores.table import KeyTable
+
+LIGHT_KEYS: Final = 1 << 20  # of a set that takes about as much memory as numba and the table
 SET_BYTES: Final = 72  # of a key in the set
-# How many keys move from the set to the segments at a time: so many, in under 1 ms, or this part of
+# How many keys move from the set to the table at a time: so many, in under 1 ms, or this part of
 # them, in a few milliseconds.
 _STEP: Final = 2048
 _PARTS: Final = 64
-
-
-class Met(set[int]):
-    """Those of some keys that a store knows. Keys that are added are added to the store as well."""
-
-    __slots__ = ("_note",)
-
-    def __init__(self, known: Iterable[int], note: Callable[[int], None]) -> None:
-        super().__init__(known)
-        self._note = note
-
-    def add(self, key: int) -> None:
-        """Note a key that has been met."""
-        if key not in self:
-            super().add(key)
-            self._note(key)
 
 
 class MemoryStore:
     """An exact set of keys. See `core.seen.UrlSeen`."""
 
     def __init__(self, light_keys: int = LIGHT_KEYS) -> None:
-        """`light_keys`: how many keys the plain set may have, before segments take its place."""
+        """`light_keys`: how many keys the plain set may have, before a table takes its place."""
         self.light_keys = light_keys  # the most keys of the plain set
-        self.newest: set[int] = set()  # the keys that aren't in the segments
-        self.segments: Segments | None = None
-        self._loading: Future[Segments] | None = None
+        self.newest: set[int] = set()  # the keys that aren't in the table
+        self.table: KeyTable | None = None
+        self._loading: Future[KeyTable] | None = None
 
     def __len__(self) -> int:
-        return len(self.newest) + (0 if self.segments is None else len(self.segments))
+        return len(self.newest) + (0 if self.table is None else len(self.table))
 
     @property
     def nbytes(self) -> int:
         """The bytes of memory in use."""
-        return SET_BYTES * len(self.newest) + (0 if self.segments is None else self.segments.nbytes)
+        return SET_BYTES * len(self.newest) + (0 if self.table is None else self.table.nbytes)
 
-    def among(self, keys: Iterable[int]) -> set[int]:
-        """See UrlSeen.among."""
-        if self.segments is None and not self._has_loaded():
-            return self.newest
-        assert self.segments is not None
-        asked = array("Q", keys)
+    def unmet(self, keys: Iterable[int]) -> NewKeys:
+        """See UrlSeen.unmet."""
+        if self.table is None and not self._has_loaded():
+            return NewKeys(set(keys).difference(self.newest), self.newest.add)
+        assert self.table is not None
+        asked = np.frombuffer(array("Q", keys), np.uint64)
         self._move()
-        known = self.segments.known(np.frombuffer(asked, np.uint64)).tolist()
+        new = NewKeys(self.table.missing(asked).tolist(), self.newest.add)
         if self.newest:  # only until the keys of the plain set have moved
-            known += self.newest.intersection(asked)
-        return Met(known, self.newest.add)
+            new.difference_update(new & self.newest)
+        return new
 
     def __contains__(self, key: object) -> bool:
-        if self.segments is None or key in self.newest:
-            return key in self.newest
-        return len(self.segments.known(np.array([key], np.uint64))) > 0
+        return key in self.newest or (self.table is not None and key in self.table)
 
     def __iter__(self) -> Iterator[int]:
         """All keys, in any order."""
-        if self.segments is None:
+        if self.table is None:
             return iter(self.newest)
-        pieces = (piece.tolist() for piece in self.segments.pieces())
-        return chain(self.newest, chain.from_iterable(pieces))
+        return chain(self.newest, self.table)
 
     def add(self, key: int) -> None:
         """Note a key that has been met."""
@@ -89,19 +72,19 @@ class MemoryStore:
 
     def update(self, keys: Iterable[int]) -> None:
         """Note many keys that have been met."""
-        if self.segments is None:
+        if self.table is None:
             self.newest.update(keys)
         else:
             noted = array("Q", keys)
             self.newest.difference_update(noted)
-            self.segments.check(np.frombuffer(noted, np.uint64))
+            self.table.check(np.frombuffer(noted, np.uint64))
 
     def close(self) -> None:
         """Do nothing: there are no files."""
 
     def _move(self) -> None:
-        """Move keys to the segments: all of the newest, but few at a time of the first set."""
-        assert self.segments is not None
+        """Move keys to the table: all of the newest, but few at a time of the first set."""
+        assert self.table is not None
         newest = self.newest
         if not newest:
             return
@@ -111,33 +94,35 @@ class MemoryStore:
             newest.clear()
         else:
             moved = array("Q", (newest.pop() for _ in range(step)))
-        self.segments.check(np.frombuffer(moved, np.uint64))
+        self.table.check(np.frombuffer(moved, np.uint64))
 
     def _has_loaded(self) -> bool:
-        """Whether there are segments. They are loaded in a thread, once the set is large."""
+        """Whether there is a table. It is loaded in a thread, once the set is large."""
         if self._loading is None:
             if len(self.newest) < self.light_keys:
                 return False
-            loader = ThreadPoolExecutor(1, "segments")
-            self._loading = loader.submit(load_segments)
+            loader = ThreadPoolExecutor(1, "table")
+            self._loading = loader.submit(load_table)
             loader.shutdown(wait=False)
         if self._loading.done():
-            self.segments = self._loading.result()
-        return self.segments is not None
+            self.table = self._loading.result()
+        return self.table is not None
 
 
-def load_segments(most_bytes: int | None = None) -> "Segments":
-    """Return empty segments whose functions are compiled.
+def load_table(most_bytes: int | None = None) -> "KeyTable":
+    """Return an empty table whose functions are compiled.
 
-    This takes a second, or a minute if numba's cache is empty. `most_bytes`: how far the segments
+    This takes a second, or a minute if numba's cache is empty. `most_bytes`: how far the table
     may grow; by default to half of the machine's memory.
     """
-    from crawler.stores.segments import Segments  # noqa: PLC0415  # it imports numba
+    from crawler.stores.table import KeyTable  # noqa: PLC0415  # it imports numba
 
     if most_bytes is None:
         most_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
-    trial, segments = Segments(1), Segments(most_bytes)
-    for instance in (trial, segments):
-        instance.known(np.empty(0, np.uint64))
-        instance.check(np.empty(0, np.uint64))
-    return segments
+    table = KeyTable(most_bytes)
+    none = np.empty(0, np.uint64)
+    table.check(none)
+    table.missing(none)
+    table.have(none)
+    assert 1 not in table
+    return table

@@ -23,6 +23,7 @@ from typing import Final
 import msgspec
 import numpy as np
 
+from crawler.core.seen import NewKeys
 from crawler.ports import NoRoomError
 from crawler.session import is_no_room
 from crawler.stores.files import CONTENT_STARTS, DamagedStoreError, Kind, reading, writing
@@ -32,18 +33,15 @@ from crawler.stores.filter import (
     Flags,
     Index,
     Keys,
-    mixed,
     new_filter,
     new_index,
     pack,
     search,
     search_cache,
     shift_of,
-    unmixed,
     unpack,
 )
-from crawler.stores.memory import Met
-from crawler.stores.segments import Segments
+from crawler.stores.table import KeyTable, mixed, unmixed
 
 _LOG = logging.getLogger("crawler")
 _RUN: Final = Kind(b"RUN ", 1)
@@ -130,18 +128,6 @@ def write_run(path: Path, most: int, parts: Iterable[Keys]) -> Iterator[Run | No
     yield Run(path, keys, index, bloom)
 
 
-def ordered(table: Segments) -> Iterator[Keys]:
-    """Yield the mixed keys of a table, sorted as a whole, in parts of about a step each."""
-    pieces: list[Keys] = []
-    for piece in table.pieces():  # all of its mixed keys are above those of the piece before
-        pieces.append(piece)
-        if sum(map(len, pieces)) >= _STEP // 4:
-            yield np.sort(mixed(np.concatenate(pieces)))
-            pieces.clear()
-    if pieces:
-        yield np.sort(mixed(np.concatenate(pieces)))
-
-
 def merged(runs: Sequence[Run]) -> Iterator[Keys]:
     """Yield the mixed keys of all runs, sorted, each once, in parts of a step each."""
     steps = min(_PLACES, 1 + sum(run.keys for run in runs) // _STEP)
@@ -172,7 +158,7 @@ class RunStore:
         self._newest: set[int] = set()
         self._cache: Keys = np.zeros(cache_keys, np.uint64)  # mixed keys that were found on disk
         self._is_full = False
-        self._frozen: Segments | None = None  # a full table that is being written
+        self._frozen: KeyTable | None = None  # a full table that is being written
         self._flush: Iterator[Run | None] | None = None
         self._merge: Iterator[Run | None] | None = None
         self._merging: list[Run] = []
@@ -198,12 +184,12 @@ class RunStore:
         runs = sum(run.nbytes for run in self._runs)
         return self._table.nbytes + frozen + self._cache.nbytes + runs
 
-    def among(self, keys: Iterable[int]) -> set[int]:
-        """See UrlSeen.among. Raises OSError or DamagedStoreError."""
+    def unmet(self, keys: Iterable[int]) -> NewKeys:
+        """See UrlSeen.unmet. Raises OSError or DamagedStoreError."""
         self._work(wait=False)
         self._move()
         asked = np.frombuffer(array("Q", keys), np.uint64)
-        return Met(asked[self._have(asked)].tolist(), self._newest.add)
+        return NewKeys(asked[~self._have(asked)].tolist(), self._newest.add)
 
     def __contains__(self, key: object) -> bool:
         return key in self._newest or bool(self._have(np.array([key], np.uint64))[0])
@@ -211,11 +197,8 @@ class RunStore:
     def __iter__(self) -> Iterator[int]:
         """All keys, in any order."""
         tables = [self._table] if self._frozen is None else [self._table, self._frozen]
-        pieces = [piece for table in tables for piece in table.pieces()]
-        stored = (unmixed(part) for part in merged(self._runs)) if self._runs else iter(())
-        return chain(
-            self._newest, chain.from_iterable(part.tolist() for part in chain(pieces, stored))
-        )
+        stored = (unmixed(part).tolist() for part in merged(self._runs)) if self._runs else ()
+        return chain(self._newest, *tables, chain.from_iterable(stored))
 
     def add(self, key: int) -> None:
         """Note a key that has been met."""
@@ -233,7 +216,7 @@ class RunStore:
             while self._work(wait=True) and self._is_full:
                 pass
 
-    def adopt(self, table: Segments, newest: set[int]) -> None:
+    def adopt(self, table: KeyTable, newest: set[int]) -> None:
         """Begin with these keys, instead of none, and write the table to disk."""
         assert not len(self)
         self._table, self._newest, self._is_full = table, newest, True
@@ -308,7 +291,7 @@ class RunStore:
         """Begin to write the table to disk, and begin a new table."""
         frozen = self._frozen = self._table
         self._table, self._is_full = self._new_table(), False
-        self._flush = self._write(len(frozen), ordered(frozen), [])
+        self._flush = self._write(len(frozen), frozen.pieces(), [])
 
     def _plan_merge(self) -> None:
         """Begin to merge the smallest runs, if there are enough of about the same size."""
@@ -370,13 +353,13 @@ class RunStore:
         self._has_room, self._pause = False, _PAUSE
         if is_flush:
             assert self._frozen is not None
-            self._flush = self._write(len(self._frozen), ordered(self._frozen), [])
+            self._flush = self._write(len(self._frozen), self._frozen.pieces(), [])
         else:
             self._merge, self._merging = None, []
 
-    def _new_table(self) -> Segments:
+    def _new_table(self) -> KeyTable:
         """Return an empty table. It may get larger than it should while the disk has no room."""
-        return Segments(_SPARE * self._table_keys * _SLOT_BYTES + (1 << 24))
+        return KeyTable(_SPARE * self._table_keys * _SLOT_BYTES + (1 << 24))
 
     # --- the manifest -------------------------------------------------------------------------
 

@@ -17,7 +17,7 @@ from crawler import config
 from crawler.core.backlog import Backlog
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, Scored
-from crawler.core.seen import Met
+from crawler.core.seen import Unmet
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl
@@ -162,10 +162,10 @@ class RegistrySeen:
     def __init__(self, registry: "Registry") -> None:
         self._registry = registry
 
-    def among(self, keys: Iterable[int]) -> Met:
-        """The keys that the registry knows."""
+    def unmet(self, keys: Iterable[int]) -> Unmet:
+        """The keys that the registry doesn't know."""
         asked = np.fromiter(keys, np.uint64)
-        return set(asked[self._registry.rows(asked) >= 0].tolist())
+        return set(asked[self._registry.rows(asked) < 0].tolist())
 
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, int)
