@@ -75,7 +75,7 @@ class KeyTable:
         self._slots: Keys = np.frombuffer(self._memory, np.uint64)
         self._state = np.zeros(_LENGTH, np.int64)
         self._state[[_SIZE, _NEXT, _BORDER]] = _FIRST_SIZE
-        self._one = np.empty(1, np.uint64)
+        self._one, self._held = np.empty(1, np.uint64), np.empty(1, np.bool_)
 
     def __len__(self) -> int:
         return int(self._state[_HELD])
@@ -83,7 +83,8 @@ class KeyTable:
     def __contains__(self, key: object) -> bool:
         assert isinstance(key, int)
         self._one[0] = key
-        return bool(_has_first(self._slots, self._state, self._one))
+        _mark(self._slots, self._state, self._one, self._held)
+        return bool(self._held[0])
 
     def __iter__(self) -> Iterator[int]:
         """All keys, in any order. Meanwhile no key may be added."""
@@ -121,7 +122,9 @@ class KeyTable:
         """Yield all keys, mixed and ascending, in pieces. Meanwhile no key may be added."""
         if self._state[_HAS_ZERO]:
             yield np.zeros(1, np.uint64)
-        end = int(_free_slot(self._slots, self._state[_NEXT]))
+        end = int(self._state[_NEXT])
+        while self._slots[end]:
+            end += 1
         for start in range(0, end, _PIECE):
             piece = self._slots[start : min(start + _PIECE, end)]
             yield piece[piece != 0]
@@ -137,13 +140,19 @@ def unmixed(keys: Keys) -> Keys:
     return keys * _PHI_INVERSE
 
 
+# Passing an array to a compiled function takes longer than a look-up. So the inner loops have no
+# calls but those of `_place`.
+
+
 @compiled
-def _place(mixed: np.uint64, state: Numbers) -> int:  # pragma: no cover - compiled
-    """Return the place of a mixed key, where its search begins."""
+def _place(
+    mixed: np.uint64, size: np.int64, following: np.int64, border: np.int64
+) -> int:  # pragma: no cover - compiled
+    """Return the place of a mixed key, where its search begins. See `state` for the numbers."""
     part = mixed >> _HALF
-    place = int(np.int64((part * np.uint64(state[_SIZE])) >> _HALF))
-    if place >= state[_BORDER]:
-        place = int(np.int64((part * np.uint64(state[_NEXT])) >> _HALF))
+    place = int(np.int64((part * np.uint64(size)) >> _HALF))
+    if place >= border:
+        place = int(np.int64((part * np.uint64(following)) >> _HALF))
     return place
 
 
@@ -153,43 +162,12 @@ def _read_ahead(slots: Keys, state: Numbers, keys: Keys) -> None:  # pragma: no 
 
     A search may end in the following line of the cache, which would be a miss of its own.
     """
-    read = np.uint64(0)
+    read, last = np.uint64(0), len(slots) - 1
+    size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     for key in keys:
-        place = _place(key * PHI, state)
-        read ^= slots[place] ^ slots[min(place + _LINE_SLOTS, len(slots) - 1)]
+        place = _place(key * PHI, size, following, border)
+        read ^= slots[place] ^ slots[min(place + _LINE_SLOTS, last)]
     state[_READ] = np.int64(read)
-
-
-@compiled
-def _search(slots: Keys, state: Numbers, mixed: np.uint64) -> int:  # pragma: no cover - compiled
-    """Return the slot of a mixed key, or the one where it belongs. The last slot is free."""
-    place = _place(mixed, state)
-    while slots[place] != 0 and slots[place] < mixed:
-        place += 1
-    return place
-
-
-@compiled
-def _free_slot(slots: Keys, place: int) -> int:  # pragma: no cover - compiled
-    """Return the first free slot from a place on."""
-    while slots[place] != 0:
-        place += 1
-    return place
-
-
-@compiled
-def _has(slots: Keys, state: Numbers, key: np.uint64) -> bool:  # pragma: no cover - compiled
-    """Whether a key is in the set."""
-    if key == 0:
-        return bool(state[_HAS_ZERO])
-    mixed = key * PHI
-    return bool(slots[_search(slots, state, mixed)] == mixed)
-
-
-@compiled
-def _has_first(slots: Keys, state: Numbers, keys: Keys) -> bool:  # pragma: no cover - compiled
-    """Whether the first of some keys is in the set."""
-    return _has(slots, state, keys[0])
 
 
 @compiled
@@ -197,12 +175,17 @@ def _find_missing(
     slots: Keys, state: Numbers, keys: Keys, found: Keys
 ) -> int:  # pragma: no cover - compiled
     """Write the unknown keys to `found`. Returns their number."""
+    size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     number = 0
     for start in range(0, len(keys), _AHEAD):
         some = keys[start : start + _AHEAD]
         _read_ahead(slots, state, some)
         for key in some:
-            if not _has(slots, state, key):
+            mixed = key * PHI
+            place = _place(mixed, size, following, border)
+            while slots[place] != 0 and slots[place] < mixed:
+                place += 1
+            if not state[_HAS_ZERO] if mixed == 0 else slots[place] != mixed:
                 found[number] = key
                 number += 1
     return number
@@ -213,12 +196,19 @@ def _mark(
     slots: Keys, state: Numbers, keys: Keys, held: NDArray[np.bool_]
 ) -> None:  # pragma: no cover - compiled
     """Write whether each key is known to `held`."""
+    size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     for start in range(0, len(keys), _AHEAD):
         some = keys[start : start + _AHEAD]
         if len(some) > 1:
             _read_ahead(slots, state, some)
         for i in range(len(some)):
-            held[start + i] = _has(slots, state, some[i])
+            mixed = some[i] * PHI
+            place = _place(mixed, size, following, border)
+            while slots[place] != 0 and slots[place] < mixed:
+                place += 1
+            held[start + i] = slots[place] == mixed
+            if mixed == 0:
+                held[start + i] = state[_HAS_ZERO] != 0
 
 
 @compiled
@@ -226,6 +216,7 @@ def _add(
     slots: Keys, state: Numbers, keys: Keys, new: NDArray[np.bool_]
 ) -> bool:  # pragma: no cover - compiled
     """Add keys, and say which are new. Returns whether there was room for all."""
+    size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     for start in range(0, len(keys), _AHEAD):
         some = keys[start : start + _AHEAD]
         _read_ahead(slots, state, some)
@@ -236,10 +227,14 @@ def _add(
                 state[_HELD] += 1 - state[_HAS_ZERO]
                 state[_HAS_ZERO] = 1
                 continue
-            place = _search(slots, state, mixed)
+            place = _place(mixed, size, following, border)
+            while slots[place] != 0 and slots[place] < mixed:
+                place += 1
             new[start + i] = slots[place] != mixed
-            if new[start + i] and not _insert(slots, state, place, mixed):
-                return False
+            if new[start + i]:
+                if not _insert(slots, state, place, mixed):
+                    return False
+                size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     return True
 
 
@@ -282,7 +277,9 @@ def _move_some(slots: Keys, state: Numbers) -> bool:  # pragma: no cover - compi
     start = max(border - _MOVED, 0)
     while start > 0 and slots[start - 1] != 0:
         start -= 1
-    stop = _free_slot(slots, border)
+    stop = border
+    while slots[stop] != 0:
+        stop += 1
     moving = np.empty(stop - start, np.uint64)
     keys = 0
     for place in range(start, stop):
