@@ -35,7 +35,7 @@ from .stream import LINKS_A_PAGE, Stream
 
 SITES = 200_000
 PAGES = CYCLE // (1 + LINKS_A_PAGE)
-LEAST_CYCLES = {"drum-native": NATIVE, "rocksdb": 8, "runs": 24}  # that hold a whole period
+LEAST_CYCLES = {"drum-native": NATIVE, "rocksdb": 8, "runs": 12}  # that hold a whole period
 LOG = "uniqueness.jsonl"
 
 
