@@ -6,7 +6,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 
 from cluster import run, settings
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
@@ -23,6 +23,7 @@ from crawler.ports import Link
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
 HELD = ("site", "own")
 TREES = [(0,), (0,), (0, 0, 0)]
+DEEP = (0, 0, 0, 1, 2, 0, 5)
 
 
 @dataclass
@@ -115,8 +116,12 @@ def in_degrees(crawl: Served, fetched: set[int]) -> dict[int, int]:
 
 @examples(deadline=None)
 @given(
-    st.integers(0, 2**32), st.sampled_from([*HANDED, HELD]), st.sampled_from(TREES), st.booleans()
+    st.integers(0, 2**32),
+    st.sampled_from([*HANDED, HELD]),
+    st.sampled_from([*TREES, DEEP]),
+    st.booleans(),
 )
+@example(1008, ("page", "server"), DEEP, True)
 def test_all_pages_are_fetched_whoever_comes_and_goes(
     seed: int, kind: tuple[str, str], servers: tuple[int, ...], reads_logs: bool
 ) -> None:

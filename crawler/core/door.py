@@ -222,7 +222,7 @@ class Door:
         assert isinstance(self.foreign, TreeExchange)
         jar = Jar.of(batch.cookies.get(key, ()))
         poor = key in batch.poor
-        if is_client or sender in self.leaving:
+        if tree.assigns_sites and (is_client or sender in self.leaving):
             self.foreign.send_on(owner, found, jar, now, poor=poor)
         else:
             self.foreign.pass_on(owner, found, batch.counts[index], jar, now, poor=poor)
