@@ -11,6 +11,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
+from crawler.core.hands import Hand
 from crawler.core.registry import Registry, records, registry, texts
 from crawler.ports import CrawlUrl, NoRoomError
 from crawler.session import SpillFiles
@@ -178,28 +179,66 @@ class Pair:
             if known.state == "waiting" and not known.final:
                 known.score = score(key, known.links)
 
-    def pop(self) -> None:
-        pool = self.dice.choice(self.pools)
-        for _ in range(self.dice.randrange(1, 6)):
-            best = self.model.best(pool)
-            if best is None:
-                with pytest.raises(IndexError):
-                    self.real.pop(pool)
-                return
-            assert self.real.best(pool) == (-best.score, best.row)
-            assert best.found is not None
-            assert self.real.pop(pool) == best.found
-            if best.state == "back":
-                self.model.back[best.found.site].pop()
-            best.state = "out"
+    def deal(self) -> None:
+        pools = [*self.pools, 40, 41]
+        hands = [
+            Hand(
+                self.dice.choice(pools),
+                self.dice.sample(pools, self.dice.randrange(3)),
+                self.dice.randrange(4),
+                self.dice.randrange(3),
+            )
+            for _ in range(self.dice.randrange(4))
+        ]
+        free = self.dice.choice([None, *self.pools])
+        share, most = self.dice.randrange(5), self.dice.choice([0, 2, 100])
+        dealt = iter(self.real.deal(hands, free, share, most))
+        room, load = [hand.room for hand in hands], [hand.load for hand in hands]
+        hungry = list(range(len(hands)))
+        while hungry and most:
+            still = []
+            for number in hungry:
+                own, others, *_ = hands[number]
+                busy = load[number] + len(self.model.firsts(own))
+                also = [free] if free is not None and busy < share else []
+                pools = [own, *others, *also]
+                firsts = [first for pool in pools if (first := self.model.best(pool)) is not None]
+                best = min(firsts, key=lambda one: (-one.score, one.row), default=None)
+                if best is None or not room[number] or not most:
+                    continue
+                assert best.found is not None
+                site = best.found.site
+                was_in = self.model.pool_for[site]
+                self.hand_out(best)
+                self.model.pool_for[site] = own
+                is_first = len(self.model.of(site, "out")) == 1
+                assert next(dealt) == (best.found, number, was_in, is_first, best.score)
+                load[number] += is_first
+                room[number] -= 1
+                most -= 1
+                still.append(number)
+            hungry = still
+        assert list(dealt) == []
+
+    def hand_out(self, best: Known) -> None:
+        assert best.found is not None
+        if best.state == "back":
+            self.model.back[best.found.site].pop()
+        best.state = "out"
 
     def end(self) -> None:
-        if known := self.one("out"):
+        out = [key for key, one in self.model.urls.items() if one.state == "out"]
+        keys = self.dice.sample(out, min(len(out), self.dice.randrange(4)))
+        ended = []
+        for key in keys:
+            known = self.model.urls[key]
             assert known.found is not None
-            self.real.end(known.found.key)
+            site = known.found.site
             known.state = "visited"
             if known.again:
                 known.state, known.found, known.again = "waiting", known.again, None
+            ended.append((site, len(self.model.of(site, "out"))))
+        assert self.real.end(np.array(keys, np.uint64)) == ended
 
     def put_back(self) -> None:
         if known := self.one("out"):
@@ -230,16 +269,19 @@ class Pair:
         """What must not happen changes nothing."""
         if known := self.one("waiting", "visited", "back"):
             key = next(key for key, one in self.model.urls.items() if one is known)
-            for call in (self.real.end, self.real.put_back):
-                with pytest.raises(KeyError):
-                    call(key)
+            self.refuse_end(key)
             with pytest.raises(KeyError):
-                self.real.add(url(key), 1, 1, final=False)
-        for call in (self.real.end, self.real.put_back, self.real.links_of):
+                self.real.put_back(key)
+        self.refuse_end(self.next + 9)
+        for call in (self.real.put_back, self.real.links_of):
             with pytest.raises(KeyError):
                 call(self.next + 9)
         with pytest.raises(KeyError):
             self.real.wait_again(url(self.next + 9))
+
+    def refuse_end(self, key: int) -> None:
+        with pytest.raises(KeyError):
+            self.real.end(np.array([key], np.uint64))
 
     def compare(self) -> None:
         real, model = self.real, self.model
@@ -261,7 +303,8 @@ class Pair:
             assert real.out(site) == len(model.of(site, "out"))
         for pool in (*self.pools, 99):
             best = model.best(pool)
-            assert real.best(pool) == (None if best is None else (-best.score, best.row))
+            found = best.found if best else None
+            assert real.best_site(pool) == (found.site if found else None)
             assert real.sites_waiting(pool) == len(model.firsts(pool))
             sites = [site for site in SITES if model.pool_for[site] == pool]
             assert real.waiting(pool) == sum(len(model.of(s, "waiting", "back")) for s in sites)
@@ -273,8 +316,8 @@ THINGS = {
     Pair.count: 20,
     Pair.increase: 5,
     Pair.rescore: 1,
-    Pair.pop: 20,
-    Pair.end: 15,
+    Pair.deal: 20,
+    Pair.end: 10,
     Pair.put_back: 5,
     Pair.wait_again: 3,
     Pair.move: 3,
@@ -300,6 +343,14 @@ def test_whatever_happens_the_registry_is_as_the_model(seed: int) -> None:
         [thing] = dice.choices(list(THINGS), list(THINGS.values()))
         thing(pair)
         pair.compare()
+
+
+def test_a_url_can_be_added_only_once() -> None:
+    real = Registry(1)
+    for _ in range(2):
+        real.add(url(1), 1, 1, final=False)
+    with pytest.raises(AssertionError, match="key 1 is known"):
+        real.find(1)
 
 
 def test_texts_on_disk_can_be_read_any_number_of_times(tmp_path: Path) -> None:

@@ -15,6 +15,7 @@ from numpy.typing import NDArray
 
 from crawler import config
 from crawler.core.backlog import Backlog
+from crawler.core.hands import Dealt, Hand
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, Scored
 from crawler.core.seen import Unmet
@@ -102,25 +103,19 @@ class SeedBacklog(Backlog):
 
     # --- URLs go out --------------------------------------------------------------------------
 
-    def best(self, pools: Sequence[int]) -> int | None:
-        """The pool of these that has the best URL which may be handed out, or None."""
-        heads = [(head, pool) for pool in pools if (head := self.registry.best(pool)) is not None]
-        return min(heads)[1] if heads else None
+    def deal(self, hands: Sequence[Hand], free: int | None, share: int, most: int) -> list[Dealt]:
+        """Hand out URLs. See `Registry.deal`."""
+        dealt = self.registry.deal(hands, free, share, most)
+        if self.order.wants_links:
+            self._scores.update((one.found.key, one.score) for one in dealt)
+        return dealt
 
-    def hand_out(self, pool: int) -> CrawlUrl:
-        """Hand out the best URL of a pool, which must have one."""
-        if not self.order.wants_links:
-            return self.registry.pop(pool)
-        head = self.registry.best(pool)
-        assert head is not None, pool
-        found = self.registry.pop(pool)
-        self._scores[found.key] = -head[0]
-        return found
-
-    def end(self, key: int) -> None:
-        """Note that a URL is dealt with that was handed out."""
-        self.registry.end(key)
-        self._scores.pop(key, None)
+    def end(self, keys: Keys) -> list[tuple[str, int]]:
+        """Note that URLs are dealt with that were handed out. See `Registry.end`."""
+        if self._scores:
+            for key in keys.tolist():
+                self._scores.pop(key, None)
+        return self.registry.end(keys)
 
     def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
         """Raise an error: a server leaves no snapshot, so a resume reads the logs."""

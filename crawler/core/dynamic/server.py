@@ -7,7 +7,7 @@ client, and that of the sites which any client may have.
 """
 
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Collection, Iterator, Sequence
 from heapq import heappop, heappush
 from math import ceil
 from typing import Final
@@ -17,8 +17,9 @@ import numpy as np
 from crawler import config, url
 from crawler.core.dynamic.pace import ClientState, Pace
 from crawler.core.dynamic.role import ClientFacts, Role
-from crawler.core.dynamic.seedbench import SeedBacklog
+from crawler.core.dynamic.seedbench import Keys, SeedBacklog
 from crawler.core.exchange import TreeExchange
+from crawler.core.hands import Dealt, Hand
 from crawler.core.parts import Parts
 from crawler.core.tree import Tree
 from crawler.messages import Batch
@@ -55,7 +56,6 @@ class Server(Role):
         # Sites that leave their clients: the client that each goes to; None if any may have it.
         self._leaving: dict[str, ClientState | None] = {}
         self._left = tree.ranks  # the pool of the sites that are leaving
-        self._share = 0  # sites that a client may have, so that the others have some, too
         self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
         self._rested_at: dict[str, float] = {}  # when each of these may go to another client
         self._changed = False  # whether there may be something to hand out
@@ -96,11 +96,9 @@ class Server(Role):
         if batch.stock is not None:
             client.resting = batch.resting
             self._hear(client, batch.stock, batch.connections)
-        unanswered = set(batch.unanswered)
-        ended = np.frombuffer(batch.ended, np.uint64).tolist()
+        ended = np.frombuffer(batch.ended, np.uint64)
         client.reported += len(ended)
-        for key in ended:
-            self._ended(client, key, now, answered=key not in unanswered)
+        self._end(client, ended, batch.unanswered, now)
         for key in batch.returned_urls:
             if key in client.handed:
                 client.jars[key] = Jar.of(batch.cookies.get(key, ()))
@@ -136,18 +134,22 @@ class Server(Role):
         for number, pool in enumerate(absent if present else ()):
             present[number % len(present)].pools.append(pool)
 
-    def _ended(self, client: ClientState, key: int, now: float, *, answered: bool) -> None:
-        if key not in client.handed:
-            return  # it was handed to another client meanwhile
-        del client.handed[key]
+    def _end(
+        self, client: ClientState, keys: Keys, unanswered: Collection[int], now: float
+    ) -> None:
+        """Note that a client has dealt with URLs, some of which weren't answered."""
+        handed = client.handed  # some URLs may have been handed to another client meanwhile
+        those = [key for key in keys.tolist() if handed.pop(key, True) is None]
         if client.jars:
-            client.jars.pop(key, None)
-        site = self._registry.site_of(key)
-        self._backlog.end(key)
-        client.pages += answered
-        if not answered:
-            self._quota.left += 1
-        self._look_at(site, client, now)
+            for key in those:
+                client.jars.pop(key, None)
+        ended = self._backlog.end(np.array(those, np.uint64))
+        lost = len(set(unanswered).intersection(those)) if unanswered else 0
+        client.pages += len(those) - lost
+        self._quota.left += lost
+        for site, out in ended:
+            if not out:
+                self._look_at(site, client, now)
 
     def _returned(self, client: ClientState, key: int, now: float) -> None:
         del client.handed[key]
@@ -156,14 +158,13 @@ class Server(Role):
         self._registry.put_back(key)
         self.returned += 1
         self._quota.left += 1
-        self._look_at(site, client, now)
+        if not self._registry.out(site):
+            self._look_at(site, client, now)
 
     # --- sites and their clients --------------------------------------------------------------
 
     def _look_at(self, site: str, client: ClientState, now: float) -> None:
-        """Let a site go to other clients in time, if its client has no URL of it."""
-        if self._registry.out(site):
-            return
+        """Let a site go to other clients in time, because its client has no URL of it."""
         if site in self._leaving:
             self._arrive(site, client)
             return
@@ -220,11 +221,10 @@ class Server(Role):
         for client in self._pace.change(self.states.values(), self._seeds, now):
             box = self._outboxes.open(client.rank, now, urgent=True)
             box.connections = client.connections
-        self._share = self._fair_share()
         low = [self.states[rank] for rank in self._turns if self._is_low(self.states[rank])]
-        hungry = low
-        while hungry:
-            hungry = [client for client in hungry if self._hand_one(client, now)]
+        share = self._fair_share()
+        while self._deal(low, share, now):
+            low.sort(key=lambda client: self._turns.index(client.rank))
         if self._dynamic.granularity == "page":
             for client in low:
                 self._take_over(client, now)
@@ -236,27 +236,35 @@ class Server(Role):
         few = min(client.connections, client.stock)
         return client.room >= lot or client.ready < few
 
-    def _hand_one(self, client: ClientState, now: float) -> bool:
-        """Hand a client one URL, if it has room and there is one; whether that was so."""
-        if client.room <= 0 or not self._has_quota(now):
-            return False
-        pools = client.pools
-        if self._dynamic.granularity == "page" and self._load(client) < self._share:
-            pools = [*pools, _FREE]
-        pool = self._backlog.best(pools)
-        if pool is None:
-            return False
-        self._hand_from(pool, client, now)
-        self._turns.remove(client.rank)
-        self._turns.append(client.rank)
-        return True
+    def _deal(self, clients: Sequence[ClientState], share: int, now: float) -> bool:
+        """Hand URLs to clients, one to each in turn. Returns whether more might be handed out.
 
-    def _hand_from(self, pool: int, client: ClientState, now: float) -> None:
-        """Hand a client the best URL of a pool, and the site with it."""
-        found = self._backlog.hand_out(pool)
+        `share`: see `_fair_share`.
+        """
+        room = sum(max(0, client.room) for client in clients)
+        if not room or not self._has_quota(now):
+            return False
+        most = int(min(room, self._quota.left))
+        hands = [
+            Hand(client.rank, client.pools, client.room, client.busy + client.coming)
+            for client in clients
+        ]
+        free = _FREE if self._dynamic.granularity == "page" else None
+        dealt = self._backlog.deal(hands, free, share, most)
+        for one in dealt:
+            self._hand(clients[one.hand], one, now)
+        latest = dict.fromkeys(clients[one.hand].rank for one in reversed(dealt))
+        for rank in reversed(latest):
+            self._turns.remove(rank)
+            self._turns.append(rank)
+        return len(dealt) == most
+
+    def _hand(self, client: ClientState, dealt: Dealt, now: float) -> None:
+        """Hand a client a URL, and the site with it."""
+        found, pool = dealt.found, dealt.pool
         self._quota.left -= 1
         self.handed += 1
-        client.busy += self._registry.out(found.site) == 1
+        client.busy += dealt.is_first
         client.handed[found.key] = None
         if pool != client.rank:
             self._give_site(found.site, pool, client)
@@ -264,13 +272,12 @@ class Server(Role):
         self._send(client, found, now)
 
     def _give_site(self, site: str, pool: int, client: ClientState) -> None:
-        """Let a site be at a client: a free one, or one of a client that isn't here."""
+        """Note that a site is at a client: a free one, or one of a client that isn't here."""
         if pool != _FREE:
             self.states[pool].sites -= 1
         client.sites += 1
         if self._dynamic.granularity == "page":
             self._holder[site] = client.rank
-        self._registry.move(site, client.rank)
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
@@ -302,7 +309,9 @@ class Server(Role):
         if self._registry.out(site):
             self._let_leave(site, other, client)
         elif self._has_quota(now):
-            self._hand_from(other.rank, client, now)
+            hand = Hand(client.rank, [other.rank], 1, 0)
+            for one in self._backlog.deal([hand], None, 0, 1):
+                self._hand(client, one, now)
 
     def _let_leave(self, site: str, before: ClientState, after: ClientState | None) -> None:
         """Let a site go to another client when its client has fetched its URLs of it.
@@ -323,6 +332,7 @@ class Server(Role):
             client.coming -= 1
         if client is not None and client.stock:
             self._give_site(site, before.rank, client)
+            self._registry.move(site, client.rank)
         elif self._dynamic.granularity == "page":
             self._release(site, before)
         else:
@@ -380,7 +390,8 @@ class Server(Role):
     def recover(self, rank: int, key: int, now: float, *, answered: bool) -> None:
         """Note that a lost client had dealt with a URL. The links of the page are admitted."""
         self._changed = True
-        self._ended(self.states[rank], key, now, answered=answered)
+        unanswered = () if answered else (key,)
+        self._end(self.states[rank], np.array([key], np.uint64), unanswered, now)
         self._backlog.look()
 
     def take_back(self, rank: int, now: float) -> None:

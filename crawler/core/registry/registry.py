@@ -1,20 +1,22 @@
 """The registry of a seed server (Mukhopadhyay et al., WEB-SAILOR, section 3.3)."""
 
-from collections.abc import Callable, Iterable, Iterator
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Final
 
 import numpy as np
 from numpy.typing import NDArray
 
+from crawler.core.hands import Dealt, Hand
 from crawler.core.order.packing import short, whole
 from crawler.core.registry import moves, records, rescoring, table
-from crawler.core.registry.records import ABSENT, FINAL, NO_SITE, NONE, OUT, SITE
+from crawler.core.registry.arrays import Arrays
+from crawler.core.registry.dealing import deal
+from crawler.core.registry.records import ABSENT, FINAL, NO_SITE, OUT, SITE
 from crawler.core.registry.table import Keys, Rows
 from crawler.core.registry.texts import Texts
 from crawler.ports import CrawlUrl, Spill
 
 _STEP: Final = 1 << 18  # rows that are looked at together
-_FULL: Final = 0.8  # of the table
 
 
 class Registry:
@@ -38,15 +40,11 @@ class Registry:
         `spill` keeps the texts of the URLs; without it they stay in memory. `pool_for` says in
         which pool a new site is born.
         """
-        self.per_site = per_site
         self.pool_for = pool_for
         self.waits = 0  # URLs that wait
         self.handed = 0  # URLs that are handed out now
         self._known = 0
-        self._urls = records.empty(records.URL)
-        self._sites = records.empty(records.SITE_RECORD)
-        self._pools = np.zeros(0, records.POOL)
-        self._table = np.zeros(records.FIRST * 2, np.uint32)
+        self._arrays = Arrays(per_site)
         self._numbers: dict[str, int] = {}  # of sites
         self._names: list[str] = []
         self._texts = Texts(spill)
@@ -66,45 +64,48 @@ class Registry:
     def __iter__(self) -> Iterator[int]:
         """Yield the keys of all URLs, in order of arrival."""
         for start in range(0, self._known, _STEP):
-            yield from self._urls["key"][start : min(start + _STEP, self._known)].tolist()
+            yield from self._some(start)["key"].tolist()
 
     def find(self, key: int) -> int:
         """Return the row of a key, or -1 if the key is unknown."""
-        return int(
-            table.find(self._table, self._urls, np.uint64(key))
-        )  # one kind of integer: compiled once
+        at = self._arrays.settled()
+        return int(table.find(at.table, at.urls, np.uint64(key)))  # one kind of integer
 
     def rows(self, keys: Keys) -> Rows:
         """Return the row of each key, -1 where the key is unknown."""
-        return table.find_all(self._table, self._urls, keys)
+        at = self._arrays.settled()
+        return table.find_all(at.table, at.urls, keys)
 
     def links_of(self, key: int) -> int:
         """Return the number of back-links of a URL. Raises KeyError if it is unknown."""
-        return int(self._urls["links"][self._row(key)])
+        row = self._row(key)
+        return int(self._arrays.urls["links"][row])
 
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """Yield the key of each URL with its number of back-links, in order of arrival."""
         for start in range(0, self._known, _STEP):
-            urls = self._urls[start : min(start + _STEP, self._known)]
+            urls = self._some(start)
             yield from zip(urls["key"].tolist(), urls["links"].tolist(), strict=True)
 
     def waiting(self, pool: int) -> int:
         """Return the number of URLs that wait, in the sites of a pool."""
-        return int(self._pools["waiting"][pool]) if pool < len(self._pools) else 0
+        pools = self._arrays.settled().pools
+        return int(pools["waiting"][pool]) if pool < len(pools) else 0
 
     def sites_waiting(self, pool: int) -> int:
         """Return the number of a pool's sites that have a URL that may be handed out."""
-        return int(self._pools["sites"][pool]) if pool < len(self._pools) else 0
+        pools = self._arrays.settled().pools
+        return int(pools["sites"][pool]) if pool < len(pools) else 0
 
     def out(self, site: str) -> int:
         """Return the number of URLs of a site that are handed out now."""
         number = self._numbers.get(site)
-        return 0 if number is None else int(self._sites["out"][number])
+        return 0 if number is None else int(self._arrays.sites["out"][number])
 
     def waiting_urls(self) -> Iterator[CrawlUrl]:
         """Yield all URLs that wait, in order of arrival. The registry mustn't change meanwhile."""
         for start in range(0, self._known, _STEP):
-            states = self._urls["previous"][start : min(start + _STEP, self._known)]
+            states = self._some(start)["previous"]
             waits = (states != ABSENT) & (states != OUT)
             for row in np.flatnonzero(waits).tolist():
                 yield self._found(start + row)
@@ -112,16 +113,13 @@ class Registry:
     # --- new URLs, and counts -----------------------------------------------------------------
 
     def add(self, found: CrawlUrl, score: float, links: int, *, final: bool) -> int:
-        """Let a new URL wait. Returns its row. Raises KeyError if its key is known.
+        """Let a new URL wait. Returns its row. Its key must be unknown.
 
         `final`: the score never changes.
         """
         site = self._site(found.site)
-        row = self._room(1)
-        key = np.uint64(found.key)
-        field = site | FINAL if final else site
-        if not table.add(self._table, *self._arrays, row, key, float(score), links, field):
-            raise KeyError(found.key)
+        row = self._known
+        self._arrays.note(found.key, score, links, site | FINAL if final else site)
         self._known += 1
         self.waits += 1
         if found.chain:
@@ -137,13 +135,14 @@ class Registry:
         for row in np.unique(rows[rows >= 0]).tolist():
             self._visit(row)
         new = np.unique(wanted[rows < 0])
-        start = self._room(len(new))
+        at = self._arrays
+        start = at.room(len(new))
         self._known += len(new)
-        urls = self._urls[start : self._known]
+        urls = at.urls[start : self._known]
         urls["key"] = new
         urls["site"] = NO_SITE
         urls["previous"] = ABSENT
-        table.enter_all(self._table, self._urls, start, self._known)
+        table.enter_all(at.table, at.urls, start, self._known)
 
     def count(self, keys: Keys, links: NDArray[np.uint32], more: float) -> Rows:
         """Add to the back-link counts of URLs. Returns the indexes of unknown keys.
@@ -152,57 +151,85 @@ class Registry:
         final. A URL that was put back keeps its score: it comes first anyway.
         """
         assert more >= 0
-        return table.count(self._table, *self._arrays, keys, links, float(more))
+        at = self._arrays.settled()
+        return table.count(at.table, *at.all, keys, links, float(more))
 
     def increase(self, keys: Keys, amount: float) -> None:
         """Add to the scores of URLs, where `count` would. Unknown keys don't matter."""
-        table.increase(self._table, *self._arrays, keys, float(amount))
+        at = self._arrays.settled()
+        table.increase(at.table, *at.all, keys, float(amount))
 
     def rescore(self, scores: Callable[[Keys, NDArray[np.uint32]], NDArray[np.float64]]) -> None:
         """Set the scores that `count` could change, by keys and back-link counts.
 
         `scores` is called for some of the URLs at a time, in order of arrival.
         """
+        at = self._arrays.settled()
         for start in range(0, self._known, _STEP):
-            rows = rescoring.changeable(self._urls, start, min(start + _STEP, self._known))
+            rows = rescoring.changeable(at.urls, start, min(start + _STEP, self._known))
             if len(rows):
-                urls = self._urls[rows]
-                self._urls["score"][rows] = scores(urls["key"].copy(), urls["links"].copy())
-        rescoring.rebuild(*self._arrays, self._known, len(self._names))
+                urls = at.urls[rows]
+                at.urls["score"][rows] = scores(urls["key"].copy(), urls["links"].copy())
+        rescoring.rebuild(*at.all, self._known, len(self._names))
 
     # --- handing out --------------------------------------------------------------------------
 
-    def best(self, pool: int) -> tuple[float, int] | None:
-        """Return (minus the score, row) of the URL that `pop` would hand out; None without one."""
-        if not self.sites_waiting(pool):
-            return None
-        score, row, *_ = self._sites.item(int(self._pools["root"][pool]))
-        return -score, row
-
     def best_site(self, pool: int) -> str | None:
-        """Return the site of the URL that `pop` would hand out; None without one."""
+        """Return the site of a pool's best URL that may be handed out; None without one."""
         if not self.sites_waiting(pool):
             return None
-        return self._names[int(self._pools["root"][pool])]
+        return self._names[int(self._arrays.pools["root"][pool])]
 
-    def pop(self, pool: int) -> CrawlUrl:
-        """Hand out the best URL of a pool. Raises IndexError if none may be handed out."""
-        row = moves.hand_out(*self._arrays, pool) if pool < len(self._pools) else -1
-        if row < 0:
-            raise IndexError(f"no URL of pool {pool} may be handed out")
-        self.waits -= 1
-        self.handed += 1
-        return self._found(row)
+    def deal(self, hands: Sequence[Hand], free: int | None, share: int, most: int) -> list[Dealt]:
+        """Deal URLs to the hands: one to each in turn, until there is no room or no URL.
 
-    def end(self, key: int) -> None:
-        """Let a URL be visited that is handed out. Raises KeyError if it isn't."""
-        row = table.finish(self._table, *self._arrays, np.uint64(key))
-        if row < 0:
-            raise KeyError(key)
-        self.handed -= 1
-        self._kept.pop(row, None)
-        if row in self._again:
+        A hand gets the best URL of its pools. While its load is less than `share`, the pool `free`
+        is one of them, if it isn't None. At most `most` URLs are dealt.
+        """
+        at = self._arrays.settled()
+        for number in (*(hand.pool for hand in hands), free or 0):
+            at.create_pool(number)
+        known = [[pool for pool in hand.others if pool < len(at.pools)] for hand in hands]
+        dealt = deal(
+            *at.all,
+            np.array([hand.pool for hand in hands], np.int64),
+            np.cumsum([0, *map(len, known)]),
+            np.array([pool for pools in known for pool in pools], np.int64),
+            np.array([hand.room for hand in hands], np.int64),
+            np.array([hand.load for hand in hands], np.int64),
+            -1 if free is None else free,
+            share,
+            min(most, self.waits),
+        )
+        self.waits -= len(dealt)
+        self.handed += len(dealt)
+        scores = at.urls["score"][dealt["row"]].tolist()
+        return [
+            Dealt(self._found(row), hand, pool, is_first, score)
+            for (row, hand, pool, is_first), score in zip(dealt.tolist(), scores, strict=True)
+        ]
+
+    def end(self, keys: Keys) -> list[tuple[str, int]]:
+        """Let URLs be visited that are handed out, one after another.
+
+        Returns for each its site, and how many URLs of the site are handed out after its end.
+        Raises KeyError at the first one that isn't handed out.
+        """
+        at = self._arrays.settled()
+        ended = table.finish_all(at.table, *at.all, keys)
+        again = []
+        for row in ended["row"].tolist():
+            self.handed -= 1
+            if self._kept:
+                self._kept.pop(row, None)
+            if row in self._again:
+                again.append(row)
+        for row in again:
             self._wait_again(row, self._again.pop(row))
+        if len(ended) < len(keys):
+            raise KeyError(int(keys[len(ended)]))
+        sites = map(self._names.__getitem__, ended["site"].tolist())
+        return list(zip(sites, ended["out"].tolist(), strict=True))
 
     def put_back(self, key: int) -> None:
         """Let a URL wait that is handed out, before all others of its site.
@@ -210,11 +237,12 @@ class Registry:
         It keeps its score until it is handed out again. Raises KeyError if it isn't handed out.
         """
         row = self._row(key)
-        if self._urls["previous"][row] != OUT:
+        at = self._arrays
+        if at.urls["previous"][row] != OUT:
             raise KeyError(key)
         if row in self._again:
             self._kept[row] = self._again.pop(row)
-        moves.put_back(*self._arrays, row)
+        moves.put_back(*at.all, row)
         self.waits += 1
         self.handed -= 1
 
@@ -225,7 +253,7 @@ class Registry:
         changes. If it is handed out, it will wait after `end`. Raises KeyError if it is unknown.
         """
         row = self._row(found.key)
-        state = int(self._urls["previous"][row])
+        state = int(self._arrays.urls["previous"][row])
         if state == ABSENT:
             self._wait_again(row, found)
         elif state == OUT:
@@ -238,11 +266,12 @@ class Registry:
     def pool_of(self, site: str) -> int:
         """Return the pool of a site; of an unknown site that in which it would be born."""
         number = self._numbers.get(site)
-        return self.pool_for(site) if number is None else int(self._sites["pool"][number])
+        return self.pool_for(site) if number is None else int(self._arrays.sites["pool"][number])
 
     def site_of(self, key: int) -> str:
         """Return the site of a URL. Raises KeyError if the URL, or its site, is unknown."""
-        number = int(self._urls["site"][self._row(key)]) & SITE
+        row = self._row(key)
+        number = int(self._arrays.urls["site"][row]) & SITE
         if number == NO_SITE:
             raise KeyError(key)
         return self._names[number]
@@ -250,14 +279,15 @@ class Registry:
     def move(self, site: str, pool: int) -> None:
         """Move a site to another pool, with all of its URLs."""
         number = self._site(site)
-        self._create_pool(pool)
-        moves.move(*self._arrays, number, pool)
+        at = self._arrays.settled()
+        at.create_pool(pool)
+        moves.move(*at.all, number, pool)
 
     # --- inside -------------------------------------------------------------------------------
 
-    @property
-    def _arrays(self) -> tuple[records.Records, records.Records, records.Records, int]:
-        return self._urls, self._sites, self._pools, self.per_site
+    def _some(self, start: int) -> records.Records:
+        """The records of `_STEP` URLs, or fewer at the end."""
+        return self._arrays.settled().urls[start : min(start + _STEP, self._known)]
 
     def _row(self, key: int) -> int:
         row = self.find(key)
@@ -268,63 +298,37 @@ class Registry:
     def _found(self, row: int) -> CrawlUrl:
         if row in self._kept:
             return self._kept[row]
-        key, _, _, field, *_ = self._urls.item(row)
+        key, _, _, field, *_ = self._arrays.urls.item(row)
         site = self._names[field & SITE]
         hops, _, text = self._texts.read(row).partition(" ")
         return CrawlUrl(key, whole(text, site), site, int(hops, 16))
 
-    def _room(self, count: int) -> int:
-        """Make room for so many new URLs. Returns the row of the first one."""
-        known = self._known + count
-        if known > records.MOST:
-            raise OverflowError(f"a registry can have {records.MOST} URLs at most")
-        records.with_room(self._urls, known)
-        size = len(self._table)
-        if known > _FULL * size:
-            self._table = np.zeros(0, np.uint32)  # frees the old table before there is a new one
-            while known > _FULL * size:
-                size *= 2
-            self._table = np.zeros(size, np.uint32)
-            table.enter_all(self._table, self._urls, 0, self._known)
-        return self._known
-
     def _site(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
-            pool = self.pool_for(name)
-            self._create_pool(pool)
-            number = self._numbers[name] = len(self._names)
+            number = self._numbers[name] = self._arrays.create_site(self.pool_for(name))
             self._names.append(name)
-            records.with_room(self._sites, len(self._names))
-            site = self._sites[number]
-            site["root"] = site["back"] = NONE
-            site["previous"] = ABSENT
-            site["pool"] = pool
         return number
-
-    def _create_pool(self, pool: int) -> None:
-        if pool >= len(self._pools):
-            new = np.zeros(pool + 1 - len(self._pools), records.POOL)
-            new["root"] = NONE
-            self._pools = np.concatenate([self._pools, new])
 
     def _wait_again(self, row: int, found: CrawlUrl) -> None:
         """Let a visited URL wait."""
         site = self._site(found.site)
-        url = self._urls[row]
+        at = self._arrays.settled()
+        url = at.urls[row]
         if int(url["site"]) & SITE == NO_SITE:
             url["site"] = site
         self._kept[row] = found
-        moves.wait(*self._arrays, row)
+        moves.wait(*at.all, row)
         self.waits += 1
 
     def _visit(self, row: int) -> None:
         """Let a known URL be visited, whatever it was."""
-        state = self._urls["previous"][row]
+        at = self._arrays.settled()
+        state = at.urls["previous"][row]
         self._again.pop(row, None)
         if state == OUT:
-            self.end(int(self._urls["key"][row]))
+            self.end(at.urls["key"][row : row + 1].copy())
         elif state != ABSENT:
-            moves.withdraw(*self._arrays, row)
+            moves.withdraw(*at.all, row)
             self.waits -= 1
             self._kept.pop(row, None)

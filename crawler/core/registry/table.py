@@ -18,6 +18,14 @@ Keys: TypeAlias = NDArray[np.uint64]
 Rows: TypeAlias = NDArray[np.int64]
 Table: TypeAlias = NDArray[np.uint32]
 
+ENDED: Final = np.dtype(
+    [
+        ("row", "i8"),
+        ("site", "i8"),  # its number
+        ("out", "i8"),  # URLs of the site that are handed out afterwards
+    ]
+)
+
 # Fibonacci hashing (Knuth, volume 3, section 6.4). Keys are hashes already, but those of tests and
 # simulators may be small numbers.
 _PHI: Final = np.uint64(0x9E3779B97F4A7C15)
@@ -96,41 +104,56 @@ def enter_all(
 
 
 @compiled
-def add(
+def add_all(
     table: Table,
     urls: Records,
     sites: Records,
     pools: Records,
     per_site: int,
-    row: int,
-    key: np.uint64,
-    score: float,
-    links: int,
-    site: int,
-) -> bool:  # pragma: no cover - compiled
-    """Let a new URL wait; `site` is the field of its record. Does nothing if the key is known."""
+    start: int,
+    keys: Keys,
+    scores: NDArray[np.float64],
+    links: NDArray[np.uint32],
+    fields: NDArray[np.uint32],
+) -> int:  # pragma: no cover - compiled
+    """Let new URLs wait, from the row `start` on; `fields` are the sites of their records.
+
+    Stops at the first key that is known. Returns how many were entered.
+    """
     bits = bits_of(table)
-    if search(table, bits, urls, key) >= 0:
-        return False
-    urls[row].key = key
-    urls[row].score = score
-    urls[row].links = links
-    urls[row].site = site
-    enter(table, bits, key, row)
-    wait(urls, sites, pools, per_site, row)
-    return True
+    for i in range(len(keys)):
+        row = start + i
+        if search(table, bits, urls, keys[i]) >= 0:
+            return i
+        urls[row].key = keys[i]
+        urls[row].score = scores[i]
+        urls[row].links = links[i]
+        urls[row].site = fields[i]
+        enter(table, bits, keys[i], row)
+        wait(urls, sites, pools, per_site, row)
+    return len(keys)
 
 
 @compiled
-def finish(
-    table: Table, urls: Records, sites: Records, pools: Records, per_site: int, key: np.uint64
-) -> int:  # pragma: no cover - compiled
-    """Let a URL be visited that is handed out. Returns its row; -1 if it isn't handed out."""
-    row = find(table, urls, key)
-    if row < 0 or urls[row].previous != OUT:
-        return -1
-    end(urls, sites, pools, per_site, row)
-    return row
+def finish_all(
+    table: Table, urls: Records, sites: Records, pools: Records, per_site: int, keys: Keys
+) -> NDArray[np.void]:  # pragma: no cover - compiled
+    """Let URLs be visited that are handed out. Stops at the first that isn't.
+
+    Returns, for each, what is described at ENDED.
+    """
+    bits = bits_of(table)
+    ended = np.empty(len(keys), ENDED)
+    for i in range(len(keys)):
+        row = search(table, bits, urls, keys[i])
+        if row < 0 or urls[row].previous != OUT:
+            return ended[:i].copy()
+        end(urls, sites, pools, per_site, row)
+        site = urls[row].site & SITE
+        ended[i].row = row
+        ended[i].site = site
+        ended[i].out = sites[site].out
+    return ended
 
 
 @compiled
