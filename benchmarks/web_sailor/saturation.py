@@ -117,6 +117,7 @@ class Servers:
             known[owner] = keys.tobytes(), counts.tobytes()
         batch = Batch(
             urls=[found.url for found in told],
+            keys=np.array([found.key for found in told], np.uint64).tobytes(),
             counts=[1] * len(told),
             hops=[found.hops for found in told],
             known=known,

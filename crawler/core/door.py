@@ -6,7 +6,7 @@ it drops it, because the URL has been seen. If the store of URL-seen answers lat
 the URL to the store first, and `verify` handles the answers.
 """
 
-from collections.abc import Callable, Container, Iterable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from math import inf
 
 from crawler import config, url
@@ -135,7 +135,7 @@ class Door:
                 unmet.discard(key)
                 if chain:
                     self._jars.put(key, origin.jar)
-                self._enqueue(found, origin.source)
+                self.take_in(found, origin.source)
             elif chain and key in chain:
                 self._ask_again(CrawlUrl(key, link[1], link[2], origin.hops, chain), origin.jar)
             elif counts:
@@ -154,10 +154,12 @@ class Door:
                 self.foreign.tell_names(owner, link.key, now)
         self.admit(links, Origin(None, 0), now)
 
-    def receive(self, sender: int, batch: Batch, now: float, counted: Container[int] = ()) -> None:
+    def receive(
+        self, sender: int, batch: Batch, now: float, indexes: Sequence[int] | None = None
+    ) -> None:
         """Admit the URLs of another rank's batch, and handle its claims and answers to claims.
 
-        `counted`: the indexes of the URLs that a seed server has dealt with.
+        `indexes`: of these URLs; None: of all.
         """
         self.claims.hear(sender, batch.load)
         for site in batch.claims:
@@ -170,11 +172,9 @@ class Door:
         if batch.declared_by and isinstance(self.foreign, TreeExchange):
             self.foreign.pass_names(sender, batch.declared_by, now)
         owners, late = self._ownership.rank_of_site, self.late
-        keys = {
-            index: url.key(address)
-            for index, address in enumerate(batch.urls)
-            if index not in counted
-        }
+        if indexes is None:
+            indexes = range(len(batch.urls))
+        keys = {index: url.key(batch.urls[index]) for index in indexes}
         unmet = self._known.unmet(keys.values())
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]
@@ -201,7 +201,7 @@ class Door:
                 self._learn(site, self._ownership.home, now)
                 unmet = self._known.unmet(keys.values())  # without URLs held for the site
             if late is None:
-                self._enqueue(found, None, links, poor=key in batch.poor)
+                self.take_in(found, None, links, poor=key in batch.poor)
 
     def _pass_on(self, sender: int, batch: Batch, index: int, key: int, now: float) -> bool:
         """Pass a URL of a batch on, if another rank takes care of it; whether that is so."""
@@ -281,7 +281,7 @@ class Door:
                     self.foreign.set_aside(found, candidate.source, candidate.jar)
             elif is_new:
                 self._jars.put(found.key, candidate.jar)
-                self._enqueue(found, candidate.source, candidate.links)
+                self.take_in(found, candidate.source, candidate.links)
             elif found.key in found.chain:
                 self._ask_again(found, candidate.jar)
             elif self._backlog.counts:
@@ -292,7 +292,7 @@ class Door:
         self._jars.put(found.key, jar)
         self._bench.enqueue(found)
 
-    def _enqueue(
+    def take_in(
         self, found: CrawlUrl, source: CrawlUrl | None, links: int = 1, *, poor: bool = False
     ) -> None:
         """Take in a new URL of this rank, if the rules on traps let it in.

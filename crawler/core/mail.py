@@ -83,7 +83,10 @@ class Mail:
             return []  # this is so after most events
         if lost:
             due = [(rank, outbox) for rank, outbox in due if rank not in lost]
-        messages: list[Addressed] = [(rank, outbox.batch(load)) for rank, outbox in due]
+        with_keys = self._tree is not None and self._tree.hands_out
+        messages: list[Addressed] = [
+            (rank, outbox.batch(load, with_keys=with_keys)) for rank, outbox in due
+        ]
         self._traffic.batches_sent += len(due)
         if self._tree is not None:
             self._count_urls(due, self._tree)

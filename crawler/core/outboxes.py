@@ -82,8 +82,8 @@ class Outbox:
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
 
-    def batch(self, load: int) -> Batch:
-        """The content as a batch. `load`: see `Batch`."""
+    def batch(self, load: int, *, with_keys: bool) -> Batch:
+        """The content as a batch. `load`, and `keys` if `with_keys`: see `Batch`."""
         entries, more = self.found.values(), self.more
         return Batch(
             urls=[found.url for found in entries],
@@ -105,6 +105,7 @@ class Outbox:
             recalls=self.recalls,
             freed=self.freed,
             cookies=self.cookies,
+            keys=array("Q", self.found).tobytes() if with_keys else b"",
             known={
                 owner: (array("Q", counts).tobytes(), array("I", counts.values()).tobytes())
                 for owner, counts in self.known.items()

@@ -10,7 +10,9 @@ from collections.abc import Container, Iterable, Sequence
 from math import ceil, inf
 from typing import Final
 
-from crawler import config, url
+import numpy as np
+
+from crawler import config
 from crawler.core.dynamic.role import Role
 from crawler.core.exchange import TreeExchange
 from crawler.core.order import BreadthFirst
@@ -151,8 +153,8 @@ class Client(Role):
             self._look()
         for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
-        for index, address in enumerate(batch.urls):
-            key = url.key(address)
+        for index, key in enumerate(np.frombuffer(batch.keys, np.uint64).tolist()):
+            address = batch.urls[index]
             if self.is_away:
                 self._give_back(key, batch.cookies.get(key, ()), now)
                 continue

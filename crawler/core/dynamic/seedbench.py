@@ -57,14 +57,16 @@ class SeedBacklog(Backlog):
     def take_in(self, found: CrawlUrl, links: int, low: bool) -> None:
         """Let a URL wait: a new one, or one that was fetched before. See `Workbench.enqueue`."""
         # Only a URL that its own chain leads back to comes a second time.
+        self.enqueued += 1
         if found.key in found.chain and found.key in self.registry:
             self.registry.wait_again(found)
-        else:
+            self.look()
+            return
+        if self._early:
             links += self._early.pop(found.key, 0)
-            score, final = (-inf, True) if low else self._score(found, links)
-            self.registry.add(found, score, links, final=final)
-        self.enqueued += 1
-        self.look()
+        score, final = (-inf, True) if low else self._score(found, links)
+        self.registry.add(found, score, links, final=final)
+        self.waiting += 1
 
     def _score(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
         if self._scored is None:

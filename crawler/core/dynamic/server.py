@@ -14,7 +14,7 @@ from typing import Final
 
 import numpy as np
 
-from crawler import config, url
+from crawler import config
 from crawler.core.dynamic.pace import ClientState, Pace
 from crawler.core.dynamic.role import ClientFacts, Role
 from crawler.core.dynamic.seedbench import Keys, SeedBacklog
@@ -43,6 +43,8 @@ class Server(Role):
         self._dynamic = settings.dynamic
         self._pace = Pace(settings.dynamic, settings.fetch.concurrency)
         self._tree = tree
+        self._owns_all = tree.leaves == [rank]
+        self._sites = parts.sites
         self._backlog = backlog
         self._registry = backlog.registry
         self._outboxes = parts.outboxes
@@ -76,7 +78,7 @@ class Server(Role):
 
     def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Take new URLs, links to others, and what a client says of those that it has."""
-        self._door.receive(sender, batch, now, self._count_known(batch))
+        self._door.receive(sender, batch, now, self._take_in(batch))
         self._changed = True
         for owner, (packed_keys, packed_counts) in batch.known.items():
             keys, counts = np.frombuffer(packed_keys, np.uint64), np.frombuffer(packed_counts, "u4")
@@ -105,16 +107,29 @@ class Server(Role):
                 self._returned(client, key, now)
         self._backlog.look()
 
-    def _count_known(self, batch: Batch) -> set[int]:
-        """Count the links to URLs that came with their texts and are known.
+    def _take_in(self, batch: Batch) -> list[int]:
+        """Count the links to known URLs, and take in the new ones that this server owns.
 
-        Returns their indexes. One by one at the door, they would take most of a server's time.
+        This is most of a server's work. Returns the indexes of the other URLs, which pass the door
+        one by one.
         """
-        plain = [index for index in range(len(batch.urls)) if index not in batch.chains]
-        keys = np.array([url.key(batch.urls[index]) for index in plain], np.uint64)
-        links = np.array([batch.counts[index] for index in plain], np.uint32)
-        unknown = self._backlog.count_known(keys, links)
-        return set(plain).difference(plain[place] for place in unknown)
+        keys, links = np.frombuffer(batch.keys, np.uint64), np.array(batch.counts, np.uint32)
+        assert len(keys) == len(batch.urls), "a batch without keys"
+        plain = np.ones(len(keys), bool)
+        plain[list(batch.chains)] = False
+        others = list(batch.chains)
+        places = np.flatnonzero(plain)
+        unknown = places[self._backlog.count_known(keys[places], links[places])]
+        for index, key in zip(unknown.tolist(), keys[unknown].tolist(), strict=True):
+            address = batch.urls[index]
+            site = self._sites.of(address)
+            if self._owns_all or self._tree.part(key, site) == self._rank:
+                found = CrawlUrl(key, address, site, batch.hops[index])
+                poor = key in batch.poor
+                self._door.take_in(found, None, batch.counts[index], poor=poor)
+            else:
+                others.append(index)
+        return others
 
     def _hear(self, client: ClientState, stock: int, connections: int) -> None:
         """Note what a client wants: at its start, when that changes, and 0 when it leaves."""

@@ -11,7 +11,7 @@ from crawler.ports import NoRoomError, Spill
 # blocks of 32, 64, 128 and 256 URLs. But a read takes 5, 8, 14 and 27 microseconds.
 BLOCK: int = 32
 _LEVEL: Final = 3
-_END: Final = b"\n"  # no normalised URL contains it
+_END: Final = "\n"  # no normalised URL contains it
 _IN_MEMORY: Final = -1
 
 
@@ -29,8 +29,8 @@ class Texts:
         self._blocks = bytearray()
         self._starts = array("Q")  # of each block in `_blocks`
         self._chunks = array("q")  # the number of each block in the spill
-        self._open: list[bytes] = []
-        self._latest: tuple[int, list[bytes]] = -1, []  # the block that was read last
+        self._open: list[str] = []
+        self._latest: tuple[int, list[str]] = -1, []  # the block that was read last
         self._compress = zstandard.ZstdCompressor(level=_LEVEL).compress
         self._decompress = zstandard.ZstdDecompressor().decompress
 
@@ -44,17 +44,18 @@ class Texts:
         number, place = divmod(row, BLOCK)
         while number > len(self._starts):
             self._close()
-        self._open += [b""] * (place - len(self._open))
-        self._open.append(text.encode())
+        if place > len(self._open):
+            self._open += [""] * (place - len(self._open))
+        self._open.append(text)
 
     def read(self, row: int) -> str:
         """Return the text of a row that has one."""
         number, place = divmod(row, BLOCK)
         if number == len(self._starts):
-            return self._open[place].decode()
+            return self._open[place]
         if number != self._latest[0]:
-            self._latest = number, self._decompress(self._block(number)).split(_END)
-        return self._latest[1][place].decode()
+            self._latest = number, self._decompress(self._block(number)).decode().split(_END)
+        return self._latest[1][place]
 
     def _block(self, number: int) -> bytes:
         chunk = self._chunks[number]
@@ -70,7 +71,7 @@ class Texts:
         self._starts.append(len(self._blocks))
         self._chunks.append(_IN_MEMORY)
         if self._open:
-            block = self._compress(_END.join(self._open))
+            block = self._compress(_END.join(self._open).encode())
             self._open = []
             if not self._spilled(block):
                 self._blocks += block
