@@ -113,7 +113,8 @@ class SharedClocks:
         """As the home of a clock, grant it to a rank that will need it, if no rank has it."""
         home = self._home(key)
         if home.holder is None and not home.wants:
-            self._wanted(rank, key, now)
+            home.wants.append(rank)
+            self._serve(key, home, now)
 
     def lose(self, rank: int, now: float, rests: Mapping[str, float]) -> None:
         """As the home of clocks, take back those of a rank that is lost.
@@ -382,6 +383,8 @@ class SharedClocks:
 
     def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:
         """The rests that the next holder must know, with times as seconds still to wait."""
+        if not rests:  # nearly always, at a seed server
+            return {}
         return {
             site: RestTerms(max(0.0, rest.next_time - now), rest.delay_s, rest.failures)
             for site, rest in rests.items()

@@ -82,7 +82,7 @@ class Outbox:
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
 
-    def batch(self, load: int, *, with_keys: bool) -> Batch:
+    def batch(self, load: int, *, with_keys: bool = False) -> Batch:
         """The content as a batch. `load`, and `keys` if `with_keys`: see `Batch`."""
         entries, more = self.found.values(), self.more
         return Batch(
@@ -156,9 +156,12 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def add(self, rank: int, found: CrawlUrl, now: float) -> Outbox:
-        """Put in a URL, and return the outbox. The same URL that waits there is replaced."""
-        box = self.open(rank, now)
+    def add(self, rank: int, found: CrawlUrl, now: float, *, urgent: bool = False) -> Outbox:
+        """Put in a URL, and return the outbox. The same URL that waits there is replaced.
+
+        `urgent`: see `open`.
+        """
+        box = self.open(rank, now, urgent=urgent)
         box.found[found.key] = found
         box.size += len(found.url) + 1
         if box.size >= self._exchange.batch_bytes:

@@ -354,15 +354,15 @@ class Server(Role):
             self._registry.move(site, before.rank)
 
     def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
-        box = self._outboxes.add(client.rank, found, now)
-        self._outboxes.open(client.rank, now, urgent=True)
+        box = self._outboxes.add(client.rank, found, now, urgent=True)
         jar = self._jars.take(found.key)
         if jar.cookies:
             box.cookies[found.key] = jar.terms()
             client.jars[found.key] = jar
-        names = names_of(self._declared.authorities(found.key))
-        if names:
-            box.declared_by[found.key] = list(names)
+        if not self._declared.empty:
+            names = names_of(self._declared.authorities(found.key))
+            if names:
+                box.declared_by[found.key] = list(names)
         if self._clocks is not None:
             self._clocks.offer(found.site, client.rank, now)
 

@@ -102,7 +102,7 @@ class Heaps(Queues):
         slot = self._insert(
             queue,
             found.key,
-            short(found).encode(),
+            short(found.url, found.site).encode(),
             found.hops,
             score,
             self._arrived,
@@ -158,7 +158,7 @@ class Heaps(Queues):
         self._arrived += 1
         queue.size += 1
         final = score == -inf or not self._order.counts
-        text = short(found).encode()
+        text = short(found.url, found.site).encode()
         slot = self._insert(
             queue, found.key, text, found.hops, score, self._arrived, 1, found.chain, final
         )

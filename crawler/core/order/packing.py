@@ -125,15 +125,22 @@ _RECORD: Final = Struct("<QI")
 _TEXT: Final = _RECORD.size
 
 
-def short(found: CrawlUrl) -> str:
-    """The part of the URL that follows the site, if it begins with a slash; else the whole URL."""
-    rest = found.url.removeprefix(found.site)
-    return rest if rest[:1] == "/" else found.url
+def short(url: str, site: str) -> str:
+    """The URL without the name of its site, if its authority is `http://site` or `https://site`."""
+    scheme, _, rest = url.partition(site)
+    if rest[:1] == "/":
+        if scheme == "http://":
+            return rest
+        if scheme == "https://":
+            return "s" + rest
+    return "=" + url
 
 
 def whole(text: str, site: str) -> str:
     """The URL that `short` has shortened to `text`."""
-    return site + text if text[0] == "/" else text
+    if text[0] == "/":
+        return f"http://{site}{text}"
+    return text[1:] if text[0] == "=" else f"https://{site}{text[1:]}"
 
 
 def pack(found: CrawlUrl) -> bytes | CrawlUrl:
@@ -142,14 +149,10 @@ def pack(found: CrawlUrl) -> bytes | CrawlUrl:
     A URL that redirects led to is returned as it is. Such URLs are rare.
     """
     key, url, site, hops, chain = found
-    if chain:
-        return found
-    rest = url.removeprefix(site)
-    return _RECORD.pack(key, hops) + (rest if rest[:1] == "/" else url).encode()
+    return found if chain else _RECORD.pack(key, hops) + short(url, site).encode()
 
 
 def unpack(record: bytes, site: str) -> CrawlUrl:
     """The URL that `pack` has packed, of the given site."""
     key, hops = _RECORD.unpack_from(record)
-    text = record[_TEXT:].decode()
-    return CrawlUrl(key, site + text if text[0] == "/" else text, site, hops)
+    return CrawlUrl(key, whole(record[_TEXT:].decode(), site), site, hops)

@@ -105,10 +105,10 @@ class Registry:
     def waiting_urls(self) -> Iterator[CrawlUrl]:
         """Yield all URLs that wait, in order of arrival. The registry mustn't change meanwhile."""
         for start in range(0, self._known, _STEP):
-            states = self._some(start)["previous"]
-            waits = (states != ABSENT) & (states != OUT)
+            urls = self._some(start)
+            waits = (urls["previous"] != ABSENT) & (urls["previous"] != OUT)
             for row in np.flatnonzero(waits).tolist():
-                yield self._found(start + row)
+                yield self._found(start + row, int(urls["key"][row]), int(urls["site"][row]))
 
     # --- new URLs, and counts -----------------------------------------------------------------
 
@@ -125,7 +125,7 @@ class Registry:
         if found.chain:
             self._kept[row] = found
         else:
-            self._texts.append(row, f"{found.hops:x} {short(found)}")
+            self._texts.append(row, f"{found.hops:x} {short(found.url, found.site)}")
         return row
 
     def add_visited(self, keys: Iterable[int]) -> None:
@@ -203,10 +203,16 @@ class Registry:
         )
         self.waits -= len(dealt)
         self.handed += len(dealt)
-        scores = at.urls["score"][dealt["row"]].tolist()
+        records = at.urls[dealt["row"]]
         return [
-            Dealt(self._found(row), hand, pool, is_first, score)
-            for (row, hand, pool, is_first), score in zip(dealt.tolist(), scores, strict=True)
+            Dealt(self._found(row, key, field), hand, pool, is_first, score)
+            for (row, hand, pool, is_first), key, field, score in zip(
+                dealt.tolist(),
+                records["key"].tolist(),
+                records["site"].tolist(),
+                records["score"].tolist(),
+                strict=True,
+            )
         ]
 
     def end(self, keys: Keys) -> list[tuple[str, int]]:
@@ -295,10 +301,10 @@ class Registry:
             raise KeyError(key)
         return row
 
-    def _found(self, row: int) -> CrawlUrl:
+    def _found(self, row: int, key: int, field: int) -> CrawlUrl:
+        """The URL of a row, whose record has these fields."""
         if row in self._kept:
             return self._kept[row]
-        key, _, _, field, *_ = self._arrays.urls.item(row)
         site = self._names[field & SITE]
         hops, _, text = self._texts.read(row).partition(" ")
         return CrawlUrl(key, whole(text, site), site, int(hops, 16))
