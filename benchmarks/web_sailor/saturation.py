@@ -14,6 +14,7 @@ from harness import Row, random_site
 from numpy.typing import NDArray
 
 from crawler import config, url
+from crawler.agent.timing import collect_rarely
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
 from crawler.core.ownership import Ownership, make_scheme, place_parts
@@ -90,6 +91,7 @@ class Servers:
 
     def start(self) -> None:
         """Let the clients come. After this call their stocks are full."""
+        collect_rarely()  # as an agent does
         for client in self.tree.clients:
             self._say(client, Batch(stock=2 * BATCH_PAGES, connections=BATCH_PAGES))
         self.used_s = [0.0 for _ in self.cores]
