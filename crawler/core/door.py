@@ -174,7 +174,8 @@ class Door:
         owners, late = self._ownership.rank_of_site, self.late
         if indexes is None:
             indexes = range(len(batch.urls))
-        keys = {index: url.key(batch.urls[index]) for index in indexes}
+        packed = memoryview(batch.keys).cast("Q")
+        keys = {i: packed[i] if packed else url.key(batch.urls[i]) for i in indexes}
         unmet = self._known.unmet(keys.values())
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]

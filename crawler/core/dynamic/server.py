@@ -107,12 +107,14 @@ class Server(Role):
                 self._returned(client, key, now)
         self._backlog.look()
 
-    def _take_in(self, batch: Batch) -> list[int]:
+    def _take_in(self, batch: Batch) -> Sequence[int]:
         """Count the links to known URLs, and take in the new ones that this server owns.
 
         This is most of a server's work. Returns the indexes of the other URLs, which pass the door
         one by one.
         """
+        if not self.states:  # a server without clients owns no URL
+            return range(len(batch.urls))
         keys, links = np.frombuffer(batch.keys, np.uint64), np.array(batch.counts, np.uint32)
         assert len(keys) == len(batch.urls), "a batch without keys"
         plain = np.ones(len(keys), bool)
