@@ -2,7 +2,6 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Sequence
 from pathlib import Path
 
 import numpy as np
@@ -13,8 +12,8 @@ from test_faults import Schedule
 from crawler.config import Config
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
+from crawler.core.members import Logged
 from crawler.messages import Batch, Message
-from crawler.ports import CrawlUrl, Link
 from crawler.reading.scope import Sites
 
 
@@ -35,9 +34,9 @@ def test_links_that_lead_out_of_what_a_client_holds_reach_the_server(
     left = arrived = 0
     batches = set[tuple[int, int]]()
 
-    def stored(rank: int, found: CrawlUrl, links: Sequence[Link]) -> None:
+    def stored(rank: int, logged: Logged) -> None:
         nonlocal left
-        for link in links:
+        for link in logged.links:
             own = link.site in held[rank] or (
                 kind == ("dset", "own") and tree.dsets.holder(link.site) == rank
             )
