@@ -48,7 +48,9 @@ class Sites:
 
     def of(self, address: str) -> str:
         """Return the site of a normalised URL."""
-        return self.of_authority(url.authority(address))
+        authority = address[: address.index("/", 8)]  # without a call, as this is done for each URL
+        known = len(authority) <= _LONGEST_CACHED
+        return self._known(authority) if known else self._make(authority)
 
     def of_authority(self, authority: str) -> str:
         """Return the site of an authority, `scheme://host[:port]`."""
