@@ -75,8 +75,8 @@ def measure(urls: int, sites: int, batch: int, updates: int) -> Row:
     gc.collect()
     row: Row = {"urls": urls, "sites": len(registry._names), "add_us": add_s / urls * 1e6}
     row["bytes_per_url"] = (resident_bytes() - before) / urls
-    row["record_bytes"] = registry._urls.nbytes / urls
-    row["table_bytes"] = registry._table.nbytes / urls
+    row["record_bytes"] = registry._arrays.urls.nbytes / urls
+    row["table_bytes"] = registry._arrays.table.nbytes / urls
     row["text_bytes"] = registry._texts.memory / urls
     row |= settle(registry, min(3 * sites, urls // 10))
     row |= mixed(registry, urls, batch, updates)
