@@ -12,7 +12,7 @@ import numpy as np
 import pytest
 
 from crawler.core.hands import Hand
-from crawler.core.registry import Registry, records, registry, texts
+from crawler.core.registry import Registry, arrays, records, registry, texts
 from crawler.ports import CrawlUrl, NoRoomError
 from crawler.session import SpillFiles
 
@@ -329,6 +329,7 @@ THINGS = {
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Arrays, steps and blocks so small that all of them grow often."""
     monkeypatch.setattr(records, "FIRST", 2)
+    monkeypatch.setattr(arrays, "_MOST_NOTED", 3)
     monkeypatch.setattr(registry, "_STEP", 5)
     monkeypatch.setattr(texts, "BLOCK", 4)
     return

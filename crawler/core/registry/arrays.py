@@ -9,6 +9,7 @@ from crawler.core.registry import records, table
 from crawler.core.registry.records import ABSENT, NONE, Records
 
 _FULL: Final = 0.8  # of the table
+_MOST_NOTED: int = 4096  # new URLs
 
 
 class Arrays:
@@ -47,6 +48,8 @@ class Arrays:
         self._scores.append(score)
         self._links.append(links)
         self._sites.append(site)
+        if len(self._keys) == _MOST_NOTED:
+            self.settled()
 
     def settled(self) -> "Arrays":
         """Enter the URLs that were noted. Returns the arrays themselves."""
