@@ -4,6 +4,8 @@ import random
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
+from hypothesis import settings as examples
+
 from crawler import config, url
 from crawler.core.core import Core
 from crawler.core.outcomes import DONE, RETRY, Outcome
@@ -17,6 +19,8 @@ from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
 
+# Random crawls are dear: a test tries few of them, unless --hypothesis-profile=thorough is given.
+few_examples = examples(max_examples=examples().max_examples * 2 // 5)
 AUTHORITIES = Sites("authority")
 _MOVES = 60  # of shared clocks, for one visit
 

@@ -13,6 +13,7 @@ import pytest
 
 # No test asserts a time: machines are shared.
 hypothesis.settings.register_profile("shared machines", deadline=None)
+hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("shared machines")
 
 MpiRun = Callable[..., subprocess.CompletedProcess[str]]

@@ -1,6 +1,7 @@
 """Random settings of dynamic assignment, for clusters in random schedules."""
 
 import random
+from collections.abc import Sequence
 
 from cluster import settings
 
@@ -19,18 +20,24 @@ ORDERS = ["breadth-first", "backlinks", "opic", "pagerank", "depth-first", "rand
 
 
 def dynamic(
-    dice: random.Random, kind: tuple[str, str], clients: int, *overrides: str
+    dice: random.Random,
+    kind: tuple[str, str],
+    clients: int,
+    *overrides: str,
+    servers: Sequence[int] = (),
+    spares: int = 0,
 ) -> tuple[Scheme, int, config.Config]:
     """The arguments of a `Cluster`: a tree of servers with at least so many clients."""
-    servers = dice.choice(TREES)
+    servers = servers or dice.choice(TREES)
     leaves = len(set(range(len(servers))) - set(servers[1:]))
-    ranks = len(servers) + max(leaves, clients)
+    ranks = len(servers) + max(leaves, clients) + spares
     order = dice.choice([*ORDERS, f"{__name__}:by_length"])
     chosen = settings(
         "assignment.scheme=dynamic",
         f"dynamic.granularity={kind[0]}",
         f"dynamic.follow={kind[1]}",
         f"dynamic.servers={list(servers)}",
+        f"dynamic.spares={spares}",
         f"dynamic.rest_s={dice.choice([0, 1, 60])}",
         f"dynamic.stock={dice.choice([0, 1, 3, 20])}",
         f"dynamic.per_site={dice.choice([0, 1, 2, 4])}",

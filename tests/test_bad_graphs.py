@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from test_graph import directory
 
@@ -111,7 +111,6 @@ def test_bytes_just_below_the_limit_count_exactly(tmp_path: Path, model: str) ->
     assert counts.loads[0, 0] == sum(sizes)
 
 
-@settings(deadline=None)
 @given(st.lists(st.integers(0, (1 << 63) - 1), max_size=20))
 def test_sums_are_exact(numbers: list[int]) -> None:
     assert total(np.array(numbers, np.int64)) == sum(numbers)

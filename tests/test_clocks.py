@@ -1,25 +1,23 @@
 """One clock a site, at one rank at a time, whatever the order in which messages arrive."""
 
 import random
-from collections.abc import Iterable
 from itertools import pairwise
 from pathlib import Path
 
 import numpy as np
 import pytest
-from cluster import Cluster, Listed, link, run, settings, store
+from cluster import Cluster, Listed, few_examples, link, run, settings, store
 from hypothesis import example, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
-from watched import Watched, web
+from watched import PATIENT, Watched, crawl_politely
 
 from crawler import config
 from crawler.core.core import Core
 from crawler.core.outcomes import BUSY, DONE
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
-from crawler.ports import Link, without_errand
+from crawler.ports import without_errand
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 from partition import partvector
@@ -32,7 +30,7 @@ RULES = "http://b.example/rules"  # to which the robots.txt of another site redi
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=120, deadline=None)
+@few_examples
 @given(
     seed=st.integers(0, 2**32),
     ranks=st.integers(2, 5),
@@ -75,35 +73,12 @@ def test_promises_are_kept_in_any_order(
                 f"politeness.per={per}",
                 f"session.mode={mode}",
                 f"session.max_pages={limit}",
-                "retry.tries=50",
-                "retry.give_up_after=0",
+                *PATIENT,
             ],
         ),
         make_seen=stores(dice, late=late),
     )
-    links = web(dice, hosts=dice.choice([1, 2, 4]), pages=30)
-    sites = sorted({f"h{number}.example" for number in range(6)})
-    if per == "address":
-        cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
-        cluster.moves = moves
-    cluster.copies = dice.choice([0.0, 0.2])
-    cluster.far = far
-    cluster.files = [f"http://h{number}.example/robots.txt" for number in range(6)]
-    asked_for = [0.0] if cluster.moves else [0.0, 2.0, 10.0]  # an address doesn't know its sites
-    cluster.watch(dice, {site: dice.choice(asked_for) for site in sites})
-    seeds = [next(iter(links)), *dice.sample(sorted(links), 4)]
-    cluster.start(*dict.fromkeys(seeds))
-
-    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
-        return links.get(visit.found.url, ()), True
-
-    asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
-    asked = [(rank, address) for rank, address in asked if address in links]
-    if mode == "exchange":
-        assert len(set(asked)) == len(asked)
-        assert len(asked) == (min(limit, len(links)) if limit else len(links))
-    assert cluster.complete or limit
-    assert not any(cluster.visits)
+    crawl_politely(cluster, dice, moves=moves, far=far)
 
 
 class AtOneAddress(Cluster):

@@ -1,21 +1,27 @@
 """The core of several ranks, event by event, and then in every order that chance finds."""
 
 import random
-from collections.abc import Iterable, Sequence
 
 import pytest
-from cluster import Cluster, Listed, link, run, settings
+from cluster import Cluster, Listed, few_examples, link, run, settings
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
+from worlds import (
+    MakeCluster,
+    World,
+    assert_each_url_has_one_outcome,
+    assert_every_url_once,
+    assert_limit_is_met,
+    assert_stop_doubles_nothing,
+    redirect,
+)
 
 from crawler import url
 from crawler.core.foreign import pair_hash
 from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
-from crawler.core.visits import Visit
 from crawler.messages import Batch, Report, Sums
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Failure, Link
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Failure
 from crawler.reading.reader import MAX_REDIRECTS, redirect_failure
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"
@@ -102,12 +108,6 @@ def test_back_links_are_counted_until_the_batch_leaves() -> None:
 
 
 # --- redirects --------------------------------------------------------------------------------
-
-
-def redirect(visit: Visit, target: str) -> list[Link]:
-    """What the parse stage makes of a redirect."""
-    to = link(target, REDIRECT)
-    return [] if redirect_failure(visit.found, to.key) else [to]
 
 
 def test_a_redirect_is_no_hop_and_its_chain_travels_in_batches() -> None:
@@ -445,41 +445,6 @@ def test_a_stop_after_the_end_changes_nothing() -> None:
 # --- in any order -----------------------------------------------------------------------------
 
 
-class World:
-    """A random web of pages, redirects and failing URLs. Few enough redirects for any chain."""
-
-    def __init__(self, dice: random.Random, *, redirects: bool) -> None:
-        failing = dice.choice([0.1, 0.4, 0.8])
-        count, sites = dice.randint(1, 30), dice.randint(1, 6)
-        self.urls = [f"http://{dice.randrange(sites)}.example/{n}" for n in range(count)]
-        self.targets = {
-            source: dice.choices(self.urls, k=dice.randint(0, 5)) for source in self.urls
-        }
-        self.failing = {u for u in self.urls if dice.random() < failing}
-        moved = dice.sample(self.urls, min(count, MAX_REDIRECTS)) if redirects else []
-        self.moved = {u: dice.choice(self.urls) for u in moved if u not in self.failing}
-        self.listed = {f"{n}.example": n for n in range(sites) if dice.random() < 0.5}
-
-    def out(self, address: str) -> Sequence[str]:
-        if address in self.failing:
-            return ()
-        return [self.moved[address]] if address in self.moved else self.targets[address]
-
-    def answer(self, visit: Visit) -> tuple[Iterable[Link], bool]:
-        address = visit.found.url
-        if address in self.moved:
-            return redirect(visit, self.moved[address]), True
-        return [link(target) for target in self.out(address)], address not in self.failing
-
-    def reachable(self, seeds: Iterable[str]) -> set[str]:
-        reached, todo = set(seeds), list(seeds)
-        while todo:
-            new = set(self.out(todo.pop())) - reached
-            reached |= new
-            todo += new
-        return reached
-
-
 def scheme_for(world: World, ranks: int, dice: random.Random) -> Scheme:
     parts = ranks + dice.choice([0, 0, 1, ranks])  # more parts than ranks, too
     listed = {site: number % parts for site, number in world.listed.items()}
@@ -493,81 +458,52 @@ def scheme_for(world: World, ranks: int, dice: random.Random) -> Scheme:
     return dice.choice(kinds)
 
 
+def clusters(ranks: int, dice: random.Random, *overrides: str, late: bool = False) -> MakeCluster:
+    def make(world: World, *more: str) -> Cluster:
+        chosen = settings(
+            *overrides, *more, f"politeness.connections_per_site={dice.choice([1, 2])}"
+        )
+        scheme = scheme_for(world, ranks, dice)
+        return Cluster(scheme, ranks, chosen, make_seen=stores(dice, late=late))
+
+    return make
+
+
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=200, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 7), st.sampled_from(["claim", "claim", "site-hash"]))
 def test_every_url_once_and_no_early_end(late: bool, seed: int, ranks: int, unlisted: str) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    cluster = Cluster(
-        scheme_for(world, ranks, dice),
-        ranks,
-        settings(
-            f"assignment.unlisted={unlisted}",
-            f"exchange.batch_pages={dice.choice([1, 3, 64])}",
-            f"politeness.delay_s={dice.choice([0, 1])}",
-            f"politeness.connections_per_site={dice.choice([1, 2])}",
-            f"exchange.remember={dice.choice(['all', 'cache', 'batch'])}",
-            "exchange.cache_urls=2",
-        ),
-        make_seen=stores(dice, late=late),
-    )
-    seeds = dice.sample(world.urls, min(3, len(world.urls)))
-    cluster.start(*seeds)
-    asked = run(cluster, dice, world.answer, retries=0.2)
-    assert sorted(address for _, address in asked) == sorted(world.reachable(seeds))
+    overrides = [
+        f"assignment.unlisted={unlisted}",
+        f"exchange.batch_pages={dice.choice([1, 3, 64])}",
+        f"politeness.delay_s={dice.choice([0, 1])}",
+        f"exchange.remember={dice.choice(['all', 'cache', 'batch'])}",
+        "exchange.cache_urls=2",
+    ]
+    cluster, asked = assert_every_url_once(dice, clusters(ranks, dice, *overrides, late=late))
     for rank, address in asked:
         assert cluster.cores[rank].ownership.owner(link(address)) == rank
-    assert cluster.complete
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=300, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(1, 20))
 def test_the_limit_is_met_exactly_and_failures_do_not_count(
     late: bool, seed: int, ranks: int, limit: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=False)  # an unfinished chain would make a page of no URL
-    cluster = Cluster(
-        scheme_for(world, ranks, dice),
-        ranks,
-        settings(f"session.max_pages={limit}"),
-        make_seen=stores(dice, late=late),
-    )
-    seeds = dice.sample(world.urls, min(5, len(world.urls)))
-    cluster.start(*seeds)
-    asked = [address for _, address in run(cluster, dice, world.answer, retries=0.2)]
-    reachable = world.reachable(seeds)
-    assert len(set(asked)) == len(asked)
-    assert set(asked) <= reachable
-    assert len(set(asked) - world.failing) == min(limit, len(reachable - world.failing))
-    assert cluster.complete == (set(asked) == reachable)
+    assert_limit_is_met(dice, clusters(ranks, dice, late=late), limit)
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=100, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 7), st.integers(0, 150))
 def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
     late: bool, seed: int, ranks: int, moment: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    limit = dice.choice([0, 0, 5])
-    cluster = Cluster(
-        scheme_for(world, ranks, dice),
-        ranks,
-        settings(f"session.max_pages={limit}"),
-        make_seen=stores(dice, late=late),
-    )
-    seeds = dice.sample(world.urls, min(3, len(world.urls)))
-    cluster.start(*seeds)
-    asked = [
-        address for _, address in run(cluster, dice, world.answer, retries=0.2, stop_after=moment)
-    ]
-    assert len(set(asked)) == len(asked)
-    assert set(asked) <= world.reachable(seeds)
-    assert cluster.complete == (set(asked) == world.reachable(seeds))
+    assert_stop_doubles_nothing(dice, clusters(ranks, dice, late=late), moment)
 
 
 # --- failures ---------------------------------------------------------------------------------
@@ -661,33 +597,13 @@ def test_one_answer_makes_a_host_as_good_as_new() -> None:
     assert cluster.ended
 
 
-@examples(max_examples=200, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 5))
 def test_whatever_fails_every_url_has_one_outcome_and_the_end_is_exact(
     seed: int, ranks: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    cluster = Cluster(
-        scheme_for(world, ranks, dice),
-        ranks,
-        settings(
-            f"retry.tries={dice.choice([1, 2, 3])}",
-            f"retry.give_up_after={dice.choice([0, 2, 6])}",
-            f"politeness.connections_per_site={dice.choice([1, 2])}",
-        ),
-    )
-    found: set[str] = set(dice.sample(world.urls, min(3, len(world.urls))))
-    cluster.start(*found)
-
-    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
-        links, response = world.answer(visit)
-        found.update(one.url for one in links)
-        return links, response
-
-    asked = [address for _, address in run(cluster, dice, answer, retries=0.1, failures=0.4)]
-    assert sorted(asked) == sorted(found)
-    assert cluster.complete
+    assert_each_url_has_one_outcome(dice, clusters(ranks, dice))
 
 
 # --- traps at the owner -----------------------------------------------------------------------

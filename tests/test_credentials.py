@@ -86,7 +86,7 @@ def test_headers_that_cant_be_sent(name: str, value: str) -> None:
         max_size=5,
     )
 )
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 def test_no_configured_header_gets_into_a_record_whatever_its_name(table: dict[str, str]) -> None:
     with RawServer(PAGE) as server:
         response = get(f"http://a.example:{server.port}/", A, headers={"a.example": table})

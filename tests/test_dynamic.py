@@ -6,10 +6,9 @@ from collections.abc import Callable
 from dataclasses import dataclass
 
 import pytest
-from cluster import settings
-from dynamics import KINDS, TREES
+from cluster import few_examples, settings
+from dynamics import KINDS, TREES, dynamic
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from webs import random_web, reachable
 
@@ -17,7 +16,6 @@ from crawler import config
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
 from crawler.core.members import Logged
-from crawler.core.ownership import make_scheme
 from crawler.core.tree import Tree
 from crawler.messages import Message
 from crawler.ports import UserError
@@ -47,29 +45,21 @@ def served(
 ) -> Served:
     dice = random.Random(seed)
     web, links = random_web(dice)
-    leaves = len(set(range(len(servers))) - set(servers[1:]))
-    ranks = len(servers) + leaves + dice.randrange(5) + spares
-    chosen = settings(
-        "assignment.scheme=dynamic",
-        f"dynamic.granularity={kind[0]}",
-        f"dynamic.follow={kind[1]}",
-        f"dynamic.servers={list(servers)}",
-        f"dynamic.rest_s={dice.choice([0, 1, 60])}",
-        f"dynamic.stock={dice.choice([0, 1, 3, 20])}",
-        f"dynamic.per_site={dice.choice([0, 1, 2, 4])}",
-        f"frontier.order={dice.choice(['breadth-first', 'backlinks', 'opic', 'depth-first'])}",
+    scheme, ranks, chosen = dynamic(
+        dice,
+        kind,
+        1 + dice.randrange(6),
         f"politeness.delay_s={dice.choice([0, 0.3])}",
-        f"politeness.connections_per_site={dice.choice([1, 1, 3])}",
-        f"exchange.batch_pages={dice.choice([1, 5, 64])}",
         f"exchange.max_delay_s={dice.choice([0.05, 1])}",
-        f"dynamic.spares={spares}",
         *more,
+        servers=servers,
+        spares=spares,
     )
     slowest = dice.choice([0.001, 0.1, 5])
     simulation = Simulation(
         web,
         chosen,
-        make_scheme(chosen, ranks),
+        scheme,
         ranks,
         seed=seed,
         delays=Delays((0.01, dice.choice([0.01, 0.5])), (0.0001, slowest)),
@@ -81,7 +71,7 @@ def served(
     return Served(web, links, seeds, len(servers), simulation)
 
 
-@examples(deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.sampled_from(KINDS), st.sampled_from(TREES))
 def test_each_reachable_page_is_fetched_once_by_a_client(
     seed: int, kind: tuple[str, str], servers: tuple[int, ...]
@@ -94,7 +84,7 @@ def test_each_reachable_page_is_fetched_once_by_a_client(
     assert all(core.complete for core in simulation.cores)
 
 
-@examples(deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.sampled_from(["page", "site", "dset"]))
 def test_the_registry_counts_each_link_of_a_fetched_page(seed: int, granularity: str) -> None:
     crawl = served(seed, (granularity, "server"), (0,))

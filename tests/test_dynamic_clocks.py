@@ -1,22 +1,17 @@
 """One clock a site under dynamic assignment, whatever the order in which messages arrive."""
 
 import random
-from collections.abc import Iterable
 
-from cluster import run
-from dynamics import KINDS, TREES
+from cluster import few_examples
+from dynamics import KINDS, TREES, dynamic
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
-from watched import Watched, web
+from watched import PATIENT, Watched, crawl_politely
 
-from crawler import config
 from crawler.core.dynamic.pace import ClientState
 from crawler.core.dynamic.server import Server
-from crawler.core.ownership import make_scheme
 from crawler.core.visits import Visit
-from crawler.ports import Link
 
 
 class Handed(Watched):
@@ -75,12 +70,12 @@ class Handed(Watched):
         return visit
 
 
-@examples(max_examples=120, deadline=None)
+@few_examples
 @given(
     seed=st.integers(0, 2**32),
     kind=st.sampled_from(KINDS),
     servers=st.sampled_from(TREES),
-    clients=st.integers(0, 3),
+    clients=st.integers(1, 5),
     connections=st.sampled_from([1, 1, 3]),
     delay_s=st.sampled_from([0.0, 0.5, 30.0]),
     per=st.sampled_from(["site", "site", "address"]),
@@ -101,45 +96,16 @@ def test_promises_are_kept_in_any_order(
     far: float,
 ) -> None:
     dice = random.Random(seed)
-    ranks = len(servers) + max(1, len(servers) - 1) + clients
-    chosen = config.load(
-        None,
-        [
-            f"politeness.delay_s={delay_s}",
-            f"politeness.connections_per_site={connections}",
-            f"politeness.per={per}",
-            f"session.max_pages={limit}",
-            "retry.tries=50",
-            "retry.give_up_after=0",
-            "assignment.scheme=dynamic",
-            f"dynamic.granularity={kind[0]}",
-            f"dynamic.follow={kind[1]}",
-            f"dynamic.servers={list(servers)}",
-            f"dynamic.rest_s={dice.choice([0, 1, 60])}",
-            f"dynamic.stock={dice.choice([0, 1, 3, 20])}",
-            f"dynamic.per_site={dice.choice([0, 1, 2, 4])}",
-            f"frontier.order={dice.choice(['breadth-first', 'backlinks', 'opic'])}",
-        ],
+    arguments = dynamic(
+        dice,
+        kind,
+        clients,
+        f"politeness.delay_s={delay_s}",
+        f"politeness.connections_per_site={connections}",
+        f"politeness.per={per}",
+        f"session.max_pages={limit}",
+        *PATIENT,
+        servers=servers,
     )
-    cluster = Handed(make_scheme(chosen, ranks), ranks, chosen, make_seen=stores(dice, late=False))
-    links = web(dice, hosts=dice.choice([1, 2, 4]), pages=30)
-    sites = sorted({f"h{number}.example" for number in range(6)})
-    if per == "address":
-        cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
-        cluster.moves = moves
-    cluster.copies = dice.choice([0.0, 0.2])
-    cluster.far = far
-    cluster.files = [f"http://h{number}.example/robots.txt" for number in range(6)]
-    asked_for = [0.0] if cluster.moves else [0.0, 2.0, 10.0]  # an address doesn't know its sites
-    cluster.watch(dice, {site: dice.choice(asked_for) for site in sites})
-    seeds = [next(iter(links)), *dice.sample(sorted(links), 4)]
-    cluster.start(*dict.fromkeys(seeds))
-
-    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
-        return links.get(visit.found.url, ()), True
-
-    asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
-    pages = [(rank, address) for rank, address in asked if address in links]
-    assert len(set(pages)) == len(pages) == (min(limit, len(links)) if limit else len(links))
-    assert cluster.complete or limit
-    assert not any(cluster.visits)
+    cluster = Handed(*arguments, make_seen=stores(dice, late=False))
+    crawl_politely(cluster, dice, moves=moves, far=far)

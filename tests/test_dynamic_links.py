@@ -98,7 +98,9 @@ class Counted(Schedule):
         return self.web.links[page].url not in self.earlier
 
 
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize(
+    "block", [*range(3), *(pytest.param(n, marks=pytest.mark.slow) for n in range(3, 10))]
+)
 def test_a_registry_made_from_the_logs_counts_each_link_of_their_pages(
     block: int, tmp_path: Path
 ) -> None:

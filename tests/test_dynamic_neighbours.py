@@ -1,115 +1,75 @@
 """Dynamic assignment beside redirects, cookie walls, limits, failures, stops and wide scopes."""
 
 import random
-from collections.abc import Iterable
 from itertools import pairwise
 
 import pytest
-from cluster import Cluster, link, run, settings
+from cluster import Cluster, few_examples, link, settings
 from dynamics import KINDS, dynamic
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from test_cookie_walls import Copying, Walls, crawl
-from test_core import World
 from test_widening import Ranks
 from test_widening import World as WideWorld
+from worlds import (
+    MakeCluster,
+    assert_each_url_has_one_outcome,
+    assert_every_url_once,
+    assert_limit_is_met,
+    assert_stop_doubles_nothing,
+)
 
 from crawler.core.ownership import make_scheme
-from crawler.core.visits import Visit
-from crawler.ports import Failure, Link
+from crawler.ports import Failure
 
 SEEDS = st.integers(0, 2**32)
 CLIENTS = st.integers(1, 5)
-EACH_KIND = pytest.mark.parametrize("kind", KINDS)
+KIND = st.sampled_from(KINDS)
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS)
+def clusters(
+    dice: random.Random, kind: tuple[str, str], clients: int, *overrides: str
+) -> MakeCluster:
+    return lambda _, *more: Copying(*dynamic(dice, kind, clients, *overrides, *more))
+
+
+@few_examples
+@given(KIND, SEEDS, CLIENTS)
 def test_every_url_once_and_no_early_end(kind: tuple[str, str], seed: int, clients: int) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    cluster = Copying(*dynamic(dice, kind, clients, f"politeness.delay_s={dice.choice([0, 1])}"))
-    seeds = dice.sample(world.urls, min(3, len(world.urls)))
-    cluster.start(*seeds)
-    asked = run(cluster, dice, world.answer, retries=0.2)
-    assert sorted(address for _, address in asked) == sorted(world.reachable(seeds))
-    assert cluster.complete
+    polite = f"politeness.delay_s={dice.choice([0, 1])}"
+    assert_every_url_once(dice, clusters(dice, kind, clients, polite))
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS, st.integers(1, 20))
+@few_examples
+@given(KIND, SEEDS, CLIENTS, st.integers(1, 20))
 def test_the_limit_is_met_exactly_and_failures_do_not_count(
     kind: tuple[str, str], seed: int, clients: int, limit: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=False)  # an unfinished chain would make a page of no URL
-    cluster = Copying(*dynamic(dice, kind, clients, f"session.max_pages={limit}"))
-    seeds = dice.sample(world.urls, min(5, len(world.urls)))
-    cluster.start(*seeds)
-    asked = [address for _, address in run(cluster, dice, world.answer, retries=0.2)]
-    reachable = world.reachable(seeds)
-    assert len(set(asked)) == len(asked)
-    assert set(asked) <= reachable
-    assert len(set(asked) - world.failing) == min(limit, len(reachable - world.failing))
-    assert cluster.complete == (set(asked) == reachable)
+    assert_limit_is_met(dice, clusters(dice, kind, clients), limit)
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS, st.integers(0, 150))
+@few_examples
+@given(KIND, SEEDS, CLIENTS, st.integers(0, 150))
 def test_a_stop_at_any_moment_ends_the_crawl_and_doubles_nothing(
     kind: tuple[str, str], seed: int, clients: int, moment: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    limit = dice.choice([0, 0, 5])
-    cluster = Copying(*dynamic(dice, kind, clients, f"session.max_pages={limit}"))
-    seeds = dice.sample(world.urls, min(3, len(world.urls)))
-    cluster.start(*seeds)
-    asked = [
-        address for _, address in run(cluster, dice, world.answer, retries=0.2, stop_after=moment)
-    ]
-    assert len(set(asked)) == len(asked)
-    assert set(asked) <= world.reachable(seeds)
-    assert cluster.complete == (set(asked) == world.reachable(seeds))
+    assert_stop_doubles_nothing(dice, clusters(dice, kind, clients), moment)
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS)
+@few_examples
+@given(KIND, SEEDS, CLIENTS)
 def test_whatever_fails_every_url_has_one_outcome_and_the_end_is_exact(
     kind: tuple[str, str], seed: int, clients: int
 ) -> None:
     dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    cluster = Copying(
-        *dynamic(
-            dice,
-            kind,
-            clients,
-            f"retry.tries={dice.choice([1, 2, 3])}",
-            f"retry.give_up_after={dice.choice([0, 2, 6])}",
-        )
-    )
-    found: set[str] = set(dice.sample(world.urls, min(3, len(world.urls))))
-    cluster.start(*found)
-
-    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
-        links, response = world.answer(visit)
-        found.update(one.url for one in links)
-        return links, response
-
-    asked = [address for _, address in run(cluster, dice, answer, retries=0.1, failures=0.4)]
-    assert sorted(asked) == sorted(found)
-    assert cluster.complete
+    assert_each_url_has_one_outcome(dice, clusters(dice, kind, clients))
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS)
+@few_examples
+@given(KIND, SEEDS, CLIENTS)
 def test_every_page_behind_a_wall_is_had(kind: tuple[str, str], seed: int, clients: int) -> None:
     dice = random.Random(seed)
     walls = Walls(dice)
@@ -122,9 +82,8 @@ def test_every_page_behind_a_wall_is_had(kind: tuple[str, str], seed: int, clien
     assert not any(jars._jars for jars in cluster.jars)
 
 
-@EACH_KIND
-@examples(max_examples=60, deadline=None)
-@given(SEEDS, CLIENTS)
+@few_examples
+@given(KIND, SEEDS, CLIENTS)
 def test_what_is_fetched_is_what_the_final_scope_reaches(
     kind: tuple[str, str], seed: int, clients: int
 ) -> None:

@@ -3,9 +3,8 @@
 import random
 
 import pytest
-from cluster import settings
+from cluster import few_examples, settings
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from webs import random_web
 
@@ -45,7 +44,7 @@ def as_found(found: CrawlUrl) -> float:
 
 
 @pytest.mark.parametrize("order", ["backlinks", "opic", "pagerank", "depth-first", "random", ""])
-@examples(deadline=None)
+@few_examples
 @given(seed=st.integers(0, 2**32), clients=st.integers(1, 6))
 def test_one_page_at_a_time_is_fetched_in_the_order_of_one_rank(
     order: str, seed: int, clients: int

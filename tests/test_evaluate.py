@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 from xxhash import xxh3_64_intdigest
 
@@ -37,7 +37,6 @@ def assigned_webs(draw: st.DrawFn) -> tuple[WebGraph, list[int], int]:
     return web, column(parts - 1), parts
 
 
-@settings(deadline=None)
 @given(assigned_webs())
 def test_counts_as_by_brute_force(case: tuple[WebGraph, list[int], int]) -> None:
     web, part, parts = case
@@ -68,7 +67,6 @@ def test_counts_as_by_brute_force(case: tuple[WebGraph, list[int], int]) -> None
     assert counts.loads.tolist() == loads
 
 
-@settings(deadline=None)
 @given(assigned_webs())
 def test_messages_and_transmissions_are_connectivity_minus_one(
     case: tuple[WebGraph, list[int], int],

@@ -35,7 +35,7 @@ MESSAGES = (
 )
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(MESSAGES, st.booleans())
 def test_what_is_sent_arrives(message: Message, compress: bool) -> None:
     assert decode(encode(message, compress=compress)) == message
@@ -150,7 +150,7 @@ def test_everything_leaves_when_asked_to() -> None:
     assert outboxes.next_time() is None
 
 
-@settings(max_examples=150, deadline=None)
+@settings(max_examples=150)
 @given(
     st.lists(
         st.tuples(

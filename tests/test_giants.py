@@ -86,7 +86,7 @@ def test_rebalancing_seats_giants() -> None:
 sizes = st.integers(0, 100)
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     st.sampled_from([2, 3]).flatmap(
         lambda parts: st.tuples(

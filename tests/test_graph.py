@@ -7,7 +7,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import url
@@ -74,7 +74,6 @@ def by_url(web: WebGraph, *urls: str) -> list[int]:
     return [keys.index(url.key(text)) for text in urls]
 
 
-@settings(deadline=None)
 @given(
     st.integers(1, 8).flatmap(
         lambda n: st.tuples(

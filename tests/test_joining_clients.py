@@ -2,23 +2,18 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 
-from cluster import run, settings
+from cluster import few_examples
+from dynamics import dynamic
 from hypothesis import example, given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
 from test_dynamic import Served, served
-from watched import Watched
-from watched import web as linked_pages
+from watched import PATIENT, Watched, crawl_politely
 from webs import reachable
 
 from crawler.core.members import Logged
-from crawler.core.ownership import make_scheme
-from crawler.core.visits import Visit
-from crawler.ports import Link
 
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
 HELD = ("site", "own")
@@ -114,7 +109,7 @@ def in_degrees(crawl: Served, fetched: set[int]) -> dict[int, int]:
     return +wanted
 
 
-@examples(deadline=None)
+@few_examples
 @given(
     st.integers(0, 2**32),
     st.sampled_from([*HANDED, HELD]),
@@ -156,7 +151,7 @@ class Shared(Watched):
         return address
 
 
-@examples(max_examples=60, deadline=None)
+@few_examples
 @given(
     st.integers(0, 2**32),
     st.sampled_from([*HANDED, HELD]),
@@ -167,43 +162,25 @@ def test_promises_are_kept_whoever_comes_and_goes(
     seed: int, kind: tuple[str, str], servers: tuple[int, ...], per: str
 ) -> None:
     dice = random.Random(seed)
-    spares = dice.randrange(3)
-    ranks = len(servers) + max(1, len(servers) - 1) + dice.randrange(3) + spares
-    chosen = settings(
+    arguments = dynamic(
+        dice,
+        kind,
+        1 + dice.randrange(3),
         f"politeness.delay_s={dice.choice([0, 0.5, 30])}",
         f"politeness.connections_per_site={dice.choice([1, 1, 3])}",
         f"politeness.per={per}",
-        "retry.tries=50",
-        "retry.give_up_after=0",
-        "assignment.scheme=dynamic",
-        f"dynamic.granularity={kind[0]}",
-        f"dynamic.follow={kind[1]}",
-        f"dynamic.servers={list(servers)}",
-        f"dynamic.spares={spares}",
-        f"dynamic.rest_s={dice.choice([0, 1, 60])}",
-        f"dynamic.stock={dice.choice([0, 1, 3, 20])}",
+        *PATIENT,
+        servers=servers,
+        spares=dice.randrange(3),
     )
-    cluster = Shared(make_scheme(chosen, ranks), ranks, chosen, make_seen=stores(dice, late=False))
-    links = linked_pages(dice, hosts=dice.choice([1, 2, 4]), pages=30)
-    sites = sorted({f"h{number}.example" for number in range(6)})
-    if per == "address":
-        cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
-    cluster.copies = dice.choice([0.0, 0.2])
-    cluster.far = dice.choice([0.0, 0.5])
-    cluster.files = [f"http://h{number}.example/robots.txt" for number in range(6)]
-    cluster.watch(dice, {site: dice.choice([0.0, 2.0, 10.0]) for site in sites})
-    cluster.start(next(iter(links)))
+    cluster = Shared(*arguments, make_seen=stores(dice, late=False))
 
-    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
+    def change() -> None:
         members = cluster.cores[dice.choice(range(len(servers)))].members
         assert members is not None
         if dice.random() < 0.15:
-            members.retire(dice.randrange(len(servers), ranks), cluster.now)
+            members.retire(dice.randrange(len(servers), cluster.ranks), cluster.now)
         elif dice.random() < 0.15:
             members.activate(cluster.now)
-        return links.get(visit.found.url, ()), True
 
-    asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
-    pages = [address for _, address in asked if address in links]
-    assert sorted(pages) == sorted(links)
-    assert cluster.complete
+    crawl_politely(cluster, dice, far=dice.choice([0.0, 0.5]), meanwhile=change)

@@ -13,8 +13,8 @@ from cluster import Cluster, link, settings
 from hypothesis import HealthCheck, given
 from hypothesis import settings as examples
 from hypothesis import strategies as st
-from test_core import World, run
 from webs import Setting, crawls, exact, reachable
+from worlds import assert_stop_doubles_nothing
 
 from crawler import url
 from crawler.core.ownership import SiteHash
@@ -151,7 +151,7 @@ def test_a_call_gives_few_answers_of_many(maker: Maker) -> None:
 
 
 @EACH
-@examples(max_examples=40, deadline=None, suppress_health_check=ONE_MAKER)
+@examples(max_examples=15, suppress_health_check=ONE_MAKER)
 @given(setting=crawls())
 def test_simulated_crawls_fetch_the_same_pages(maker: Maker, make: Make, setting: Setting) -> None:
     simulation = setting.simulation(make_seen=lambda: maker(make))
@@ -175,20 +175,16 @@ TRAFFIC = ("inter_part_urls", "messages_page_part")
 
 
 @EACH
-@examples(max_examples=20, deadline=None, suppress_health_check=ONE_MAKER)
+@examples(max_examples=20, suppress_health_check=ONE_MAKER)
 @given(seed=st.integers(0, 2**32), ranks=st.integers(1, 4), moment=st.integers(0, 150))
 def test_redirects_and_stops(maker: Maker, make: Make, seed: int, ranks: int, moment: int) -> None:
-    dice = random.Random(seed)
-    world = World(dice, redirects=True)
-    cluster = Cluster(SiteHash(ranks), ranks, settings(), make_seen=lambda: maker(make))
-    seeds = dice.sample(world.urls, min(3, len(world.urls)))
-    cluster.start(*seeds)
-    asked = [
-        address for _, address in run(cluster, dice, world.answer, retries=0.2, stop_after=moment)
-    ]
-    assert len(set(asked)) == len(asked)
-    assert set(asked) <= world.reachable(seeds)
-    assert cluster.complete == (set(asked) == world.reachable(seeds))
+    assert_stop_doubles_nothing(
+        random.Random(seed),
+        lambda _, *more: Cluster(
+            SiteHash(ranks), ranks, settings(*more), make_seen=lambda: maker(make)
+        ),
+        moment,
+    )
 
 
 def test_a_snapshot_goes_from_one_store_to_another(maker: Maker) -> None:

@@ -289,7 +289,7 @@ class Machine(stateful.RuleBasedStateMachine):
 def test_stores_against_a_dict(make: Make) -> None:
     machine = type("Machine", (Machine,), {"make": staticmethod(make)})
     stateful.run_state_machine_as_test(  # type: ignore[no-untyped-call]
-        machine, settings=settings(max_examples=25, stateful_step_count=12, deadline=None)
+        machine, settings=settings(max_examples=25, stateful_step_count=12)
     )
 
 

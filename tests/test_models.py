@@ -5,7 +5,7 @@ from dataclasses import replace
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from partition import evaluate, models, webgraph
@@ -41,7 +41,6 @@ def webs(draw: st.DrawFn) -> tuple[WebGraph, np.ndarray, np.ndarray, int]:
     return web, unit, np.array(column(0, k - 1), np.int32)[: unit.max() + 1], k
 
 
-@settings(deadline=None)  # the first call compiles
 @given(webs())
 def test_costs_are_the_counts(case: tuple[WebGraph, np.ndarray, np.ndarray, int]) -> None:
     web, unit, part, parts = case
@@ -63,7 +62,6 @@ def test_costs_are_the_counts(case: tuple[WebGraph, np.ndarray, np.ndarray, int]
         assert net.weights[:, 1].tolist() == np.bincount(unit).tolist()
 
 
-@settings(deadline=None)
 @given(webs())
 def test_messages_of_sites(case: tuple[WebGraph, np.ndarray, np.ndarray, int]) -> None:
     web, _, part, parts = case
@@ -74,7 +72,6 @@ def test_messages_of_sites(case: tuple[WebGraph, np.ndarray, np.ndarray, int]) -
     assert models.SITE_MESSAGES.value(counts) == counts.messages_site_part
 
 
-@settings(deadline=None)
 @given(webs(), st.booleans())
 def test_mixed_costs_are_in_proportion(
     case: tuple[WebGraph, np.ndarray, np.ndarray, int], remember: bool
@@ -162,7 +159,6 @@ urls = st.lists(
 )
 
 
-@settings(deadline=None)
 @given(urls, st.data())
 def test_the_nearest_listed_directory_has_the_majority(
     texts: list[str], data: st.DataObject
@@ -178,7 +174,6 @@ def test_the_nearest_listed_directory_has_the_majority(
         assert (listed[max(above, key=len)] if above else site) == most
 
 
-@settings(deadline=None)
 @given(webs(), urls, st.integers(1, 6), st.booleans())
 def test_hybrid_units_fit(
     case: tuple[WebGraph, np.ndarray, np.ndarray, int],

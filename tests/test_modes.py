@@ -7,9 +7,8 @@ from typing import get_args
 
 import numpy as np
 import pytest
-from cluster import Cluster, Listed, link, run, settings
+from cluster import Cluster, Listed, few_examples, link, run, settings
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from slow_seen import stores
 from webs import Setting, crawls, exact, reachable
@@ -82,7 +81,7 @@ def without_claims(setting: Setting) -> bool:
     )
 
 
-@examples(max_examples=300, deadline=None)
+@few_examples
 @given(crawls(), st.sampled_from(MODES[1:]))
 def test_each_rank_fetches_what_its_mode_says_once(setting: Setting, mode: str) -> None:
     simulation = setting.simulation(f"session.mode={mode}")
@@ -92,7 +91,7 @@ def test_each_rank_fetches_what_its_mode_says_once(setting: Setting, mode: str) 
         assert sorted(pages) == sorted(its)
 
 
-@examples(max_examples=200, deadline=None)
+@few_examples
 @given(crawls(), st.sampled_from(MODES[1:]))
 def test_without_exchange_nothing_is_sent_and_every_inter_part_link_counted(
     setting: Setting, mode: str
@@ -115,7 +114,7 @@ def test_without_exchange_nothing_is_sent_and_every_inter_part_link_counted(
             assert traffic.batches_sent == traffic.batches_received == 0
 
 
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(crawls().filter(exact))
 def test_firewall_has_no_overlap_and_cross_over_misses_nothing(setting: Setting) -> None:
     """Exchange has neither fault; independent ranks miss nothing either."""
@@ -135,7 +134,7 @@ def test_firewall_has_no_overlap_and_cross_over_misses_nothing(setting: Setting)
 # --- in any order, with limits, stops and failures --------------------------------------------
 
 
-@examples(max_examples=200, deadline=None)
+@few_examples
 @given(crawls().filter(without_claims), st.sampled_from(MODES), st.integers(1, 70))
 def test_max_pages_is_met_exactly_in_every_mode(setting: Setting, mode: str, limit: int) -> None:
     simulation = setting.simulation(f"session.mode={mode}", f"session.max_pages={limit}")
@@ -151,7 +150,7 @@ def test_max_pages_is_met_exactly_in_every_mode(setting: Setting, mode: str, lim
     assert all(core.complete for core in simulation.cores) == done
 
 
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(crawls(), st.sampled_from(MODES[1:]), st.floats(0, 5), st.integers(0, 6))
 def test_a_stop_ends_every_mode(setting: Setting, mode: str, moment: float, rank: int) -> None:
     simulation = setting.simulation(f"session.mode={mode}")
@@ -165,7 +164,7 @@ def test_a_stop_ends_every_mode(setting: Setting, mode: str, moment: float, rank
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=200, deadline=None)
+@few_examples
 @given(crawls(), st.sampled_from(MODES[1:]), st.integers(0, 2**32))
 def test_the_end_is_exact_whatever_overtakes_what_and_whatever_fails(
     late: bool, setting: Setting, mode: str, seed: int

@@ -255,7 +255,7 @@ def test_the_toy_gets_its_best():
     assert max(imbalances(TOY, part, 3)) <= 0.3
 
 
-@settings(max_examples=10, deadline=None)
+@settings(max_examples=10)
 @given(
     st.integers(0, 10_000),
     st.sampled_from([2, 3, 4, 8, 16]),
@@ -317,7 +317,7 @@ def found_by_others(seed, parts, number, giant):
     return h, found
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 3), st.booleans())
 def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
     h, starts = found_by_others(seed, parts, number, giant)
@@ -326,7 +326,7 @@ def test_the_result_is_no_worse_than_any_start(seed, parts, number, giant):
     assert all(judged(h, part, limits) <= judged(h, start, limits) for start in starts)
 
 
-@settings(max_examples=15, deadline=None)
+@settings(max_examples=15)
 @given(st.integers(0, 10_000), st.sampled_from([2, 3, 8]), st.integers(1, 5), st.booleans())
 def test_the_combination_is_no_worse_than_any_found(seed, parts, number, giant):
     h, found = found_by_others(seed, parts, number, giant)

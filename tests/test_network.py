@@ -15,7 +15,6 @@ def square(top: int) -> st.SearchStrategy[list[list[int]]]:
     return st.lists(st.lists(st.integers(0, top), min_size=5, max_size=5), min_size=5, max_size=5)
 
 
-@settings(deadline=None)
 @given(square(9), square(9), st.permutations(range(5)))
 def test_the_gain_of_a_swap_is_what_it_saves(
     rows: list[list[int]], price: list[list[int]], rank_of: list[int]
@@ -34,7 +33,7 @@ def test_the_gain_of_a_swap_is_what_it_saves(
             assert gains[q] == pytest.approx(before - after)
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(square(9), square(9))
 def test_a_placement_is_one_to_one_and_no_swap_betters_it(
     rows: list[list[int]], price: list[list[int]]

@@ -471,9 +471,7 @@ def test_urls_come_out_in_order(
     ):
         monkeypatch.setattr(module, name, number)
     machine = type("Machine", (Waiting,), {"make": staticmethod(make), "spills": spills})
-    run_state_machine_as_test(
-        machine, settings=settings(max_examples=25, stateful_step_count=40, deadline=None)
-    )
+    run_state_machine_as_test(machine, settings=settings(max_examples=25, stateful_step_count=40))
 
 
 def test_links_of_a_url_on_disk_count_from_when_it_is_read_back(
@@ -557,7 +555,7 @@ def test_in_any_order_each_page_is_fetched_once(
     # These webs are small, and their PageRank is to be computed nonetheless.
     monkeypatch.setattr(sys.modules["crawler.core.order.pagerank"], "_FIRST", 2)
 
-    @settings(max_examples=20, deadline=None)
+    @settings(max_examples=20)
     @given(crawls())
     def crawl(setting: Setting) -> None:
         simulation = setting.simulation(f"frontier.order={order}")
@@ -598,7 +596,7 @@ def test_the_links_of_an_earlier_session(tmp_path: Path) -> None:
 # --- parts ------------------------------------------------------------------------------------
 
 
-@settings(max_examples=30, deadline=None)
+@settings(max_examples=30)
 @given(
     st.lists(
         st.tuples(st.booleans(), st.sampled_from([1020, 1, 2**63 + 1022]), st.integers(0, 40)),

@@ -76,7 +76,7 @@ def test_site_hash_is_the_same_in_every_process_and_version() -> None:
     assert [scheme.part(0, site) for site in sites] == [1, 2, 2, 4, 0]
 
 
-@settings(max_examples=20, deadline=None)
+@settings(max_examples=20)
 @given(st.integers(1, 40))
 def test_one_more_part_takes_its_share_of_the_sites_and_moves_no_other(parts: int) -> None:
     before, after = SiteHash(parts), SiteHash(parts + 1)

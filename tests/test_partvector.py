@@ -4,7 +4,7 @@ from pathlib import Path
 
 import numpy as np
 import pytest
-from hypothesis import given, settings
+from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import url
@@ -44,7 +44,6 @@ def test_page_goes_before_its_site(tmp_path: Path) -> None:
     assert vector.part(6, "nowhere.example") is None
 
 
-@settings(deadline=None)
 @given(
     sites=st.dictionaries(
         st.text(st.characters(exclude_categories=["Cs"], exclude_characters="\0")),
@@ -108,7 +107,6 @@ def test_parts_are_packed_by_both_loads() -> None:
             pack(loads, ranks)
 
 
-@settings(deadline=None)
 @given(
     st.lists(st.tuples(st.integers(0, 1000), st.integers(0, 1000)), min_size=1, max_size=20),
     st.integers(1, 20),
@@ -147,7 +145,6 @@ def test_equal_input_gives_equal_bytes(tmp_path: Path) -> None:
     assert one.read_bytes() == other.read_bytes()
 
 
-@settings(deadline=None)
 @given(st.data())
 def test_any_damage_is_refused(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -233,14 +230,12 @@ def test_jump_hash_as_elsewhere(key: int, buckets: int, bucket: int) -> None:
     assert jump_hash(key, buckets) == bucket
 
 
-@settings(deadline=None)
 @given(st.lists(KEYS), st.integers(1, 100_000))
 def test_jump_hashes_are_jump_hash(keys: list[int], buckets: int) -> None:
     expected = [jump_hash(key, buckets) for key in keys]
     assert jump_hashes(np.array(keys, np.uint64), buckets).tolist() == expected
 
 
-@settings(deadline=None)
 @given(KEYS, st.integers(1, 1000))
 def test_one_more_bucket_moves_keys_only_there(key: int, buckets: int) -> None:
     before, after = jump_hash(key, buckets), jump_hash(key, buckets + 1)

@@ -35,7 +35,7 @@ class Table:
         return [int(quota.left) for quota in self.quotas]
 
 
-@settings(max_examples=300, deadline=None)
+@settings(max_examples=300)
 @given(
     st.integers(1, 40),
     st.integers(1, 5),

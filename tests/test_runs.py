@@ -32,7 +32,7 @@ def fill(store: RunStore, first: int, last: int) -> None:
         store.settle()
 
 
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(pages=BATCHES, waits=st.booleans())
 def test_runs_know_every_key_ever_met(
     pages: list[list[int]], waits: bool, tmp_path_factory: pytest.TempPathFactory

@@ -10,9 +10,8 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from cluster import Listed, settings
+from cluster import Listed, few_examples, settings
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from webs import Setting, crawls, exact, random_web, reachable
 
@@ -87,7 +86,7 @@ def predicted_traffic(setting: Setting, simulation: Simulation) -> tuple[int, in
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=600, deadline=None)
+@few_examples
 @given(crawls())
 def test_every_reachable_page_once_and_the_traffic_of_the_theorem(
     late: bool, setting: Setting
@@ -108,7 +107,7 @@ def test_every_reachable_page_once_and_the_traffic_of_the_theorem(
         assert sum(one.messages_page_part for one in traffic) == messages
 
 
-@examples(max_examples=100, deadline=None)
+@few_examples
 @given(crawls().filter(exact), st.sampled_from(["cache", "batch"]), st.integers(1, 20))
 def test_with_less_memory_only_the_number_of_urls_sent_grows(
     setting: Setting, remember: str, cache: int
@@ -125,7 +124,7 @@ def test_with_less_memory_only_the_number_of_urls_sent_grows(
 
 
 @pytest.mark.parametrize("late", [False, True])
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(crawls().filter(exact), st.integers(1, 70))
 def test_max_pages_is_met_exactly(late: bool, setting: Setting, limit: int) -> None:
     simulation = setting.simulation(f"session.max_pages={limit}", late=late)
@@ -138,7 +137,7 @@ def test_max_pages_is_met_exactly(late: bool, setting: Setting, limit: int) -> N
     assert all(core.complete for core in simulation.cores) == (limit >= len(everything))
 
 
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(crawls().filter(exact), st.floats(0, 5), st.integers(0, 6))
 def test_a_stop_at_any_moment_ends_the_crawl_soon(
     setting: Setting, moment: float, rank: int
@@ -183,7 +182,7 @@ class Logged(Simulation):
         super()._fetch_done(rank, visit)
 
 
-@examples(max_examples=100, deadline=None)
+@few_examples
 @given(crawls().filter(exact), st.integers(1, 4), st.integers(1, 2))
 def test_the_sites_of_an_address_share_its_clock(
     setting: Setting, addresses: int, connections: int
@@ -221,7 +220,7 @@ def test_the_sites_of_an_address_share_its_clock(
             assert sum(begun <= start < end for begun, end in fetches) <= connections
 
 
-@examples(max_examples=100, deadline=None)
+@few_examples
 @given(crawls().filter(exact), st.floats(0, 0.6))
 def test_failures_that_pass_cost_time_and_no_page(setting: Setting, share: float) -> None:
     """Each fetch may fail; with tries enough all is fetched once, and sent as ever."""

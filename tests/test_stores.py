@@ -135,7 +135,6 @@ def test_memory_knows_every_key_ever_met(pages: list[list[int]]) -> None:
     use(heavy(MemoryStore(light_keys=0)), pages)
 
 
-@settings(deadline=None)
 @given(BATCHES, st.integers(0, 60))
 def test_a_store_moves_to_a_table_by_itself(pages: list[list[int]], light_keys: int) -> None:
     store = MemoryStore(light_keys)
@@ -243,7 +242,7 @@ def on_disk() -> RunStore:
 
 
 @pytest.mark.parametrize("make_store", [in_a_table, on_disk], ids=["table", "disk"])
-@settings(max_examples=60, deadline=None)
+@settings(max_examples=60)
 @given(
     crawls(),
     st.sampled_from(["exchange", "exchange", "cross-over", "independent"]),

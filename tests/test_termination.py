@@ -81,7 +81,7 @@ class Backwards(Termination):
         self._sent_before = sums.sent
 
 
-@settings(max_examples=400, deadline=None)
+@settings(max_examples=400)
 @given(st.integers(0, 2**32))
 def test_the_end_is_never_early_and_always_comes(seed: int) -> None:
     detect(Termination, seed)

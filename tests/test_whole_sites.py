@@ -179,7 +179,7 @@ def texts_of(paths: list[str]) -> list[str]:
     return [f"http://h.example/{path}" for path in paths]
 
 
-@settings(deadline=None, max_examples=60)
+@settings(max_examples=60)
 @given(st.data())
 def test_a_vector_says_what_was_planned(
     tmp_path_factory: pytest.TempPathFactory, data: st.DataObject
@@ -264,7 +264,7 @@ def random_web(seed: int) -> WebGraph:
     return webgraph.from_arrays(source, target, site=np.arange(300) // 12, bytes=sizes)
 
 
-@settings(deadline=None, max_examples=20)
+@settings(max_examples=20)
 @given(
     st.integers(0, 1000),
     st.sampled_from(list(MODELS)),

@@ -317,7 +317,7 @@ class Model(RuleBasedStateMachine):
 
 
 TestModel = Model.TestCase
-TestModel.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestModel.settings = settings(max_examples=80, stateful_step_count=40)
 
 
 class Best(Model):
@@ -372,7 +372,7 @@ class Best(Model):
 
 
 TestBest = Best.TestCase
-TestBest.settings = settings(max_examples=80, stateful_step_count=40, deadline=None)
+TestBest.settings = settings(max_examples=80, stateful_step_count=40)
 
 
 def test_a_delay_runs_from_the_end_of_a_request() -> None:
@@ -785,7 +785,7 @@ class Shared(RuleBasedStateMachine):
 
 
 TestShared = Shared.TestCase
-TestShared.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestShared.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 class SharedByScores(Shared):
@@ -795,7 +795,7 @@ class SharedByScores(Shared):
 
 
 TestSharedByScores = SharedByScores.TestCase
-TestSharedByScores.settings = settings(max_examples=100, stateful_step_count=40, deadline=None)
+TestSharedByScores.settings = settings(max_examples=100, stateful_step_count=40)
 
 
 def test_of_the_sites_parked_at_an_address_the_one_with_the_best_url_is_next() -> None:

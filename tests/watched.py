@@ -2,17 +2,19 @@
 
 import random
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from dataclasses import dataclass, field
 from math import inf
 
-from cluster import Cluster, Flight, link, store
+from cluster import Cluster, Flight, link, run, store
 
 from crawler.core.outboxes import OrderedArrivals
 from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import PASSING, Failure, Link
+
+PATIENT = ["retry.tries=50", "retry.give_up_after=0"]  # settings: each URL is had in the end
 
 
 @dataclass
@@ -220,3 +222,41 @@ def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:
     links = {one: [link(dice.choice(urls)) for _ in range(3)] for one in urls}
     links[urls[0]] = [link(one) for one in urls]
     return links
+
+
+def crawl_politely(
+    cluster: Watched,
+    dice: random.Random,
+    *,
+    moves: float = 0.0,
+    far: float = 0.0,
+    meanwhile: Callable[[], None] = lambda: None,
+) -> None:
+    """Crawl a random web in a random order. The promises are kept, and each page is had once.
+
+    `meanwhile` is called before each answer.
+    """
+    links = web(dice, hosts=dice.choice([1, 2, 4]), pages=30)
+    sites = [f"h{number}.example" for number in range(6)]
+    if cluster.settings.politeness.per == "address":
+        cluster.addresses = {site: dice.choice(["10.0.0.1", "10.0.0.2"]) for site in sites}
+        cluster.moves = moves
+    cluster.copies = dice.choice([0.0, 0.2])
+    cluster.far = far
+    cluster.files = [f"http://{site}/robots.txt" for site in sites]
+    asked_for = [0.0] if cluster.moves else [0.0, 2.0, 10.0]  # an address doesn't know its sites
+    cluster.watch(dice, {site: dice.choice(asked_for) for site in sites})
+    seeds = [next(iter(links)), *dice.sample(sorted(links), 4)]
+    cluster.start(*dict.fromkeys(seeds))
+
+    def answer(visit: Visit) -> tuple[Iterable[Link], bool]:
+        meanwhile()
+        return links.get(visit.found.url, ()), True
+
+    asked = run(cluster, dice, answer, retries=0.2, failures=0.1)
+    pages = [address for _, address in asked if address in links]
+    limit = cluster.settings.session.max_pages
+    if cluster.settings.session.mode == "exchange":
+        assert len(set(pages)) == len(pages) == (min(limit, len(links)) if limit else len(links))
+    assert cluster.complete or limit
+    assert not any(cluster.visits)
