@@ -2,8 +2,6 @@
 
 import gzip
 import io
-import subprocess
-import sys
 import zlib
 from collections.abc import Callable
 from pathlib import Path
@@ -23,6 +21,7 @@ from warcio.statusandheaders import StatusAndHeaders
 
 from crawler.ports import Failure
 from crawler.reading.codings import undo
+from partition.__main__ import main as partition
 
 PAGE = b"<html><a href='/target'>x</a>" + b"".join(b"<p>%d bottles" % n for n in range(3000))
 
@@ -75,9 +74,7 @@ def read_by_warcio(session: Path) -> dict[str, bytes]:
 def import_links(session: Path, out: Path) -> set[tuple[str, str]]:
     """The links that our importer finds in the WARC files of a session, by path."""
     files = map(str, session.glob("rank-*/*.warc.gz"))
-    words = [sys.executable, "-m", "partition", "import", "warc", *files, "--out", str(out)]
-    done = subprocess.run(words, capture_output=True, text=True, check=False)
-    assert done.returncode == 0, done.stderr
+    assert not partition(["import", "warc", *files, "--out", str(out)])
     pages = pq.read_table(out / "pages.parquet").to_pydict()
     named = zip(pages["id"], pages["url"], strict=True)
     path = {number: "/" + url.split("/", 3)[3] for number, url in named}

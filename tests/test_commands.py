@@ -1,8 +1,6 @@
 """The commands of one process: config, fetch, explain, simulate, report."""
 
 import json
-import subprocess
-import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -10,7 +8,7 @@ from typing import Any
 import pyarrow as pa
 import pyarrow.parquet as pq
 import pytest
-from crawls import sets
+from crawls import run_here, sets
 from servers import Page, PageServer, RawServer, forever
 from xxhash import xxh3_64_intdigest
 
@@ -235,13 +233,7 @@ def test_a_mistake_is_one_line(
     "command", [[], ["crawl"], ["report"], ["config"], ["fetch"], ["simulate"]]
 )
 def test_help_everywhere(command: list[str]) -> None:
-    done = subprocess.run(
-        [sys.executable, "-m", "crawler", *command, "--help"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout.startswith("usage: python -m crawler")
+    assert run_here(*command, "--help").stdout.startswith("usage: python -m crawler")
 
 
 def test_only_the_first_rank_speaks(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:

@@ -6,12 +6,11 @@ from collections.abc import Iterable
 from pathlib import Path
 
 import pytest
-from cluster import Cluster, Flight, Listed, link, run, settings
+from cluster import Cluster, Flight, Listed, few_examples, link, run, settings
 from conftest import MpiRun
-from crawls import metrics_of, page_rows, sets
+from crawls import metrics_of, page_rows, run_here, sets
 from fetches import response
 from hypothesis import given
-from hypothesis import settings as examples
 from hypothesis import strategies as st
 from servers import RawServer
 from test_redirects import Site, page
@@ -249,7 +248,7 @@ def cluster_of(ranks: int, dice: random.Random, *overrides: str) -> Cluster:
     )
 
 
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 5), st.sampled_from(["all", "cache", "batch"]))
 def test_every_page_behind_a_wall_is_had(seed: int, ranks: int, remember: str) -> None:
     dice = random.Random(seed)
@@ -266,7 +265,7 @@ def test_every_page_behind_a_wall_is_had(seed: int, ranks: int, remember: str) -
     assert sent == targets
 
 
-@examples(max_examples=150, deadline=None)
+@few_examples
 @given(st.integers(0, 2**32), st.integers(1, 5), st.lists(st.integers(0, 60), max_size=3))
 def test_walls_are_walked_anew_after_a_stop(seed: int, ranks: int, stops: list[int]) -> None:
     """Cookies are in no snapshot; still every page is had, and nothing goes on for ever."""
@@ -349,7 +348,7 @@ def test_four_ranks_get_behind_walls_over_all_of_them(tmp_path: Path, mpirun: Mp
     assert measures["messages_page_part"] == predicted.messages_page_part
 
 
-@pytest.mark.parametrize("runs", [[4, 4, 4, 4], [2, 4, 3, 1]])
+@pytest.mark.parametrize("runs", [[2, 2, 2], [3, 1, 2]])
 def test_no_page_is_lost_by_a_stop_within_its_wall(
     tmp_path: Path, mpirun: MpiRun, runs: list[int]
 ) -> None:
@@ -365,6 +364,6 @@ def test_no_page_is_lost_by_a_stop_within_its_wall(
         assert_all_inside(session)
         pages = metrics_of(session)["pages"]
         assert pages > 1 + 2 * WALLS + WALLS // 2
-        done = mpirun(2, *words)
+        done = run_here("resume", str(session))
     assert done.returncode == 0, done.stderr
     assert metrics_of(session)["pages"] == pages

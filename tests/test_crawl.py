@@ -16,7 +16,15 @@ import numpy as np
 import pyarrow.parquet as pq
 import pytest
 from conftest import MpiRun
-from crawls import check_warc_files, crawl_here, demo_config, metrics_of, page_rows, write_config
+from crawls import (
+    check_warc_files,
+    crawl_here,
+    demo_config,
+    metrics_of,
+    page_rows,
+    run_here,
+    write_config,
+)
 from servers import Page, PageServer, RawServer, forever
 
 from crawler import url
@@ -24,6 +32,7 @@ from crawler.config import toml_value
 from crawler.demo.web import DemoWeb, serve
 from crawler.ports import OUT_OF_SCOPE
 from partition import evaluate, graph
+from partition.__main__ import main as partition
 
 WEB_PAGES, WEB_SITES = 400, 16
 
@@ -80,10 +89,8 @@ def test_a_second_session_with_a_part_vector(
     only_known = ["--set", f"scope.hosts={toml_value(known)}"]
     done = mpirun(2, "-m", "crawler", "crawl", str(config), "--session", str(first), *only_known)
     assert done.returncode == 0, done.stderr
-    build = [sys.executable, "-m", "partition", "build", str(first), "-k", "4"]
-    subprocess.run(
-        [*build, "--model", "site-graph", "--out", str(vector)], check=True, capture_output=True
-    )
+    build = ["build", str(first), "-k", "4", "--model", "site-graph", "--out", str(vector)]
+    assert not partition(build)
     config = demo_config(
         tmp_path / "2.toml", web, port, scheme="part-vector", part_vector=str(vector)
     )
@@ -130,12 +137,7 @@ def test_the_session_directory(tmp_path: Path, demo_web: tuple[DemoWeb, int]) ->
     assert "holds a session already" in again.stderr
 
     os.remove(session / "report" / "metrics.json")  # noqa: PTH107
-    shown = subprocess.run(
-        [sys.executable, "-m", "crawler", "report", str(session)],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
+    shown = run_here("report", str(session))
     assert "pages     50 (50 different" in shown.stdout
     assert metrics_of(session)["pages"] == 50
 
@@ -471,36 +473,47 @@ def test_private_addresses_are_refused_unless_allowed(tmp_path: Path) -> None:
 # --- the user's mistakes are one line
 
 
-@pytest.mark.parametrize(
-    ("words", "said"),
-    [
-        (["http://a.example/", "--set", "fetch.concurrency=0"], "fetch.concurrency = 0"),
-        (["http://a.example/", "--set", "fetch.speed=9"], "fetch.speed: unknown"),
-        (["ftp://a.example/"], "'ftp://a.example/': not an http or https URL"),
-        (["missing.toml"], "missing.toml: No such file"),
-        (["http://a.example/", "--set", "session.seeds_file=none.txt"], "none.txt"),
-        (["http://a.example/", "--set", 'scope.hosts=["b.example"]'], "out of scope"),
-        (["http://a.example/", "--max-pages", "many"], "session.max_pages = 'many'"),
-        (["http://a.example/"], "--set fetch.contact=you@example.org"),
-        (
-            [*("http://a.example/", "--set", "fetch.contact=me"), "--set", "session.previous=none"],
-            "session.previous: none/session.toml: No such file",
-        ),
-        (["http://a.example/a/a/a/a"], "out of scope (traps.max_repeated_segments)"),
-        ([], "arguments are required: CONFIG.toml | URL"),
-    ],
-)
-def test_a_users_mistake_is_one_line_on_any_number_of_ranks(
-    tmp_path: Path, mpirun: MpiRun, words: list[str], said: str
-) -> None:
-    session = tmp_path / "s"
-    done = mpirun(2, "-m", "crawler", "crawl", *words, "--session", str(session))
+MISTAKES: list[tuple[list[str], str]] = [
+    (["http://a.example/", "--set", "fetch.concurrency=0"], "fetch.concurrency = 0"),
+    (["http://a.example/", "--set", "fetch.speed=9"], "fetch.speed: unknown"),
+    (["ftp://a.example/"], "'ftp://a.example/': not an http or https URL"),
+    (["missing.toml"], "missing.toml: No such file"),
+    (["http://a.example/", "--set", "session.seeds_file=none.txt"], "none.txt"),
+    (["http://a.example/", "--set", 'scope.hosts=["b.example"]'], "out of scope"),
+    (["http://a.example/", "--max-pages", "many"], "session.max_pages = 'many'"),
+    (["http://a.example/"], "--set fetch.contact=you@example.org"),
+    (
+        [*("http://a.example/", "--set", "fetch.contact=me"), "--set", "session.previous=none"],
+        "session.previous: none/session.toml: No such file",
+    ),
+    (["http://a.example/a/a/a/a"], "out of scope (traps.max_repeated_segments)"),
+    ([], "arguments are required: CONFIG.toml | URL"),
+]
+
+
+def assert_told(done: subprocess.CompletedProcess[str], said: str, session: Path) -> None:
     assert done.returncode == 2
     lines = [line for line in done.stderr.splitlines() if line.startswith("error: ")]
     assert len(lines) == 1
     assert said in lines[0]
     assert "Traceback" not in done.stderr
     assert not session.exists()
+
+
+@pytest.mark.parametrize(("words", "said"), MISTAKES)
+def test_a_users_mistake_is_one_line(tmp_path: Path, words: list[str], said: str) -> None:
+    session = tmp_path / "s"
+    assert_told(run_here("crawl", *words, "--session", str(session)), said, session)
+
+
+# In the configuration, which rank 0 reads, and in the command line, which all ranks read.
+@pytest.mark.parametrize(("words", "said"), [MISTAKES[0], MISTAKES[-1]])
+def test_a_users_mistake_is_one_line_on_any_number_of_ranks(
+    tmp_path: Path, mpirun: MpiRun, words: list[str], said: str
+) -> None:
+    session = tmp_path / "s"
+    done = mpirun(2, "-m", "crawler", "crawl", *words, "--session", str(session))
+    assert_told(done, said, session)
 
 
 # --- ending early

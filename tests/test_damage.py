@@ -13,7 +13,14 @@ from pathlib import Path
 
 import pytest
 from conftest import MpiRun
-from crawls import check_warc_files, demo_config, metrics_of, page_rows, run_here
+from crawls import (
+    check_warc_files,
+    demo_config,
+    metrics_of,
+    page_rows,
+    run_here,
+    run_unverified,
+)
 from test_resume import resumed_from_snapshot
 
 from crawler import session
@@ -96,7 +103,7 @@ def test_a_snapshot_does_not_cover_what_a_damaged_log_has_lost(
     harm(path, at)
     lost = before - logged(copy)
     assert lost > 0
-    done = run_here_unverified("resume", str(copy), "--max-pages", "0")
+    done = run_unverified("resume", str(copy), "--max-pages", "0")
     assert done.returncode == 0, done.stderr
     assert not resumed_from_snapshot(copy, 0)
     if harm is not cut:
@@ -107,16 +114,6 @@ def test_a_snapshot_does_not_cover_what_a_damaged_log_has_lost(
     verdict = verify(copy)
     assert set(verdict.problems) <= {"log", "warc"}  # it names the damage, and nothing else
     assert harm is cut or any(str(path) in line for line in verdict.lines)
-
-
-def run_here_unverified(*words: str) -> "subprocess.CompletedProcess[str]":
-    return subprocess.run(
-        [sys.executable, "-m", "crawler", *words],
-        capture_output=True,
-        text=True,
-        timeout=100,
-        check=False,
-    )
 
 
 @pytest.mark.slow
@@ -130,7 +127,7 @@ def test_every_byte_of_the_logs(stopped: Stopped, tmp_path: Path) -> None:
             content = bytearray(damaged.read_bytes())
             content[at] ^= 1 << random.Random(at).randrange(8)
             damaged.write_bytes(content)
-            done = run_here_unverified("resume", str(tmp_path / "s"), "--max-pages", "0")
+            done = run_unverified("resume", str(tmp_path / "s"), "--max-pages", "0")
             assert done.returncode == 0 or (8 <= at < 12 and done.returncode == 2), (
                 at,
                 done.stderr,
@@ -141,7 +138,7 @@ def test_every_byte_of_the_logs(stopped: Stopped, tmp_path: Path) -> None:
 
 def test_a_log_that_is_gone(stopped: Stopped, copy: Path) -> None:
     session.log_files(copy)[0].unlink()
-    done = run_here_unverified("resume", str(copy), "--max-pages", "0")
+    done = run_unverified("resume", str(copy), "--max-pages", "0")
     assert done.returncode == 0, done.stderr
     assert_all_is_fetched_once(copy, stopped[0])
 
@@ -229,7 +226,7 @@ def test_a_small_file_that_is_damaged_ends_in_a_line_or_in_a_whole_session(
     elif harm is not flip and (harm is not gone or path.exists()):
         harm(path)
     for words in (["report"], ["resume", "--max-pages", "0"], ["verify"]):
-        done = run_here_unverified(words[0], str(copy), *words[1:])
+        done = run_unverified(words[0], str(copy), *words[1:])
         assert "Traceback" not in done.stderr, done.stderr
         if done.returncode == 2:
             assert done.stderr.startswith("error: ")
@@ -293,7 +290,7 @@ def test_commands_refuse_what_is_no_file_before_they_write(
     harm(copy / name)
     before = sorted((path, path.lstat().st_mtime_ns) for path in copy.rglob("*"))
     for words in (["report"], ["resume", "--max-pages", "0"], ["verify"]):
-        done = run_here_unverified(words[0], str(copy), *words[1:])
+        done = run_unverified(words[0], str(copy), *words[1:])
         assert done.returncode == 2, done.stderr
         assert done.stderr.startswith(f"error: {copy / name}: is a")
         assert done.stderr.count("\n") == 1, done.stderr
@@ -306,9 +303,7 @@ def test_a_new_crawl_refuses_a_file_in_place_of_its_directories(
     directory = tmp_path / "new"
     directory.mkdir()
     empty(directory / "tables")
-    done = run_here_unverified(
-        "crawl", str(stopped[1].parent / "c.toml"), "--session", str(directory)
-    )
+    done = run_unverified("crawl", str(stopped[1].parent / "c.toml"), "--session", str(directory))
     assert done.returncode == 2, done.stderr
     assert (
         done.stderr == f"error: {directory / 'tables'}: must be a directory; move the file away\n"
@@ -349,7 +344,7 @@ def test_links_are_not_followed_when_files_are_cut(
     stopped: Stopped, copy: Path, precious: Path, name: str
 ) -> None:
     link(copy / "rank-00000" / name)
-    run_here_unverified("resume", str(copy), "--max-pages", "0")
+    run_unverified("resume", str(copy), "--max-pages", "0")
 
 
 def test_a_resume_runs_a_module_only_if_the_user_names_it(
@@ -360,13 +355,13 @@ def test_a_resume_runs_a_module_only_if_the_user_names_it(
         f"Path({str(tmp_path / 'ran')!r}).touch()\n"
         "def first(found): return 1.0\n"
     )
-    monkeypatch.setenv("PYTHONPATH", f"{tmp_path}:{os.environ.get('PYTHONPATH', '')}")
+    monkeypatch.syspath_prepend(tmp_path)
     toml = copy / "session.toml"
     order = 'order = "breadth-first"'
     assert order in toml.read_text()
     toml.write_text(toml.read_text().replace(order, 'order = "foreign_order:first"'))
     for words in (["report"], ["verify"], ["stop"], ["resume"]):
-        done = run_here_unverified(words[0], str(copy))
+        done = run_unverified(words[0], str(copy))
         assert done.returncode == (2 if words == ["resume"] else 0), done.stderr
     assert "names a module. A resume runs it only if you name it, too" in done.stderr
     assert done.stderr.count("\n") == 1

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from crawls import assert_sound, check_warc_files, demo_config, page_rows
+from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_unverified
 from fetches import failed, fetched, found, link, response
 
 from crawler import session
@@ -256,8 +256,7 @@ def test_a_crawl_whose_disk_fails_ends_in_a_line_or_goes_on(
     assert done.returncode in {1, 2, 75}, done.stderr
     assert done.stderr.count("error: ") == 1, done.stderr
     if session.exists(directory) and (directory / "session.toml").exists():
-        resume = [sys.executable, "-m", "crawler", "resume", str(directory), "--max-pages", "0"]
-        done = subprocess.run(resume, capture_output=True, text=True, check=False)
+        done = run_unverified("resume", str(directory), "--max-pages", "0")
         assert done.returncode == 0, done.stderr
         rows = page_rows(directory)
         assert sorted(row["url"] for row in rows if row["status"]) == sorted(web.requests)

@@ -27,6 +27,7 @@ from servers import Page, PageServer, RawServer, forever
 from crawler import session
 from crawler.demo.web import DemoWeb, serve
 from partition import evaluate, graph
+from partition.__main__ import main as partition
 
 HTML = {"Content-Type": "text/html"}
 
@@ -129,11 +130,9 @@ def test_another_part_vector_and_claimed_sites(
     config = demo_config(tmp_path / "c.toml", web, port)
     some = ["--set", f"scope.hosts={json.dumps(web.hosts[:9])}"]
     assert run_here("crawl", str(config), "--session", str(known), *some).returncode == 0
-    build = [sys.executable, "-m", "partition", "build", str(known), "-k", "4"]
     vector = tmp_path / "vector"
-    subprocess.run(
-        [*build, "--model", "site-graph", "--out", str(vector)], check=True, capture_output=True
-    )
+    build = ["build", str(known), "-k", "4", "--model", "site-graph", "--out", str(vector)]
+    assert not partition(build)
     by_vector = sets("assignment.scheme=part-vector", f"assignment.part_vector={vector}")
     for ranks, words in (
         (2, ["crawl", str(config), "--session", str(directory), "--max-pages", "100"]),
