@@ -90,7 +90,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     connections: int = 0  # from a client: that it uses; from its server: that it should use
     # Orders to a server or its client, by the client's rank: true: it comes, false: it leaves.
     members: dict[int, bool] = {}
-    lost: list[int] = []  # clients that are gone without a word
+    lost: dict[int, int] = {}  # clients that are gone without a word: the pages that each had
     moved: dict[str, bytes] = {}  # sites that move, with the keys that were met there, as u64
     replayed: bool = False  # from a client: it has sent all links that it has read in earlier logs
 

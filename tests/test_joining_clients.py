@@ -39,7 +39,6 @@ class Changing:
         assert tree is not None
         steady = {tree.clients_of(server)[0] for server in tree.leaves}
         others = [rank for rank in tree.clients if rank not in steady]
-        hands_out = tree.hands_out
         orders, losses = [], []
         for rank in others:
             moment = dice.random() * lasts
@@ -52,7 +51,7 @@ class Changing:
             if what == "leave":
                 orders.append((moment, giver, retiring(rank)))
                 moment += dice.random() * (lasts - moment)
-            if hands_out and (what == "lost" or (what == "leave" and dice.random() < 0.3)):
+            if what == "lost" or (what == "leave" and dice.random() < 0.3):
                 losses.append((moment, rank))
         self.lost = {rank for _, rank in losses}
         return simulation.run(

@@ -2,12 +2,16 @@
 
 Each rank hears of a loss by its transport. If every rank can do without the lost one
 (`core.members`), all go on, and no message between them is lost. The server of the lost client
-reads the client's log from where its reports end. Then it hands the client's URLs to others.
+reads the client's log twice: the rows, and then the links of the rows that the client hasn't
+reported. So it hands the client's URLs to others.
 """
 
 import asyncio
 import logging
-from collections.abc import Callable, Collection, Iterable, Sequence
+from array import array
+from collections import defaultdict
+from collections.abc import Callable, Collection, Container, Iterable, Sequence
+from dataclasses import dataclass, field
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -28,6 +32,18 @@ from crawler.reading.scope import Scope
 DEAD_LOCK_S: Final = 120.0  # a file server holds the locks of a dead node for a minute or more
 _POLL_S: Final = 0.05
 _LOG = logging.getLogger("crawler")
+
+
+@dataclass(slots=True)
+class _Legacy:
+    """What stands in the log of a lost client, without links."""
+
+    keys: defaultdict[str, "array[int]"] = field(
+        default_factory=lambda: defaultdict(lambda: array("Q"))
+    )  # of all rows, by site
+    pages: int = 0  # rows with a response
+    again: set[int] = field(default_factory=set)  # `LoggedPage.request_key` of second requests
+    sitemaps: list[session.LoggedSitemaps] = field(default_factory=list)
 
 
 class Losses:
@@ -91,33 +107,40 @@ class Losses:
         before = set[Path]().union(*plan.logs)
         logs = _files_of(rank, session.log_files(plan.directory))
         logs = [path for path in logs if path not in before]  # of this run: one, or none
-        first = members.reported(rank)
-        entries, rests = list[session.Entry](), dict[str, float]()
+        legacy, rests = _Legacy(), dict[str, float]()
         try:
             if not await self._await_end(logs):
                 return False
             session.mend({path.parent.parent for path in logs})
-            entries = await self._read(logs, first)
+            legacy = await self._look_through(logs)
             files = _files_of(rank, session.request_files(plan.directory))
             rests = session.read_rests(files, self._clock, killed=True)
         except OSError as error:
-            words = "the log of lost rank %d can't be read: %s; pages there may be fetched again"
-            _LOG.warning(words, rank, error)
+            self._warn(rank, error)
         if not members.may_lose(rank):
             return False
         now = self._clock.now()
         for one in session.joined(plan.directory):
             self._core.joining.join(*one, now)
-        self._introduce(entries, now)
+        self._introduce(legacy, now)
         self._widening.adopt([*earlier, *logs])
-        pages = [entry for entry in entries if isinstance(entry, session.LoggedPage)]
-        correct = session.Correction(self._scope.joined, self._reader.brings_in)
-        unreported = map(correct, pages[members.reported(rank) - first :])
-        members.lose(rank, map(self._logged, unreported), now, rests)
-        _LOG.info("taken over", extra={"about": {"client": rank, "rows": len(pages)}})
-        self._wire.deliver(self._core, now)
-        self._alarm.ring()
+        members.lose(rank, legacy.keys, legacy.pages, now, rests)
+        try:
+            await self._recover(rank, members, logs, legacy)
+        except OSError as error:
+            self._warn(rank, error)
+        members.hand_on(rank, self._clock.now())
+        _LOG.info("taken over", extra={"about": {"client": rank, "pages": legacy.pages}})
+        self._deliver()
         return True
+
+    def _warn(self, rank: int, error: OSError) -> None:
+        words = "the log of lost rank %d can't be read: %s; pages there may be fetched again"
+        _LOG.warning(words, rank, error)
+
+    def _deliver(self) -> None:
+        self._wire.deliver(self._core, self._clock.now())
+        self._alarm.ring()
 
     async def _await_end(self, logs: Sequence[Path]) -> bool:
         """Wait until the process that writes these logs has ended. Returns whether it has."""
@@ -128,30 +151,55 @@ class Losses:
             await asyncio.sleep(_POLL_S)
         return True
 
-    async def _read(self, logs: Sequence[Path], first: int) -> list[session.Entry]:
-        """The sitemaps in these logs, and the pages from the number `first` on."""
-        turn, pages, entries = Turn(self._clock), 0, []
+    async def _look_through(self, logs: Sequence[Path]) -> _Legacy:
+        """Read the logs of a lost client once, without their links."""
+        turn, legacy = Turn(self._clock), _Legacy()
         for entry in chain.from_iterable(map(session.read_log, logs)):
-            pages += isinstance(entry, session.LoggedPage)
-            if pages > first or isinstance(entry, session.LoggedSitemaps):
-                entries.append(entry)
+            if isinstance(entry, session.LoggedPage):
+                legacy.keys[entry.row.site].append(entry.row.key)
+                legacy.pages += entry.row.status is not None
+                if entry.is_again:
+                    legacy.again.add(entry.request_key)
+            elif isinstance(entry, session.LoggedSitemaps):
+                legacy.sitemaps.append(entry)
             await turn.rest()
-        return entries
+        return legacy
 
-    def _introduce(self, entries: Iterable[session.Entry], now: float) -> None:
+    def _introduce(self, legacy: _Legacy, now: float) -> None:
         """Admit the sitemaps that the client's robots.txt files have named."""
-        for entry in entries:
-            if isinstance(entry, session.LoggedSitemaps):
-                names = entry.authority
-                found = []
-                for address in entry.urls:
-                    self._declared.declare(url.key(address), names)
-                    found.append(self._reader.sitemap(address, names))
-                self._core.resumption.admit_again(None, found, now)
+        for named in legacy.sitemaps:
+            found = []
+            for address in named.urls:
+                self._declared.declare(url.key(address), named.authority)
+                found.append(self._reader.sitemap(address, named.authority))
+            self._core.resumption.admit_again(None, found, now)
 
-    def _logged(self, page: session.LoggedPage) -> Logged:
-        """A row as `Members.lose` wants it. The cookies of redirects are lost, as in a resume."""
+    async def _recover(
+        self, rank: int, members: Members, logs: Sequence[Path], legacy: _Legacy
+    ) -> None:
+        """Admit the links of the rows that the client hasn't reported."""
+        most_bytes = self._plan.settings.exchange.max_backlog_bytes
+        correct = session.Correction(self._scope.joined, self._reader.brings_in)
+        turn, entries = Turn(self._clock), chain.from_iterable(map(session.read_log, logs))
+        pages = (entry for entry in entries if isinstance(entry, session.LoggedPage))
+        for number, page in enumerate(pages):
+            if number >= members.reported(rank):
+                row = self._logged(correct(page), legacy.again)
+                members.recover(rank, row, self._clock.now())
+                self._deliver()
+            await turn.rest()
+            while not self._core.stopping and self._wire.backlog() > most_bytes:
+                await asyncio.sleep(_POLL_S)
+
+    def _logged(self, page: session.LoggedPage, again: Container[int]) -> Logged:
+        """A row as `Members.recover` wants it. The cookies of redirects are lost, as in a resume.
+
+        `again`: the keys of the later requests for URLs to which redirects lead back.
+        """
         row, keys, links = page.row, page.keys.tolist(), []
+        found = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
+        if page.return_key in again:
+            return Logged(found, (), row.status is not None)
         if page.sitemaps_of is not None:
             for key in keys:
                 self._declared.declare(key, page.sitemaps_of)
@@ -161,7 +209,6 @@ class Losses:
                 links.append(Link(key, address, self._scope.sites.of(address), flags | more))
             except BaseException as error:
                 self._faults.note(error, "the link", address)
-        found = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
         return Logged(found, links, row.status is not None)
 
 

@@ -103,7 +103,7 @@ class Core:
         self.budget = parts.budget
         self.door = parts.door
         self.traffic = parts.door.foreign.traffic
-        self.role = make_role(settings, parts)
+        self.role = make_role(settings, parts, spill)
         self._bench = bench
         self._backlog = bench.backlog
         self._rules = parts.rules
@@ -111,7 +111,9 @@ class Core:
         self._clocks = parts.clocks
         self._foreign = parts.door.foreign
         self._quota = parts.quota
-        self._mail = Mail(self.rank, ranks, ownership.tree, self._outboxes, self.traffic)
+        self._mail = Mail(
+            self.rank, ranks, ownership.tree, self._outboxes, self.traffic, self.role.retained
+        )
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
@@ -206,6 +208,8 @@ class Core:
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
         passive = dry and not self.door.pending and (self.stopping or not self.door.claims.holds)
+        if members is not None and members.recovering:
+            passive = False
         nothing = self.role.holds_batches and not self.stopping
         load = self._backlog.enqueued
         return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)

@@ -7,6 +7,7 @@ dynamic assignment, messages travel along the tree of servers.
 from collections.abc import Iterable, Sequence
 
 from crawler.core.dynamic.relay import Addressed, Relays
+from crawler.core.dynamic.retained import Retained
 from crawler.core.foreign import Traffic
 from crawler.core.outboxes import Arrivals, OrderedArrivals, Outbox, Outboxes
 from crawler.core.termination import Termination
@@ -18,13 +19,21 @@ class Mail:
     """Sends what waits in the outboxes of one rank, and the messages about the end of the crawl."""
 
     def __init__(
-        self, rank: int, ranks: int, tree: Tree | None, outboxes: Outboxes, traffic: Traffic
+        self,
+        rank: int,
+        ranks: int,
+        tree: Tree | None,
+        outboxes: Outboxes,
+        traffic: Traffic,
+        retained: Retained | None,
     ) -> None:
+        """`retained` gets all batches that leave for clients of this rank, if they are kept."""
         self.lost: set[int] = set()  # ranks that are gone: nothing comes from them or goes to them
         self._rank = rank
         self._tree = tree
         self._outboxes = outboxes
         self._traffic = traffic
+        self._retained = retained
         make_arrivals = Arrivals if tree is None else OrderedArrivals
         self._arrivals = [make_arrivals() for _ in range(ranks)]  # by sender
         self._to_lost = self._from_lost = 0  # batches, which don't count for the end of the crawl
@@ -84,9 +93,12 @@ class Mail:
         if lost:
             due = [(rank, outbox) for rank, outbox in due if rank not in lost]
         with_keys = self._tree is not None and self._tree.hands_out
-        messages: list[Addressed] = [
-            (rank, outbox.batch(load, with_keys=with_keys)) for rank, outbox in due
-        ]
+        batches = [(rank, outbox.batch(load, with_keys=with_keys)) for rank, outbox in due]
+        if self._retained is not None and self._tree is not None:
+            for rank, batch in batches:
+                if rank in self._tree.clients:
+                    self._retained.keep(rank, batch)
+        messages: list[Addressed] = [*batches]
         self._traffic.batches_sent += len(due)
         if self._tree is not None:
             self._count_urls(due, self._tree)

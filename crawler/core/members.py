@@ -12,7 +12,7 @@ from typing import Final, NamedTuple
 
 from crawler import config
 from crawler.core.dynamic.client import Client
-from crawler.core.dynamic.holder import Holder
+from crawler.core.dynamic.holder import Assigner, Holder
 from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.server import Server
 from crawler.core.mail import Mail
@@ -39,7 +39,8 @@ class Members:
 
     `activate` and `retire` are for the shells, which call them at a server. They never undo each
     other. If a client is lost, the shell asks `may_lose` at each rank. If all agree, the shell
-    reads the client's log from row `reported` on, and calls `lose` at the client's server.
+    reads the client's log. Then it calls `lose` at the client's server, `recover` for each row, and
+    `hand_on`.
     """
 
     def __init__(
@@ -59,6 +60,7 @@ class Members:
         """
         below = tree.clients_of(parts.ownership.rank)
         self.here = [one for one in below if one not in tree.spares]  # in the order of coming
+        self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
         self.news = False  # whether a rank was lost, and `Core` hasn't seen to it
         self._spares = [one for one in below if one in tree.spares]
         self._unnamed = list(tree.spares)  # spares of any server that no order from here has named
@@ -67,9 +69,11 @@ class Members:
         self._outboxes = parts.outboxes
         self._mail = mail
         self._clocks = parts.clocks
+        self._quota = parts.quota
         self._server = role if isinstance(role, Server) else None
         self._client = role if isinstance(role, Client) else None
         self._holder = role if isinstance(role, Holder) else None
+        self._assigner = role if isinstance(role, Assigner) else None
         self._door = parts.door
         self._under_way = under_way
         self._unfinished = unfinished
@@ -185,7 +189,7 @@ class Members:
             return False
         if not self.serves(rank):
             return True  # its server decides
-        if self._server is None or (self.here == [rank] and not self._spares):
+        if (self._server or self._assigner) is None or (self.here == [rank] and not self._spares):
             return False
         return not self._is_resumed or rank in self._replayed or rank in self._mail.lost
 
@@ -194,47 +198,77 @@ class Members:
         return rank in self._tree.clients and self._tree.above(rank) == self._rank
 
     def reported(self, rank: int) -> int:
-        """The number of rows in a client's log of this run that it has reported, the first ones."""
-        assert self._server is not None
-        return self._server.states[rank].reported
+        """The number of rows in a client's log of this run that it has reported, the first ones.
+
+        They need not be recovered.
+        """
+        return 0 if self._server is None else self._server.states[rank].reported
 
     def lose(
         self,
         rank: int,
-        unreported: Iterable[Logged],
+        logged: Mapping[str, Iterable[int]],
+        pages: int,
         now: float,
         rests: Mapping[str, float] = _NO_RESTS,
     ) -> None:
-        """As its server, go on without a lost client: hand its URLs to the other clients.
+        """As its server, note that a client is lost. Until `hand_on`, this rank isn't passive.
 
-        `unreported`: the rows of its log that it hasn't reported. If the log can't be read, these
-        pages are fetched again. `rests`: the seconds that sites or addresses must still rest after
+        `logged`: the keys of all rows in its log of this run, by site. `pages`: the number of rows
+        with a response. Both are only needed of a client that follows links itself; what its log
+        lacks is fetched again. `rests`: the seconds that sites or addresses must still rest after
         its requests, beyond the usual delay.
         """
         assert self.may_lose(rank), rank
-        assert self._server is not None
         if rank in self._mail.lost:
             return
+        self.recovering.add(rank)
         for other in range(self._tree.ranks):
             if other not in {self._rank, rank, *self._mail.lost}:
-                self._outboxes.open(other, now, urgent=True).lost.append(rank)
-        self._note_lost(rank, now, rests)
+                self._outboxes.open(other, now, urgent=True).lost[rank] = pages
+        self._note_lost(rank, pages, now, rests)
         if rank in self._spares:
             self._spares.remove(rank)
         elif rank in self.here:
             if self._spares:
                 self._call(self._spares[0], now)
             self._part_with(rank, now)
-        for found, links, response in unreported:
-            if found.key in self._server.states[rank].handed:
-                followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
-                self._admit(found, links, now, followed)
-                self._server.recover(rank, found.key, now, answered=response)
-        self._server.take_back(rank, now)
+        if self._assigner is not None:
+            self._assigner.lose(rank, logged, now)
 
-    def _note_lost(self, rank: int, now: float, rests: Mapping[str, float] = _NO_RESTS) -> None:
+    def recover(self, rank: int, row: Logged, now: float) -> None:
+        """Admit the links of a row in the log of a lost client, unless it has reported the row.
+
+        A client that is handed its URLs has dealt with the URL of the row.
+        """
+        found, links, response = row
+        if self._assigner is not None:
+            is_open = self._assigner.is_open
+            self._admit_row(found, [one for one in links if is_open(rank, found, one)], now)
+        elif self._server is not None and found.key in self._server.states[rank].handed:
+            self._admit_row(found, links, now)
+            self._server.recover(rank, found.key, now, answered=response)
+
+    def _admit_row(self, found: CrawlUrl, links: Sequence[Link], now: float) -> None:
+        followed = [link.key for link in links if not link.flags & OUT_OF_SCOPE]
+        self._admit(found, links, now, followed)
+
+    def hand_on(self, rank: int, now: float) -> None:
+        """Let the other clients have the URLs of a lost client that it hasn't dealt with."""
+        if rank not in self.recovering:
+            return
+        self.recovering.remove(rank)
+        if self._server is not None:
+            self._server.take_back(rank, now)
+        elif self._assigner is not None:
+            self._assigner.send_on(rank, now)
+
+    def _note_lost(
+        self, rank: int, pages: int, now: float, rests: Mapping[str, float] = _NO_RESTS
+    ) -> None:
         self.news = True
         self._mail.lose(rank)
+        self._quota.lose(rank, pages, now)
         if self._clocks is not None:
             self._clocks.lose(rank, now, rests)
 
@@ -254,9 +288,9 @@ class Members:
                     self._client.leave(self._under_way, now)
             elif self._holder is not None and not comes:
                 self._holder.leave()
-        for rank in batch.lost:
+        for rank, pages in batch.lost.items():
             if rank not in self._mail.lost:
-                self._note_lost(rank, now)
+                self._note_lost(rank, pages, now)
 
 
 def make_members(

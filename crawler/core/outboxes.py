@@ -75,7 +75,7 @@ class Outbox:
         self.resting = 0
         self.connections = 0
         self.members: dict[int, bool] = {}
-        self.lost: list[int] = []
+        self.lost: dict[int, int] = {}
         self.moved: dict[str, bytes] = {}
         self.replayed = False
         self.number = number

@@ -26,6 +26,7 @@ class Quota:
         self._outboxes = outboxes
         self._undealt = 0 if rank else limit
         self._waiting: dict[int, None] = {}  # at rank 0: ranks that have asked, the first first
+        self._dealt = [0] * ranks  # at rank 0: the pages that each rank was given
 
     @property
     def starved(self) -> bool:
@@ -66,8 +67,17 @@ class Quota:
             self._asked = False
         if batch.ask:
             self._waiting[sender] = None
+        self._dealt[sender] -= batch.returned
         if batch.ask or batch.returned:
             self._undealt += batch.returned
+            self._share(now)
+
+    def lose(self, rank: int, pages: int, now: float) -> None:
+        """At rank 0: take back the quota of a lost rank that has fetched so many pages."""
+        if self._rank == 0:
+            self._waiting.pop(rank, None)
+            self._undealt += max(0, self._dealt[rank] - pages)
+            self._dealt[rank] = 0
             self._share(now)
 
     def _share(self, now: float) -> None:
@@ -81,6 +91,7 @@ class Quota:
                 self.left += pages
                 self._asked = False
             else:
+                self._dealt[rank] += pages
                 self._to(rank, now).allow += pages
 
     def _to(self, rank: int, now: float) -> Outbox:

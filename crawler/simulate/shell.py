@@ -7,6 +7,7 @@ event's rank does what it can.
 
 import random
 from array import array
+from collections import defaultdict
 from collections.abc import Callable, Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from heapq import heappop, heappush
@@ -305,8 +306,14 @@ class Simulation:
         if members is None or not members.may_lose(rank):
             return None
         self.gone.add(rank)
-        unreported = () if log_of is None else log_of(rank)[members.reported(rank) :]
-        members.lose(rank, unreported, now)
+        rows = () if log_of is None else log_of(rank)
+        logged = defaultdict[str, list[int]](list)
+        for row in rows:
+            logged[row.found.site].append(row.found.key)
+        members.lose(rank, logged, sum(row.response for row in rows), now)
+        for row in rows[members.reported(rank) :]:
+            members.recover(rank, row, now)
+        members.hand_on(rank, now)
         return server
 
     def _awake(self, rank: int) -> None:

@@ -5,14 +5,17 @@ of all that the client has met there. Otherwise the next holder would fetch page
 """
 
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
 from math import inf
 
+from crawler import url
+from crawler.core.dynamic.retained import Retained
 from crawler.core.dynamic.role import Role
 from crawler.core.exchange import TreeExchange
 from crawler.core.parts import Parts
 from crawler.messages import Batch
-from crawler.ports import names_of
+from crawler.ports import REDIRECT, CrawlUrl, Link, Spill, names_of
+from crawler.reading.cookies import Jar
 
 _ANY_SITE = ""  # stands for the keys that earlier runs have met: their sites aren't known
 
@@ -90,10 +93,15 @@ class Holder(Role):
 class Assigner(Role):
     """A server that assigns sites to clients."""
 
-    def __init__(self, parts: Parts) -> None:
+    def __init__(self, parts: Parts, spill: Spill | None) -> None:
         super().__init__(parts.door)
+        assert isinstance(parts.door.foreign, TreeExchange)
+        self.retained = Retained(spill)
         self._ownership = parts.ownership
         self._outboxes = parts.outboxes
+        self._foreign = parts.door.foreign
+        self._sites = parts.sites
+        self._visited: dict[int, set[int]] = {}  # the keys that each lost client has visited
 
     def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Assign the sites of a client that has left to others, then pass URLs on."""
@@ -102,6 +110,58 @@ class Assigner(Role):
             assert assign is not None
             self._move_sites(batch.moved, assign, now)
         super().receive(sender, batch, now)
+
+    # --- lost clients -------------------------------------------------------------------------
+
+    def lose(self, rank: int, visited: Mapping[str, Iterable[int]], now: float) -> None:
+        """Move the sites of a lost client to others, with the keys of the URLs met there.
+
+        `visited`: the keys of the URLs in the client's log, by site.
+        """
+        assert self.retained is not None
+        assert self._ownership.assign is not None
+        self.retained.keep(
+            rank, self._outboxes.open(rank, now).batch(0, with_keys=False)
+        )  # it hasn't left
+        moved = {
+            site: array("Q", visited.get(site, ()))
+            for site, part in self._ownership.learned.items()
+            if self._ownership.rank_of_part[part] == rank
+        }
+        moved[_ANY_SITE] = array("Q")
+        for batch in self.retained.batches(rank):
+            for site, keys in batch.moved.items():
+                if site in moved:
+                    moved[site].frombytes(keys)
+        if not moved[_ANY_SITE]:
+            del moved[_ANY_SITE]
+        self._visited[rank] = set().union(*moved.values())
+        packed = {site: keys.tobytes() for site, keys in moved.items()}
+        self._move_sites(packed, self._ownership.assign, now)
+
+    def is_open(self, rank: int, page: CrawlUrl, link: Link) -> bool:
+        """Whether a link of a page that a lost client has logged must still be followed.
+
+        Redirects that lead back into their chain must, too.
+        """
+        key = link.key
+        returns = link.flags & REDIRECT and (key == page.key or key in page.chain)
+        return bool(returns) or key not in self._visited[rank]
+
+    def send_on(self, rank: int, now: float) -> None:
+        """Send the owners of today the URLs that a lost client was sent and hasn't visited."""
+        assert self.retained is not None
+        visited = self._visited.pop(rank)
+        for batch in self.retained.batches(rank):
+            for index, address in enumerate(batch.urls):
+                key, chain = url.key(address), batch.chains.get(index, ())
+                if key in visited and key not in chain:
+                    continue
+                found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
+                owner = self._ownership.owner(found)
+                assert owner is not None, found
+                jar = Jar.of(batch.cookies.get(key, ()))
+                self._foreign.send_on(owner, found, jar, now, poor=key in batch.poor)
 
     def _move_sites(
         self, moved: dict[str, bytes], assign: Callable[[str], int], now: float

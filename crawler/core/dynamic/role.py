@@ -8,6 +8,7 @@ from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
 from crawler.core.door import Door
+from crawler.core.dynamic.retained import Retained
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, Link
 
@@ -35,6 +36,7 @@ class Role:
         self.counts_links = False
         self.holds_batches = False
         self.handed = self.returned = 0  # URLs that a server has handed out, and got back
+        self.retained: Retained | None = None  # gets all batches that leave for clients
         self._door = door
 
     def start(self, now: float) -> None:

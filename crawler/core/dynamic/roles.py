@@ -53,8 +53,8 @@ def per_site(settings: config.Config) -> int:
     return 1 if 2 * settings.politeness.delay_s >= settings.exchange.max_delay_s else 2
 
 
-def make_role(settings: config.Config, parts: Parts) -> Role:
-    """Make the role of a rank."""
+def make_role(settings: config.Config, parts: Parts, spill: Spill | None) -> Role:
+    """Make the role of a rank. `spill`: see `Core`."""
     tree, rank = parts.ownership.tree, parts.ownership.rank
     if tree is None:
         return Role(parts.door)
@@ -63,7 +63,7 @@ def make_role(settings: config.Config, parts: Parts) -> Role:
     if tree.hands_out:
         return Client(rank, settings, tree, parts, make_order(settings.frontier))
     if tree.assigns_sites and tree.is_server(rank):
-        return Assigner(parts)
+        return Assigner(parts, spill)
     if tree.assigns_sites:
         return Holder(parts)
     return Role(parts.door)
