@@ -162,7 +162,9 @@ def test_the_others_go_on_whenever_it_happens(tmp_path: Path) -> None:
     assert lost >= 50
 
 
-def crawl_with_lost_clients(tmp_path: Path, seed: int, losses: int) -> int:
+def crawl_with_lost_clients(
+    tmp_path: Path, seed: int, losses: int, granularity: str, follow: str
+) -> int:
     """Kill clients of a seed server at random moments. Returns how many were lost in mid-crawl.
 
     The run goes on without them, and fetches again only what was under way there.
@@ -175,7 +177,7 @@ def crawl_with_lost_clients(tmp_path: Path, seed: int, losses: int) -> int:
         words = ["-m", "crawler", "crawl", str(config), "--session", str(directory)]
         words += sets(f"fetch.concurrency={CONCURRENCY}", "politeness.delay_s=0.05")
         words += sets("assignment.scheme=dynamic")
-        words += sets(f"dynamic.granularity={dice.choice(['page', 'site', 'dset'])}")
+        words += sets(f"dynamic.granularity={granularity}", f"dynamic.follow={follow}")
         killed = 0
         with outliving(2 + losses, *words) as crawl:
             while killed < losses:
@@ -202,18 +204,23 @@ def crawl_with_lost_clients(tmp_path: Path, seed: int, losses: int) -> int:
 
 
 @needs_ulfm
-@pytest.mark.parametrize(("seed", "losses"), [(1, 1), (2, 2)])
+@pytest.mark.parametrize(
+    ("losses", "granularity", "follow"), [(1, "page", "server"), (2, "site", "own")]
+)
 def test_a_seed_server_goes_on_without_its_lost_clients(
-    tmp_path: Path, seed: int, losses: int
+    tmp_path: Path, losses: int, granularity: str, follow: str
 ) -> None:
-    assert crawl_with_lost_clients(tmp_path, seed, losses) == losses
+    assert crawl_with_lost_clients(tmp_path, losses, losses, granularity, follow) == losses
 
 
 @needs_ulfm
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_seed_server_goes_on_whenever_clients_are_lost(tmp_path: Path) -> None:
-    lost = sum(crawl_with_lost_clients(tmp_path, seed, 1 + seed % 3) for seed in range(3, 43))
+    kinds = [("page", "server"), ("site", "own"), ("site", "server"), ("dset", "server")]
+    lost = 0
+    for seed in range(3, 43):
+        lost += crawl_with_lost_clients(tmp_path, seed, 1 + seed % 3, *kinds[seed % 4])
     assert lost >= 50
 
 
