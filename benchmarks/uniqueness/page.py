@@ -213,7 +213,7 @@ def _plot(rows: Sequence[Row], path: Path) -> None:
     for number, store in enumerate(("drum", "veuniq-64")):
         seconds = [pair[number] for pair in PAPER.values()]
         theirs.plot(list(PAPER), seconds, marker="o", ms=3, color=_DRAWN[store][0])
-    theirs.set_title("seconds a cycle in the paper: DRUM, VEUNIQ")
+    theirs.set_title("the paper: seconds a cycle")
     found = {}
     for panel, field, title in (
         (ours, "cpu_s", "CPU seconds a cycle"),
@@ -222,13 +222,14 @@ def _plot(rows: Sequence[Row], path: Path) -> None:
     ):
         for store, (color, style) in _DRAWN.items():
             values = _values(rows, store, field)
-            if len(values) > 1 and not (field == "mb" and max(values.values()) < 1):
+            if values and not (field == "mb" and max(values.values()) < 1):
                 (found[store],) = panel.plot(
                     list(values), list(values.values()), style, marker="o", ms=3, color=color
                 )
         panel.set_title(title)
     for panel in (volume, memory):
         panel.set_yscale("log")
+    memory.set_ylim(bottom=10)
     for panel in (theirs, ours, volume, memory):
         panel.set_xlim(left=0)
     for panel in (theirs, ours):
