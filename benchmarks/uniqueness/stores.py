@@ -4,6 +4,7 @@ A store is filled as a long crawl would have left it, but in bulk: the files of 
 written as they would stand before a cycle, and the other stores take all known keys.
 """
 
+import time
 from abc import ABC, abstractmethod
 from array import array
 from collections.abc import Callable, Iterator, Sequence
@@ -170,7 +171,6 @@ class AtOnce(Subject):
         keys = stream.known_keys(self.pages(stream))
         np.random.default_rng(1).shuffle(keys)
         for first in range(0, len(keys), _FILL):
-            self.store.unmet(())  # a step from the plain set to a table
             self.store.update(array("Q", keys[first : first + _FILL].tobytes()))
 
     def prepare(self, entries: Entries, hashes: Keys) -> None:
@@ -189,6 +189,15 @@ class AtOnce(Subject):
 
     def close(self) -> None:
         self.store.close()
+
+
+def memory(path: Path) -> MemoryStore:
+    """Return the store as it is from a million URLs on, when its compact table is loaded."""
+    store = MemoryStore(light_keys=0)
+    while store.table is None:
+        store.unmet(())
+        time.sleep(0.01)
+    return store
 
 
 class Database(Subject):
@@ -316,7 +325,7 @@ STORES: Final[dict[str, Callable[[Path], Subject]]] = {
         for suffix in ("", "-any", "-texts", "-texts-any")
         for number in (16, 64, 256, 1024)
     },
-    "memory": partial(AtOnce, make=lambda path: MemoryStore()),
+    "memory": partial(AtOnce, make=memory),
     "runs": partial(AtOnce, make=partial(AutoStore, most_bytes=RUNS_MEMORY, at_once=True)),
     "rocksdb": Rocks,
     "lmdb": Lmdb,
