@@ -22,6 +22,14 @@ class SlowSeen(LateSeen):
         self._keys: set[int] = set()
         self._groups: list[list[Candidate]] = [[] for _ in range(dice.choice([1, 3, 8]))]
         self._turns = [inf] * len(self._groups)
+        if dice.random() < 0.5:
+            self.groups = self
+
+    def at_hand(self) -> int:
+        return self._dice.randrange(len(self._groups))
+
+    def group_of(self, site: str) -> int:
+        return len(site) % len(self._groups)
 
     @property
     def pending(self) -> int:

@@ -52,7 +52,10 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Maker]:
         for old in made[:-7]:  # of the crawls before, of up to 7 ranks
             old.close()
         made[:-7] = []
-        made.append(LateStore(make(tmp_path / str(next(numbers))), 1.0))
+        number = next(numbers)
+        store = make(tmp_path / str(number))
+        prefers = isinstance(store, Veuniq) and number % 2
+        made.append(LateStore(store, 1.0, store if prefers else None))
         return made[-1]
 
     numbers = itertools.count()

@@ -33,6 +33,7 @@ from crawler.core.order import (
     Custom,
     DepthFirst,
     Fifos,
+    GroupedHeads,
     Heads,
     Heaps,
     Opic,
@@ -653,6 +654,29 @@ def test_heads_give_the_best_as_it_is_now(ops: list[tuple[int, int | None]]) -> 
             inside.remove(best)
         assert len(heads) == len(inside)
     assert len(heads._heap) <= 2 * len(heads) + 64
+
+
+@given(st.lists(st.tuples(st.integers(0, 8), st.integers(0, 5) | st.none()), max_size=200))
+def test_grouped_heads_give_the_best_of_the_group_at_hand(
+    ops: list[tuple[int, int | None]],
+) -> None:
+    things, hand = [Thing(number) for number in range(9)], 0
+    groups = {thing: number % 3 for number, thing in enumerate(things)}
+    heads = GroupedHeads[Thing](lambda thing: thing.priority, groups.__getitem__, lambda: hand)
+    inside = set[Thing]()
+    for number, score in ops:
+        if score is not None:
+            things[number].priority = (score, number)
+            heads.append(things[number])
+            inside.add(things[number])
+        elif inside:
+            hand = number % 4
+            at_hand = {thing for thing in inside if groups[thing] == hand} or inside
+            best = min(at_hand, key=lambda thing: thing.priority)
+            assert heads.first() is best
+            assert heads.popleft() is best
+            inside.remove(best)
+        assert bool(heads) == bool(inside)
 
 
 def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(

@@ -21,6 +21,7 @@ from crawler import config
 from crawler.core.leases import Leases
 from crawler.core.order import Backlinks, BreadthFirst, DepthFirst
 from crawler.core.outcomes import BUSY, DENIED, DONE, FAILED, RETRY, Outcome
+from crawler.core.seen import SiteGroups
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl
@@ -34,6 +35,7 @@ def bench(
     longest: float = 60,
     per: str = "site",
     order: BreadthFirst | None = None,
+    groups: SiteGroups | None = None,
     **retry: float,
 ) -> Workbench:
     return Workbench(
@@ -45,7 +47,25 @@ def bench(
         ),
         config.Retry(**retry),
         order,
+        groups=groups,
     )
+
+
+class Pairs:
+    """Two groups of two sites. A store of URL-seen works with one of them at a time."""
+
+    def __init__(self) -> None:
+        self.turn = 0
+
+    def at_hand(self) -> int:
+        return self.turn
+
+    def group_of(self, site: str) -> int:
+        return SITES.index(site) % 2
+
+    def first(self, sites: list[str]) -> list[str]:
+        """Those of the sites that come before the others."""
+        return [site for site in sites if self.group_of(site) == self.turn] or sites
 
 
 def under_way(bench: Workbench) -> int:
@@ -63,6 +83,7 @@ class Model(RuleBasedStateMachine):
     order: type[BreadthFirst] = BreadthFirst
     visits = Bundle("visits")
     ended = Bundle("ended")
+    groups: Pairs | None = None
 
     @initialize(
         delay_s=st.sampled_from([0, 1, 2.5]),
@@ -79,6 +100,7 @@ class Model(RuleBasedStateMachine):
             connections,
             longest,
             order=self.order(),
+            groups=self.groups,
             tries=tries,
             give_up_after=give_up_after,
             base_s=1,
@@ -170,8 +192,13 @@ class Model(RuleBasedStateMachine):
         if self.starting.get(visit.found.site) is visit:
             del self.starting[visit.found.site]
 
+    def first(self, due: list[str]) -> list[str]:
+        """Those of the due sites that come before others."""
+        return due if self.groups is None else self.groups.first(due)
+
     def take(self, found: CrawlUrl, due: list[str]) -> None:
         """A URL comes out while these sites are due: in order, those put back first."""
+        assert found.site in self.first(due)
         assert found == self.queue[found.site].popleft()
 
     def wait_again(self, found: CrawlUrl) -> None:
@@ -357,7 +384,7 @@ class Best(Model):
     def take(self, found: CrawlUrl, due: list[str]) -> None:
         queue = self.queue[found.site]
         head = self.head(found.site)
-        assert head == min(self.head(site) for site in due)
+        assert head == min(self.head(site) for site in self.first(due))
         if queue[0].key in self.back:
             assert found == queue[0]
             del self.back[found.key]
@@ -373,6 +400,31 @@ class Best(Model):
 
 TestBest = Best.TestCase
 TestBest.settings = settings(max_examples=80, stateful_step_count=40)
+
+
+class Grouped(Model):
+    """Of the sites that are due, those of the group at hand come first."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.groups = Pairs()
+
+    @rule()
+    def next_turn(self) -> None:
+        assert self.groups is not None
+        self.groups.turn ^= 1
+
+
+TestGrouped = Grouped.TestCase
+TestGrouped.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
+
+
+class GroupedBest(Grouped, Best):
+    """The same by back-links."""
+
+
+TestGroupedBest = GroupedBest.TestCase
+TestGroupedBest.settings = settings(max_examples=60, stateful_step_count=40, deadline=None)
 
 
 def test_a_delay_runs_from_the_end_of_a_request() -> None:

@@ -346,6 +346,12 @@ class Seen(Table):
         description="after this number of seconds, drum and veuniq find out whether a URL is new,"
         " if they haven't before; they do at once if a rank has nothing else to do",
     )
+    prefer: bool = Field(
+        True,
+        json_schema_extra=ASIDE,
+        description="for veuniq: of the sites that may be asked now, those of the repository"
+        " that is merged next come first. So fewer URLs are put aside, and they wait less long",
+    )
 
 
 class Storage(Table):

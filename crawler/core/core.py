@@ -83,7 +83,8 @@ class Core:
         leases = make_leases(
             settings.politeness, ranks, ownership.clock_home, ownership.address_home
         )
-        bench = make_bench(settings, ownership, order, spill, leases)
+        groups = seen.groups if isinstance(seen, LateSeen) else None
+        bench = make_bench(settings, ownership, order, spill, leases, groups)
         if isinstance(bench, SeedBench):
             seen = bench.seen
         parts = Parts(

@@ -2,29 +2,39 @@
 
 WAITING sites are in a heap, by the time of their next allowed request. With an order by scores, the
 sites whose time has come move to a second heap. They are DUE, and the site with the best URL comes
-first.
+first. If the store of URL-seen works with one group of sites at a time, the DUE sites of that group
+come before the others. Then there is such a heap without scores, too.
 """
 
 from collections.abc import Callable
 from heapq import heappop, heappush
 
-from crawler.core.order import Heads, Priority
+from crawler.core.order import GroupedHeads, Heads, Priority
+from crawler.core.seen import SiteGroups
 from crawler.core.visits import DUE, PARKED, WAITING, VisitState
 
 
 class Schedule:
     """The sites of a workbench that wait for their time or their turn."""
 
-    def __init__(self, priority: Callable[[VisitState], Priority] | None) -> None:
+    def __init__(
+        self, priority: Callable[[VisitState], Priority] | None, groups: SiteGroups | None = None
+    ) -> None:
         """`priority` returns the priority of a site's best URL; None without an order by scores.
 
-        Set `pass_turn` before anything else is called. It is called with each site whose turn has
-        come but which must rest.
+        `groups`: if sites of the group at hand come first. Set `pass_turn` before anything else is
+        called. It is called with each site whose turn has come but which must rest.
         """
         self.pass_turn: Callable[[VisitState], None]
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
-        self._due = None if priority is None else Heads(priority)
+        self._due: Heads[VisitState] | GroupedHeads[VisitState] | None = None
+        if groups is not None:
+            self._due = GroupedHeads(
+                priority or _by_time, lambda state: groups.group_of(state.site), groups.at_hand
+            )
+        elif priority is not None:
+            self._due = Heads(priority)
 
     def __bool__(self) -> bool:
         return bool(self._heap or self._due)
@@ -82,3 +92,7 @@ class Schedule:
         state.phase = WAITING
         self.push(state, state.next_time)
         self.pass_turn(state)
+
+
+def _by_time(state: VisitState) -> Priority:
+    return state.next_time, 0

@@ -88,13 +88,32 @@ class Candidate(NamedTuple):
     is_foreign: bool = False  # another rank owns the URL (cross-over)
 
 
+class SiteGroups(Protocol):
+    """Sites in groups, of which a store that answers late works with one at a time.
+
+    Links lead mostly to the site of their page. So a store has less to do if the rank fetches pages
+    of the group with which the store works.
+    """
+
+    def at_hand(self) -> int:
+        """Return the number of the group with which the store works next."""
+        ...
+
+    def group_of(self, site: str) -> int:
+        """Return the number of the group of a site, which never changes."""
+        ...
+
+
 class LateSeen(ABC):
     """A set of keys that answers late.
 
     A candidate is pending from `submit` on, until `take_answers` returns it. Meanwhile its rank
     isn't passive, so every candidate must be answered in the end. Of the candidates of one key, the
-    first that was submitted is answered first. It alone can be new.
+    first that was submitted is answered first. It alone can be new. `groups`: if sites of the group
+    at hand are to be visited before others.
     """
+
+    groups: SiteGroups | None = None
 
     @property
     @abstractmethod

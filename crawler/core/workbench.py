@@ -5,14 +5,14 @@ heap, by the time of its next allowed request. The life of a visit:
 
 1. `acquire` takes a site whose time has come, and issues a Visit, the licence to fetch one URL of
    the site. It takes the site whose time came first. With an order by scores, it takes the site
-   with the best URL.
+   with the best URL. Sites of the group at hand (`seen.SiteGroups`) come before others.
 2. The holder of the visit calls `begin` right before each request.
 3. The holder gives the visit back exactly once, by `end`, and says what became of it (`Outcome`).
 
 Only the workbench and its parts change visit states. Every operation costs O(log sites + log URLs).
 
     EMPTY   --enqueue-->                   WAITING
-    WAITING --acquire-->                   DUE                    (by scores: its time has come)
+    WAITING --acquire-->                   DUE           (by scores or in groups: its time has come)
     DUE     --acquire, next_time-->        WAITING                (the site must rest first)
     WAITING | DUE --acquire-->             BUSY | WAITING | EMPTY (BUSY: no connection is free)
     WAITING | DUE --acquire-->             PARKED                 (the site's address isn't free)
@@ -45,6 +45,7 @@ from crawler.core.order import BreadthFirst, Priority
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
 from crawler.core.schedule import Schedule
+from crawler.core.seen import SiteGroups
 from crawler.core.sharing import Sharing
 from crawler.core.states import States
 from crawler.core.visits import (
@@ -78,11 +79,12 @@ class Workbench:
         spill: Spill | None = None,
         memory: int = sys.maxsize,
         leases: Leases | None = None,
+        groups: SiteGroups | None = None,
     ) -> None:
         """`memory`: how many URLs may wait in memory; the others go to `spill`, if that is given.
 
         `leases`: the leases of the clocks that ranks share. `politeness.per` says whether the
-        clocks belong to sites or to addresses.
+        clocks belong to sites or to addresses. `groups`: if sites of one group come before others.
         """
         self._connections = politeness.connections_per_site
         # With several connections and a delay, a site has only one visit at a time whose request
@@ -98,7 +100,7 @@ class Workbench:
             politeness, leases, self.failures, self._states, self.backlog.new_queue
         )
         self._priority = self.backlog.priority if self.backlog.by_scores else None
-        self._schedule = Schedule(self._priority)
+        self._schedule = Schedule(self._priority, groups)
         self._addresses = Addresses(politeness, leases, self._priority, self._schedule.push)
         self._schedule.pass_turn = self._addresses.pass_turn
         self.backlog.head_changed = self._schedule.head_changed

@@ -17,7 +17,7 @@ import msgspec
 import numpy as np
 
 from crawler import config
-from crawler.core.seen import Candidate, LateSeen
+from crawler.core.seen import Candidate, LateSeen, SiteGroups
 from crawler.messages import CookieTerms
 from crawler.ports import CrawlUrl
 from crawler.reading.cookies import NO_COOKIES, Jar
@@ -54,12 +54,16 @@ _AUX: Final = msgspec.msgpack.Decoder(_Aux)
 class LateStore(LateSeen):
     """The seen test of a rank by a store on disk."""
 
-    def __init__(self, store: BatchStore, max_delay_s: float) -> None:
+    def __init__(
+        self, store: BatchStore, max_delay_s: float, groups: SiteGroups | None = None
+    ) -> None:
         """`max_delay_s`: how long a candidate may wait for its answer.
 
-        A store of keys must be given: the keys of an earlier run come without texts.
+        A store of keys must be given: the keys of an earlier run come without texts. `groups`: see
+        LateSeen.
         """
         _compile()
+        self.groups = groups
         self.store = store
         self._max_delay_s = max_delay_s
         self._pending = 0
@@ -187,13 +191,12 @@ def open_store(settings: config.Seen, directory: Path) -> LateStore:
     """Return an empty store, `drum` or `veuniq`. Files of an earlier run are removed."""
     if directory.exists():
         shutil.rmtree(directory)
-    store: BatchStore
     if settings.store == "drum":
         bits = (settings.repositories - 1).bit_length()
-        store = Drum(directory, bits, bucket_bytes=_BUCKET_BYTES)
-    else:
-        store = Veuniq(directory, settings.repositories, max_delay_s=settings.max_delay_s)
-    return LateStore(store, settings.max_delay_s)
+        drum = Drum(directory, bits, bucket_bytes=_BUCKET_BYTES)
+        return LateStore(drum, settings.max_delay_s)
+    veuniq = Veuniq(directory, settings.repositories, max_delay_s=settings.max_delay_s)
+    return LateStore(veuniq, settings.max_delay_s, veuniq if settings.prefer else None)
 
 
 def _packed(candidate: Candidate) -> bytes:

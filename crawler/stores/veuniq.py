@@ -56,6 +56,7 @@ class Veuniq(BatchStore):
             if name := self._names.get(f"t{i}"):
                 self._counts[i] = files[name].records
         self._oldest = {int(i): -inf for i in np.flatnonzero(self._counts)}
+        self._at_hand = self._choose(-inf)
 
     @property
     def turn(self) -> int:
@@ -81,6 +82,14 @@ class Veuniq(BatchStore):
         """The repositories of sites, given by their hashes: the h' of algorithm 1."""
         return (sites % np.uint64(len(self._counts))).astype(np.int64)
 
+    def at_hand(self) -> int:
+        """See SiteGroups.at_hand."""
+        return self._at_hand
+
+    def group_of(self, site: str) -> int:
+        """See SiteGroups.group_of."""
+        return key(site) % len(self._counts)
+
     def submit(self, entries: Entries, sites: Keys, now: float) -> None:
         """See BatchStore.submit."""
         parts = self.repository_of(sites)
@@ -88,6 +97,7 @@ class Veuniq(BatchStore):
         self._counts += counts
         for i in np.flatnonzero(counts).tolist():
             self._oldest.setdefault(i, now)
+        self._at_hand = self._choose(now)
         self._waiting.append((entries, parts))
 
     def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
@@ -96,6 +106,7 @@ class Veuniq(BatchStore):
         entries, starts = self._divided()
         self._counts[i] = 0  # already now, as entries may be submitted during the cycle
         self._oldest.pop(i, None)
+        self._at_hand = self._choose(now)
         yield None
         own = Entries.none()
         for j, part in enumerate(entries.divided(starts)):

@@ -12,6 +12,7 @@ from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, make_order
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
+from crawler.core.seen import SiteGroups
 from crawler.core.workbench import Workbench
 from crawler.ports import Spill
 
@@ -22,10 +23,11 @@ def make_bench(
     order: BreadthFirst | None,
     spill: Spill | None,
     leases: Leases | None,
+    groups: SiteGroups | None,
 ) -> Workbench:
     """Make the workbench of a rank: a server's has the registry, and the order that is configured.
 
-    A client fetches in the order in which URLs are handed to it.
+    A client fetches in the order in which URLs are handed to it. `groups`: see Workbench.
     """
     tree = ownership.tree
     order = order or make_order(settings.frontier)
@@ -39,7 +41,7 @@ def make_bench(
     else:
         order = BreadthFirst()
     memory = settings.frontier.memory
-    return Workbench(settings.politeness, settings.retry, order, spill, memory, leases)
+    return Workbench(settings.politeness, settings.retry, order, spill, memory, leases, groups)
 
 
 def per_site(settings: config.Config) -> int:

@@ -1,6 +1,7 @@
 """Queues ordered by the priority of their first element, which may change.
 
-A heap with lazy deletion: outdated entries stay in the heap until they are met or swept out.
+A heap with lazy deletion: outdated entries stay in the heap until they are met or swept out. With
+`GroupedHeads` the elements of one group come before all others.
 """
 
 from collections.abc import Callable
@@ -75,3 +76,63 @@ class Heads(Generic[T]):
         thing.ticket = 0
         self._live -= 1
         return thing
+
+
+class _Group(Generic[T]):
+    """The objects of one group."""
+
+    def __init__(self, priority: Callable[[T], Priority]) -> None:
+        self.heads: Heads[T] = Heads(priority)
+        self.ticket = 0
+
+
+class GroupedHeads(Generic[T]):
+    """The same as a `Heads`, but the objects of the group at hand come before all others.
+
+    Another group may be at hand at any moment. This changes nothing in the heaps, so it costs no
+    time, however many objects there are.
+    """
+
+    def __init__(
+        self,
+        priority: Callable[[T], Priority],
+        group_of: Callable[[T], int],
+        at_hand: Callable[[], int],
+    ) -> None:
+        """`priority`: see Heads. `at_hand` returns the number of the group whose turn it is."""
+        self._priority = priority
+        self._group_of = group_of
+        self._at_hand = at_hand
+        self._groups: dict[int, _Group[T]] = {}
+        # The groups that have objects, by their best objects.
+        self._best: Heads[_Group[T]] = Heads(lambda group: priority(group.heads.first()))
+
+    def __bool__(self) -> bool:  # see Heads
+        return bool(self._best)
+
+    def append(self, thing: T) -> None:
+        """See Heads.append. The group of an object must stay the same."""
+        number = self._group_of(thing)
+        group = self._groups.get(number)
+        if group is None:
+            group = self._groups[number] = _Group(self._priority)
+        group.heads.append(thing)
+        self._best.append(group)
+
+    def first(self) -> T:
+        """The object that comes first. Raises IndexError if there is none."""
+        return self._first_group().heads.first()
+
+    def popleft(self) -> T:
+        """Take out the object that comes first. Raises IndexError if there is none."""
+        group = self._first_group()
+        thing = group.heads.popleft()
+        if group.heads:
+            self._best.append(group)
+        else:
+            self._best.remove(group)
+        return thing
+
+    def _first_group(self) -> _Group[T]:
+        group = self._groups.get(self._at_hand())
+        return group if group is not None and group.heads else self._best.first()
