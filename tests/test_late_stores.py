@@ -234,7 +234,7 @@ class Machine(stateful.RuleBasedStateMachine):
     def note(self, numbers: list[int]) -> None:
         """Keys without a site come while nothing is pending."""
         self.finish()
-        self.store.note(np.array(numbers, np.uint64))
+        list(self.store.note(np.array(numbers, np.uint64)))
         for known in (self.known, self.kept):
             known.update({key: Value() for key in numbers if key not in known})
 

@@ -208,12 +208,23 @@ class Core:
         if 1 <= quota.left < inf and not (self.unfinished.under_way or self.waiting):
             quota.give_back(now)
         dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
-        passive = dry and not self.door.pending and (self.stopping or not self.door.claims.holds)
+        passive = dry and not self._awaits_answers
         if members is not None and members.recovering:
             passive = False
         nothing = self.role.holds_batches and not self.stopping
         load = self._backlog.enqueued
         return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)
+
+    @property
+    def _awaits_answers(self) -> bool:
+        """Whether other ranks, or the store of URL-seen, must answer before this rank is done.
+
+        If the rank stops, it waits for no other rank, nor for a store whose disk is full.
+        """
+        late = self.door.late
+        if self.stopping:
+            return late is not None and late.pending > 0 and not late.is_stuck
+        return self.door.pending > 0 or bool(self.door.claims.holds)
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""

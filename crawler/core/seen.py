@@ -120,6 +120,11 @@ class LateSeen(ABC):
     def pending(self) -> int:
         """The number of candidates that aren't answered."""
 
+    @property
+    def is_stuck(self) -> bool:
+        """Whether the store can't answer for now, because its disk has no room."""
+        return False
+
     @abstractmethod
     def submit(self, candidate: Candidate, now: float) -> None:
         """Ask whether the key of a candidate is new, and note that it has been met.

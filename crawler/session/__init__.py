@@ -23,7 +23,15 @@ old one. `docs/session.md` describes the formats.
 """
 
 from crawler.session.content_seen import ContentSeen
-from crawler.session.files import failed_file, is_no_room, is_open, mistakes_told, replacing
+from crawler.session.files import (
+    failed_file,
+    is_no_room,
+    is_open,
+    mistakes_told,
+    no_room_told,
+    replacing,
+    told_with,
+)
 from crawler.session.fingerprint import fingerprint
 from crawler.session.info import (
     Run,
@@ -145,6 +153,7 @@ __all__ = [
     "mend",
     "mistakes_told",
     "most_linked",
+    "no_room_told",
     "order_client",
     "rank_of",
     "read_all_requests",
@@ -160,6 +169,7 @@ __all__ = [
     "resume",
     "seeds",
     "shares",
+    "told_with",
     "unlock_session",
     "warc_date",
     "warc_files",

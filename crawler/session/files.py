@@ -49,7 +49,7 @@ class AppendFile:
             # `size` is unchanged, so the next piece overwrites the torn one even if this fails.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
-            with _named(self.path), no_room_told(self.path):
+            with told_with(self.path), no_room_told(self.path):
                 raise
         self.size = end
         return start
@@ -59,7 +59,7 @@ class AppendFile:
 
         An OSError is final, even if the disk is full: any piece since the last `sync` may be lost.
         """
-        with _named(self.path):
+        with told_with(self.path):
             os.fsync(self._fd)
 
     def close(self) -> None:
@@ -67,15 +67,15 @@ class AppendFile:
         fd, self._fd = self._fd, -1
         if fd >= 0:
             try:
-                with _named(self.path):
+                with told_with(self.path):
                     os.fsync(fd)
             finally:
                 os.close(fd)
 
 
 @contextlib.contextmanager
-def _named(path: Path) -> Iterator[None]:
-    """Add the path to an OSError that names no file."""
+def told_with(path: Path) -> Iterator[None]:
+    """Add a path to an OSError that names no file."""
     try:
         yield
     except OSError as error:
@@ -123,7 +123,7 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
     OSError; the old file stays then.
     """
     new = path.with_name(f"{path.name}.new")
-    with _named(path), no_room_told(path):
+    with told_with(path), no_room_told(path):
         new.unlink(missing_ok=True)  # a kill may have left such a file, with another mode
         flags = os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_NOFOLLOW
         try:

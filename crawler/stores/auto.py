@@ -5,19 +5,23 @@ table of `runs`, which a thread writes to disk. Meanwhile the table answers as b
 lost and the crawl doesn't stop.
 """
 
+import logging
 import shutil
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
+from contextlib import suppress
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from crawler.core.seen import NewKeys
+from crawler.session import is_no_room
 from crawler.stores.memory import LIGHT_KEYS, SET_BYTES, MemoryStore
 
 if TYPE_CHECKING:  # it imports numba
     from crawler.stores.runs import RunStore
 
+_LOG = logging.getLogger("crawler")
 # Fractions of the budget:
 _LIGHT_SHARE: Final = 8  # what the plain set may take
 _SMALL_SHARE: Final = 64  # the table of the newest keys, and the cache, each
@@ -39,6 +43,7 @@ class AutoStore:
         self._loading: Future[RunStore] | None = None
         self._runs = load_runs(directory, most_bytes) if at_once else None
         self._must_move = False
+        self._waits = False  # for room on the disk
 
     @property
     def _store(self) -> "MemoryStore | RunStore":
@@ -86,7 +91,8 @@ class AutoStore:
     def close(self) -> None:
         """Remove the files. Afterwards the store is useless."""
         if self._loading is not None:
-            self._runs = self._loading.result()
+            with suppress(OSError):
+                self._runs = self._loading.result()
         if self._runs is not None:
             self._runs.close()
         shutil.rmtree(self._directory, ignore_errors=True)
@@ -100,17 +106,32 @@ class AutoStore:
             loader = ThreadPoolExecutor(1, "runs")
             self._loading = loader.submit(load_runs, self._directory, self._most_bytes)
             loader.shutdown(wait=False)
-        if self._loading.done():
-            self._runs, self._loading = self._loading.result(), None
-            self._runs.adopt(table, self._memory.newest)
-            self._memory, self._must_move = MemoryStore(), False
+        if not self._loading.done():
+            return
+        self._must_move = False  # without room on the disk, until `give` is called again
+        loading, self._loading = self._loading, None
+        try:
+            self._runs = loading.result()
+        except OSError as error:
+            if not is_no_room(error):
+                raise
+            if not self._waits:
+                _LOG.warning("no room: %s; seen URLs stay in memory meanwhile", error)
+            self._waits = True
+            return
+        self._runs.adopt(table, self._memory.newest)
+        self._memory = MemoryStore()
 
 
 def load_runs(directory: Path, most_bytes: int) -> "RunStore":
-    """Return an empty store on disk whose functions are compiled. See `load_table`."""
+    """Return an empty store on disk whose functions are compiled. See `load_table`.
+
+    Raises OSError.
+    """
     from crawler.stores.runs import RunStore  # noqa: PLC0415  # it imports numba
 
-    with TemporaryDirectory() as folder:
+    directory.mkdir(parents=True, exist_ok=True)
+    with TemporaryDirectory(dir=directory.parent) as folder:
         trial = RunStore(Path(folder), 1, 1)
         for key in (1, 2):
             trial.update([key])

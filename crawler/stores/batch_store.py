@@ -2,7 +2,6 @@
 
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
-from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -67,16 +66,23 @@ class BatchStore(ABC):
 
     # --- keys without a site ------------------------------------------------------------------
 
-    def note(self, keys: Keys) -> None:
-        """Note that these keys are known. They have no site, so they belong to no repository.
+    def note(self, keys: Keys) -> Iterator[None]:
+        """Note in steps that these keys are known. They have no site, so they are kept apart.
 
-        No cycle may be under way.
+        No cycle may be under way. Raises DamagedStoreError or OSError, as `cycle` does.
         """
+        yield from self.folder.change(lambda: self._note(keys))
+
+    def _note(self, keys: Keys) -> Iterator[None]:
         new = NewFile(self.folder, f"noted-{self.folder.manifest.cycles}")
-        all_keys = np.union1d(self.noted(), keys)
-        new.write(all_keys, len(all_keys))
-        for _ in chain(new.finish(), self.folder.commit([self._noted_name])):
-            pass
+
+        def write() -> None:
+            all_keys = np.union1d(self.noted(), keys)
+            new.write(all_keys, len(all_keys))
+
+        yield from self.folder.in_thread(write)
+        yield from new.finish()
+        yield from self.folder.commit([self._noted_name])
 
     def noted(self) -> Keys:
         """The keys that came without a site, in ascending order."""

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from crawler.stores import buckets
 from crawler.stores.batch_store import BatchStore
-from crawler.stores.entries import Answers, Entries, Keys, answered, partition
+from crawler.stores.entries import Answers, Entries, Keys, answered, parted
 from crawler.stores.folder import NewFile
 from crawler.stores.merging import PairReader, merge_pairs
 
@@ -42,7 +42,8 @@ class Drum(BatchStore):
         self._bucket_bytes = bucket_bytes
         self._waiting: list[Entries] = []
         files = self.folder.manifest.files
-        self._names = {name.partition("-")[0]: name for name in files}  # by letter and bucket
+        self._names = self._named()
+        self._answered = 0  # buckets, in the merge under way
         self._in_buckets = sum(files[name].records for name in files if name.startswith("k"))
         self._oldest_in_memory = inf
         self._oldest_in_buckets = -inf if self._in_buckets else inf
@@ -70,31 +71,33 @@ class Drum(BatchStore):
 
     def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
         """See BatchStore.cycle."""
-        yield from self._fill_buckets()
+        waiting, self._waiting = self._waiting, []
+        self._oldest_in_buckets, self._oldest_in_memory = self.oldest, inf
+        entries = Entries.joined(waiting)
+        self._in_buckets += len(entries.keys)
+        del waiting
+        yield None
+        yield from self.folder.change(lambda: self._fill_buckets(entries))
+        entries = Entries.none()
         sizes = [
             self.folder.state(self._names.get(f"k{i}", "")).bytes for i in range(1 << self._bits)
         ]
         if answer or max(sizes) >= self._bucket_bytes:
-            yield from self._merge_all()
-        else:
-            yield from self.folder.commit([])
+            self._answered = 0
+            yield from self.folder.change(self._merge_all)
+            self._in_buckets, self._oldest_in_buckets = 0, inf
 
-    def _fill_buckets(self) -> Iterator[None]:
-        """Move the entries in memory to the buckets on disk."""
-        waiting, self._waiting = self._waiting, []
-        self._oldest_in_buckets, self._oldest_in_memory = self.oldest, inf
-        entries = Entries.joined(waiting)
-        order, starts = partition(self._buckets(entries.keys), 1 << self._bits)
-        entries = entries.take(order)
-        self._in_buckets += len(entries.keys)
-        yield
-        for i, part in enumerate(entries.divided(starts)):
-            if len(part.keys):
+    def _fill_buckets(self, entries: Entries) -> Iterator[None]:
+        """Append entries to the buckets on disk."""
+        self._names = self._named()
+        for some in parted(entries, self._buckets(entries.keys), 1 << self._bits):
+            for i, part in some:
                 for letter, columns in (("k", buckets.KEYS_AND_VALUES), ("a", buckets.TEXTS)):
                     new = f"{letter}{i}-{self.folder.manifest.cycles}"
                     name = self._names.setdefault(f"{letter}{i}", new)
                     buckets.append(self.folder, name, part, columns)
-                yield
+            yield
+        yield from self.folder.commit([])
 
     def _buckets(self, keys: Keys) -> npt.NDArray[np.int64]:
         """The bucket of each key: its highest bits, so that buckets are in the order of keys."""
@@ -103,7 +106,8 @@ class Drum(BatchStore):
         return (keys >> np.uint64(_KEY_BITS - self._bits)).astype(np.int64)
 
     def _merge_all(self) -> Iterator[Answers | None]:
-        """Merge all buckets with the repository, and answer about each in turn."""
+        """Merge all buckets with the repository, and answer about each in turn, but once."""
+        self._names = self._named()
         repository = self._names.pop("r", "")
         old = PairReader(self.folder, repository)
         out = NewFile(self.folder, f"r-{self.folder.manifest.cycles}")
@@ -113,13 +117,18 @@ class Drum(BatchStore):
             part = buckets.read(self.folder, name, buckets.KEYS_AND_VALUES)
             keys, values, new = part.keys, part.values.copy(), np.empty(len(part.keys), bool)
             yield from merge_pairs(old, bound, keys, values, self.are_noted(keys), new, out)
-            texts = buckets.read(self.folder, self._names.get(f"a{i}", ""), buckets.TEXTS)
-            yield answered(texts._replace(keys=keys, values=part.values), values, new)
+            if i == self._answered:  # else an attempt without room for the rest has answered
+                self._answered += 1
+                texts = buckets.read(self.folder, self._names.get(f"a{i}", ""), buckets.TEXTS)
+                yield answered(texts._replace(keys=keys, values=part.values), values, new)
         yield from out.finish()
         merged = [name for place, name in self._names.items() if place[0] in "ka"]
         self._names = {"r": out.name}
         yield from self.folder.commit([repository, *merged])
-        self._in_buckets, self._oldest_in_buckets = 0, inf
+
+    def _named(self) -> dict[str, str]:
+        """Return the names of all files, by letter and bucket."""
+        return {name.partition("-")[0]: name for name in self.folder.manifest.files}
 
     def repositories(self) -> list[str]:
         """See BatchStore.repositories."""

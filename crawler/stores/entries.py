@@ -19,6 +19,8 @@ Keys = npt.NDArray[np.uint64]
 Flags = npt.NDArray[np.bool_]
 Order = npt.NDArray[np.int64]
 
+_ENTRIES_A_STEP: Final = 1 << 12
+_PARTS_A_STEP: Final = 32
 MAX_LINKS: Final = (1 << 29) - 1  # more links count as so many
 CRAWLED: Final = 1 << 29
 CHECK: Final = 1 << 30  # the operations of the paper's section 4; both together: check+update
@@ -161,6 +163,24 @@ def partition(parts: npt.NDArray[np.int64], number: int) -> tuple[Order, Order]:
     order = np.empty(len(parts), np.int64)
     _partition(parts, starts, order)
     return order, starts
+
+
+def parted(
+    entries: Entries, parts: npt.NDArray[np.int64], number: int
+) -> Iterator[list[tuple[int, Entries]]]:
+    """Give the entries of each part that has some, in steps of a few parts and milliseconds.
+
+    `parts`: the part of each entry.
+    """
+    order, starts = partition(parts, number)
+    first = 0
+    while first < number:
+        last = int(np.searchsorted(starts, starts[first] + _ENTRIES_A_STEP, "right")) - 1
+        last = min(max(last, first + 1), first + _PARTS_A_STEP, number)
+        some = entries.take(order[starts[first] : starts[last]])
+        divided = enumerate(some.divided(starts[first : last + 1] - starts[first]), first)
+        yield [(part, its) for part, its in divided if len(its.keys)]
+        first = last
 
 
 @compiled

@@ -8,6 +8,7 @@ name only when all of it is on disk. So a kill or a crash of the machine leaves 
 file or none under that name.
 """
 
+import errno
 import os
 import struct
 from collections.abc import Iterator
@@ -17,7 +18,7 @@ from typing import BinaryIO, Final, NamedTuple
 
 from isal import isal_zlib
 
-from crawler.session import replacing
+from crawler.session import no_room_told, replacing, told_with
 
 _MAGIC: Final = b"ABC-SEEN"
 _HEAD: Final = struct.Struct("<8s4sI")
@@ -34,11 +35,18 @@ class Kind(NamedTuple):
     version: int  # of the format of the content
 
 
-class DamagedStoreError(Exception):
-    """A file of a store is torn, damaged, missing or foreign. The store must be rebuilt."""
+class DamagedStoreError(OSError):
+    """A file of a store is torn, damaged, missing or foreign. The store must be rebuilt.
+
+    For a crawl this is an error of the disk.
+    """
 
     def __init__(self, path: Path, problem: str) -> None:
-        super().__init__(f"{path}: {problem}; the store must be rebuilt from the logs")
+        words = f"{problem}; the store must be rebuilt from the logs"
+        super().__init__(errno.EBADMSG, words, str(path))
+
+    def __str__(self) -> str:
+        return f"{self.filename}: {self.strerror}"
 
 
 class ContentWriter:
@@ -93,7 +101,7 @@ def reading(path: Path, kind: Kind) -> Iterator[bytes]:
         file = path.open("rb")
     except OSError as error:
         raise DamagedStoreError(path, str(error.strerror)) from error
-    with file:
+    with file, told_with(path):
         rest = os.fstat(file.fileno()).st_size - _HEAD.size - _LENGTH.size - _CHECKSUM.size
         head = file.read(_HEAD.size)
         if rest < 0 or head != _HEAD.pack(_MAGIC, *kind):
@@ -113,9 +121,10 @@ def reading(path: Path, kind: Kind) -> Iterator[bytes]:
 
 
 def sync_directory(directory: Path) -> None:
-    """Force the names of a directory's files to disk. Raises OSError."""
-    descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
-    try:
-        os.fsync(descriptor)
-    finally:
-        os.close(descriptor)
+    """Force the names of a directory's files to disk. Raises NoRoomError or OSError."""
+    with told_with(directory), no_room_told(directory):
+        descriptor = os.open(directory, os.O_RDONLY | os.O_DIRECTORY)
+        try:
+            os.fsync(descriptor)
+        finally:
+            os.close(descriptor)

@@ -4,25 +4,32 @@ A store changes its files in *cycles*. A cycle writes new files as a whole (`fil
 others (`buckets`). At its end `Folder.commit` replaces the manifest, which names the files that
 count, with their lengths. So after a kill at any moment the store is as before the cycle or as
 after it: a folder that is opened removes the files that its manifest doesn't name, and cuts off
-what was appended after the last commit.
+what was appended after the last commit. In the same way a cycle that found no room on the disk is
+undone, and tried again (`Folder.change`).
 """
 
+import logging
 import os
 from collections import Counter
 from collections.abc import Callable, Iterator
 from concurrent.futures import ThreadPoolExecutor, wait
+from contextlib import suppress
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, TypeVar
 
 import msgspec
 import numpy as np
 import numpy.typing as npt
 
+from crawler.ports import NoRoomError
+from crawler.session import no_room_told, told_with
 from crawler.stores.files import DamagedStoreError, Kind, reading, writing
 
+T = TypeVar("T")
 Array = npt.NDArray[Any]
 Bytes = npt.NDArray[np.uint8]
 
+_LOG = logging.getLogger("crawler")
 _MANIFEST: Final = "manifest"
 _MANIFEST_KIND: Final = Kind(b"LATE", 1)
 _REPOSITORY_KIND: Final = Kind(b"REPO", 1)
@@ -55,20 +62,29 @@ class NewFile:
         folder.before_change(f"begin {name}")
         self._context = writing(folder.path / name, _REPOSITORY_KIND)
         self._writer = self._context.__enter__()
+        folder.unfinished = self
 
     def write(self, piece: Array, records: int) -> None:
-        """Append a piece that holds so many records. Raises OSError."""
+        """Append a piece that holds so many records. Raises NoRoomError or OSError."""
         self._records += records
         self._folder.before_change(f"write to {self.name}")
-        self._writer.write(as_bytes(piece))
+        path = self._folder.path / self.name
+        with told_with(path), no_room_told(path):
+            self._writer.write(as_bytes(piece))
         self._folder.written[self.name[0]] += piece.nbytes
 
     def finish(self) -> Iterator[None]:
         """Force the file to disk and close it, in steps. The next commit makes it count."""
         self._folder.before_change(f"finish {self.name}")
+        self._folder.unfinished = None
         yield from self._folder.in_thread(lambda: self._context.__exit__(None, None, None))
         size = (self._folder.path / self.name).stat().st_size
         self._folder.manifest.files[self.name] = FileState(size, self._records)
+
+    def drop(self, error: Exception) -> None:
+        """Remove the file, because of an error."""
+        with suppress(type(error)):
+            self._context.__exit__(type(error), error, None)
 
 
 class Folder:
@@ -83,6 +99,8 @@ class Folder:
         self.manifest = Manifest(kind)
         self.read: Counter[str] = Counter()
         self.written: Counter[str] = Counter()
+        self.unfinished: NewFile | None = None
+        self.has_room = True  # on the disk, as far as is known
         self._threads = ThreadPoolExecutor(1)
         path.mkdir(parents=True, exist_ok=True)
         if (path / _MANIFEST).exists():
@@ -112,23 +130,45 @@ class Folder:
             if is_bucket(name) and found > state.bytes:
                 os.truncate(path, state.bytes)
 
+    def change(self, attempt: Callable[[], Iterator[T]]) -> Iterator[T | None]:
+        """Change files in steps: all or nothing, up to a commit, which is the last step.
+
+        If the disk has no room, all is undone, and the next step tries `attempt` again. Meanwhile
+        `has_room` is false. Raises OSError.
+        """
+        before = msgspec.structs.replace(self.manifest, files=dict(self.manifest.files))
+        while True:
+            try:
+                yield from attempt()
+            except NoRoomError as error:
+                if self.has_room:
+                    _LOG.warning("no room: %s; URLs wait to be known as new or seen", error)
+                self.has_room = False
+                if self.unfinished is not None:
+                    self.unfinished.drop(error)
+                    self.unfinished = None
+                self.manifest = msgspec.structs.replace(before, files=dict(before.files))
+                self._tidy()
+                yield None
+            else:
+                if not self.has_room:
+                    _LOG.warning("there is room again for seen URLs")
+                self.has_room = True
+                return
+
     def state(self, name: str) -> FileState:
         """Return what is known of a file; nothing is known of a file that doesn't count."""
         return self.manifest.files.get(name, FileState(0, 0))
 
     def append(self, name: str, parts: list[Array], records: int) -> None:
-        """Append to a file that grows. Raises OSError."""
+        """Append to a file that grows. Raises NoRoomError or OSError."""
         self.before_change(f"append to {name}")
         path = self.path / name
-        try:
-            with path.open("ab", buffering=0) as file:
-                for part in parts:
-                    rest = as_bytes(part)
-                    while rest:
-                        rest = rest[file.write(rest) :]
-        except OSError as error:
-            error.filename = str(path)  # a full disk names no file
-            raise
+        with told_with(path), no_room_told(path), path.open("ab", buffering=0) as file:
+            for part in parts:
+                rest = as_bytes(part)
+                while rest:
+                    rest = rest[file.write(rest) :]
         added = sum(part.nbytes for part in parts)
         self.written[name[0]] += added
         old = self.state(name)
@@ -140,7 +180,8 @@ class Folder:
         if not size:
             return np.zeros(0, np.uint8)
         self.read[name[0]] += size
-        return np.fromfile(self.path / name, np.uint8, size)
+        with told_with(self.path / name):
+            return np.fromfile(self.path / name, np.uint8, size)
 
     def pieces(self, name: str) -> Iterator[bytes]:
         """Give a file that was written as a whole, in pieces of a few megabytes.
@@ -165,11 +206,17 @@ class Folder:
             (self.path / name).unlink()
 
     def _write_manifest(self, content: bytes) -> None:
-        with writing(self.path / _MANIFEST, _MANIFEST_KIND) as file:
-            file.write(content)
+        path = self.path / _MANIFEST
+        try:
+            with writing(path, _MANIFEST_KIND) as file:
+                file.write(content)
+        except NoRoomError:
+            # Perhaps only the new name isn't on the disk yet. Then the change counts.
+            if not path.exists() or b"".join(reading(path, _MANIFEST_KIND)) != content:
+                raise
 
     def in_thread(self, call: Callable[[], object]) -> Iterator[None]:
-        """Make a call that waits for the disk, so that nothing else waits for it."""
+        """Make a call that takes long, so that nothing else waits for it."""
         future = self._threads.submit(call)
         while not future.done():
             wait([future], _WAIT_S)

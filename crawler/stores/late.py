@@ -8,7 +8,8 @@ long, or until the rank has nothing else to do. A cycle and its answers are spre
 import shutil
 from collections.abc import Iterable, Iterator
 from functools import cache
-from itertools import islice
+from itertools import chain, islice
+from math import inf
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Final
@@ -32,6 +33,7 @@ _CYCLE: Final = 1 << 15  # candidates: so many are sorted and put into files in 
 _BUCKET_BYTES: Final = 1 << 20  # of a bucket of DRUM, when all are merged
 _ANSWERS: Final = 500  # in one call
 _PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
+_NO_ROOM_S: Final = 1.0  # between two attempts to write on a full disk
 _KEYS: Final = 1 << 16  # of an iteration, at a time
 _ASKED: Final = Value(links=1).packed(CHECK | UPDATE)
 
@@ -70,6 +72,7 @@ class LateStore(LateSeen):
         self._now = 0.0  # of the last call of `take_answers`
         self._hurries = False  # whether that call was in a hurry
         self._gave = False  # whether it returned answers
+        self._tries_at = -inf  # when a write that found no room is tried again
         self._keys: list[int] = []  # of the candidates in memory
         self._texts: list[bytes] = []
         self._sites: list[int] = []
@@ -83,6 +86,11 @@ class LateStore(LateSeen):
     def pending(self) -> int:
         """See LateSeen.pending."""
         return self._pending
+
+    @property
+    def is_stuck(self) -> bool:
+        """See LateSeen.is_stuck."""
+        return not self.store.folder.has_room
 
     def submit(self, candidate: Candidate, now: float) -> None:
         """See LateSeen.submit."""
@@ -107,7 +115,9 @@ class LateStore(LateSeen):
                 return ()
             self._begin(now, answer=hurry or is_due)
         if self._ready is None:
-            self._step()
+            if now >= self._tries_at:
+                self._step()
+                self._tries_at = now + (0 if self.store.folder.has_room else _NO_ROOM_S)
             return ()
         answers = list(islice(self._ready, _ANSWERS))
         if len(answers) < _ANSWERS:
@@ -118,7 +128,7 @@ class LateStore(LateSeen):
 
     def next_time(self) -> float | None:
         """See LateSeen.next_time. After answers that is soon, so that the rank uses them."""
-        soon = self._now + _PAUSE_S
+        soon = max(self._now + _PAUSE_S, self._tries_at)
         if self._is_busy or self._gave or (self._pending and self._hurries):
             return soon
         return max(soon, self._due()) if self._pending else None
@@ -132,7 +142,8 @@ class LateStore(LateSeen):
         assert not self._pending
         while self._cycle is not None:  # its last answers may come before its last step
             self._step()
-        self._note()
+        for _ in self._note():
+            pass
         keys = self.store.keys()
         for first in range(0, len(keys), _KEYS):
             yield from keys[first : first + _KEYS].tolist()
@@ -158,9 +169,8 @@ class LateStore(LateSeen):
 
     def _begin(self, now: float, *, answer: bool) -> None:
         """Begin a cycle with all candidates in memory."""
-        self._note()
         self._pack()
-        self._cycle = self.store.cycle(now, answer=answer)
+        self._cycle = chain(self._note(), self.store.cycle(now, answer=answer))
 
     def _pack(self) -> None:
         """Pass the candidates on to the store, as arrays."""
@@ -169,11 +179,12 @@ class LateStore(LateSeen):
         for column in (self._keys, self._texts, self._sites, self._aux):
             column.clear()
 
-    def _note(self) -> None:
+    def _note(self) -> Iterator[None]:
         """Give the store the keys that came by `update`. No cycle may be under way."""
         if self._unnoted:
-            self.store.note(np.concatenate(self._unnoted))
+            keys = np.concatenate(self._unnoted)
             self._unnoted.clear()
+            yield from self.store.note(keys)
 
     def _step(self) -> None:
         """Go one step further in the cycle under way."""

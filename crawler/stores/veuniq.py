@@ -11,20 +11,18 @@ overrides both.
 from collections.abc import Iterator
 from math import inf
 from pathlib import Path
-from typing import Final, Literal
+from typing import Literal
 
 import numpy as np
 import numpy.typing as npt
 
 from crawler.stores import buckets
 from crawler.stores.batch_store import BatchStore
-from crawler.stores.entries import Answers, Entries, Keys, answered, partition
+from crawler.stores.entries import Answers, Entries, Keys, answered, parted
 from crawler.stores.folder import NewFile
 from crawler.stores.merging import PairReader, merge_pairs
 from crawler.stores.texts import merge_texts, texts_in
 from crawler.url import key
-
-_FILES_A_STEP: Final = 32
 
 
 class Veuniq(BatchStore):
@@ -50,7 +48,8 @@ class Veuniq(BatchStore):
         self._max_delay_s = max_delay_s
         self._waiting: list[tuple[Entries, npt.NDArray[np.int64]]] = []  # with their repositories
         files = self.folder.manifest.files
-        self._names = {name.partition("-")[0]: name for name in files}  # by letter and repository
+        self._names = self._named()
+        self._answers: Answers | None = None  # of the cycle under way
         self._counts = np.zeros(repositories, np.int64)  # of pending entries
         for i in range(repositories):
             if name := self._names.get(f"t{i}"):
@@ -103,32 +102,35 @@ class Veuniq(BatchStore):
     def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
         """See BatchStore.cycle."""
         i = self._choose(now)
-        entries, starts = self._divided()
+        waiting, self._waiting = self._waiting, []
         self._counts[i] = 0  # already now, as entries may be submitted during the cycle
         self._oldest.pop(i, None)
         self._at_hand = self._choose(now)
-        yield None
-        own = Entries.none()
-        for j, part in enumerate(entries.divided(starts)):
-            if j == i:
-                own = part
-            elif len(part.keys):
-                name = self._names.setdefault(f"t{j}", self._new_name("t", j))
-                buckets.append(self.folder, name, part, buckets.ALL)
-            if j % _FILES_A_STEP == 0:
-                yield None
-        collected = self._names.get(f"t{i}", "")
-        own = Entries.joined([buckets.read(self.folder, collected, buckets.ALL), own])
-        new = np.empty(len(own.keys), bool)
-        yield from self._merge(i, own, new, values := own.values.copy())
-        yield answered(own, values, new)
-
-    def _divided(self) -> tuple[Entries, npt.NDArray[np.int64]]:
-        """Take what waits in memory: in the order of the repositories, and where each begins."""
-        waiting, self._waiting = self._waiting, []
         parts = np.concatenate([np.zeros(0, np.int64), *(parts for _, parts in waiting)])
-        order, starts = partition(parts, len(self._counts))
-        return Entries.joined([entries for entries, _ in waiting]).take(order), starts
+        entries = Entries.joined([entries for entries, _ in waiting])
+        del waiting
+        yield None
+        yield from self.folder.change(lambda: self._check(i, entries, parts))
+        answers, self._answers = self._answers, None
+        yield answers
+
+    def _check(self, i: int, entries: Entries, parts: npt.NDArray[np.int64]) -> Iterator[None]:
+        """Put the entries of other repositories aside, and merge those of one repository."""
+        self._names = self._named()
+        own = []
+        for some in parted(entries, parts, len(self._counts)):
+            for j, part in some:
+                if j == i:
+                    own.append(part)
+                else:
+                    name = self._names.setdefault(f"t{j}", self._new_name("t", j))
+                    buckets.append(self.folder, name, part, buckets.ALL)
+            yield None
+        collected = buckets.read(self.folder, self._names.get(f"t{i}", ""), buckets.ALL)
+        asked = Entries.joined([collected, *own])
+        new = np.empty(len(asked.keys), bool)
+        yield from self._merge(i, asked, new, values := asked.values.copy())
+        self._answers = answered(asked, values, new)
 
     def _merge(
         self, i: int, entries: Entries, new: npt.NDArray[np.bool_], values: Keys
@@ -159,6 +161,10 @@ class Veuniq(BatchStore):
             return int(self._counts.argmax())
         following = np.roll(self._counts, -self.turn)
         return (self.turn + int((following > 0).argmax())) % len(self._counts)
+
+    def _named(self) -> dict[str, str]:
+        """Return the names of all files, by letter and repository."""
+        return {name.partition("-")[0]: name for name in self.folder.manifest.files}
 
     def _new_name(self, letter: str, i: int) -> str:
         """Return the name of a file that this cycle begins."""
