@@ -32,7 +32,7 @@ GROUPS: Final = {
         "simulator",
     ),
     "The partitioner": ("partitioners",),
-    "The papers": ("papers", "parallel-crawlers", "web-sailor", "uniqueness"),
+    "The papers": ("papers", "parallel-crawlers", "web-sailor", "uniqueness", "preference"),
     "Public conformance tests": ("conformance",),
     "Two versions of the code": ("pairs",),
 }

@@ -23,7 +23,7 @@ from typing import Annotated, Final
 from harness import Row, append_rows, read_rows, resident_bytes
 
 from crawler import config, url
-from crawler.agent.assembly import make_stores
+from crawler.agent.stores import Stores
 from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.core.outcomes import DONE
@@ -97,7 +97,7 @@ def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path
         }
     )
     allowed = Budget(budget)
-    stores = make_stores(settings.seen, work / "seen")
+    stores = Stores(settings.seen, work / "seen")
     stores.register(allowed)
     with SpillFiles(work / "frontier") as spill:
         core = Core(

@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 
 from crawler import config, url
-from crawler.agent.assembly import make_stores
+from crawler.agent.stores import Stores
 from crawler.core.budget import Budget, Used
 from crawler.core.core import Core
 from crawler.core.order import make_order
@@ -119,7 +119,7 @@ def test_a_rank_stays_within_its_budget_and_loses_no_url(tmp_path: Path) -> None
     """60,000 URLs of 200 sites; in memory they would take 7 MB, and their keys another 4 MB."""
     most = 4 << 20
     budget = Budget(most)
-    stores = make_stores(config.Seen(memory=16 << 20), tmp_path / "seen")
+    stores = Stores(config.Seen(memory=16 << 20), tmp_path / "seen")
     stores.register(budget)
     settings = config.Config(politeness=config.Politeness(delay_s=0))
     with SpillFiles(tmp_path / "frontier") as spill:

@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from test_late_stores import EACH, Make, contents, drain, numbered, run, submit
+from test_late_stores import STORES, Make, contents, drain, numbered, run, submit
 
 from crawler.session import failed_file
 from crawler.stores import files, folder
@@ -21,6 +21,15 @@ WRITES = (
     (folder, "as_bytes"),  # called right before each write, so blocks of buckets are torn
     (os, "fsync"),
     (Path, "replace"),
+)
+
+SOME = ("drum, native", "veuniq, the fullest", "veuniq, texts")
+EACH = pytest.mark.parametrize(
+    "make",
+    [
+        pytest.param(make, marks=[] if name in SOME else pytest.mark.slow, id=name)
+        for name, make in STORES.items()
+    ],
 )
 
 

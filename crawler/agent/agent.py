@@ -19,7 +19,6 @@ from crawler import session
 from crawler.agent.assembly import (
     allow_files,
     make_core,
-    make_stores,
     open_store,
     scope_of,
 )
@@ -33,6 +32,7 @@ from crawler.agent.progress import RankLog, Tally
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.snapshots import RankSnapshot
 from crawler.agent.stopping import Stopper
+from crawler.agent.stores import Kept, Stores
 from crawler.agent.timing import Alarm, SystemClock, collect_rarely
 from crawler.agent.web import open_web
 from crawler.agent.widening import Widening
@@ -43,6 +43,7 @@ from crawler.faults import Faults
 from crawler.ports import (
     Group,
     LostRankError,
+    NoRoomError,
     PageRow,
     Response,
     Transport,
@@ -89,7 +90,7 @@ class Agent:
         self._jars = Jars()  # cookies of chains of redirects; never stored
         self._faults = Faults()  # errors of code that reads what the web sent
         self._traps = TrapMonitor(settings.traps)
-        self._stores = make_stores(settings.seen, plan.directory / f"rank-{rank:05}" / "seen")
+        self._stores = Stores(settings.seen, plan.directory / f"rank-{rank:05}" / "seen", plan.run)
         self._core = make_core(
             plan,
             transport,
@@ -205,7 +206,8 @@ class Agent:
             return
         state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
         state.contents = self._store.seen.state()
-        self._snapshot.write(state, self._store.log_path)
+        state.stores = self._stores.kept
+        self._stores.stays = self._snapshot.write(state, self._store.log_path)
 
     def abandon(self) -> None:
         """Close the files after the loss of a rank. What is stored so far is kept.
@@ -227,7 +229,7 @@ class Agent:
         self._stopper.close()
 
     def _remove_derived(self) -> None:
-        """Remove the spill files and those of URL-seen."""
+        """Remove the spill files, and those of URL-seen that no snapshot names."""
         self._spill.close()
         self._stores.close()
 
@@ -275,9 +277,17 @@ class Agent:
             _LOG.info("over")
             for task in (*work.asking, work.parsing, *others):
                 task.cancel()
-            self._state = None if self._lost else self._core.resumption.state()
+            self._state = None if self._lost else self._last_state()
         if self._lost:
             raise LostRankError
+
+    def _last_state(self) -> CoreSnapshot | None:
+        """Return what this rank knows at the end, or None if a snapshot can't hold it."""
+        try:
+            return self._core.resumption.state(self._stores.pack)
+        except NoRoomError as error:
+            _LOG.warning("no snapshot: %s", error)
+            return None
 
     def _start_others(self, tasks: asyncio.TaskGroup, work: Work) -> list[asyncio.Task[None]]:
         """Start the stages that run beside those of `_start_work`."""
@@ -350,7 +360,15 @@ class Agent:
         # Ranks can't exchange messages yet, so each rank looks for an order to stop by itself.
         looking = asyncio.ensure_future(self._stopper.wait(looks=True))
         state = await self._snapshot.read()
+        opened: dict[str, Kept] = {}
+        if state is not None:
+            try:
+                opened = await asyncio.to_thread(self._stores.open, state.stores)
+            except OSError as error:
+                _LOG.warning("%s: all logs are read again", error)
+                state = None
         restored = await replay.adopt(state)
+        self._stores.go_on_with(opened if restored else {})
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
         pages = await replay.read_logs()

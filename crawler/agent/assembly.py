@@ -1,20 +1,16 @@
 """Makes the parts of an agent, as the plan describes them."""
 
 import resource
-import shutil
 import time
 from collections.abc import Callable
-from functools import partial
-from pathlib import Path
-from typing import NamedTuple
 
 from crawler import config, session
 from crawler.agent.planning import Plan
+from crawler.agent.stores import Stores
 from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, make_scheme, place_parts
-from crawler.core.seen import LateSeen
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.ports import Response, Spill, Transport, UserError
@@ -23,8 +19,6 @@ from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.traps import TrapMonitor
-from crawler.stores.auto import AutoStore
-from crawler.stores.memory import MemoryStore
 
 _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the crawler
 
@@ -51,40 +45,6 @@ def scope_of(plan: Plan) -> Scope:
     scope = make_scope(plan.settings, plan.seeds, time.gmtime().tm_year)
     scope.restore_joined(one.site for one in plan.joined)
     return scope
-
-
-class Stores(NamedTuple):
-    """What a rank remembers of URLs."""
-
-    seen: MemoryStore | AutoStore | LateSeen  # those that it has met and takes care of
-    sent: MemoryStore | AutoStore  # those that it has sent
-    directory: Path
-
-    def register(self, budget: Budget) -> None:
-        """Register what the stores take, and those that can move to disk."""
-        for name, store in (("seen", self.seen), ("sent", self.sent)):
-            if not isinstance(store, LateSeen):
-                give = store.give if isinstance(store, AutoStore) else None
-                budget.add(name, partial(getattr, store, "nbytes"), give)
-
-    def close(self) -> None:
-        """Remove the files of the stores."""
-        self.seen.close()
-        self.sent.close()
-        shutil.rmtree(self.directory, ignore_errors=True)
-
-
-def make_stores(settings: config.Seen, directory: Path) -> Stores:
-    """Return the stores of a rank. `directory` is for their files alone."""
-    if settings.store == "memory":
-        return Stores(MemoryStore(), MemoryStore(), directory)
-    most, at_once = settings.memory, settings.store == "runs"
-    sent = AutoStore(directory / "sent", most, at_once=at_once)
-    if settings.store in {"auto", "runs"}:
-        return Stores(AutoStore(directory / "met", most, at_once=at_once), sent, directory)
-    from crawler.stores.late import open_store  # noqa: PLC0415 (it imports numba: a second)
-
-    return Stores(open_store(settings, directory / "met"), sent, directory)
 
 
 def make_core(

@@ -42,8 +42,8 @@ class RankSnapshot:
             return None
         return msgspec.msgpack.decode(packed, type=CoreSnapshot)
 
-    def write(self, state: CoreSnapshot, log_path: Path) -> None:
-        """Write a snapshot. `log_path` is the log of this run."""
+    def write(self, state: CoreSnapshot, log_path: Path) -> bool:
+        """Write a snapshot. Returns whether it is written. `log_path` is the log of this run."""
         content = msgspec.msgpack.encode(state)
         logs = [log_path, *self._logs]
-        self._plan.snapshots.leave(self._rank, logs, content, self._hashes)
+        return self._plan.snapshots.leave(self._rank, logs, content, self._hashes)

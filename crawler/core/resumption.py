@@ -17,6 +17,11 @@ from crawler.reading.traps import TrapMonitor
 _STEP: Final = 500  # URLs, a few milliseconds
 
 
+def packed(keys: Iterable[int]) -> bytes:
+    """Return keys as a snapshot holds them."""
+    return array("Q", keys).tobytes()
+
+
 class Resumption:
     """Brings back into a core what earlier runs of the session knew.
 
@@ -129,8 +134,10 @@ class Resumption:
 
     # --- from a snapshot ----------------------------------------------------------------------
 
-    def state(self) -> CoreSnapshot | None:
+    def state(self, pack: Callable[[Iterable[int]], bytes] = packed) -> CoreSnapshot | None:
         """A snapshot of what this rank knows, after a stop. Afterwards the core is useless.
+
+        `pack` returns what the snapshot holds of a store of keys.
 
         Returns None if only the logs hold everything. That is so in these cases: the stop broke off
         a replay or a page; URLs are held for a claim, or pending at the store of URL-seen; sites
@@ -154,8 +161,8 @@ class Resumption:
         own, deferred = foreign.split(left)
         left = own + deferred
         return CoreSnapshot(
-            seen=array("Q", self._seen).tobytes(),
-            sent=array("Q", sent).tobytes(),
+            seen=pack(self._seen),
+            sent=pack(sent),
             urls=[found.url for found, _ in left],
             hops=[found.hops for found, _ in left],
             scores=array("d", [score for _, score in left]).tobytes(),

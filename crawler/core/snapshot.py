@@ -29,4 +29,6 @@ class CoreSnapshot(msgspec.Struct, array_like=True):
     pages: int = 0  # pages with a response, in the logs that this rank has read or written
     # The authorities whose robots.txt named a sitemap, by the key of the sitemap.
     declared_by: dict[int, str | tuple[str, ...]] = {}
+    # The stores whose keys are in files, and not in `seen` or `sent`: what `agent.stores` needs.
+    stores: dict[str, tuple[int, bytes]] = {}
     contents: tuple[list[str], bytes, bytes] = ([], b"", b"")  # ContentSeen

@@ -106,8 +106,8 @@ class Snapshots:
 
     def leave(
         self, rank: int, logs: Sequence[Path], content: bytes, hashes: LogHashes | None = None
-    ) -> None:
-        """Write a rank's snapshot, if the disk has room.
+    ) -> bool:
+        """Write a rank's snapshot, if the disk has room. Returns whether it is written.
 
         `logs` are the log files whose pages are in the content. `hashes` are those of files that
         have been read already. After an OSError, for example on a full disk, no snapshot is left.
@@ -129,6 +129,8 @@ class Snapshots:
             _LOG.warning("no snapshot: %s", error)
             with suppress(OSError):
                 path.unlink()
+            return False
+        return True
 
     def remove(self) -> None:
         """Remove the snapshots of all ranks, also of ranks that the next run won't have."""

@@ -16,6 +16,7 @@ from typing import TYPE_CHECKING, Final
 
 from crawler.core.seen import NewKeys
 from crawler.session import is_no_room
+from crawler.stores.files import RUNS, Generation
 from crawler.stores.memory import LIGHT_KEYS, SET_BYTES, MemoryStore
 
 if TYPE_CHECKING:  # it imports numba
@@ -36,7 +37,7 @@ class AutoStore:
         `most_bytes`: the budget of the rank. `at_once`: begin on disk.
         """
         shutil.rmtree(directory, ignore_errors=True)
-        self._directory = directory
+        self.directory = directory
         self._most_bytes = most_bytes
         light_keys = min(LIGHT_KEYS, most_bytes // _LIGHT_SHARE // SET_BYTES)
         self._memory = MemoryStore(light_keys)
@@ -88,14 +89,34 @@ class AutoStore:
         self._memory.light_keys = 0
         return True
 
-    def close(self) -> None:
-        """Remove the files. Afterwards the store is useless."""
+    @property
+    def kind(self) -> str:
+        """The kind of the files, if there are some. See `files.Generation`."""
+        return RUNS
+
+    def keep(self) -> Generation | None:
+        """See `RunStore.keep`."""
+        return None if self._runs is None else self._runs.keep()
+
+    def go_on_with(self, runs: "RunStore") -> None:
+        """Go on with the store of an earlier run, instead of this one, which must be empty."""
+        assert not len(self)
+        self.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
+        self._runs, self.directory, self._must_move = runs, runs.directory, False
+
+    def end(self) -> None:
+        """End the threads, and close all files. The files stay."""
         if self._loading is not None:
             with suppress(OSError):
                 self._runs = self._loading.result()
         if self._runs is not None:
             self._runs.close()
-        shutil.rmtree(self._directory, ignore_errors=True)
+
+    def close(self) -> None:
+        """Remove the files. Afterwards the store is useless."""
+        self.end()
+        shutil.rmtree(self.directory, ignore_errors=True)
 
     def _move(self) -> None:
         """Move the keys to runs, once the code for runs is loaded, which a thread does."""
@@ -104,7 +125,7 @@ class AutoStore:
             return
         if self._loading is None:
             loader = ThreadPoolExecutor(1, "runs")
-            self._loading = loader.submit(load_runs, self._directory, self._most_bytes)
+            self._loading = loader.submit(load_runs, self.directory, self._most_bytes)
             loader.shutdown(wait=False)
         if not self._loading.done():
             return
@@ -124,9 +145,9 @@ class AutoStore:
 
 
 def load_runs(directory: Path, most_bytes: int) -> "RunStore":
-    """Return an empty store on disk whose functions are compiled. See `load_table`.
+    """Return the store on disk in a directory, whose functions are compiled. See `load_table`.
 
-    Raises OSError.
+    Raises DamagedStoreError or another OSError.
     """
     from crawler.stores.runs import RunStore  # noqa: PLC0415  # it imports numba
 

@@ -3,12 +3,15 @@
 from abc import ABC, abstractmethod
 from collections.abc import Iterator
 from pathlib import Path
+from typing import Final
 
 import numpy as np
 
 from crawler.stores.entries import Answers, Entries, Flags, Keys
 from crawler.stores.files import CONTENT_STARTS
 from crawler.stores.folder import Folder, NewFile
+
+_KEYS: Final = 1 << 16  # of an iteration, at a time
 
 
 class BatchStore(ABC):
@@ -64,6 +67,12 @@ class BatchStore(ABC):
         chunks = [keys for name in self.repositories() for keys, _ in self.contents(name)]
         return np.unique(np.concatenate([self.noted(), *chunks]))
 
+    def __iter__(self) -> Iterator[int]:
+        """All keys that the store knows."""
+        keys = self.keys()
+        for first in range(0, len(keys), _KEYS):
+            yield from keys[first : first + _KEYS].tolist()
+
     # --- keys without a site ------------------------------------------------------------------
 
     def note(self, keys: Keys) -> Iterator[None]:
@@ -74,6 +83,7 @@ class BatchStore(ABC):
         yield from self.folder.change(lambda: self._note(keys))
 
     def _note(self, keys: Keys) -> Iterator[None]:
+        old = self._noted_name
         new = NewFile(self.folder, f"noted-{self.folder.manifest.cycles}")
 
         def write() -> None:
@@ -82,7 +92,7 @@ class BatchStore(ABC):
 
         yield from self.folder.in_thread(write)
         yield from new.finish()
-        yield from self.folder.commit([self._noted_name])
+        yield from self.folder.commit([old])
 
     def noted(self) -> Keys:
         """The keys that came without a site, in ascending order."""

@@ -16,6 +16,7 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import BinaryIO, Final, NamedTuple
 
+import msgspec
 from isal import isal_zlib
 
 from crawler.session import no_room_told, replacing, told_with
@@ -25,6 +26,7 @@ _HEAD: Final = struct.Struct("<8s4sI")
 _LENGTH: Final = struct.Struct("<Q")
 _CHECKSUM: Final = struct.Struct("<I")
 CONTENT_STARTS: Final = _HEAD.size  # in bytes from the start of a file
+RUNS: Final = "runs"  # the kind of a store of sorted runs
 _PIECE: Final = 4 << 20  # bytes that are read and checked in one step, in a few milliseconds
 
 
@@ -33,6 +35,13 @@ class Kind(NamedTuple):
 
     name: bytes  # four bytes
     version: int  # of the format of the content
+
+
+class Generation(msgspec.Struct, array_like=True, frozen=True):
+    """The files of a store at some moment, so that a later run can go on with them."""
+
+    kind: str  # of the store, with all on which its files depend
+    files: dict[str, tuple[int, int]]  # by name: bytes, and the checksum at the end
 
 
 class DamagedStoreError(OSError):
@@ -128,3 +137,51 @@ def sync_directory(directory: Path) -> None:
             os.fsync(descriptor)
         finally:
             os.close(descriptor)
+
+
+def generation_of(kind: str, directory: Path) -> Generation:
+    """Return the generation of a store, all of whose files must be whole and on disk."""
+    return Generation(kind, {path.name: _size_and_end(path) for path in directory.iterdir()})
+
+
+def check_generation(directory: Path, generation: Generation) -> None:
+    """Check that a directory holds the files of a generation, byte for byte, and remove others.
+
+    Raises DamagedStoreError or another OSError. Symbolic links aren't followed.
+    """
+    for name, told in generation.files.items():
+        path = directory / name
+        if directory.is_symlink() or path.parent != directory or path.is_symlink():
+            raise DamagedStoreError(path, "not a file of the store")
+        with _missing_told(path):
+            if not path.is_file() or _size_and_end(path) != told:
+                raise DamagedStoreError(path, "not the file that the snapshot names")
+            with path.open("rb") as file:
+                rest, checksum = told[0] - _CHECKSUM.size, 0
+                while rest > 0 and (piece := file.read(min(rest, _PIECE))):
+                    checksum = isal_zlib.crc32(piece, checksum)
+                    rest -= len(piece)
+        if rest or checksum != told[1]:
+            raise DamagedStoreError(path, "its checksum is wrong")
+    for path in directory.iterdir():
+        if path.name not in generation.files:
+            path.unlink()
+
+
+def _size_and_end(path: Path) -> tuple[int, int]:
+    with path.open("rb") as file:
+        size = os.fstat(file.fileno()).st_size
+        file.seek(max(0, size - _CHECKSUM.size))
+        end = file.read()
+    if len(end) != _CHECKSUM.size:
+        raise DamagedStoreError(path, "it is too short")
+    (checksum,) = _CHECKSUM.unpack(end)
+    return size, checksum
+
+
+@contextmanager
+def _missing_told(path: Path) -> Iterator[None]:
+    try:
+        yield
+    except FileNotFoundError as error:
+        raise DamagedStoreError(path, "it is missing") from error

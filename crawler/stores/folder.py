@@ -144,9 +144,7 @@ class Folder:
                 if self.has_room:
                     _LOG.warning("no room: %s; URLs wait to be known as new or seen", error)
                 self.has_room = False
-                if self.unfinished is not None:
-                    self.unfinished.drop(error)
-                    self.unfinished = None
+                self._drop_unfinished(error)
                 self.manifest = msgspec.structs.replace(before, files=dict(before.files))
                 self._tidy()
                 yield None
@@ -226,9 +224,15 @@ class Folder:
     def before_change(self, what: str) -> None:
         """Tests kill a store here, before each change on disk."""
 
+    def _drop_unfinished(self, error: Exception) -> None:
+        if self.unfinished is not None:
+            self.unfinished.drop(error)
+            self.unfinished = None
+
     def close(self) -> None:
-        """End the thread."""
+        """End the thread, and remove a file that isn't finished."""
         self._threads.shutdown()
+        self._drop_unfinished(OSError("closed"))
 
 
 def is_bucket(name: str) -> bool:

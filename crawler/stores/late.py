@@ -18,13 +18,14 @@ import msgspec
 import numpy as np
 
 from crawler import config
-from crawler.core.seen import Candidate, LateSeen, SiteGroups
+from crawler.core.seen import Candidate, LateSeen
 from crawler.messages import CookieTerms
-from crawler.ports import CrawlUrl
+from crawler.ports import CrawlUrl, NoRoomError
 from crawler.reading.cookies import NO_COOKIES, Jar
 from crawler.stores.batch_store import BatchStore
 from crawler.stores.drum import Drum
 from crawler.stores.entries import CHECK, UPDATE, Answers, Entries, Keys, Value
+from crawler.stores.files import Generation, generation_of
 from crawler.stores.veuniq import Veuniq
 from crawler.url import key
 
@@ -34,7 +35,6 @@ _BUCKET_BYTES: Final = 1 << 20  # of a bucket of DRUM, when all are merged
 _ANSWERS: Final = 500  # in one call
 _PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
 _NO_ROOM_S: Final = 1.0  # between two attempts to write on a full disk
-_KEYS: Final = 1 << 16  # of an iteration, at a time
 _ASKED: Final = Value(links=1).packed(CHECK | UPDATE)
 
 
@@ -56,16 +56,14 @@ _AUX: Final = msgspec.msgpack.Decoder(_Aux)
 class LateStore(LateSeen):
     """The seen test of a rank by a store on disk."""
 
-    def __init__(
-        self, store: BatchStore, max_delay_s: float, groups: SiteGroups | None = None
-    ) -> None:
+    def __init__(self, store: BatchStore, max_delay_s: float, *, prefers: bool = False) -> None:
         """`max_delay_s`: how long a candidate may wait for its answer.
 
-        A store of keys must be given: the keys of an earlier run come without texts. `groups`: see
-        LateSeen.
+        A store of keys must be given: the keys of an earlier run come without texts. `prefers`: the
+        frontier prefers sites of the repository at hand. Then the store must be a Veuniq.
         """
         _compile()
-        self.groups = groups
+        self.groups = self if prefers else None
         self.store = store
         self._max_delay_s = max_delay_s
         self._pending = 0
@@ -86,6 +84,16 @@ class LateStore(LateSeen):
     def pending(self) -> int:
         """See LateSeen.pending."""
         return self._pending
+
+    def at_hand(self) -> int:
+        """See SiteGroups.at_hand."""
+        assert isinstance(self.store, Veuniq)
+        return self.store.at_hand
+
+    def group_of(self, site: str) -> int:
+        """See SiteGroups.group_of."""
+        assert isinstance(self.store, Veuniq)
+        return self.store.group_of(site)
 
     @property
     def is_stuck(self) -> bool:
@@ -139,18 +147,45 @@ class LateStore(LateSeen):
 
     def __iter__(self) -> Iterator[int]:
         """See LateSeen.__iter__."""
+        self._settle()
+        yield from self.store
+
+    def _settle(self) -> None:
+        """Bring to disk what is known. Nothing may be pending. Raises NoRoomError."""
         assert not self._pending
-        while self._cycle is not None:  # its last answers may come before its last step
-            self._step()
-        for _ in self._note():
-            pass
-        keys = self.store.keys()
-        for first in range(0, len(keys), _KEYS):
-            yield from keys[first : first + _KEYS].tolist()
+        # The last answers of a cycle may come before its last step.
+        for _ in chain(self._cycle or (), self._note()):
+            if self.is_stuck:
+                raise NoRoomError(f"{self.store.folder.path}: no room")
+        self._cycle = None
+
+    @property
+    def kind(self) -> str:
+        """The kind of the files. See `files.Generation`."""
+        return self.store.folder.manifest.kind
+
+    def keep(self) -> Generation:
+        """Bring to disk what is known, and return the files. Nothing may be pending.
+
+        Raises NoRoomError or OSError.
+        """
+        self._settle()
+        return generation_of(self.kind, self.store.folder.path)
+
+    def go_on_with(self, store: BatchStore) -> None:
+        """Go on with the store of an earlier run, instead of this one, which must be empty."""
+        assert not self._pending
+        self.store.close()
+        shutil.rmtree(self.store.folder.path)
+        self.store = store
+
+    def end(self) -> None:
+        """End the thread. The files stay."""
+        self.store.close()
 
     def close(self) -> None:
         """See LateSeen.close."""
-        self.store.close()
+        self.end()
         shutil.rmtree(self.store.folder.path)
 
     # --- cycles -------------------------------------------------------------------------------
@@ -202,12 +237,22 @@ def open_store(settings: config.Seen, directory: Path) -> LateStore:
     """Return an empty store, `drum` or `veuniq`. Files of an earlier run are removed."""
     if directory.exists():
         shutil.rmtree(directory)
-    if settings.store == "drum":
-        bits = (settings.repositories - 1).bit_length()
-        drum = Drum(directory, bits, bucket_bytes=_BUCKET_BYTES)
-        return LateStore(drum, settings.max_delay_s)
-    veuniq = Veuniq(directory, settings.repositories, max_delay_s=settings.max_delay_s)
-    return LateStore(veuniq, settings.max_delay_s, veuniq if settings.prefer else None)
+    bits = (settings.repositories - 1).bit_length()
+    kind = f"drum {bits}" if settings.store == "drum" else f"veuniq {settings.repositories} keys"
+    prefers = settings.prefer and settings.store == "veuniq"
+    store = open_batch_store(kind, directory, settings.max_delay_s)
+    return LateStore(store, settings.max_delay_s, prefers=prefers)
+
+
+def open_batch_store(kind: str, directory: Path, max_delay_s: float) -> BatchStore:
+    """Return the store in a directory, which must be empty or hold a store of this kind.
+
+    Raises DamagedStoreError or another OSError.
+    """
+    name, number, *_ = kind.split()
+    if name == "drum":
+        return Drum(directory, int(number), bucket_bytes=_BUCKET_BYTES)
+    return Veuniq(directory, int(number), max_delay_s=max_delay_s)
 
 
 def _packed(candidate: Candidate) -> bytes:

@@ -79,6 +79,17 @@ class MemoryStore:
             self.newest.difference_update(noted)
             self.table.check(np.frombuffer(noted, np.uint64))
 
+    @property
+    def kind(self) -> str:
+        """The kind of the files, of which there are none."""
+        return ""
+
+    def keep(self) -> None:
+        """Return no files, as there are none. See `RunStore.keep`."""
+
+    def end(self) -> None:
+        """Do nothing: there are no files."""
+
     def close(self) -> None:
         """Do nothing: there are no files."""
 

@@ -26,7 +26,16 @@ import numpy as np
 from crawler.core.seen import NewKeys
 from crawler.ports import NoRoomError
 from crawler.session import is_no_room
-from crawler.stores.files import CONTENT_STARTS, DamagedStoreError, Kind, reading, writing
+from crawler.stores.files import (
+    CONTENT_STARTS,
+    RUNS,
+    DamagedStoreError,
+    Generation,
+    Kind,
+    generation_of,
+    reading,
+    writing,
+)
 from crawler.stores.filter import (
     KEY_BYTES,
     LEAST_BITS,
@@ -152,7 +161,7 @@ class RunStore:
         `table_keys`: a table with so many keys is written to disk. `cache_keys`: the most keys that
         were found on disk to remember. Raises DamagedStoreError; then remove the directory.
         """
-        self._directory = directory
+        self.directory = directory
         self._table_keys = table_keys
         self._table = self._new_table()
         self._newest: set[int] = set()
@@ -234,6 +243,13 @@ class RunStore:
             self._freeze()
             self.settle()
 
+    def keep(self) -> Generation | None:
+        """Write all keys to disk, and return the files. Returns None if the disk has no room."""
+        self.flush()
+        if self._frozen is not None or len(self._table) or not self._runs:
+            return None
+        return generation_of(RUNS, self.directory)
+
     def close(self) -> None:
         """End the thread, and close all files. What isn't on disk is lost."""
         self._thread.shutdown(cancel_futures=True)
@@ -307,7 +323,7 @@ class RunStore:
     def _write(self, most: int, parts: Iterator[Keys], old: list[Run]) -> Iterator[Run | None]:
         """Write a run in steps, which replaces old runs. Only the thread calls this."""
         self._number += 1
-        path = self._directory / f"{self._number:08}"
+        path = self.directory / f"{self._number:08}"
         for run in write_run(path, most, parts):
             if run is not None:
                 # Only this thread writes, and `_runs` changes only between two of its steps.
@@ -365,7 +381,7 @@ class RunStore:
 
     @property
     def _manifest(self) -> Path:
-        return self._directory / "manifest"
+        return self.directory / "manifest"
 
     def _read_manifest(self) -> tuple[int, list[tuple[int, int]]]:
         """Return the number of the latest run, and the number and the keys of those that count."""

@@ -55,7 +55,7 @@ class Veuniq(BatchStore):
             if name := self._names.get(f"t{i}"):
                 self._counts[i] = files[name].records
         self._oldest = {int(i): -inf for i in np.flatnonzero(self._counts)}
-        self._at_hand = self._choose(-inf)
+        self.at_hand = self._choose(-inf)  # the repository that the next cycle is to merge
 
     @property
     def turn(self) -> int:
@@ -81,12 +81,8 @@ class Veuniq(BatchStore):
         """The repositories of sites, given by their hashes: the h' of algorithm 1."""
         return (sites % np.uint64(len(self._counts))).astype(np.int64)
 
-    def at_hand(self) -> int:
-        """See SiteGroups.at_hand."""
-        return self._at_hand
-
     def group_of(self, site: str) -> int:
-        """See SiteGroups.group_of."""
+        """Return the repository of a site."""
         return key(site) % len(self._counts)
 
     def submit(self, entries: Entries, sites: Keys, now: float) -> None:
@@ -96,7 +92,7 @@ class Veuniq(BatchStore):
         self._counts += counts
         for i in np.flatnonzero(counts).tolist():
             self._oldest.setdefault(i, now)
-        self._at_hand = self._choose(now)
+        self.at_hand = self._choose(now)
         self._waiting.append((entries, parts))
 
     def cycle(self, now: float, *, answer: bool = False) -> Iterator[Answers | None]:
@@ -105,7 +101,7 @@ class Veuniq(BatchStore):
         waiting, self._waiting = self._waiting, []
         self._counts[i] = 0  # already now, as entries may be submitted during the cycle
         self._oldest.pop(i, None)
-        self._at_hand = self._choose(now)
+        self.at_hand = self._choose(now)
         parts = np.concatenate([np.zeros(0, np.int64), *(parts for _, parts in waiting)])
         entries = Entries.joined([entries for entries, _ in waiting])
         del waiting
