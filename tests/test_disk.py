@@ -9,10 +9,11 @@ import subprocess
 import sys
 import time
 from collections.abc import Iterator
+from itertools import product
 from pathlib import Path
 
 import pytest
-from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_unverified
+from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_unverified, sets
 from fetches import failed, fetched, found, link, response
 
 from crawler import session
@@ -166,13 +167,15 @@ sys.exit(code)
 
 
 @pytest.mark.slow  # needs root, or user namespaces
-def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path) -> None:
+@pytest.mark.parametrize("seen", ["auto", "runs", "drum", "veuniq"])
+def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path, seen: str) -> None:
     with serve(7, 400, 16) as (web, port):
         config = demo_config(tmp_path / "c.toml", web, port)
         disk, said = tmp_path / "disk", tmp_path / "said"
         disk.mkdir()
         crawl = [sys.executable, "-m", "crawler", "crawl", str(config)]
         crawl += ["--session", str(disk / "session"), "--set", "session.stop_grace=1"]
+        crawl += sets(f"seen.store={seen}", "seen.max_delay_s=0.2")
         alone = ["unshare", "--map-root-user", "--mount", sys.executable, "-c", _SMALL_DISK]
         done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
         assert done.returncode == 0, said.read_text()
@@ -228,20 +231,31 @@ def small_web() -> Iterator[tuple[DemoWeb, int]]:
 PLACES = [*(("pwrite", at) for at in (1, 2, 9)), *(("fsync", at) for at in (1, 2, 4, 7))]
 
 
-@pytest.mark.parametrize(
-    ("name", "at", "code"),
-    [
-        pytest.param(name, at, code, marks=[] if (code == "EIO" or at == 2) else pytest.mark.slow)
-        for name, at in PLACES
-        for code in ("EIO", "ENOSPC", "EFBIG")
-    ],
-)
+CASES = [
+    pytest.param(
+        name, at, code, "auto", marks=[] if (code == "EIO" or at == 2) else pytest.mark.slow
+    )
+    for name, at in PLACES
+    for code in ("EIO", "ENOSPC", "EFBIG")
+]
+CASES += [  # a cycle of a store syncs three times
+    pytest.param("fsync", at, code, seen, marks=[] if case == ("EIO", 2) else pytest.mark.slow)
+    for seen in ("veuniq", "drum", "runs")
+    for case in product(("EIO", "ENOSPC"), (1, 2, 3, 4, 7))
+    for code, at in [case]
+]
+
+
+@pytest.mark.parametrize(("name", "at", "code", "seen"), CASES)
 def test_a_crawl_whose_disk_fails_ends_in_a_line_or_goes_on(
-    tmp_path: Path, small_web: tuple[DemoWeb, int], name: str, at: int, code: str
+    tmp_path: Path, small_web: tuple[DemoWeb, int], name: str, at: int, code: str, seen: str
 ) -> None:
     web, port = small_web
     directory = tmp_path / "s"
     words = ["crawl", str(demo_config(tmp_path / "c.toml", web, port)), "--session", str(directory)]
+    words += sets(f"seen.store={seen}")
+    if code == "ENOSPC" and seen in {"veuniq", "drum"}:
+        words += ["--max-time", "9s"]  # the rank waits for room
     done = subprocess.run(
         [sys.executable, "-c", _FAILING, name, str(at), code, *words],
         capture_output=True,
@@ -256,7 +270,7 @@ def test_a_crawl_whose_disk_fails_ends_in_a_line_or_goes_on(
     assert done.returncode in {1, 2, 75}, done.stderr
     assert done.stderr.count("error: ") == 1, done.stderr
     if session.exists(directory) and (directory / "session.toml").exists():
-        done = run_unverified("resume", str(directory), "--max-pages", "0")
+        done = run_unverified("resume", str(directory), "--max-time", "0")
         assert done.returncode == 0, done.stderr
         rows = page_rows(directory)
         assert sorted(row["url"] for row in rows if row["status"]) == sorted(web.requests)
