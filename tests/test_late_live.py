@@ -59,6 +59,31 @@ def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[Demo
     assert session.load(directory).config.seen.store == "memory"
 
 
+@pytest.mark.parametrize("store", [pytest.param("drum", marks=pytest.mark.slow), "veuniq", "runs"])
+def test_a_resume_goes_on_with_the_files_of_the_store(
+    tmp_path: Path, demo_web: tuple[DemoWeb, int], store: str
+) -> None:
+    """The snapshot names them. If one is damaged, a line says so, and the logs are read."""
+    web, port = demo_web
+    config = demo_config(tmp_path / "c.toml", web, port)
+    directory = tmp_path / "session"
+    words = ["crawl", str(config), "--session", str(directory), *sets(f"seen.store={store}")]
+    for limit in (50, 100, 0):
+        done = run_here(*words, "--max-pages", str(limit))
+        assert done.returncode == 0, done.stderr
+        files = sorted(directory.glob("rank-00000/seen/0/met/*"))
+        assert limit == 50 or resumed_from_snapshot(directory, 0) == (limit == 100)
+        if limit:
+            assert len(files) > 1
+            assert files == sorted(directory.glob("rank-00000/seen/*/*/*"))
+        if limit == 100:
+            files[-1].write_bytes(files[-1].read_bytes()[:-1])
+        words = ["resume", str(directory)]
+    assert "the store must be rebuilt from the logs: all logs are read again" in done.stderr
+    assert_whole(directory, web)
+    assert not list(directory.rglob("seen"))
+
+
 @pytest.mark.parametrize(
     ("store", "other"),
     [LATE, pytest.param(*LATE[::-1], marks=pytest.mark.slow), ("runs", "drum")],

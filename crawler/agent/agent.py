@@ -368,7 +368,7 @@ class Agent:
                 _LOG.warning("%s: all logs are read again", error)
                 state = None
         restored = await replay.adopt(state)
-        self._stores.go_on_with(opened if restored else {})
+        self._stores.go_on_with(opened, use=restored)
         if state is not None and restored:
             self._store.seen.restore(*state.contents)
         pages = await replay.read_logs()

@@ -141,14 +141,16 @@ class Stores:
 
         return Kept(run, kind, open_batch_store(kind, folder, self._settings.max_delay_s))
 
-    def go_on_with(self, opened: Mapping[str, Kept]) -> None:
+    def go_on_with(self, opened: Mapping[str, Kept], *, use: bool = True) -> None:
         """Go on with stores that `open` gave, and remove all other files of earlier runs.
 
-        A store of another kind gets the keys.
+        A store of another kind gets the keys. `use`: if false, the stores are closed and removed.
         """
         for name, (run, kind, old) in opened.items():
             store = self.seen if name == _MET else self.sent
-            if store.kind == kind:
+            if not use:
+                old.close()
+            elif store.kind == kind:
                 if isinstance(store, AutoStore):
                     store.go_on_with(cast("RunStore", old))
                 elif isinstance(store, LateSeen):
