@@ -279,11 +279,15 @@ def _unpacked(answers: Answers) -> Iterator[tuple[Candidate, bool]]:
 
 @cache
 def _compile() -> None:
-    """Compile all functions that a store of keys needs, as the first cycle would wait for it."""
+    """Compile all functions that a store of keys needs, as the first cycle would wait for it.
+
+    Raises NoRoomError if the disk of temporary files is full.
+    """
     with TemporaryDirectory() as directory:
         drum = Drum(Path(directory), 1)
         for _ in range(2):
             drum.submit(Entries.of([1], [_ASKED], [b"-"], [b""]), np.zeros(1, np.uint64), 0)
             for _ in drum.cycle(0):
-                pass
+                if not drum.folder.has_room:
+                    raise NoRoomError(f"{directory}: no room for temporary files")
         drum.close()
