@@ -54,8 +54,8 @@ def maker(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[Maker]:
         made[:-7] = []
         number = next(numbers)
         store = make(tmp_path / str(number))
-        prefers = isinstance(store, Veuniq) and number % 2
-        made.append(LateStore(store, 1.0, store if prefers else None))
+        prefers = isinstance(store, Veuniq) and number % 2 > 0
+        made.append(LateStore(store, 1.0, prefers=prefers))
         return made[-1]
 
     numbers = itertools.count()
