@@ -409,16 +409,3 @@ def test_a_store_of_another_kind_is_refused(tmp_path: Path) -> None:
     store.close()
     with pytest.raises(DamagedStoreError, match="names a store 'drum 1', not 'veuniq 3 keys'"):
         Veuniq(tmp_path, 3)
-
-
-@pytest.mark.parametrize("make", [STORES["drum, each cycle"], STORES["veuniq, in turn"]])
-def test_a_full_disk_is_told_with_the_file(make: Make, tmp_path: Path) -> None:
-    store = make(tmp_path)
-    assert isinstance(store, Drum | Veuniq)
-    (tmp_path / "full").symlink_to("/dev/full")
-    store._names |= {f"{letter}{number}": "full" for letter in "kt" for number in range(4)}
-    submit(store, numbered(range(40)))
-    with pytest.raises(OSError, match=r"No space left on device: '.*/full'") as raised:
-        list(run(store))
-    assert raised.value.filename == str(tmp_path / "full")
-    store.close()
