@@ -1,17 +1,23 @@
 """How fast the stores of URL-seen are that answer at once, and how much memory a URL takes.
 
     python benchmarks seen [--urls N,..] [--stores A,B] [--links N] [--new N] [--pages N]
-                           [--memory BYTES]
+                           [--memory BYTES] [--in-bulk N]
 
 Fills a store with keys, then asks it about the links of pages, some of which are new, as the door
 of the core does. Prints a line of JSON for each store and size, from a process of its own:
 nanoseconds of CPU and of time for a check of one link, from a list of Python's integers; those of a
-key while the store is filled; the longest call while it is filled, in milliseconds; and bytes of
-memory per URL (the growth of the resident set, with numba where the store needs it).
+key while the store is filled; the longest call, in milliseconds, without the time for which the
+thread waited for a processor (longest_ms), and the longest by the CPU time of this thread alone
+(own_ms; the other part is for another thread that holds the interpreter lock); and bytes of memory per URL (the growth of the resident
+set since numba was loaded, and numba's own).
+
+--in-bulk: so many of the keys are written as sorted runs at once, without a call for each page.
+Only the store `runs` can do that. It lets a store grow to 500 million keys in minutes.
 """
 
 import gc
 import tempfile
+import time
 from array import array
 from collections.abc import Callable
 from functools import partial
@@ -21,8 +27,10 @@ import numpy as np
 from harness import Numbers, Row, Timer, Words, alone, resident_bytes, show
 
 from crawler.core.seen import MemorySeen, UrlSeen
-from crawler.stores.auto import AutoStore
-from crawler.stores.memory import MemoryStore
+from crawler.stores.auto import AutoStore, load_runs
+from crawler.stores.memory import MemoryStore, load_table
+from crawler.stores.runs import RunStore, write_run
+from crawler.stores.table import unmixed
 
 STORES: dict[str, Callable[[Path, int], UrlSeen]] = {
     "set": lambda folder, memory: MemorySeen(),
@@ -31,6 +39,7 @@ STORES: dict[str, Callable[[Path, int], UrlSeen]] = {
     "runs": partial(AutoStore, at_once=True),
 }
 HOT = 20  # pages whose keys are made at a time
+PART = 1 << 17  # keys that are written at a time
 BATCH = 500  # keys at a time while the store is filled, as of a long page
 
 
@@ -40,41 +49,103 @@ def keys_of(numbers: "np.ndarray") -> "np.ndarray":
     return (mixed ^ mixed >> np.uint64(31)) * np.uint64(0xBF58476D1CE4E5B9)
 
 
-def measure(name: str, urls: int, links: int, new: int, pages: int, memory: int, at: str) -> Row:
+def waited_s() -> float:
+    """Return for how long this thread has waited for a processor so far."""
+    return int(Path("/proc/thread-self/schedstat").read_text().split()[1]) / 1e9
+
+
+class Phase:
+    """Measures calls."""
+
+    def __init__(self) -> None:
+        self.cpu_s = self.wall_s = self.longest_s = self.longest_own_s = 0.0
+
+    def __enter__(self) -> None:
+        self._began = waited_s(), time.thread_time()
+        self._timer = Timer()
+        self._timer.__enter__()
+
+    def __exit__(self, *error: object) -> None:
+        timer = self._timer
+        timer.__exit__()
+        self.cpu_s, self.wall_s = self.cpu_s + timer.cpu_s, self.wall_s + timer.wall_s
+        waiting_s, own_s = self._began
+        self.longest_s = max(self.longest_s, timer.wall_s - (waited_s() - waiting_s))
+        self.longest_own_s = max(self.longest_own_s, time.thread_time() - own_s)
+
+
+def write_runs(store: RunStore, directory: Path, keys: int, largest: int) -> None:
+    """Write different keys as sorted runs, of the sizes that a grown store has."""
+    number = -(-keys // largest)
+    for first in range(number):
+        numbers = range(first, keys, number)
+        parts = (
+            mixed_keys(np.array(numbers[start : start + PART]), keys)
+            for start in range(0, len(numbers), PART)
+        )
+        store._number += 1
+        *_, run = write_run(directory / f"{store._number:08}", len(numbers), parts)
+        assert run is not None
+        store._runs.append(run)
+
+
+def mixed_keys(numbers: "np.ndarray", keys: int) -> "np.ndarray":
+    """Return ascending mixed keys, one from each of so many ranges of all 64-bit numbers."""
+    stride = 2**64 // (keys + PART)
+    return numbers.astype(np.uint64) * np.uint64(stride) + keys_of(numbers) % np.uint64(stride)
+
+
+def measure(
+    name: str, urls: int, in_bulk: int, links: int, new: int, pages: int, memory: int, at: str
+) -> Row:
     gc.collect()
     before = resident_bytes()
+    if name != "set":
+        load_table(1 << 20)
+        load_runs(Path(at) / "trial", 1 << 20).close()
+    numba = resident_bytes() - before
+    before += numba
     store = STORES[name](Path(at) / "store", memory)
-    fill_s, longest_s = 0.0, 0.0
-    for start in range(0, urls, BATCH):
-        batch = array("Q", keys_of(np.arange(start, min(start + BATCH, urls))).tobytes())
-        with Timer() as timer:
+    if in_bulk:
+        assert isinstance(store, AutoStore)
+        assert store._runs is not None
+        largest = 40 * store._runs._table_keys
+        write_runs(store._runs, Path(at) / "store", in_bulk, largest)
+    filling = Phase()
+    for start in range(0, urls - in_bulk, BATCH):
+        batch = array("Q", keys_of(np.arange(start, min(start + BATCH, urls - in_bulk))).tobytes())
+        with filling:
             unmet = store.unmet(batch)
             for key in batch:
                 if key in unmet:
                     unmet.discard(key)
-        fill_s += timer.cpu_s
-        longest_s = max(longest_s, timer.wall_s)
-        if name == "auto" and store.nbytes > memory // 2:
-            store.give(0)
-    del batch
     gc.collect()
     row: Row = {"store": name, "urls": urls, "bytes_per_url": (resident_bytes() - before) / urls}
+    row |= {"mib": (resident_bytes() - before) >> 20, "numba_mib": numba >> 20}
     draw = np.random.default_rng(1)
     asked = draw.integers(0, urls, (pages, links))
     asked[:, :new] = np.arange(urls, urls + pages * new).reshape(pages, new)
-    cpu_s, wall_s = 0.0, 0.0
+    checking = Phase()
     for start in range(0, pages, HOT):
-        lists = keys_of(asked[start : start + HOT]).tolist()  # in the cache, as in a crawl
-        with Timer() as timer:
-            for page in lists:
+        numbers = asked[start : start + HOT]
+        in_runs = unmixed(mixed_keys(numbers - (urls - in_bulk), max(in_bulk, 1)))
+        is_grown = (numbers < urls - in_bulk) | (numbers >= urls)
+        lists = np.where(
+            is_grown, keys_of(numbers), in_runs
+        ).tolist()  # in the cache, as in a crawl
+        for page in lists:
+            with checking:
                 unmet = store.unmet(page)
                 for key in page:
                     if key in unmet:
                         unmet.discard(key)
-        cpu_s, wall_s = cpu_s + timer.cpu_s, wall_s + timer.wall_s
     checks = pages * links
-    row |= {"check_ns": cpu_s / checks * 1e9, "check_wall_ns": wall_s / checks * 1e9}
-    return row | {"fill_ns": fill_s / urls * 1e9, "longest_ms": longest_s * 1e3}
+    assert len(store) == urls + pages * new
+    row |= {"check_ns": checking.cpu_s / checks * 1e9}
+    row |= {"check_wall_ns": checking.wall_s / checks * 1e9}
+    row |= {"fill_ns": filling.cpu_s / max(1, urls - in_bulk) * 1e9}
+    row |= {"longest_ms": max(one.longest_s for one in (filling, checking)) * 1e3}
+    return row | {"own_ms": max(one.longest_own_s for one in (filling, checking)) * 1e3}
 
 
 def run(
@@ -85,9 +156,11 @@ def run(
     new: int = 6,
     pages: int = 10_000,
     memory: int = 1 << 30,
+    in_bulk: int = 0,
 ) -> None:
     for name in stores:
         for number in urls:
             with tempfile.TemporaryDirectory() as at:
-                row, usage = alone(partial(measure, name, number, links, new, pages, memory, at))
+                call = partial(measure, name, number, in_bulk, links, new, pages, memory, at)
+                row, usage = alone(call)
             show(row | {"peak_bytes_per_url": usage.peak_bytes / number})

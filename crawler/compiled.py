@@ -60,14 +60,17 @@ _listener = _Listener()
 event.register("numba:compile", _listener)  # type: ignore[no-untyped-call]
 
 
-def compiled(function: _F) -> _F:
-    """Return the function, compiled at its first call. The result is cached if possible."""
-    made = _with_cache(function)
+def compiled(function: _F, *, nogil: bool = False) -> _F:
+    """Return the function, compiled at its first call. The result is cached if possible.
+
+    `nogil`: other threads may run Python code meanwhile. A short function is better off without.
+    """
+    made = _with_cache(function, nogil=nogil)
     if made is None and _use_temporary_folder():
-        made = _with_cache(function)
+        made = _with_cache(function, nogil=nogil)
     if made is None:
         _listener.is_kept = False
-        made = numba.njit(function)
+        made = numba.njit(nogil=nogil)(function)
     return made  # type: ignore[no-any-return]
 
 
@@ -76,10 +79,10 @@ def seconds() -> float:
     return _listener.seconds
 
 
-def _with_cache(function: Callable[..., Any]) -> Any:
+def _with_cache(function: Callable[..., Any], *, nogil: bool) -> Any:
     """Return the function, compiled with a cache, or None if no folder for it can be written."""
     try:
-        made = numba.njit(cache=True)(function)
+        made = numba.njit(cache=True, nogil=nogil)(function)
     except RuntimeError as error:
         if "cannot cache function" not in str(error):
             raise

@@ -82,6 +82,19 @@ def test_runs_are_sorted_and_merged_by_eight(tmp_path: Path) -> None:
     store.close()
 
 
+def test_a_merge_makes_no_run_that_is_too_large(tmp_path: Path) -> None:
+    """Its filter and index are in memory beside those of the runs that it replaces."""
+    store = opened(tmp_path)
+    for start in range(0, 4000, 5):
+        store.update(range(start, start + 5))
+    store.settle()
+    sizes = [run.keys for run in store._runs]
+    assert max(sizes) == 50 * 5 or max(sizes) == 6 * 40  # of tables, or of runs of eight tables
+    assert sum(size < max(sizes) // 2 for size in sizes) < 2 * 8 + 6
+    assert not store.unmet(range(4000))
+    store.close()
+
+
 def test_large_runs_are_found_again(tmp_path: Path) -> None:
     """With an index of more than 16 bits, and a merge in several steps."""
     store = RunStore(tmp_path, table_keys=300_000, cache_keys=1000)

@@ -7,6 +7,7 @@ Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007) needs o
 key, and 12 bits. It takes about one in 100 keys that the run lacks for one that the run may have.
 """
 
+from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
@@ -36,6 +37,8 @@ _LOW_6: Final = np.uint64(63)
 _LOW_16: Final = np.uint64(0xFFFF)
 _LOW_48: Final = np.uint64(0xFFFFFFFFFFFF)
 
+in_thread = partial(compiled, nogil=True)
+
 # numba can call a function of the C library without holding up its own compiled code.
 _pread: Any = types.ExternalFunction(
     "pread", types.intp(types.int32, types.voidptr, types.uintp, types.int64)
@@ -59,7 +62,7 @@ def shift_of(index: Index) -> int:
     return 64 - (len(index) - 2).bit_length() if len(index) > 2 else 64
 
 
-@compiled
+@in_thread
 def pack(
     keys: Keys, shift: int, index: Index, bloom: Keys
 ) -> Packed:  # pragma: no cover - compiled
@@ -68,20 +71,21 @@ def pack(
     An entry of the index holds the number of keys of the place before it, until `np.cumsum`.
     """
     packed = np.empty(3 * len(keys), np.uint16)
+    lines = len(bloom) // _LINE_WORDS
     for i in range(len(keys)):
         key = keys[i]
         index[np.int64(key >> np.uint64(shift)) + 1] += np.uint32(1)
         packed[3 * i] = key & _LOW_16
         packed[3 * i + 1] = (key >> _16) & _LOW_16
         packed[3 * i + 2] = (key >> _32) & _LOW_16
-        line, bits = _places(key, bloom)
+        line, bits = _line(key, lines), _bits(key)
         for word in range(_LINE_WORDS):
             bloom[line + word] |= _ONE << (bits & _LOW_6)
             bits >>= _SIX
     return packed
 
 
-@compiled
+@in_thread
 def unpack(
     packed: Packed, index: Index, shift: int, start: int, stop: int
 ) -> Keys:  # pragma: no cover - compiled
@@ -91,7 +95,8 @@ def unpack(
     for place in range(start, stop):
         high = (np.uint64(place) << np.uint64(shift)) & ~_LOW_48
         for i in range(np.int64(index[place]) - first, np.int64(index[place + 1]) - first):
-            keys[i] = high | _low(packed, i)
+            low = np.uint64(packed[3 * i]) | (np.uint64(packed[3 * i + 1]) << _16)
+            keys[i] = high | low | (np.uint64(packed[3 * i + 2]) << _32)
     return keys
 
 
@@ -110,10 +115,22 @@ def search(
     """Mark the mixed keys that a run has. Returns -1, or a number of keys that can't be read.
 
     Keys that are marked are left out. `file` is the descriptor of the run, whose packed keys begin
-    at `offset`. `cache` gets the keys that the run has.
+    at `offset`. `cache` gets the keys that the run has. `buffer[-1]` may be changed.
     """
+    lines = len(bloom) // _LINE_WORDS
+    read = np.uint64(0)
+    for i in range(len(keys)):  # so that the cache has the lines. The misses overlap
+        if not hit[i]:
+            read ^= bloom[_line(keys[i], lines)]
+    buffer[-1] = read & _LOW_16  # so that no compiler leaves the reads out
     for i in range(len(keys)):
-        if hit[i] or not _may_have(bloom, keys[i]):
+        if hit[i]:
+            continue
+        line, bits, may_have = _line(keys[i], lines), _bits(keys[i]), _ONE
+        for word in range(_LINE_WORDS):
+            may_have &= bloom[line + word] >> (bits & _LOW_6)
+            bits >>= _SIX
+        if not may_have:
             continue
         place = np.int64(keys[i] >> np.uint64(shift))
         first = np.int64(index[place])
@@ -125,9 +142,10 @@ def search(
             if _pread(file, buffer.ctypes, wanted, np.int64(offset + KEY_BYTES * first)) != wanted:
                 return int(some)
             for at in range(some):
-                if _low(buffer, at) == keys[i] & _LOW_48:
+                low = np.uint64(buffer[3 * at]) | (np.uint64(buffer[3 * at + 1]) << _16)
+                if low | (np.uint64(buffer[3 * at + 2]) << _32) == keys[i] & _LOW_48:
                     hit[i] = True
-                    cache[_slot(cache, keys[i])] = keys[i]
+                    cache[_slot(keys[i], len(cache))] = keys[i]
                     break
             first += some
             rest -= some
@@ -138,40 +156,28 @@ def search(
 def search_cache(keys: Keys, hit: Flags, cache: Keys) -> None:  # pragma: no cover - compiled
     """Mark the mixed keys that are in the cache, which can't hold the key 0."""
     for i in range(len(keys)):
-        if keys[i] != 0 and cache[_slot(cache, keys[i])] == keys[i]:
+        if keys[i] != 0 and cache[_slot(keys[i], len(cache))] == keys[i]:
             hit[i] = True
 
 
-@compiled
-def _low(packed: Packed, i: int) -> np.uint64:  # pragma: no cover - compiled
-    """Return the lower 48 bits of a packed key."""
-    low = np.uint64(packed[3 * i]) | (np.uint64(packed[3 * i + 1]) << _16)
-    return low | (np.uint64(packed[3 * i + 2]) << _32)
+# Passing an array to a compiled function takes longer than what these functions do.
 
 
 @compiled
-def _places(key: np.uint64, bloom: Keys) -> tuple[int, np.uint64]:  # pragma: no cover - compiled
-    """Return where the cache line of a key begins in a filter, and six bits for each word of it."""
+def _line(key: np.uint64, lines: int) -> int:  # pragma: no cover - compiled
+    """Return where the cache line of a key begins in a filter. Larger keys have later lines."""
+    return _LINE_WORDS * int(np.int64(((key >> _32) * np.uint64(lines)) >> _32))
+
+
+@compiled
+def _bits(key: np.uint64) -> np.uint64:  # pragma: no cover - compiled
+    """Return six bits for each word of the cache line of a key."""
     hashed = (key ^ (key >> _32)) * _SCATTER
-    lines = np.uint64(len(bloom) // _LINE_WORDS)
-    line = _LINE_WORDS * int(np.int64(((hashed >> _32) * lines) >> _32))
-    again = (hashed ^ (hashed >> _32)) * PHI
-    return line, again >> _16
+    return np.uint64(((hashed ^ (hashed >> _32)) * PHI) >> _16)
 
 
 @compiled
-def _may_have(bloom: Keys, key: np.uint64) -> bool:  # pragma: no cover - compiled
-    """Whether a key may have been added to a filter."""
-    line, bits = _places(key, bloom)
-    for word in range(_LINE_WORDS):
-        if not (bloom[line + word] >> (bits & _LOW_6)) & _ONE:
-            return False
-        bits >>= _SIX
-    return True
-
-
-@compiled
-def _slot(cache: Keys, key: np.uint64) -> int:  # pragma: no cover - compiled
+def _slot(key: np.uint64, slots: int) -> int:  # pragma: no cover - compiled
     """Return the one place where a cache may hold a key."""
     hashed = (key ^ (key >> _32)) * _SCATTER
-    return int(np.int64(((hashed >> _32) * np.uint64(len(cache))) >> _32))
+    return int(np.int64(((hashed >> _32) * np.uint64(slots)) >> _32))

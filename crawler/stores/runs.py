@@ -2,7 +2,8 @@
 
 A log-structured merge (O'Neil et al. 1996) of keys without values. When the table is full, it is
 written to disk as a run, and a new table begins. Eight runs of about the same size are merged into
-one. A run never changes. In memory it has a filter and an index (`filter`), 1.75 bytes a key. So a
+one, or fewer, so that the run isn't too large: both it and they are in memory meanwhile. A run
+never changes. In memory it has a filter and an index (`filter`), 1.75 bytes a key. So a
 new key is seldom looked for on disk, and a known one takes one read, unless the cache has it.
 
 All writing is done by a thread, in steps of a few milliseconds of computation. The manifest names
@@ -16,7 +17,7 @@ from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
-from itertools import chain
+from itertools import accumulate, chain
 from pathlib import Path
 from typing import Final
 
@@ -53,10 +54,12 @@ from crawler.stores.filter import (
 from crawler.stores.table import KeyTable, mixed, unmixed
 
 _LOG = logging.getLogger("crawler")
-_RUN: Final = Kind(b"RUN ", 1)
+_RUN: Final = Kind(b"RUN ", 2)
 _MANIFEST: Final = Kind(b"RUNS", 1)
 _FAN_OUT: Final = 8
+_MOST_MERGED: Final = 50  # tables; then the new filter and index take an eighth of the budget
 _STEP: Final = 1 << 17  # keys of a merge that are handled in one step
+_PIECE_BYTES: Final = 1 << 20
 _SPARE: Final = 8  # times a full table: what a table may hold while the disk has no room
 _SLOT_BYTES: Final = 11
 _HOLD_S: Final = 0.005  # the most time that a call waits for the thread
@@ -132,9 +135,24 @@ def write_run(path: Path, most: int, parts: Iterable[Keys]) -> Iterator[Run | No
             index = index[1:].reshape(len(new_index(keys)) - 1, -1).sum(1, np.uint32)
             index = np.concatenate([np.zeros(1, np.uint32), index])
         np.cumsum(index, out=index)
-        file.write(index.tobytes())
-        file.write(bloom.tobytes())
+        for piece in chain(_pieces(index), _pieces(bloom)):
+            file.write(piece)
+            yield None
     yield Run(path, keys, index, bloom)
+
+
+def _pieces(array: Index | Keys) -> Iterator[memoryview]:
+    """Yield the bytes of an array, in pieces that are written in a few milliseconds."""
+    content = array.view(np.uint8).data
+    for start in range(0, len(content), _PIECE_BYTES):
+        yield content[start : start + _PIECE_BYTES]
+
+
+def _close(runs: list[Run]) -> None:
+    """Close runs, and give their memory back. The system takes a while for a large file."""
+    for run in runs:
+        run.close()
+    runs.clear()
 
 
 def merged(runs: Sequence[Run]) -> Iterator[Keys]:
@@ -163,6 +181,7 @@ class RunStore:
         """
         self.directory = directory
         self._table_keys = table_keys
+        self._most_merged = _MOST_MERGED * table_keys  # keys of a run that a merge makes
         self._table = self._new_table()
         self._newest: set[int] = set()
         self._cache: Keys = np.zeros(cache_keys, np.uint64)  # mixed keys that were found on disk
@@ -252,7 +271,7 @@ class RunStore:
 
     def close(self) -> None:
         """End the thread, and close all files. What isn't on disk is lost."""
-        self._thread.shutdown(cancel_futures=True)
+        self._thread.shutdown()
         for run in self._runs:
             run.close()
 
@@ -315,9 +334,13 @@ class RunStore:
         for run in self._runs:
             levels.setdefault((max(run.keys, 1).bit_length() - 1) // 3, []).append(run)
         for _, runs in sorted(levels.items()):
-            if len(runs) >= _FAN_OUT:
-                self._merging = runs
-                self._merge = self._write(sum(run.keys for run in runs), merged(runs), runs)
+            if len(runs) < _FAN_OUT:
+                continue
+            ends = accumulate(run.keys for run in runs)
+            some = [run for run, end in zip(runs, ends, strict=True) if end <= self._most_merged]
+            if len(some) > 1:
+                self._merging = some
+                self._merge = self._write(sum(run.keys for run in some), merged(some), some)
                 return
 
     def _write(self, most: int, parts: Iterator[Keys], old: list[Run]) -> Iterator[Run | None]:
@@ -357,12 +380,11 @@ class RunStore:
             return
         old = [] if is_flush else self._merging
         self._runs = [*(one for one in self._runs if one not in old), run]
-        for one in old:
-            one.close()
         if is_flush:
             self._frozen = self._flush = None
         else:
             self._merge, self._merging = None, []
+            self._thread.submit(_close, old)
 
     def _give_up(self, *, is_flush: bool) -> None:
         """Try to write the same again later."""
