@@ -8,8 +8,8 @@ of the core does. Prints a line of JSON for each store and size, from a process 
 nanoseconds of CPU and of time for a check of one link, from a list of Python's integers; those of a
 key while the store is filled; the longest call, in milliseconds, without the time for which the
 thread waited for a processor (longest_ms), and the longest by the CPU time of this thread alone
-(own_ms; the other part is for another thread that holds the interpreter lock); and bytes of memory per URL (the growth of the resident
-set since numba was loaded, and numba's own).
+(own_ms; the other part is for another thread that holds the interpreter lock); and bytes of memory
+per URL (the growth of the resident set since numba was loaded, and numba's own).
 
 --in-bulk: so many of the keys are written as sorted runs at once, without a call for each page.
 Only the store `runs` can do that. It lets a store grow to 500 million keys in minutes.
@@ -78,13 +78,13 @@ def write_runs(store: RunStore, directory: Path, keys: int, largest: int) -> Non
     """Write different keys as sorted runs, of the sizes that a grown store has."""
     number = -(-keys // largest)
     for first in range(number):
-        numbers = range(first, keys, number)
         parts = (
-            mixed_keys(np.array(numbers[start : start + PART]), keys)
-            for start in range(0, len(numbers), PART)
+            mixed_keys(np.arange(start, min(start + PART * number, keys), number), keys)
+            for start in range(first, keys, PART * number)
         )
+        size = len(range(first, keys, number))
         store._number += 1
-        *_, run = write_run(directory / f"{store._number:08}", len(numbers), parts)
+        *_, run = write_run(directory / f"{store._number:08}", size, parts)
         assert run is not None
         store._runs.append(run)
 
@@ -92,7 +92,8 @@ def write_runs(store: RunStore, directory: Path, keys: int, largest: int) -> Non
 def mixed_keys(numbers: "np.ndarray", keys: int) -> "np.ndarray":
     """Return ascending mixed keys, one from each of so many ranges of all 64-bit numbers."""
     stride = 2**64 // (keys + PART)
-    return numbers.astype(np.uint64) * np.uint64(stride) + keys_of(numbers) % np.uint64(stride)
+    jitter = keys_of(numbers) >> np.uint64(65 - stride.bit_length())  # less than the stride
+    return numbers.astype(np.uint64) * np.uint64(stride) + jitter
 
 
 def measure(

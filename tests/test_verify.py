@@ -15,7 +15,7 @@ from servers import Page, PageServer
 from test_redirects import Site, moved
 from test_redirects import page as answer_with
 
-from crawler import session
+from crawler import session, url
 from crawler.__main__ import main
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 from crawler.report.verify import Verdict, verify
@@ -76,6 +76,32 @@ def rewrite(directory: Path, change: Callable[[list[LoggedPage]], Sequence[Logge
         writer.page(page.row, links_of(page), page.chain, page.sitemaps_of)
     writer.close()
     session.write_tables(directory)
+
+
+def test_urls_with_the_same_key_are_named(damaged: Path, crawled: tuple[Path, str]) -> None:
+    """The hash is replaced by one that gives two URLs one key."""
+    home, hashed = crawled[1], url.key
+    assert not verify(damaged).notes
+
+    def key(text: str) -> int:
+        return hashed(f"{home}/a" if text == f"{home}/b" else text)
+
+    def rekeyed(pages: list[LoggedPage]) -> list[LoggedPage]:
+        return [
+            msgspec.structs.replace(
+                page,
+                row=msgspec.structs.replace(page.row, key=key(page.row.url)),
+                packed_keys=b"".join(key(text).to_bytes(8, "little") for text in page.urls),
+            )
+            for page in pages
+        ]
+
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(url, "key", key)
+        rewrite(damaged, rekeyed)
+        notes = verify(damaged).notes
+    both = f"{home}/a and {home}/b: have the key {key(f'{home}/a'):016x}"
+    assert notes == [f"{both}, so at most one of them was fetched"]
 
 
 def links_of(page: LoggedPage) -> list[Link]:

@@ -25,6 +25,7 @@ from crawler.ports import UserError
 from crawler.report.verify.closure import Closure
 from crawler.report.verify.findings import Findings
 from crawler.report.verify.politeness import check_politeness
+from crawler.report.verify.same_keys import note_same_keys
 from crawler.report.verify.walk import RankWalk
 from crawler.session import LoggedPage, SessionInfo
 
@@ -78,6 +79,7 @@ def verify(directory: Path) -> Verdict:
     if unknown and not info.config.session.previous:
         findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
     _check_once(walks, info, logs, findings)
+    note_same_keys([walk.hashes for walk in walks], logs, findings)
     _check_servers(info, logs, findings)
     closure = Closure(directory, info, logs, findings)
     closure.check()

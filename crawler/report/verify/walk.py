@@ -19,6 +19,7 @@ from crawler import session, url
 from crawler.ports import PageRow, has_page
 from crawler.reading.scope import Sites
 from crawler.report.verify.findings import Findings
+from crawler.report.verify.same_keys import SecondHashes
 from crawler.session import Damage, LoggedPage, Record, SessionInfo, Torn
 
 Keys = npt.NDArray[np.uint64]
@@ -35,6 +36,7 @@ class RankWalk:
         """`logs`: the log files of the rank, oldest first."""
         directory = logs[0].parent.parent
         self.keys = array("Q")
+        self.hashes = SecondHashes()  # of all URLs in the rows and links
         self.rows = self.links = 0
         self._rank = session.rank_of(logs[0])
         self._logs = logs
@@ -71,6 +73,7 @@ class RankWalk:
         if not page.is_again:
             self.keys.append(row.key)
         self.links += len(page.flags)
+        self.hashes.add(page)
         faults = [*self._row_faults(row), *_link_faults(page)]
         if row.warc_file is not None:
             record = self._responses.find(row)
