@@ -372,7 +372,7 @@ def test_a_resume_runs_a_module_only_if_the_user_names_it(
     assert_all_is_fetched_once(copy, stopped[0])
 
 
-@pytest.mark.parametrize("files", [40, 100, 150])
+@pytest.mark.parametrize("files", [40, 150])
 def test_few_files_may_be_open(copy: Path, files: int) -> None:
     words = ["resume", str(copy), "--max-pages", "0"]
     done = subprocess.run(
@@ -399,7 +399,13 @@ def test_few_files_may_be_open(copy: Path, files: int) -> None:
 _AS_A_USER = [] if os.geteuid() else ["setpriv", "--bounding-set", "-dac_override"]
 
 
-@pytest.mark.parametrize("folder", ["", "report", "tables", "rank-00000", "rank-00000/log"])
+@pytest.mark.parametrize(
+    "folder",
+    [
+        *("", "tables", "rank-00000/log"),
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("report", "rank-00000")),
+    ],
+)
 def test_a_folder_that_can_only_be_read(copy: Path, folder: str) -> None:
     (copy / folder).chmod(0o555)
     try:

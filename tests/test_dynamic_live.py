@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 from conftest import MpiRun
 from crawls import assert_sound, demo_config, metrics_of, page_rows, run_here, sets
+from dynamics import KINDS
 from test_kill import CONCURRENCY, pids, wait_for_death
 from test_lost_rank import await_pages, ended, kill, needs_ulfm, outliving
 
@@ -20,13 +21,6 @@ from crawler.demo.web import DemoWeb, serve
 from crawler.ports import PageRow
 from crawler.report.verify import verify
 
-KINDS = [
-    ("page", "server"),
-    ("site", "server"),
-    ("dset", "server"),
-    ("site", "own"),
-    ("dset", "own"),
-]
 SLOW = pytest.mark.slow
 THREE_SERVERS = sets("dynamic.servers=[0, 0, 0]")  # with 5 ranks, ranks 3 and 4 are clients
 
@@ -121,7 +115,7 @@ def test_each_page_is_fetched_once_by_a_client(
     assert re.search(r"^   0 +0 .*  server$", done.stdout, re.MULTILINE)
 
 
-@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
+@pytest.mark.parametrize("kind", [("page", "server"), pytest.param(("site", "own"), marks=SLOW)])
 def test_three_servers_in_a_tree(
     tmp_path: Path,
     words: list[str],

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 from conftest import MpiRun
 from crawls import metrics_of, page_rows, run_here, sets, write_config
-from test_dynamic import KINDS
+from dynamics import KINDS
 
 Answer = tuple[str, str, str]  # status, header lines, body
 

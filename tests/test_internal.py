@@ -107,7 +107,7 @@ def tracebacks(session: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("error") == "internal"]
 
 
-@pytest.mark.parametrize("ranks", [1, 3])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 3])
 def test_each_fault_costs_its_page_and_no_resume_meets_it_again(
     tmp_path: Path, mpirun: MpiRun, ranks: int
 ) -> None:

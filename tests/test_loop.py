@@ -20,7 +20,7 @@ from crawler.demo.web import DemoWeb, serve
 from partition.__main__ import main as partition
 from partition.partvector import PartVector
 
-PARTS = 4
+PARTS = 3
 COUNTS = ("messages_page_part", "messages_site_part", "transmissions_target_part")
 REAL_WEB = os.environ.get("ABC_WEB")
 MODELS = ("site-hypergraph", "hybrid", "page-hypergraph")

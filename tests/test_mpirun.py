@@ -23,7 +23,7 @@ sys.exit(mpi.run(main))
 """
 
 
-@pytest.mark.parametrize("ranks", [2, 4])
+@pytest.mark.parametrize("ranks", [pytest.param(2, marks=pytest.mark.slow), 4])
 def test_on_several_ranks(mpirun: MpiRun, ranks: int) -> None:
     tests = Path(__file__).parent / "mpi"
     options = ["--with-mpi", "--capture=no", "-p", "no:cacheprovider", "-n", "0"]

@@ -17,14 +17,15 @@ from servers import Page, PageServer
 
 from partition import partvector
 
+RANKS = 3
 DELAY_S = 0.15
 PAGES = 20
 HTML = {"Content-Type": "text/html"}
 
 
 def site(robots: bytes = b"") -> dict[str, Page | bytes]:
-    """Pages in four directories. The first page leads to all of them."""
-    paths = [f"/{number % 4}/{number}" for number in range(PAGES)]
+    """Pages in a directory for each rank. The first page leads to all of them."""
+    paths = [f"/{number % RANKS}/{number}" for number in range(PAGES)]
     pages: dict[str, Page | bytes] = {path: Page(b"", headers=HTML) for path in paths}
     pages["/"] = Page("".join(f"<a href={path}>" for path in paths).encode(), headers=HTML)
     if robots:
@@ -38,7 +39,7 @@ def crawl(
     names = [f"h{number}.test" for number in range(hosts)]
     addresses = ", ".join(f'"{name}" = "127.0.0.1:{server.port}"' for name in names)
     done = mpirun(
-        4, "-m", "crawler", "crawl", *(f"http://{name}/" for name in names),
+        RANKS, "-m", "crawler", "crawl", *(f"http://{name}/" for name in names),
         "--session", str(session),
         *sets(
             f"politeness.delay_s={DELAY_S}",
@@ -59,9 +60,9 @@ def test_ranks_that_share_a_site_by_url_hash_ask_it_in_turn(tmp_path: Path, mpir
         crawl(mpirun, tmp_path / "s", server, "assignment.scheme=url-hash")
     assert smallest_gap(server.times) >= DELAY_S
     rows = page_rows(tmp_path / "s")
-    assert len({row["rank"] for row in rows}) == 4
+    assert len({row["rank"] for row in rows}) == RANKS
     assert sorted(row["url"] for row in rows) == sorted(
-        ["http://h0.test/", *(f"http://h0.test/{n % 4}/{n}" for n in range(PAGES))]
+        ["http://h0.test/", *(f"http://h0.test/{n % RANKS}/{n}" for n in range(PAGES))]
     )
 
 
@@ -69,9 +70,9 @@ def test_a_site_that_a_part_vector_splits_has_one_clock(tmp_path: Path, mpirun: 
     vector = tmp_path / "v.parts"
     partvector.write(
         vector,
-        parts=4,
+        parts=RANKS,
         sites={"h0.test": 0},
-        directories={f"http://h0.test/{part}/": part for part in range(4)},
+        directories={f"http://h0.test/{part}/": part for part in range(RANKS)},
         model="hybrid",
     )
     with PageServer(site(b"User-agent: *\nCrawl-delay: 0.3\n")) as server:
@@ -85,7 +86,7 @@ def test_a_site_that_a_part_vector_splits_has_one_clock(tmp_path: Path, mpirun: 
     assert smallest_gap(server.times) >= DELAY_S
     asked = server.paths.index("/robots.txt")
     assert smallest_gap(server.times[asked:]) >= 0.3
-    assert len({row["rank"] for row in page_rows(tmp_path / "s")}) == 4
+    assert len({row["rank"] for row in page_rows(tmp_path / "s")}) == RANKS
 
 
 @pytest.mark.parametrize("mode", ["independent", "cross-over"])
@@ -94,7 +95,7 @@ def test_ranks_that_go_to_each_others_sites_ask_in_turn(
 ) -> None:
     pages = site()
     for number in range(10, PAGES):
-        del pages[f"/{number % 4}/{number}"]
+        del pages[f"/{number % RANKS}/{number}"]
     with PageServer(pages) as server:
         crawl(mpirun, tmp_path / "s", server, f"session.mode={mode}", hosts=1)
     assert smallest_gap(server.times) >= DELAY_S
@@ -153,9 +154,9 @@ DENIED = {"h0.test", "h1.test", "h2.test", "h3.test", "h6.test"}
         ("assignment.scheme=site-hash",),
         ("assignment.scheme=url-hash",),
         ("politeness.per=address",),
-        ("politeness.connections_per_site=2",),
         ("session.mode=independent",),
-        ("session.mode=firewall",),
+        pytest.param(("politeness.connections_per_site=2",), marks=pytest.mark.slow),
+        pytest.param(("session.mode=firewall",), marks=pytest.mark.slow),
     ],
     ids=lambda settings: settings[0],
 )
@@ -177,7 +178,7 @@ def test_a_robots_txt_elsewhere_is_asked_for_in_the_time_of_its_site(
         known = [*(f"h{number}.test" for number in range(8)), "beyond.test"]
         addresses = ", ".join(f'"{name}" = "127.0.0.1:{server.port}"' for name in known)
         done = mpirun(
-            4, "-m", "crawler", "crawl", *(f"http://{name}/" for name in known[:-1]),
+            RANKS, "-m", "crawler", "crawl", *(f"http://{name}/" for name in known[:-1]),
             "--session", str(tmp_path / "s"),
             *sets(
                 f"politeness.delay_s={DELAY_S}",

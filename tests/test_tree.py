@@ -2,7 +2,7 @@
 
 import pytest
 from cluster import Cluster, link, settings
-from test_dynamic import KINDS
+from dynamics import KINDS
 
 from crawler.core.ownership import make_scheme
 from crawler.messages import Note, Relay
