@@ -7,8 +7,8 @@
 One core of two crawls a made-up web, with the stores and spill files of a live rank. Its URLs to
 the other rank are counted as sent, and then dropped. The web is arithmetic: a page's links follow
 from its number, so the web takes no memory. A page links to 8 new pages of its site, 2 other pages
-of its site, and 2 pages of other sites. The sizes of sites are very different (Pareto, 150 pages at
-least).
+of its site, and 2 pages of other sites. The sizes of sites are very different (Pareto, 1,000 pages
+at least).
 
 A line of OUT/memory.jsonl for every N known URLs has the resident set above that of an idle rank
 with its compiled functions, the most that it has been, and what each table takes (`core.budget`).
@@ -36,7 +36,7 @@ from crawler.stores.memory import load_table
 
 LOG: Final = "memory.jsonl"
 URLS_A_SITE: Final = 300  # known at the end, on average
-SMALLEST, LARGEST = 150, 2_000_000  # pages of a site
+SMALLEST, LARGEST = 1000, 2_000_000  # pages of a site
 NEW, OWN, FOREIGN = 8, 2, 2  # links of a page
 PAGES: Final = 500  # between two looks at the resident set
 _MASK: Final = 2**64 - 1
@@ -201,7 +201,7 @@ def plot(rows: list[Row], path: Path) -> None:
     lines["budget"] = left.axhline(budget, color="black", lw=0.8)
     lines["budget + 15 %"] = left.axhline(1.15 * budget, color="red", lw=0.8, ls=":")
     left.set(xlabel="million URLs known", ylabel="MB", ylim=0)
-    names = ["seen", "sent", "waiting", "sites", "traps"]
+    names = ["seen", "sent", "waiting", "sites", "owners", "traps"]
     stack = [[row["tables"][name] / 1e6 for row in rows] for name in names]
     lines |= dict(zip(names, right.stackplot(millions, stack, lw=0), strict=True))
     right.set(xlabel="million URLs known", ylim=0)

@@ -10,6 +10,7 @@ from hypothesis import strategies as st
 
 from crawler import config, url
 from crawler.agent.stores import Stores
+from crawler.core import aside
 from crawler.core.budget import Budget, Used
 from crawler.core.core import Core
 from crawler.core.order import make_order
@@ -52,6 +53,16 @@ def test_the_largest_table_that_can_makes_room() -> None:
     used = budget.used()
     assert used["large"] == Used(300, -50)
     assert used["all"] == Used(1250, 900)
+
+
+def test_a_table_keeps_to_its_share_even_if_there_is_room() -> None:
+    small, other = Store(300), Store(400)
+    budget = Budget(1000)
+    budget.add("other", other.nbytes, other.give)
+    budget.add("small", small.nbytes, small.give, 1 / 4)
+    assert budget.look()
+    assert (small.size, other.size) == (250, 400)
+    assert not budget.look()
 
 
 def test_a_budget_looks_more_often_while_tables_make_room() -> None:
@@ -113,6 +124,32 @@ def visit(bench: Workbench, now: float) -> CrawlUrl | None:
         return None
     bench.end(issued, DONE, now)
     return issued.found
+
+
+@settings(max_examples=60, deadline=None)
+@given(
+    st.lists(st.tuples(st.integers(0, 40), st.integers(0, 40), st.integers(0, 4000)), max_size=30)
+)
+def test_urls_set_aside_come_in_their_order(steps: list[tuple[int, int, int]]) -> None:
+    with (
+        pytest.MonkeyPatch.context() as patch,
+        TemporaryDirectory() as folder,
+        SpillFiles(Path(folder) / "frontier") as spill,
+    ):
+        patch.setattr(aside, "_CHUNK", 5)
+        waiting, keys = aside.Aside(spill), count()
+        expected: list[CrawlUrl] = []
+        for more, fewer, excess in steps:
+            for _ in range(more):
+                expected.append(CrawlUrl(next(keys), "http://a.example/", SITES[more % 8], 2, (3,)))
+                waiting.append(expected[-1])
+            before = waiting.nbytes()
+            assert waiting.give(excess) == (waiting.nbytes() < before)
+            for _ in range(min(fewer, len(expected))):
+                assert waiting.popleft() == expected.pop(0)
+            assert len(waiting) == len(expected)
+        assert list(waiting.drain()) == expected
+        assert not waiting
 
 
 def test_a_rank_stays_within_its_budget_and_loses_no_url(tmp_path: Path) -> None:

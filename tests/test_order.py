@@ -4,6 +4,7 @@ import logging
 import os
 import sys
 from array import array
+from collections import Counter
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from math import inf
@@ -27,6 +28,7 @@ from hypothesis.stateful import (
 from webs import Setting, crawls, exact, reachable
 
 from crawler import config
+from crawler.compact import KeyIndex, Numbers
 from crawler.core.order import (
     Backlinks,
     BreadthFirst,
@@ -49,7 +51,6 @@ from crawler.core.order import (
     pagerank_by_key,
 )
 from crawler.core.order.fifo import Fifo
-from crawler.core.order.keyindex import KeyIndex
 from crawler.core.outcomes import DONE
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
@@ -630,6 +631,24 @@ def test_an_index_finds_what_is_in_it(ops: list[tuple[bool, int, int]], many: in
         for base in (1020, 1, 2**63 + 1022):
             key = base + number * 512
             assert index.find(key) == slots.get(key, 0)
+
+
+@given(
+    st.lists(st.tuples(st.integers(0, 2**64 - 1) | st.integers(0, 40), st.integers(-9, 2**63 - 99)))
+)
+def test_a_table_of_numbers_is_like_a_counter(ops: list[tuple[int, int]]) -> None:
+    numbers, counter = Numbers(), Counter[int]()
+    for key, number in ops:
+        assert numbers[key] == counter[key]
+        numbers[key] = counter[key] = number
+        other = key ^ 1 << 63
+        numbers.update({other: 1})
+        counter.update({other: 1})
+    numbers.update({})
+    assert dict(numbers.items()) == {key: counter[key] for key in numbers}
+    assert {key: number for key, number in numbers.items() if number} == {
+        key: number for key, number in counter.items() if number
+    }
 
 
 class Thing:

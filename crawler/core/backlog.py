@@ -49,7 +49,7 @@ class Backlog:
         self.enqueued = 0  # URLs that were ever added, but no errands: the rank's load
         self._states = states
         self._store: Queues = Heaps(order, spill) if isinstance(order, Scored) else Fifos(spill)
-        self._may_spill = spill is not None
+        self.disk = spill
         self._memory = memory if spill else sys.maxsize
         self._path_bytes = 0  # of the URLs that were measured
         self._full = min(_UNPACKED, self._memory)  # URLs in memory from which on we make room
@@ -154,7 +154,7 @@ class Backlog:
         """
         before = self._store.on_disk
         in_memory = self.waiting - before
-        if self._may_spill and in_memory:
+        if self.disk is not None and in_memory:
             self._tighten()
             urls = excess * in_memory // max(self.nbytes(), 1) + 1
             self._store.spill(min(urls, _MOST))

@@ -2,7 +2,9 @@
 
 Each table registers its name and a function that tells its bytes. A table that can move to disk
 also registers a function for that. When the tables together exceed the budget, the largest of those
-that can move is told to. Nothing else decides how the budget is divided.
+that can move is told to. A table of many small objects has a share of the budget, which it may
+never exceed: the memory that such objects leave can't be used for much else. Nothing else decides
+how the budget is divided.
 """
 
 from collections.abc import Callable
@@ -21,6 +23,7 @@ class Table(NamedTuple):
     # Makes room, `excess` bytes if it can, within milliseconds or in a thread. Returns whether it
     # has begun to. None: this table can't.
     give: Callable[[int], bool] | None
+    share: float  # of the budget
 
 
 class Used(NamedTuple):
@@ -41,10 +44,14 @@ class Budget:
         self._left = _RARELY  # calls until the next look
 
     def add(
-        self, name: str, nbytes: Callable[[], int], give: Callable[[int], bool] | None = None
+        self,
+        name: str,
+        nbytes: Callable[[], int],
+        give: Callable[[int], bool] | None = None,
+        share: float = 1.0,
     ) -> None:
         """Register a table. See `Table`."""
-        self._tables[name] = Table(nbytes, give)
+        self._tables[name] = Table(nbytes, give, share)
 
     def tick(self) -> None:
         """Look at the tables now and then. Call this after each event."""
@@ -53,9 +60,9 @@ class Budget:
             self._left = _OFTEN if self.look() else _RARELY
 
     def look(self) -> bool:
-        """Measure all tables, and have one make room if they exceed the budget.
+        """Measure all tables, and have one make room if it has too much, or all have.
 
-        Returns whether they do.
+        Returns whether that is so.
         """
         sizes = {name: table.nbytes() for name, table in self._tables.items()}
         for name, size in sizes.items():
@@ -63,6 +70,10 @@ class Budget:
                 self._peaks[name] = size
         total = sum(sizes.values())
         self._peak = max(self._peak, total)
+        for name, table in self._tables.items():
+            excess = sizes[name] - table.share * self._most_bytes
+            if excess > 0 and table.give is not None and table.give(int(excess)):
+                return True
         if total <= _FULL * self._most_bytes:
             return False
         excess = int(total - _FULL * self._most_bytes)

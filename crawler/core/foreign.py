@@ -5,7 +5,6 @@ this rank has no URLs of its own to fetch. In independent mode there are no such
 that send URLs are in `exchange`. See `modes`.
 """
 
-from collections import deque
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from operator import itemgetter
@@ -13,13 +12,13 @@ from typing import Final
 
 from xxhash import xxh3_64_intdigest
 
+from crawler.core.aside import Aside
 from crawler.core.seen import Candidate, LateSeen, Unmet, UrlSeen, known_at_once
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl, Link
 from crawler.reading.cookies import NO_COOKIES, Jar, Jars
 
 _PAIR_BYTES: Final = 75  # of a hash in `Traffic.site_part`
-_DEFERRED_BYTES: Final = 350  # of a URL that is set aside
 Waiting = tuple[CrawlUrl, float]  # with its score
 key_of: Callable[[Link], int] = itemgetter(0)  # of a link
 
@@ -82,14 +81,13 @@ class Foreign:
 
     def __init__(self) -> None:
         self.traffic = Traffic()
-        self.deferred: deque[CrawlUrl] = deque()  # URLs to be taken up, oldest first
+        self.deferred = Aside()  # URLs to be taken up, oldest first
         self.crossing: set[int] = set()  # keys of URLs that were taken up and aren't done
         self._recounted = Traffic()  # what earlier runs have counted
 
     def nbytes(self) -> int:
-        """About how many bytes of memory URLs set aside and counted pairs take."""
-        pairs = len(self.traffic.site_part) + len(self._recounted.site_part)
-        return _DEFERRED_BYTES * len(self.deferred) + _PAIR_BYTES * pairs
+        """About how many bytes of memory the counted pairs take."""
+        return _PAIR_BYTES * (len(self.traffic.site_part) + len(self._recounted.site_part))
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Take a link to a URL that the rank `owner` owns. This is called for each such link."""
@@ -147,6 +145,7 @@ class CrossOver(Foreign):
         set aside.
         """
         super().__init__()
+        self.deferred = Aside(bench.backlog.disk)
         self._seen = seen
         self._late = seen if isinstance(seen, LateSeen) else None
         self._known = known_at_once(seen)
@@ -206,7 +205,10 @@ class CrossOver(Foreign):
             bench.enqueue(found)
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
-        """Separate the waiting URLs of other ranks, and add those that are set aside."""
+        """Separate the waiting URLs of other ranks, and add those that are set aside.
+
+        Afterwards none is set aside.
+        """
         own = [one for one in waiting if one[0].key not in self.crossing]
         deferred = [one for one in waiting if one[0].key in self.crossing]
-        return own, deferred + [(found, 0.0) for found in self.deferred]
+        return own, deferred + [(found, 0.0) for found in self.deferred.drain()]

@@ -1,5 +1,7 @@
 """The parts of a core that several others of its parts work with."""
 
+from typing import Final
+
 from crawler import config
 from crawler.core.budget import Budget
 from crawler.core.clocks import SharedClocks
@@ -15,6 +17,10 @@ from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
 from crawler.reading.traps import TrapMonitor
+
+# Of the memory budget.
+_WAITING_SHARE: Final = 3 / 8
+_ASIDE_SHARE: Final = 1 / 8
 
 
 class Parts:
@@ -73,12 +79,14 @@ class Parts:
     def _register(self) -> None:
         """Register what grows with the URLs and sites of a crawl. The stores are registered."""
         add, bench = self.budget.add, self.bench
-        add("waiting", bench.backlog.nbytes, bench.backlog.give)
+        add("waiting", bench.backlog.nbytes, bench.backlog.give, _WAITING_SHARE)
         add("sites", bench.states.nbytes)
         add("failures", bench.failures.nbytes)
         add("traps", self.traps.nbytes)
         add("sitemaps", self.declared.nbytes)
-        add("foreign", self.door.foreign.nbytes)
+        foreign = self.door.foreign
+        add("pairs", foreign.nbytes)
+        add("aside", foreign.deferred.nbytes, foreign.deferred.give, _ASIDE_SHARE)
         add("owners", lambda: self.ownership.nbytes() + self.door.claims.nbytes())
         if self.clocks is not None:
             add("clocks", self.clocks.nbytes)

@@ -15,7 +15,7 @@ from crawler.core.leases import Lease, Leases
 from crawler.core.order import Queue
 from crawler.core.visits import EMPTY, VisitState
 
-_STATE_BYTES: Final = 600  # of a state, with its queue, its name and its entry in the schedule
+_STATE_BYTES: Final = 900  # of a state, with its name, its entry in the schedule and its queue
 _NOTE_BYTES: Final = 180  # of a number that is kept for a site
 
 

@@ -13,6 +13,7 @@ from collections.abc import Iterable
 from typing import Final
 
 from crawler import config
+from crawler.compact import Numbers
 from crawler.ports import REDIRECT, CrawlUrl, Fetched, Link, PageRow, walked
 from crawler.reading.branches import Branches, hash_of, resembles, sketch_of
 from crawler.reading.hosts import Hosts
@@ -33,7 +34,8 @@ class TrapMonitor:
 
     `fired` counts what each rule kept out. With `assignment.scheme = "url-hash"` a site has several
     owners, and each knows only its own URLs. Counts are kept under 64-bit hashes. They take about
-    100 bytes for each site, each path with queries, and each URL with a session id.
+    200 bytes for each site, and 27 bytes for each path with queries, each URL with a session id and
+    each payload that a site has sent several times.
     """
 
     def __init__(self, traps: config.Traps) -> None:
@@ -42,9 +44,9 @@ class TrapMonitor:
         self.rules = any(traps.model_dump().values())  # whether any rule is on
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
-        self._queries: Counter[int] = Counter()  # by path
-        self._session_ids: Counter[int] = Counter()  # by the URL without its session id
-        self._same: Counter[int] = Counter()  # by site and digest
+        self._queries = Numbers()  # by path
+        self._session_ids = Numbers()  # by the URL without its session id
+        self._same = Numbers()  # by site and digest
         self._long_redirects: Counter[int] = Counter()  # by site; a resume starts at 0
         self._growths: OrderedDict[int, int] = OrderedDict()  # by key, of the latest grown URLs
         self._branches = Branches(traps.max_near_duplicates)
@@ -54,8 +56,10 @@ class TrapMonitor:
 
     def nbytes(self) -> int:
         """About how many bytes of memory the counts take."""
-        counts = sum(map(len, self.counters())) + len(self._growths) + len(self._long_redirects)
-        return _COUNT_BYTES * counts + self.hosts.nbytes()
+        large = self._urls, self._bytes, self._growths, self._long_redirects
+        small = self._queries, self._session_ids, self._same
+        counts = sum(table.nbytes() for table in small) + _COUNT_BYTES * sum(map(len, large))
+        return counts + self.hosts.nbytes()
 
     def admit(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page with the link, if known."""
@@ -164,7 +168,7 @@ class TrapMonitor:
     def absorb(self, other: "TrapMonitor") -> None:
         """Add what another TrapMonitor has recalled."""
         for mine, its in zip(self.counters(), other.counters(), strict=True):
-            mine.update(its)
+            mine.update(dict(its.items()))
         if self._has_host_rules:
             self.hosts.absorb(other.hosts)
 
@@ -195,7 +199,7 @@ class TrapMonitor:
         if self._has_host_rules and len(packed) > len(counters):
             self.hosts.restore(packed[len(counters) :])
 
-    def counters(self) -> tuple[Counter[int], ...]:
+    def counters(self) -> tuple[Counter[int] | Numbers, ...]:
         """Return the counters, always in the same order."""
         return self._urls, self._bytes, self._queries, self._session_ids, self._same
 

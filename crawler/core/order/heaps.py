@@ -10,8 +10,8 @@ from typing import Any, Final, NamedTuple
 import msgspec
 import numpy as np
 
+from crawler.compact import KeyIndex
 from crawler.core.order.heads import Priority
-from crawler.core.order.keyindex import KeyIndex
 from crawler.core.order.packing import KEEP, Queue, Queues, short, whole
 from crawler.core.order.scores import Scored
 from crawler.ports import CrawlUrl, Spill
