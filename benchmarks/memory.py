@@ -1,7 +1,8 @@
 """The memory of a rank by the number of URLs that it knows, against its budget.
 
-    python benchmarks memory [--urls N] [--budget BYTES] [--store auto|runs|memory]
-                             [--order breadth-first] [--every N] --work DIR --out DIR
+    python benchmarks memory [--urls N] [--keys N] [--sites N] [--budget BYTES]
+                             [--store auto|runs|memory] [--order breadth-first] [--every N]
+                             --work DIR --out DIR
     python benchmarks memory --plots --out DIR
 
 One core of two crawls a made-up web, with the stores and spill files of a live rank. Its URLs to
@@ -10,6 +11,9 @@ from its number, so the web takes no memory. A page links to 8 new pages of its 
 of its site, and 2 pages of other sites. The sizes of sites are very different (Pareto, 1,000 pages
 at least).
 
+--keys fills the stores of URLs seen and sent with so many keys first, half of them each, as if so
+many URLs had been met before. That is much faster than a crawl, and makes the stores large.
+
 A line of OUT/memory.jsonl for every N known URLs has the resident set above that of an idle rank
 with its compiled functions, the most that it has been, and what each table takes (`core.budget`).
 `code` is what the compiled functions take. --plots draws OUT/memory.svg.
@@ -17,9 +21,11 @@ with its compiled functions, the most that it has been, and what each table take
 
 import shutil
 import time
+from array import array
 from pathlib import Path
 from typing import Annotated, Final
 
+import numpy as np
 from harness import Row, append_rows, read_rows, resident_bytes
 
 from crawler import config, url
@@ -38,6 +44,7 @@ LOG: Final = "memory.jsonl"
 URLS_A_SITE: Final = 300  # known at the end, on average
 SMALLEST, LARGEST = 1000, 2_000_000  # pages of a site
 NEW, OWN, FOREIGN = 8, 2, 2  # links of a page
+FILL: Final = 50_000  # keys that are put into a store together
 PAGES: Final = 500  # between two looks at the resident set
 _MASK: Final = 2**64 - 1
 
@@ -86,9 +93,19 @@ class ArithmeticWeb:
         return links
 
 
-def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path, started: float):
+def crawl(
+    urls: int,
+    keys: int,
+    sites: int,
+    budget: int,
+    store: str,
+    order: str,
+    every: int,
+    work: Path,
+    started: float,
+):
     """Crawl until so many URLs are known. Gives a row for every `every` of them."""
-    web = ArithmeticWeb(max(urls // URLS_A_SITE, 10))
+    web = ArithmeticWeb(sites or max(urls // URLS_A_SITE, 10))
     settings = config.load(
         values={
             "politeness": {"delay_s": 1},
@@ -116,6 +133,36 @@ def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path
         idle = peak = resident_bytes()
         code = idle - code
         backlog, now, known, cpu = core._bench.backlog, 0.0, 0, time.process_time()
+
+        def row() -> Row:
+            used = allowed.used()
+            return {
+                "store": store,
+                "order": order,
+                "budget": budget,
+                "code": code,
+                "known": known,
+                "pages": core.pages,
+                "sites": len(core._bench.states.by_site),
+                "waiting": backlog.waiting,
+                "on_disk": backlog._store.on_disk,
+                "resident": resident_bytes() - idle,
+                "peak": peak - idle,
+                "counted_peak": used["all"].peak,
+                "tables": {name: one.end for name, one in used.items()},
+                "cpu_s": time.process_time() - cpu,
+                "wall_s": time.perf_counter() - started,
+            }
+
+        draw = np.random.default_rng(1)
+        while known < keys:
+            for one in (stores.seen, stores.sent):
+                one.update(array("Q", draw.bytes(8 * FILL)))
+            known += 2 * FILL
+            allowed.look()
+            peak = max(peak, resident_bytes())
+            if known % every < 2 * FILL:
+                yield row()
         core.start([web.link(site, 0) for site in range(10)], now)
         while known < urls:
             visit = core.acquire(now)
@@ -134,28 +181,10 @@ def crawl(urls: int, budget: int, store: str, order: str, every: int, work: Path
                 continue
             peak = max(peak, resident_bytes())
             seen, sent = len(stores.seen), len(stores.sent)
-            if known // every == (seen + sent) // every:
-                known = seen + sent
-                continue
+            is_due = known // every != (seen + sent) // every
             known = seen + sent
-            used = allowed.used()
-            yield {
-                "store": store,
-                "order": order,
-                "budget": budget,
-                "sites": len(core._bench.states.by_site),
-                "known": known,
-                "code": code,
-                "pages": core.pages,
-                "waiting": backlog.waiting,
-                "on_disk": backlog._store.on_disk,
-                "resident": resident_bytes() - idle,
-                "peak": peak - idle,
-                "counted_peak": used["all"].peak,
-                "tables": {name: one.end for name, one in used.items()},
-                "cpu_s": time.process_time() - cpu,
-                "wall_s": time.perf_counter() - started,
-            }
+            if is_due:
+                yield row()
     stores.close()
 
 
@@ -170,6 +199,8 @@ def line(row: Row) -> str:
 def run(
     *,
     urls: int = 100_000_000,
+    keys: int = 0,
+    sites: Annotated[int, "of the web (default: one for 300 URLs)"] = 0,
     budget: int = 1 << 30,
     store: str = "auto",
     order: str = "breadth-first",
@@ -179,7 +210,7 @@ def run(
     plots: bool = False,
 ) -> None:
     if not plots:
-        rows = crawl(urls, budget, store, order, every, work, time.perf_counter())
+        rows = crawl(urls, keys, sites, budget, store, order, every, work, time.perf_counter())
         append_rows(out / LOG, rows, line)
         shutil.rmtree(work, ignore_errors=True)
     plot(read_rows(out / LOG), out / "memory.svg")

@@ -186,10 +186,11 @@ def test_a_rank_stays_within_its_budget_and_loses_no_url(tmp_path: Path) -> None
             fetch(core, (), fetched)
         assert sorted(one.url for one in fetched) == sorted(addresses)
         used = budget.used()
-        assert used["waiting"].peak > 10**6
+        assert 10**6 < used["waiting"].peak < most / 2
         assert used["waiting"].end < 10
-        # The tables of a store on disk have a least size, which matters with so small a budget.
-        assert used["all"].peak < most + (1 << 20)
+        # The tables of a store on disk have a least size, and a thread frees one when it is
+        # written. That matters only with so small a budget.
+        assert used["all"].peak < 2 * most
     stores.close()
 
 

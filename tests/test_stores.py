@@ -164,6 +164,20 @@ def test_the_first_keys_move_in_steps() -> None:
     assert sorted(store) == first
 
 
+def test_a_store_that_only_takes_note_uses_a_table_too() -> None:
+    """A resume notes the keys of an earlier run before it asks about any."""
+    store = MemoryStore(light_keys=1000)
+    store.update(range(5000))
+    store.update(range(5000, 6000))
+    assert store._loading is not None
+    store._loading.result()
+    for start in range(6000, 9000, 100):
+        store.update(range(start, start + 100))
+    assert store.table is not None
+    assert len(store.newest) < 6000
+    assert sorted(store) == list(range(9000))
+
+
 def test_a_small_crawl_does_without_numba() -> None:
     """numba takes a second to import on each rank, and as much memory as 500,000 URLs in a set."""
     words = (

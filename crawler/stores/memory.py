@@ -72,10 +72,12 @@ class MemoryStore:
 
     def update(self, keys: Iterable[int]) -> None:
         """Note many keys that have been met."""
-        if self.table is None:
+        if self.table is None and not self._has_loaded():
             self.newest.update(keys)
         else:
+            assert self.table is not None
             noted = array("Q", keys)
+            self._move()
             self.newest.difference_update(noted)
             self.table.check(np.frombuffer(noted, np.uint64))
 
