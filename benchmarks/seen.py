@@ -29,7 +29,8 @@ from harness import Numbers, Row, Timer, Words, alone, resident_bytes, show
 from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.stores.auto import AutoStore, load_runs
 from crawler.stores.memory import MemoryStore, load_table
-from crawler.stores.runs import RunStore, write_run
+from crawler.stores.runs import RunStore
+from crawler.stores.sorted_run import write_run
 from crawler.stores.table import unmixed
 
 STORES: dict[str, Callable[[Path, int], UrlSeen]] = {

@@ -13,7 +13,8 @@ from hypothesis import strategies as st
 
 from crawler.stores import files
 from crawler.stores.files import DamagedStoreError
-from crawler.stores.runs import RunStore, merged
+from crawler.stores.runs import RunStore
+from crawler.stores.sorted_run import merged
 
 KEYS = st.integers(0, 40) | st.integers(0, 2**64 - 1) | st.just(2**64 - 1)
 BATCHES = st.lists(st.lists(KEYS, max_size=30), max_size=30)
