@@ -31,7 +31,8 @@ class Handed(Watched):
                 self._watch_server(core.role)
 
     def _watch_server(self, server: Server) -> None:
-        give, take = server._give_site, server._take_over
+        places = server._places
+        give, take = places._give, server._take_over
 
         def give_and_note(site: str, pool: int, client: ClientState) -> None:
             if pool:
@@ -39,13 +40,13 @@ class Handed(Watched):
             give(site, pool, client)
 
         def take_if_idle(client: ClientState, now: float) -> None:
-            before = len(self.taken_over), len(server._leaving)
+            before = len(self.taken_over), len(places._leaving)
             had = client.ready
             take(client, now)
-            if (len(self.taken_over), len(server._leaving)) != before:
+            if (len(self.taken_over), len(places._leaving)) != before:
                 assert had < client.connections
 
-        server._give_site = give_and_note  # type: ignore[method-assign]
+        places._give = give_and_note  # type: ignore[method-assign]
         server._take_over = take_if_idle  # type: ignore[method-assign]
 
     def acquire(self, rank: int, *, clocks_are_fast: bool = True) -> str | None:
@@ -57,7 +58,11 @@ class Handed(Watched):
             open_sites = [one.found.site for one in visits if not one.found.is_errand]
             assert other == rank or site not in open_sites, site
         ended, client = self.page_ends.get(site, (self.now, rank))
-        if client != rank:
+        if client != rank and self.settings.dynamic.granularity == "dset":
+            tree = self.cores[rank].ownership.tree
+            assert tree is not None
+            assert tree.dsets.holder(site) == rank, site  # it has come after the other client
+        elif client != rank:
             assert self.settings.dynamic.granularity == "page", site
             rested = self.now - ended >= self.settings.dynamic.rest_s
             assert rested or (site, rank) in self.taken_over, site

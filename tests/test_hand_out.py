@@ -7,10 +7,12 @@ import pytest
 from cluster import settings
 
 from crawler.core.door import Door
+from crawler.core.dynamic.places import Places
 from crawler.core.dynamic.roles import per_site
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.dynamic.server import Server
 from crawler.core.ownership import make_scheme
+from crawler.core.tree import Tree
 from crawler.ports import CrawlUrl
 from crawler.simulate import Delays, Simulation, Web
 
@@ -51,7 +53,7 @@ def test_a_site_stays_where_it_is_while_all_clients_have_enough_to_do(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     moved = []
-    monkeypatch.setattr(Server, "_let_leave", lambda *args: moved.append(args))
+    monkeypatch.setattr(Places, "let_leave", lambda *args: moved.append(args))
     web = star([1] + [40] * 40)
     simulation = crawl(web, 2, "dynamic.rest_s=60", "politeness.delay_s=0.1")
     half = simulation.order[: len(web) // 2]
@@ -115,6 +117,31 @@ def test_a_server_takes_each_url_in_once_and_counts_all_links(
     assert {counts[link.key] for link in web.links[1:]} == {len(web) - 1}
     assert sorted(taken) == sorted(link.key for link in web.links)
     assert not passed  # the door asks no questions about them
+
+
+def test_a_spare_gets_the_sites_of_its_dsets_when_it_comes() -> None:
+    chosen = settings(
+        "assignment.scheme=dynamic",
+        "dynamic.granularity=dset",
+        "dynamic.spares=1",
+        "dynamic.join_after_s=20",
+        "politeness.delay_s=0.5",
+    )
+    web = star([1] + [100] * 40)
+    scheme = make_scheme(chosen, 4)
+    assert isinstance(scheme, Tree)
+    simulation = Simulation(web, chosen, scheme, 4, delays=Delays((0.1, 0.1), (0.01, 0.01)))
+    assert simulation.run([0])
+    assert sorted(simulation.order) == list(range(len(web)))
+    fetched = zip(simulation.order, simulation.by, simulation.times, strict=True)
+    of_spare = [
+        (time, rank)
+        for page, rank, time in fetched
+        if scheme.dsets.holder(web.links[page].site) == 3
+    ]
+    assert {rank for time, rank in of_spare if time < 20} == {1}  # its substitute
+    assert {rank for time, rank in of_spare if time > 22} == {3}
+    assert len([time for time, _ in of_spare if time > 22]) > 100
 
 
 def test_rates_stay_steady_when_a_client_joins() -> None:

@@ -8,14 +8,13 @@ client, and that of the sites which any client may have.
 
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
-from heapq import heappop, heappush
 from math import ceil
-from typing import Final
 
 import numpy as np
 
 from crawler import config
 from crawler.core.dynamic.pace import ClientState, Pace
+from crawler.core.dynamic.places import FREE, Places
 from crawler.core.dynamic.role import ClientFacts, Role
 from crawler.core.dynamic.seedbench import Keys, SeedBacklog
 from crawler.core.exchange import TreeExchange
@@ -25,8 +24,6 @@ from crawler.core.tree import Tree
 from crawler.messages import Batch
 from crawler.ports import CrawlUrl, names_of
 from crawler.reading.cookies import NO_COOKIES, Jar
-
-_FREE: Final = 0  # the pool of sites that any client may have
 
 
 class Server(Role):
@@ -52,14 +49,9 @@ class Server(Role):
         self._quota = parts.quota
         self._jars = parts.jars
         self._declared = parts.declared
-        backlog.pool_for = self._pool_for
-        self._holder: dict[str, int] = {}  # the clients of the sites that are at one
+        self._places = Places(settings.dynamic, tree, backlog.registry, self.states)
+        backlog.pool_for = self._places.pool_for
         self._turns = deque(self.states)  # the client to be served next comes first
-        # Sites that leave their clients: the client that each goes to; None if any may have it.
-        self._leaving: dict[str, ClientState | None] = {}
-        self._left = tree.ranks  # the pool of the sites that are leaving
-        self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
-        self._rested_at: dict[str, float] = {}  # when each of these may go to another client
         self._changed = False  # whether there may be something to hand out
 
     def link_counts(self) -> Iterator[tuple[int, int]]:
@@ -141,6 +133,8 @@ class Server(Role):
         client.stock, client.connections = stock, connections
         if came:
             self._deal_pools()
+            if stock:
+                self._places.call_home(client)
 
     def _deal_pools(self) -> None:
         """Deal the pools of clients that aren't here to those that are."""
@@ -166,7 +160,7 @@ class Server(Role):
         self._quota.left += lost
         for site, out in ended:
             if not out:
-                self._look_at(site, client, now)
+                self._places.end(site, client, now)
 
     def _returned(self, client: ClientState, key: int, now: float) -> None:
         del client.handed[key]
@@ -176,63 +170,13 @@ class Server(Role):
         self.returned += 1
         self._quota.left += 1
         if not self._registry.out(site):
-            self._look_at(site, client, now)
-
-    # --- sites and their clients --------------------------------------------------------------
-
-    def _look_at(self, site: str, client: ClientState, now: float) -> None:
-        """Let a site go to other clients in time, because its client has no URL of it."""
-        if site in self._leaving:
-            self._arrive(site, client)
-            return
-        client.busy -= 1
-        rest_s = self._dynamic.rest_s
-        if self._dynamic.granularity != "page":
-            return
-        if rest_s and client.stock:
-            self._rested_at[site] = now + rest_s
-            heappush(self._resting, (now + rest_s, site))
-        else:
-            self._release(site, client)
-
-    def _release(self, site: str, client: ClientState) -> None:
-        if self._holder.pop(site, None) is not None:
-            client.sites -= 1
-            self._registry.move(site, _FREE)
-        self._rested_at.pop(site, None)
-
-    def _release_rested(self, now: float) -> None:
-        while self._resting and self._resting[0][0] <= now:
-            time, site = heappop(self._resting)
-            if self._rested_at.get(site) == time and not self._registry.out(site):
-                self._release(site, self.states[self._holder[site]])
-                self._changed = True
-
-    def _pool_for(self, site: str) -> int:
-        """The pool in which a site is born."""
-        if self._dynamic.granularity == "page":
-            return _FREE
-        if self._dynamic.granularity == "dset":
-            client = self.states[self._tree.dsets.holder(site)]
-        else:
-            here = [client for client in self.states.values() if client.stock]
-            client = min(
-                here or self._expected(),
-                key=lambda one: (self._registry.waiting(one.rank), one.sites),
-            )
-        client.sites += 1
-        return client.rank
-
-    def _expected(self) -> list[ClientState]:
-        """The clients that come at the start."""
-        return [self.states[rank] for rank in self.states if rank not in self._tree.spares]
+            self._places.end(site, client, now)
 
     # --- handing out --------------------------------------------------------------------------
 
     def tick(self, now: float) -> None:
         """Fill up the stocks of the clients, one URL at a time to each in turn."""
-        self._release_rested(now)
-        if not self._changed:
+        if not self._places.release_rested(now) and not self._changed:
             return
         self._changed = False
         for client in self._pace.change(self.states.values(), self._seeds, now):
@@ -266,7 +210,7 @@ class Server(Role):
             Hand(client.rank, client.pools, client.room, client.busy + client.coming)
             for client in clients
         ]
-        free = _FREE if self._dynamic.granularity == "page" else None
+        free = FREE if self._dynamic.granularity == "page" else None
         dealt = self._backlog.deal(hands, free, share, most)
         for one in dealt:
             self._hand(clients[one.hand], one, now)
@@ -278,37 +222,23 @@ class Server(Role):
 
     def _hand(self, client: ClientState, dealt: Dealt, now: float) -> None:
         """Hand a client a URL, and the site with it."""
-        found, pool = dealt.found, dealt.pool
+        found = dealt.found
         self._quota.left -= 1
         self.handed += 1
         client.busy += dealt.is_first
         client.handed[found.key] = None
-        if pool != client.rank:
-            self._give_site(found.site, pool, client)
-        self._rested_at.pop(found.site, None)
+        self._places.hand(found.site, dealt.pool, client)
         self._send(client, found, now)
-
-    def _give_site(self, site: str, pool: int, client: ClientState) -> None:
-        """Note that a site is at a client: a free one, or one of a client that isn't here."""
-        if pool != _FREE:
-            self.states[pool].sites -= 1
-        client.sites += 1
-        if self._dynamic.granularity == "page":
-            self._holder[site] = client.rank
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
             self._quota.ask(now)
         return self._quota.left >= 1
 
-    def _load(self, client: ClientState) -> int:
-        """How many sites a client has something to fetch from."""
-        return self._registry.sites_waiting(client.rank) + client.busy + client.coming
-
     def _fair_share(self) -> int:
         """How many sites with something to fetch each client may have."""
-        loads = [self._load(client) for client in self.states.values() if client.stock]
-        return ceil((sum(loads) + self._registry.sites_waiting(_FREE)) / max(1, len(loads)))
+        loads = [self._places.load(client) for client in self.states.values() if client.stock]
+        return ceil((sum(loads) + self._registry.sites_waiting(FREE)) / max(1, len(loads)))
 
     def _take_over(self, client: ClientState, now: float) -> None:
         """Let a client that would be idle have a site of the client that has most to do.
@@ -317,43 +247,18 @@ class Server(Role):
         """
         if client.room <= 0 or client.ready >= client.connections:
             return
-        other = max(self.states.values(), key=self._load)
-        if self._load(other) < self._load(client) + 2 or not other.handed:
+        other = max(self.states.values(), key=self._places.load)
+        if self._places.load(other) < self._places.load(client) + 2 or not other.handed:
             return
         site = self._registry.best_site(other.rank)
         if site is None:
             site = self._registry.site_of(next(reversed(other.handed)))
         if self._registry.out(site):
-            self._let_leave(site, other, client)
+            self._places.let_leave(site, other, client)
         elif self._has_quota(now):
             hand = Hand(client.rank, [other.rank], 1, 0)
             for one in self._backlog.deal([hand], None, 0, 1):
                 self._hand(client, one, now)
-
-    def _let_leave(self, site: str, before: ClientState, after: ClientState | None) -> None:
-        """Let a site go to another client when its client has fetched its URLs of it.
-
-        `after`: None if any client may have it.
-        """
-        if site not in self._leaving:
-            self._leaving[site] = after
-            before.busy -= 1
-            if after is not None:
-                after.coming += 1
-            self._registry.move(site, self._left)
-
-    def _arrive(self, site: str, before: ClientState) -> None:
-        """Give a site that is leaving its client to the client that it was meant for."""
-        client = self._leaving.pop(site)
-        if client is not None:
-            client.coming -= 1
-        if client is not None and client.stock:
-            self._give_site(site, before.rank, client)
-            self._registry.move(site, client.rank)
-        elif self._dynamic.granularity == "page":
-            self._release(site, before)
-        else:
-            self._registry.move(site, before.rank)
 
     def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
         box = self._outboxes.add(client.rank, found, now, urgent=True)
@@ -379,7 +284,7 @@ class Server(Role):
         """URLs that wait for a client; of those that wait for any, its share."""
         present = sum(one.stock > 0 for one in self.states.values())
         own = sum(map(self._registry.waiting, client.pools))
-        return own + self._registry.waiting(_FREE) // present
+        return own + self._registry.waiting(FREE) // present
 
     # --- clients that join and leave ----------------------------------------------------------
 
@@ -398,11 +303,7 @@ class Server(Role):
         client.has_left = self._changed = True
         client.stock = 0
         self._deal_pools()
-        for key in client.handed:
-            self._let_leave(self._registry.site_of(key), client, None)
-        for site in [site for site, holder in self._holder.items() if holder == rank]:
-            if site not in self._leaving:
-                self._release(site, client)
+        self._places.part_with(client)
 
     def recover(self, rank: int, key: int, now: float, *, answered: bool) -> None:
         """Note that a lost client had dealt with a URL. The links of the page are admitted."""
@@ -420,4 +321,4 @@ class Server(Role):
 
     def next_time(self) -> float | None:
         """When the next site may go to another client, or None."""
-        return self._resting[0][0] if self._resting else None
+        return self._places.next_time()
