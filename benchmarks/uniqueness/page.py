@@ -130,7 +130,7 @@ def _growths(rows: Sequence[Row]) -> list[str]:
     heads = ["store", "CPU ms", "times less than DRUM", "MB", "times less than DRUM"]
     table = []
     for store in _stores(rows):
-        if len(_values(rows, store, "mb")) < 2:
+        if min(len(_values(rows, name, "mb")) for name in (store, "drum")) < 2:
             continue
         line = [store]
         for field, factor, form in (("cpu_s", 1000, ".2f"), ("mb", 1, ".3f")):
