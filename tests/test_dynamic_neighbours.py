@@ -125,6 +125,19 @@ def test_urls_of_sites_that_rest_leave_room_for_others() -> None:
     cluster.fetch(1, "http://s3.example/")
 
 
+def test_a_client_fetches_the_best_url_of_its_stock_first() -> None:
+    cluster = served(1, "dynamic.stock=4", "frontier.order=depth-first")
+    home, *pages = (f"http://{site}.example/" for site in "habc")
+    cluster.start(home)
+    cluster.settle()
+    cluster.fetch(1, home, link(pages[0]), link(pages[1]))
+    cluster.settle()
+    cluster.fetch(1, pages[1], link(pages[2]))
+    cluster.settle()
+    cluster.fetch(1, pages[2])  # it came after the first page, but the server likes it better
+    cluster.fetch(1, pages[0])
+
+
 def test_a_host_that_one_client_gives_up_is_given_up_at_the_next() -> None:
     cluster = served(2, "retry.tries=1", "retry.give_up_after=2")
     cluster.start(*(f"http://a.example/{number}" for number in range(4)))

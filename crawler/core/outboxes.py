@@ -39,6 +39,7 @@ class Outbox:
         "resting",
         "returned",
         "returned_urls",
+        "scores",
         "size",
         "stock",
         "stop",
@@ -68,6 +69,7 @@ class Outbox:
         self.known: dict[int, dict[int, int]] = {}
         self.pages: list[tuple[int, bytes]] = []
         self.poor: list[int] = []
+        self.scores: dict[int, float] = {}  # of URLs that a server hands out, by key
         self.ended: list[int] = []
         self.unanswered: list[int] = []
         self.returned_urls: list[int] = []
@@ -106,6 +108,9 @@ class Outbox:
             freed=self.freed,
             cookies=self.cookies,
             keys=array("Q", self.found).tobytes() if with_keys else b"",
+            scores=array("d", map(self.scores.__getitem__, self.found)).tobytes()
+            if self.scores
+            else b"",
             known={
                 owner: (array("Q", counts).tobytes(), array("I", counts.values()).tobytes())
                 for owner, counts in self.known.items()

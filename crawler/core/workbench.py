@@ -124,7 +124,7 @@ class Workbench:
             self._settle(state)
 
     def restore(self, found: CrawlUrl, score: float) -> None:
-        """Take in a URL that waited in an earlier run, with the score from `Backlog.drain`."""
+        """Take in a URL with its score: from `Backlog.drain` of an earlier run or from a server."""
         state = self.states.find(found.site)
         self.backlog.restore(state, found, score)
         if state.phase is EMPTY:

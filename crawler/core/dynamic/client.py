@@ -153,6 +153,7 @@ class Client(Role):
             self._look()
         for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
+        scores = np.frombuffer(batch.scores).tolist()
         for index, key in enumerate(np.frombuffer(batch.keys, np.uint64).tolist()):
             address = batch.urls[index]
             if self.is_away:
@@ -168,7 +169,7 @@ class Client(Role):
             self._jars.put(key, Jar.of(batch.cookies.get(key, ())))
             self._at_hand[key] = found.site
             self._foreign.note_text(key)
-            self._bench.enqueue(found)
+            self._bench.restore(found, scores[index])
         self._look_soon()
 
     # --- to the server ------------------------------------------------------------------------

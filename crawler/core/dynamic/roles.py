@@ -9,7 +9,7 @@ from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.dynamic.server import Server
 from crawler.core.leases import Leases
-from crawler.core.order import BreadthFirst, make_order
+from crawler.core.order import BreadthFirst, Scored, make_order
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
 from crawler.core.seen import SiteGroups
@@ -27,7 +27,9 @@ def make_bench(
 ) -> Workbench:
     """Make the workbench of a rank: a server's has the registry, and the order that is configured.
 
-    A client fetches in the order in which URLs are handed to it. `groups`: see Workbench.
+    A client fetches the best URL of its stock first, by the scores that the server gives with the
+    URLs. Of URLs with equal scores, the one that was handed out first comes first. `groups`: see
+    Workbench.
     """
     tree = ownership.tree
     order = order or make_order(settings.frontier)
@@ -39,7 +41,7 @@ def make_bench(
         registry = partial(Registry, per_site(settings), spill)
         return SeedBench(settings.politeness, settings.retry, order, registry, leases)
     else:
-        order = BreadthFirst()
+        order = Scored()
     memory = settings.frontier.memory
     return Workbench(settings.politeness, settings.retry, order, spill, memory, leases, groups)
 

@@ -228,7 +228,7 @@ class Server(Role):
         client.busy += dealt.is_first
         client.handed[found.key] = None
         self._places.hand(found.site, dealt.pool, client)
-        self._send(client, found, now)
+        self._send(client, found, dealt.score, now)
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
@@ -260,8 +260,9 @@ class Server(Role):
             for one in self._backlog.deal([hand], None, 0, 1):
                 self._hand(client, one, now)
 
-    def _send(self, client: ClientState, found: CrawlUrl, now: float) -> None:
+    def _send(self, client: ClientState, found: CrawlUrl, score: float, now: float) -> None:
         box = self._outboxes.add(client.rank, found, now, urgent=True)
+        box.scores[found.key] = score
         jar = self._jars.take(found.key)
         if jar.cookies:
             box.cookies[found.key] = jar.terms()
