@@ -75,6 +75,7 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     cookies: dict[int, tuple[CookieTerms, ...]] = {}  # by key of a URL: cookies of its chain
     # Between a seed server and its clients (`crawler.core.dynamic`). Keys are packed as u64.
     keys: bytes = b""  # of the urls: a server would spend much of its time on computing them
+    heard: int = 0  # from a server that hands out URLs: how many batches of the client it has got
     scores: bytes = b""  # from a server: of the urls that it hands out, as f64
     # By the server that takes care of them: keys of linked URLs whose texts were sent before, and
     # the number of links to each, as u32.

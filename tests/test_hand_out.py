@@ -25,14 +25,19 @@ def star(sites: list[int]) -> Web:
     return Web(urls, np.array([(0, page) for page in range(1, len(urls))]))
 
 
-def crawl(web: Web, clients: int, *more: str, concurrency: int = 2) -> Simulation:
+QUICK = Delays((0.1, 0.1), (0.01, 0.01))
+
+
+def crawl(
+    web: Web, clients: int, *more: str, concurrency: int = 2, delays: Delays = QUICK
+) -> Simulation:
     chosen = settings("assignment.scheme=dynamic", f"fetch.concurrency={concurrency}", *more)
     simulation = Simulation(
         web,
         chosen,
         make_scheme(chosen, clients + 1),
         clients + 1,
-        delays=Delays((0.1, 0.1), (0.01, 0.01)),
+        delays=delays,
         concurrency=concurrency,
     )
     assert simulation.run([0])
@@ -90,6 +95,15 @@ def test_the_stock_lasts_while_sites_rest() -> None:
     assert len(middle) > 0.8 * 10 * 10 * 30
 
 
+def test_the_stock_lasts_while_messages_are_slow() -> None:
+    # Ten connections fetch 100 pages a second, and a report is answered after a second.
+    web = star([1] * 8000)
+    slow = Delays((0.1, 0.1), (0.5, 0.5))
+    simulation = crawl(web, 1, concurrency=10, delays=slow)
+    middle = [time for time in simulation.times if 30 < time < 50]
+    assert len(middle) > 0.9 * 100 * 20
+
+
 def test_a_server_takes_each_url_in_once_and_counts_all_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
@@ -130,7 +144,7 @@ def test_a_spare_gets_the_sites_of_its_dsets_when_it_comes() -> None:
     web = star([1] + [100] * 40)
     scheme = make_scheme(chosen, 4)
     assert isinstance(scheme, Tree)
-    simulation = Simulation(web, chosen, scheme, 4, delays=Delays((0.1, 0.1), (0.01, 0.01)))
+    simulation = Simulation(web, chosen, scheme, 4, delays=QUICK)
     assert simulation.run([0])
     assert sorted(simulation.order) == list(range(len(web)))
     fetched = zip(simulation.order, simulation.by, simulation.times, strict=True)

@@ -25,6 +25,7 @@ class Outbox:
         "found",
         "freed",
         "grants",
+        "heard",
         "joined",
         "known",
         "lost",
@@ -70,6 +71,7 @@ class Outbox:
         self.pages: list[tuple[int, bytes]] = []
         self.poor: list[int] = []
         self.scores: dict[int, float] = {}  # of URLs that a server hands out, by key
+        self.heard = 0
         self.ended: list[int] = []
         self.unanswered: list[int] = []
         self.returned_urls: list[int] = []
@@ -108,6 +110,7 @@ class Outbox:
             freed=self.freed,
             cookies=self.cookies,
             keys=array("Q", self.found).tobytes() if with_keys else b"",
+            heard=self.heard,
             scores=array("d", map(self.scores.__getitem__, self.found)).tobytes()
             if self.scores
             else b"",

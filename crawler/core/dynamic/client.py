@@ -72,6 +72,10 @@ class Client(Role):
         self._since = 0.0
         self._busy_s = 0.0  # of all connections, since `_since`
         self._counted = 0.0  # when `_busy_s` was brought up to date
+        # The time from a report that leaves at once to the URLs that answer it: the latest that is
+        # known, and the shortest one since `_since`.
+        self._round_trip_s, self._shortest_trip_s = 0.0, inf
+        self._report: tuple[int, float] | None = None  # one that waits for its answer: number, time
         self._looked = 0.0  # when the stock was fitted to the rate and to the rests
         self._next_look = inf  # when that is due again
         self.is_away, self.has_room = True, False
@@ -153,6 +157,9 @@ class Client(Role):
             self._look()
         for key, names in batch.declared_by.items():
             self._declared.declare(key, tuple(names))
+        if self._report is not None and batch.heard > self._report[0]:
+            self._shortest_trip_s = min(self._shortest_trip_s, now - self._report[1])
+            self._report = None
         scores = np.frombuffer(batch.scores).tolist()
         for index, key in enumerate(np.frombuffer(batch.keys, np.uint64).tolist()):
             address = batch.urls[index]
@@ -191,6 +198,8 @@ class Client(Role):
         box.ended.append(found.key)
         if len(box.ended) >= len(self._at_hand) - self._resting:
             self._box(now, urgent=True)
+            if self._report is None:
+                self._report = self._outboxes.sent(self.server), now
         if not response:
             box.unanswered.append(found.key)
         elif self._wants_links:
@@ -227,15 +236,17 @@ class Client(Role):
     def _fitting_stock(self, now: float) -> int:
         """Fit the stock to the rate that this client has while all of its connections are used.
 
-        The stock lasts while a report waits to be sent. And so many URLs more wait for the delays
-        of their sites.
+        The stock lasts while a report waits to be sent, and while it is answered. And so many URLs
+        more wait for the delays of their sites.
         """
         if self._fixed_stock or now < self._since + _RATE_WINDOW_S:
             return self._stock
         rate = self.connections * self._ended / self._busy_s if self._busy_s else 0.0
         self._ended, self._busy_s, self._since = 0, 0.0, now
+        if self._shortest_trip_s < inf:
+            self._round_trip_s, self._shortest_trip_s = self._shortest_trip_s, inf
         least, most = _LEAST_STOCK * self.connections, _MOST_STOCK * self.connections
-        stock = min(max(least, ceil(rate * self._max_delay_s)), most)
+        stock = min(max(least, ceil(rate * (self._max_delay_s + self._round_trip_s))), most)
         return stock + ceil(rate * self._site_delay_s)
 
     def _count_resting(self, now: float) -> int:

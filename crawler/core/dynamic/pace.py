@@ -24,6 +24,7 @@ class ClientState:
     busy: int = 0  # sites of which it has URLs
     coming: int = 0  # sites that it gets from others, once these have fetched their URLs of it
     pages: int = 0  # that it has fetched
+    heard: int = 0  # batches that have come from it
     reported: int = 0  # URLs that it has dealt with, in the order of its log's rows
     jars: dict[int, Jar] = field(default_factory=dict)  # cookies that went with its URLs, by key
     has_left: bool = False

@@ -87,6 +87,7 @@ class Server(Role):
         client = self.states.get(sender)
         if client is None:
             return
+        client.heard += 1
         if batch.stock is not None:
             client.resting = batch.resting
             self._hear(client, batch.stock, batch.connections)
@@ -263,6 +264,7 @@ class Server(Role):
     def _send(self, client: ClientState, found: CrawlUrl, score: float, now: float) -> None:
         box = self._outboxes.add(client.rank, found, now, urgent=True)
         box.scores[found.key] = score
+        box.heard = client.heard
         jar = self._jars.take(found.key)
         if jar.cookies:
             box.cookies[found.key] = jar.terms()
