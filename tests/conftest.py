@@ -1,11 +1,12 @@
 """What all tests share: how programs are started on several ranks."""
 
+import logging
 import os
 import re
 import shutil
 import subprocess
 import sys
-from collections.abc import Callable, Generator
+from collections.abc import Callable, Generator, Iterator
 from pathlib import Path
 
 import hypothesis
@@ -48,6 +49,17 @@ def pytest_runtest_makereport() -> Generator[None, pytest.TestReport, pytest.Tes
             report.outcome = "failed"
             report.longrepr = f"{reason}; ABC_MAY_SKIP doesn't allow that"
     return report
+
+
+@pytest.fixture(autouse=True)
+def loggers_as_before() -> Iterator[None]:
+    """What the log of a rank changes, if a test runs an agent in its own process."""
+    loggers = [logging.getLogger(name) for name in ("crawler", "asyncio")]
+    before = [(one.level, one.propagate) for one in loggers]
+    yield
+    for one, (level, propagate) in zip(loggers, before, strict=True):
+        one.setLevel(level)
+        one.propagate = propagate
 
 
 def launching() -> dict[str, str]:

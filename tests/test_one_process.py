@@ -2,7 +2,6 @@
 
 import asyncio
 import gc
-import logging
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
@@ -19,7 +18,6 @@ from crawler.agent import planning
 from crawler.agent.agent import Agent
 from crawler.agent.crawl import crawl
 from crawler.agent.job import Ending
-from crawler.agent.progress import LOGGERS
 from crawler.demo.web import DemoWeb
 
 CONCURRENCY = 4
@@ -30,14 +28,10 @@ IN_FLIGHT = 2 * CONCURRENCY + 2  # of a rank: in the fetch stage, behind it, and
 @pytest.fixture(autouse=True)
 def process_as_before() -> Iterator[None]:
     """What an agent changes in its process, which ends with it elsewhere."""
-    threshold, loggers = gc.get_threshold(), [logging.getLogger(name) for name in LOGGERS]
-    before = [(one.level, one.propagate) for one in loggers]
+    threshold = gc.get_threshold()
     yield
     gc.unfreeze()
     gc.set_threshold(*threshold)
-    for one, (level, propagate) in zip(loggers, before, strict=True):
-        one.setLevel(level)
-        one.propagate = propagate
 
 
 def settings_for(

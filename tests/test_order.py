@@ -1,6 +1,5 @@
 """The orders and their queues, against sorted lists."""
 
-import logging
 import os
 import sys
 from array import array
@@ -701,7 +700,6 @@ def test_grouped_heads_give_the_best_of_the_group_at_hand(
 def test_a_full_disk_keeps_urls_in_memory_until_there_is_room(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(logging.getLogger("crawler"), "propagate", True)
     left, write = [0], os.pwrite
 
     def pwrite(file: int, data: bytes, offset: int) -> int:

@@ -1,7 +1,6 @@
 """Stores on disks that are full or fail, at every call that writes."""
 
 import errno
-import logging
 import os
 from collections.abc import Callable
 from itertools import count, cycle
@@ -74,10 +73,9 @@ def check(store: BatchStore) -> tuple[list[Any], dict[int, Any]]:
 
 @EACH
 def test_a_cycle_without_room_goes_on_when_there_is_some(
-    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture, monkeypatch: pytest.MonkeyPatch
+    make: Make, tmp_path: Path, caplog: pytest.LogCaptureFixture
 ) -> None:
     """Every answer comes once, and as on a disk with room."""
-    monkeypatch.setattr(logging.getLogger("crawler"), "propagate", True)
     store = filled(make, tmp_path / "healthy")
     expected, total = check(store), 0
     store.close()
