@@ -115,7 +115,7 @@ def in_degrees(crawl: Served, fetched: set[int]) -> dict[int, int]:
     st.sampled_from([*TREES, DEEP]),
     st.booleans(),
 )
-@example(1008, ("page", "server"), DEEP, True)
+@example(612, ("page", "server"), DEEP, True)
 def test_all_pages_are_fetched_whoever_comes_and_goes(
     seed: int, kind: tuple[str, str], servers: tuple[int, ...], reads_logs: bool
 ) -> None:
