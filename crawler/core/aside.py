@@ -17,24 +17,26 @@ _DECODER: Final = msgspec.msgpack.Decoder(list[CrawlUrl])
 
 
 class Aside:
-    """A queue of URLs. They come in the order `head`, `disk`, `tail`."""
+    """A queue of URLs. They come in the order `head`, `disk`, `tail`.
+
+    `size` is its length. The core reads it at each event, where a call of `len` would be slow.
+    """
 
     def __init__(self, spill: Spill | None = None) -> None:
         """`spill`: for the URLs that memory has no room for; None to keep all in memory."""
+        self.size = 0
         self._spill = spill
         self._head: deque[CrawlUrl] = deque()
         self._disk = array("Q")  # numbers of chunks
         self._tail: deque[CrawlUrl] = deque()
 
     def __len__(self) -> int:
-        return len(self._head) + _CHUNK * len(self._disk) + len(self._tail)
-
-    def __bool__(self) -> bool:  # compiled code calls only this method for `if aside`
-        return len(self) > 0
+        return self.size
 
     def append(self, found: CrawlUrl) -> None:
         """Put in a URL."""
         self._tail.append(found)
+        self.size += 1
 
     def popleft(self) -> CrawlUrl:
         """Take out the first URL. Raises IndexError if there is none."""
@@ -44,11 +46,13 @@ class Aside:
                 self._head.extend(_DECODER.decode(self._spill.take(self._disk.pop(0))))
             else:
                 self._head, self._tail = self._tail, self._head
-        return self._head.popleft()
+        found = self._head.popleft()
+        self.size -= 1
+        return found
 
     def drain(self) -> Iterator[CrawlUrl]:
         """Take out all URLs."""
-        while self:
+        while self.size:
             yield self.popleft()
 
     def nbytes(self) -> int:

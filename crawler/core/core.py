@@ -274,7 +274,7 @@ class Core:
             return None
         if self.door.late is not None:
             self._verify(now)
-        if self._foreign.deferred:
+        if self._foreign.deferred.size:
             self._foreign.cross_over(self.unfinished.under_way + self.door.pending, now)
         quota = self._quota
         if quota.left < 1:
@@ -433,7 +433,7 @@ class Core:
         """The number of URLs that this rank must still fetch, or that may be new."""
         if self.role.is_away:
             return 0
-        return self._backlog.waiting + len(self._foreign.deferred) + self.door.pending
+        return self._backlog.waiting + self._foreign.deferred.size + self.door.pending
 
     @property
     def unfetched(self) -> int:

@@ -196,7 +196,9 @@ class CrossOver(Foreign):
         lead to URLs of this rank's own.
         """
         bench, backlog, crossing = self._bench, self._bench.backlog, self.crossing
-        while self.deferred and backlog.waiting + visiting == len(crossing) < self._most_crossing:
+        while (
+            self.deferred.size and backlog.waiting + visiting == len(crossing) < self._most_crossing
+        ):
             due = bench.next_time()
             if due is not None and due <= now:
                 return
