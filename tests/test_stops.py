@@ -24,12 +24,13 @@ from crawler.reading.declared import DeclaredSitemaps
 
 # A generator that never comes to its end stands for hours of logs.
 ENDLESS = """
-import sys, time
+import pathlib, sys, time
 import {module} as module
 
 def endless(steps):
     def read(*arguments):
         yield from steps(*arguments)
+        pathlib.Path({reads!r}).touch()
         while True:
             time.sleep(0.001)
             yield
@@ -59,6 +60,14 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
         yield directory / "s", web
 
 
+def stop_once(session: Path, reads: Path) -> None:
+    """Stop a session as soon as it reads without end."""
+    end = time.monotonic() + 60
+    while not reads.exists() and time.monotonic() < end:
+        time.sleep(0.05)
+    run_here("stop", str(session))
+
+
 @pytest.mark.parametrize(
     ("place", "how"),
     [
@@ -75,17 +84,19 @@ def test_a_stop_ends_a_resume_that_reads_without_end(
     before = metrics_of(session)["pages"]
     words = ["resume", str(session), *sets("session.stop_grace=0.2")]
     words += ["--max-time", "1s" if how == "max_time" else "1h"]
-    timer = threading.Timer(2, run_here, ["stop", str(session)])
-    if how == "stop":
-        timer.start()
-    began = time.monotonic()
+    reads = tmp_path / "reads"
     module, name = PLACES[place]
-    done = mpirun(ranks, "-c", ENDLESS.format(module=module, place=name), *words, timeout=60)
-    timer.cancel()
+    program = ENDLESS.format(module=module, place=name, reads=str(reads))
+    stops = threading.Thread(target=stop_once, args=(session, reads))
+    if how == "stop":
+        stops.start()
+    done = mpirun(ranks, "-c", program, *words, timeout=60)
+    if how == "stop":
+        stops.join()
     assert done.returncode == 75, done.stderr
-    assert time.monotonic() - began < 50
     assert metrics_of(session)["pages"] >= before  # those that were under way, at most
-    done = mpirun(2, "-m", "crawler", "resume", str(session), "--max-time", "90s")
+    words = ["resume", str(session), *sets("politeness.delay_s=0"), "--max-time", "90s"]
+    done = mpirun(2, "-m", "crawler", *words)
     assert done.returncode == 0, done.stderr
     assert metrics_of(session)["complete"]
     assert metrics_of(session)["pages"] == metrics_of(session)["unique_pages"]
