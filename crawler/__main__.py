@@ -11,6 +11,7 @@ from functools import partial
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import uvloop
 
 from crawler import config, inspect, session, simulate
@@ -88,6 +89,7 @@ async def _crawl_together(
     `prepare(ranks)` makes the plan at rank 0.
     """
     from crawler.agent import planning  # noqa: PLC0415
+    from crawler.agent.board import Voice  # noqa: PLC0415
     from crawler.agent.crawl import crawl  # noqa: PLC0415
 
     plan: planning.Plan | UserError | None = None
@@ -103,7 +105,7 @@ async def _crawl_together(
             _complain(plan)
         return EXIT_USAGE
     assert plan is not None
-    ending = await crawl(plan, group)
+    ending = await crawl(plan, group, voice=Voice(arguments.voice))
     if group.rank == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)
     elif group.rank == 0:
@@ -204,6 +206,23 @@ def _is_led(directory: Path, info: session.SessionInfo) -> bool:
     if info.last.ended is not None:
         _print(f"{directory} has ended: {info.last.reason}")
     return info.last.ended is None
+
+
+def _status(arguments: argparse.Namespace) -> int:
+    from crawler.watch import follow  # noqa: PLC0415  rich takes a while to import
+
+    if arguments.json:
+        _print(msgspec.json.encode(session.read_status(arguments.session)).decode())
+    else:
+        follow.show(arguments.session)
+    return 0
+
+
+def _watch(arguments: argparse.Namespace) -> int:
+    from crawler.watch import follow  # noqa: PLC0415  rich takes a while to import
+
+    follow.follow(arguments.session)
+    return 0
 
 
 def _verify(arguments: argparse.Namespace) -> int:
@@ -352,6 +371,8 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     "crawl": _crawl,
     "resume": _resume,
     "stop": _stop,
+    "status": _status,
+    "watch": _watch,
     "add-client": _add_client,
     "retire-client": _retire_client,
     "verify": _verify,

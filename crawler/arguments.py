@@ -72,10 +72,34 @@ def _add_crawls(command: _Command) -> None:
             help="dynamic assignment: the last N ranks wait until a server has them come",
         )
 
+        one.add_argument(
+            "-q",
+            "--quiet",
+            dest="voice",
+            action="store_const",
+            const="quiet",
+            default="normal",
+            help="show no progress, only warnings",
+        )
+        one.add_argument(
+            "-v",
+            "--verbose",
+            dest="voice",
+            action="store_const",
+            const="verbose",
+            help="also show the URLs that give no page, at most five a second of each rank",
+        )
+
     stop = command(
         "stop", "Ask a crawl to stop, from any node that sees its directory.", sets=False
     )
     stop.add_argument("session", type=Path, metavar="SESSION")
+
+    once = command("status", "Show how far a crawl is, and what holds it up.", sets=False)
+    once.add_argument("session", type=Path, metavar="SESSION")
+    once.add_argument("--json", action="store_true", help="print status.json")
+    always = command("watch", "Show this again each second, until the crawl has ended.", sets=False)
+    always.add_argument("session", type=Path, metavar="SESSION")
 
     comes = command(
         "add-client", "Have a spare rank come to a crawl with dynamic assignment.", sets=False

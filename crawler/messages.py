@@ -115,14 +115,42 @@ class Sums(msgspec.Struct, tag="s", array_like=True):
     losses: int = 0  # lost ranks, whose batches no rank has counted
 
 
+class Trouble(msgspec.Struct, frozen=True):
+    """A URL that gave no page, for the user."""
+
+    time: float  # start of the fetch, in seconds since 1970
+    url: str
+    error: str  # a Failure, or "status 404"
+    why: str = ""  # in a few words
+
+
 class Note(msgspec.Struct, tag="n", array_like=True):
-    """Progress and warnings for rank 0 to show. No decision depends on a note."""
+    """Progress, warnings and the state of a rank, for rank 0 to show. No decision depends on it.
+
+    All counts are those of the run. `Note` is what a rank sends each second (`agent.figures`).
+    """
 
     pages: int
     bytes: int
     waiting: int
     errors: int
     warnings: list[str] = []
+    good: int = 0  # responses of success (2xx, 304), and redirects
+    requests: int = 0
+    statuses: list[int] = []  # responses of status 1xx, 2xx, 3xx, 4xx, 5xx
+    by_failure: dict[str, int] = {}  # URLs without a good response, by error class or status
+    early: int = 0  # requests that came earlier than promised (`session.courtesy`)
+    sites_ready: int = 0  # of this moment, as are the numbers that follow; see SiteCounts
+    sites_resting: int = 0
+    hosts_failing: int = 0
+    fetching: int = 0  # visits under way
+    connections: int = 0  # that may be used at a time; 0: this rank fetches nothing
+    cpu_s: float = 0.0  # CPU time of the process since its start
+    lag_s: float = 0.0  # how late the event loop came to send this note
+    memory: int = 0  # bytes in RAM
+    backlog: int = 0  # bytes that wait to be sent to the slowest rank
+    no_room: bool = False  # whether the rank waits for room on the disk
+    troubles: list[Trouble] = []  # the latest since the last note
 
 
 class Relay(msgspec.Struct, tag="y", array_like=True):

@@ -40,6 +40,7 @@ from crawler.agent.wire import Wire
 from crawler.agent.work import Work, start_work
 from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults
+from crawler.messages import Note
 from crawler.ports import (
     Group,
     LostRankError,
@@ -118,12 +119,14 @@ class Agent:
             self._core,
             self._scope,
             self._tally,
+            self._store,
             self._wire,
             transport,
             self._clock,
             self._faults,
             self._traps,
         )
+        self._job.board.ranks = transport.size
         self._stopper = Stopper(
             job,
             settings.session,
@@ -160,10 +163,11 @@ class Agent:
             self._faults,
         )
 
-    async def run(self) -> tuple[Counters, Ending, list[str]]:
+    async def run(self) -> tuple[Counters, Ending, Note]:
         """Crawl to the end, which all ranks reach together.
 
-        Returns the counters of this rank, how the crawl ended, and the last warnings. From here to
+        Returns the counters of this rank, how the crawl ended, and a note with the last warnings,
+        also those that an earlier note has told. From here to
         `close` the agent handles signals. A signal that comes too late to stop anything neither
         keeps the report from being written nor changes the exit code.
         """
@@ -194,7 +198,7 @@ class Agent:
         ending = Ending(self._core.complete, self._job.stopped)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
-        return counters, ending, list(self._log.latest)
+        return counters, ending, self._figures.note(list(self._log.latest))
 
     def leave_snapshot(self) -> None:
         """Write a snapshot of what this rank knew at the end, so that a resume is faster.
@@ -357,6 +361,8 @@ class Agent:
     async def _resume(self, replay: Replay) -> None:
         """Bring the core to the state in which earlier runs left the session."""
         began = self._clock.now()
+        if self._transport.rank == 0:
+            await self._job.board.tell(session.State.RESUMING)
         # Ranks can't exchange messages yet, so each rank looks for an order to stop by itself.
         looking = asyncio.ensure_future(self._stopper.wait(looks=True))
         state = await self._snapshot.read()

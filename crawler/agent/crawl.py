@@ -10,11 +10,12 @@ from pathlib import Path
 
 from crawler import config, session
 from crawler.agent.agent import Agent
+from crawler.agent.board import Board, Voice
 from crawler.agent.job import Ending, Job
 from crawler.agent.losses import DEAD_LOCK_S
 from crawler.agent.planning import Plan, prepare_again
-from crawler.agent.progress import Board
 from crawler.core.order import pagerank_by_key
+from crawler.messages import Note
 from crawler.modes import mode_of
 from crawler.ports import Group, LostRankError, NoRoomError
 from crawler.report.correcting import correction_of
@@ -23,7 +24,12 @@ from crawler.report.endings import is_success
 from crawler.report.report import write_metrics
 
 
-async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = None) -> Ending:
+async def crawl(
+    plan: Plan,
+    group: Group,
+    reachable: Collection[int] | None = None,
+    voice: Voice = Voice.NORMAL,
+) -> Ending:
     """Crawl one session on all ranks. Returns on each rank how the crawl ended.
 
     If ranks are lost, and the MPI lets the other ranks go on, they begin a further run of the
@@ -31,21 +37,24 @@ async def crawl(plan: Plan, group: Group, reachable: Collection[int] | None = No
     In modes whose number of ranks must stay the same, this raises LostRankError instead. If a seed
     server loses a client, the run itself goes on (`losses`).
 
-    `reachable`: see report.write_counters. Only the argument of rank 0 is used.
+    `reachable`: see report.write_counters. `voice`: how much the user is told. Only the arguments
+    of rank 0 are used.
     """
     session.join_session(plan.directory)
     ending = None
     try:
-        ending = await _crawl_to_the_end(plan, group, reachable)
+        ending = await _crawl_to_the_end(plan, group, reachable, voice)
     finally:
         session.leave_session(plan.directory)
         session.unlock_session(plan.directory, crawled=ending is not None)
     return ending
 
 
-async def _crawl_to_the_end(plan: Plan, group: Group, reachable: Collection[int] | None) -> Ending:
+async def _crawl_to_the_end(
+    plan: Plan, group: Group, reachable: Collection[int] | None, voice: Voice
+) -> Ending:
     """Make one run after the other, until a run ends without the loss of a rank."""
-    job = Job(Board(plan.settings.session.max_pages))
+    job = Job(Board(plan.directory, plan.settings, group.size, voice))
     while True:
         transport = agent = ending = None
         ranks = group.size
@@ -138,7 +147,7 @@ async def _leave_behind(lost: Collection[int], group: Group) -> None:
 
 async def _end(
     agent: Agent,
-    counted: tuple[Counters, Ending, list[str]],
+    counted: tuple[Counters, Ending, Note],
     lost: Collection[int],
     plan: Plan,
     group: Group,
@@ -160,10 +169,12 @@ async def _end(
     if not ending.complete:
         agent.leave_snapshot()
     if group.rank == 0:
-        for _, _, warnings in everybody:
-            job.board.say_rest(warnings)
-        counters = [counters for counters, _, _ in everybody]
-        ending = _report(plan, ending, counters, lost, reachable)
+        for counters, _, note in everybody:
+            job.board.update_last(counters.rank, note)
+        await job.board.tell(session.State.REPORTING)
+        all_counters = [counters for counters, _, _ in everybody]
+        ending = _report(plan, ending, all_counters, lost, reachable)
+        await job.board.tell(session.State.ENDED, ending.reason)
     return await group.bcast(ending)
 
 

@@ -201,7 +201,7 @@ class FetchStage:
             )
             fetched = Fetched(found, response.started, response, earlier=earlier)
         except FetchError as error:
-            fetched = failed(visit, error.failure, clock, error.address)
+            fetched = failed(visit, error.failure, clock, error.address, error.detail)
         except MovedError:
             core.end(visit, RETRY, clock.now(), crawl_delay_s=crawl_delay_s)
             return
@@ -230,10 +230,17 @@ class FetchStage:
         return BUSY, wait_s
 
 
-def failed(visit: Visit, failure: Failure, clock: Clock, address: str | None = None) -> Fetched:
+def failed(
+    visit: Visit, failure: Failure, clock: Clock, address: str | None = None, detail: str = ""
+) -> Fetched:
     """Return the result of a visit without a response. `address`: that of the server."""
     return Fetched(
-        visit.found, clock.time(), failure=failure, address=address, retries=visit.retries
+        visit.found,
+        clock.time(),
+        failure=failure,
+        address=address,
+        retries=visit.retries,
+        detail=detail,
     )
 
 

@@ -1,9 +1,14 @@
 """What a rank counts: notes to rank 0 while the crawl runs, and the rank's counters at the end."""
 
 import asyncio
+import os
 import resource
+import time
+from pathlib import Path
+from typing import Final
 
-from crawler.agent.progress import Board, RankLog, Tally
+from crawler.agent.board import Board
+from crawler.agent.progress import RankLog, Tally
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.faults import Faults
@@ -12,9 +17,11 @@ from crawler.ports import Clock, Transport
 from crawler.reading.scope import Scope
 from crawler.reading.traps import TrapMonitor
 from crawler.report.counters import Counters, DynamicCounts
+from crawler.session import RankStore, State
 
-_NOTE_INTERVAL_S = 1.0
-_SAMPLES = 500  # points of a curve that a rank keeps, at most
+_NOTE_INTERVAL_S: Final = 1.0
+_SAMPLES: Final = 500  # points of a curve that a rank keeps, at most
+_STATM: Final = Path("/proc/self/statm")
 
 
 class Figures:
@@ -25,6 +32,7 @@ class Figures:
         core: Core,
         scope: Scope,
         tally: Tally,
+        store: RankStore,
         wire: Wire,
         transport: Transport,
         clock: Clock,
@@ -34,6 +42,7 @@ class Figures:
         self._core = core
         self._scope = scope
         self._tally = tally
+        self._store = store
         self._wire = wire
         self._transport = transport
         self._clock = clock
@@ -45,25 +54,51 @@ class Figures:
     async def note_stage(self, board: Board, log: RankLog) -> None:
         """Every second, send a note to rank 0 with counts and warnings. Rank 0 tells the user."""
         while True:
+            due = self._clock.now() + _NOTE_INTERVAL_S
             await asyncio.sleep(_NOTE_INTERVAL_S)
-            note = Note(
-                self._tally.pages,
-                self._tally.bytes,
-                self._core.unfetched,
-                self._tally.errors,
-                log.take_warnings(),
-            )
+            note = self.note(log.take_warnings(), lag_s=max(0.0, self._clock.now() - due))
             self._progress.append(self._sample())
             if len(self._progress) > _SAMPLES:
                 del self._progress[::2]
             self._sample_clients()
             if self._transport.rank == 0:
                 board.update(0, note)
-                board.show()
+                board.show(self._state())
                 continue
             neighbour, message = self._core.address(0, note)
             if not self._transport.backlog(neighbour):  # it has received the last note
                 self._wire.send(neighbour, message)
+
+    def note(self, warnings: list[str], lag_s: float = 0.0) -> Note:
+        """Return a note on what this rank has counted so far. See Note."""
+        core, tally = self._core, self._tally
+        sites = core.count_sites(self._clock.now())
+        return Note(
+            pages=tally.pages,
+            bytes=tally.bytes,
+            waiting=core.unfetched,
+            errors=tally.errors,
+            warnings=warnings,
+            good=tally.good,
+            requests=tally.requests,
+            statuses=list(tally.statuses),
+            by_failure=dict(tally.by_failure),
+            early=self._store.early,
+            sites_ready=sites.ready,
+            sites_resting=sites.resting,
+            hosts_failing=sites.failing,
+            fetching=core.unfinished.visits,
+            connections=core.connections,
+            cpu_s=time.process_time(),
+            lag_s=lag_s,
+            memory=_memory(),
+            backlog=self._wire.backlog(),
+            no_room=self._store.lacks_room,
+            troubles=tally.take_troubles(),
+        )
+
+    def _state(self) -> State:
+        return State.STOPPING if self._core.stopping else State.CRAWLING
 
     def counters(self, seconds: float, *, remembers: bool) -> Counters:
         """Return the counters of this rank in a run that took `seconds`.
@@ -117,3 +152,8 @@ class Figures:
 
     def _sample(self) -> tuple[float, int]:
         return self._clock.time(), self._core.traffic.inter_part_urls
+
+
+def _memory() -> int:
+    """Return the bytes of this process that are in RAM."""
+    return int(_STATM.read_bytes().split()[1]) * os.sysconf("SC_PAGE_SIZE")

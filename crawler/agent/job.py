@@ -7,7 +7,7 @@ import time
 from dataclasses import dataclass, field
 from math import inf
 
-from crawler.agent.progress import Board
+from crawler.agent.board import Board
 from crawler.report.endings import NOT_FETCHED
 
 

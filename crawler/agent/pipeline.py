@@ -96,7 +96,7 @@ async def dns_stage(
             server = await fetcher.locate(visit.found.url)
         except FetchError as error:
             if core.end(visit, Outcome.of(error.failure), clock.now()):
-                await to_parse.put(failed(visit, error.failure, clock, error.address))
+                await to_parse.put(failed(visit, error.failure, clock, error.address, error.detail))
             alarm.ring()
         except BaseException as error:
             faults.note(error, "the host name", visit.found.url)
@@ -162,7 +162,7 @@ async def parse_stage(
             faults.note(error, "the comparison", found.url)
             fetched.failure = fetched.failure or Failure.INTERNAL
         row = await with_room(partial(_append, repository, reader, fetched, part, traps, faults))
-        tally.add(row)
+        tally.add(row, fetched.detail)
         if fetched.joins is not None:
             core.joining.join(*fetched.joins, found.url, clock.now())
         if fetched.notice:

@@ -1,27 +1,24 @@
-"""The log and the counts of each rank while a crawl runs, and what rank 0 shows to the user.
+"""The log and the counts of each rank while a crawl runs.
 
 Each line of the log is a JSON object, so nothing that the web sends can forge a line. Warnings of
-all ranks also reach the user, through notes to rank 0.
+all ranks also reach the user, through notes to rank 0 (`agent.board`).
 """
 
 import contextlib
 import json
 import logging
 import os
-import sys
-import time
 from collections import Counter, deque
-from collections.abc import Iterable
 from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
-from crawler.messages import Note
-from crawler.ports import PageRow
+from crawler.messages import Trouble
+from crawler.ports import MEANINGS, Failure, PageRow
 
-_LINE_INTERVAL_S = 10.0  # between two lines of progress, if a line can't be overwritten
 LOGGERS = ("crawler", "asyncio")
 _KEPT = 1000  # the latest warnings of a rank that it keeps
+_TROUBLES = 5  # the latest URLs that gave no page, of those that no note has told
 
 
 class RankLog(logging.Handler):
@@ -77,91 +74,6 @@ def _open_to_append(path: Path) -> int:
     return os.open(path, os.O_WRONLY | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW, 0o666)
 
 
-class Board:
-    """Rank 0's view of all ranks, shown on standard error.
-
-    On a terminal, one line is overwritten again and again. Elsewhere (under mpirun, in the output
-    of a job), a new line is printed every ten seconds.
-    """
-
-    def __init__(self, max_pages: int) -> None:
-        self._earlier = 0  # pages fetched before this run, or before ranks were lost
-        self._before = 0  # those of them that were there when the clock started
-        self._max_pages = max_pages
-        self._latest: dict[int, Note] = {}
-        self._said: Counter[str] = Counter()
-        self._terminal = sys.stderr.isatty()
-        self._started = self._shown = time.monotonic()
-
-    def begin_after(self, pages: int, *, lost: bool) -> None:
-        """Note how many pages the session has had so far.
-
-        `lost`: whether ranks are lost, and the others begin a new run. The notes of the last run
-        don't count any more, because its pages are among `pages`.
-        """
-        self._earlier = pages
-        if lost:
-            self._latest.clear()
-        else:
-            self._before = pages
-
-    def update(self, rank: int, note: Note) -> None:
-        """Note how far a rank is, and show its warnings."""
-        self._latest[rank] = note
-        self._said.update(note.warnings)
-        self.say(note.warnings)
-
-    def say_rest(self, warnings: Iterable[str]) -> None:
-        """Show those of the latest warnings of a rank that no note has brought.
-
-        The last notes of a crawl may not arrive.
-        """
-        for warning, count in Counter(warnings).items():
-            self.say([warning] * (count - self._said[warning]))
-
-    def show(self) -> None:
-        """Show how far the crawl is. To be called about every second."""
-        now = time.monotonic()
-        if not self._terminal and now - self._shown < _LINE_INTERVAL_S:
-            return
-        self._shown = now
-        notes = self._latest.values()
-        pages = self._earlier + sum(note.pages for note in notes)
-        seconds = now - self._started
-        limit = f" of {self._max_pages:,}" if self._max_pages else ""
-        line = (
-            f"{_clock(seconds)}  {pages:,}{limit} pages"
-            f"  {(pages - self._before) / max(seconds, 0.1):,.0f}/s"
-            f"  {sum(note.bytes for note in notes) / 1e6:,.1f} MB"
-            f"  {sum(note.waiting for note in notes):,} waiting"
-            f"  {sum(note.errors for note in notes):,} errors"
-        )
-        if self._terminal:
-            sys.stderr.write(f"\r\x1b[K{line}")
-            sys.stderr.flush()
-        else:
-            self.say([line])
-
-    def close(self) -> None:
-        """Clear the line of progress."""
-        if self._terminal:
-            sys.stderr.write("\r\x1b[K")
-            sys.stderr.flush()
-
-    def say(self, lines: Iterable[str]) -> None:
-        """Show lines to the user, above the line of progress."""
-        for line in lines:
-            text = "".join(c if c.isprintable() else "?" for c in line)  # no control characters
-            sys.stderr.write(("\r\x1b[K" if self._terminal else "") + text + "\n")
-        sys.stderr.flush()
-
-
-def _clock(seconds: float) -> str:
-    minutes, second = divmod(int(seconds), 60)
-    hours, minute = divmod(minutes, 60)
-    return f"{hours}:{minute:02}:{second:02}"
-
-
 @dataclass(slots=True)
 class Tally:
     """Counts what this rank fetches."""
@@ -170,14 +82,32 @@ class Tally:
     bytes: int = 0
     requests: int = 0  # for pages and for robots.txt files
     errors: int = 0
-    by_error: Counter[str] = field(default_factory=Counter)
+    good: int = 0  # responses of success, and redirects
+    statuses: list[int] = field(default_factory=lambda: [0] * 5)  # responses by class, from 1xx
+    by_failure: Counter[str] = field(default_factory=Counter)  # rows that aren't good
+    troubles: deque[Trouble] = field(default_factory=lambda: deque(maxlen=_TROUBLES))
 
-    def add(self, row: PageRow) -> None:
-        """Count a row that has been stored."""
-        if row.status is not None:
+    def add(self, row: PageRow, detail: str = "") -> None:
+        """Count a row that has been stored. `detail`: more about its failure."""
+        status = row.status
+        if status is not None:
             self.pages += 1
             self.requests += 1
             self.bytes += row.bytes
+            if 100 <= status < 600:
+                self.statuses[status // 100 - 1] += 1
         if row.error is not None:
             self.errors += 1
-            self.by_error[row.error] += 1
+        if row.error is None and status is not None and 200 <= status < 400:
+            self.good += 1
+            return
+        what = row.error or f"status {status}"
+        why = detail or ("" if row.error is None else MEANINGS[Failure(row.error)])
+        self.by_failure[what] += 1
+        self.troubles.append(Trouble(row.time, row.url, what, why))
+
+    def take_troubles(self) -> list[Trouble]:
+        """Return the latest URLs that gave no page, since the last call."""
+        troubles = list(self.troubles)
+        self.troubles.clear()
+        return troubles

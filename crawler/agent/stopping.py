@@ -105,6 +105,7 @@ class Stopper:
         late = self._clock.now() - self._job.stopped_at > _REPEATED_SIGNAL_S
         if self._job.stopped and late and number != signal.SIGUSR1:
             _LOG.info("stopped at once", extra={"about": {"reason": number.name}})
+            self._job.board.close()
             words = "stopped at once; nothing is lost: resume the session\n"
             self._group.abort(EXIT_STOPPED, words if self._group.rank == 0 else "")
         self.stop(number.name)

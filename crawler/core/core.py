@@ -36,7 +36,7 @@ from crawler.core.parts import Parts
 from crawler.core.resumption import Resumption
 from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.unfinished import Unfinished
-from crawler.core.visits import Visit
+from crawler.core.visits import SiteCounts, Visit
 from crawler.faults import Faults
 from crawler.messages import Batch, Message, Note
 from crawler.modes import mode_of
@@ -252,6 +252,10 @@ class Core:
             return self.role.clients()
         return [ClientFacts(self.rank, self._connections, self.pages, self.waiting)]
 
+    def count_sites(self, now: float) -> SiteCounts:
+        """See Workbench.count_sites."""
+        return self._bench.count_sites(now)
+
     def next_visit_time(self) -> float | None:
         """See Workbench.next_time. None if this rank fetches nothing."""
         return None if self.role.is_away else self._bench.next_time()
@@ -442,6 +446,13 @@ class Core:
         A server also counts the URLs that it has handed out.
         """
         return 0 if self.hands_out and not self.is_server else self.waiting
+
+    @property
+    def connections(self) -> int:
+        """How many connections this rank uses at most; 0 if it fetches nothing now."""
+        if self.is_server or self.role.is_away:
+            return 0
+        return self.role.connections or self._connections
 
     @property
     def ended(self) -> bool:

@@ -8,10 +8,13 @@ come before the others. Then there is such a heap without scores, too.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
+from typing import Final
 
 from crawler.core.order import GroupedHeads, Heads, Priority
 from crawler.core.seen import SiteGroups
 from crawler.core.visits import DUE, PARKED, WAITING, VisitState
+
+_COUNTED: Final = 1000
 
 
 class Schedule:
@@ -38,6 +41,21 @@ class Schedule:
 
     def __bool__(self) -> bool:
         return bool(self._heap or self._due)
+
+    def count(self, now: float) -> tuple[int, int]:
+        """Count the sites whose time has come, and those whose time hasn't.
+
+        At most `_COUNTED` sites of the first kind in the heap are told apart from the others.
+        """
+        heap, ready, at = self._heap, 0, [0]
+        while at and ready < _COUNTED:  # children in a heap come no earlier than their parent
+            place = at.pop()
+            if place < len(heap) and heap[place][0] <= now:
+                ready += 1
+                at.append(2 * place + 1)
+                at.append(2 * place + 2)
+        due = 0 if self._due is None else len(self._due)
+        return ready + due, len(heap) - ready
 
     def push(self, state: VisitState, time: float) -> None:
         """Put in a WAITING site, to come out at `time` or later."""

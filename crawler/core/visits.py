@@ -3,6 +3,7 @@
 from collections import deque
 from enum import Enum
 from math import inf
+from typing import NamedTuple
 
 from mypy_extensions import mypyc_attr
 
@@ -21,6 +22,14 @@ class Phase(Enum):
     BUSY = "busy"  # URLs wait until a connection is free, or until a request has begun
     AWAY = "away"  # URLs wait, but the clock is at another rank
     HELD = "held"  # URLs wait until an errand to another site has ended
+
+
+class SiteCounts(NamedTuple):
+    """How many sites of a rank are in which state, for the user (`Schedule.count`)."""
+
+    ready: int  # may be asked now
+    resting: int  # have URLs, but must rest until their next request
+    failing: int  # hosts whose latest requests have failed
 
 
 EMPTY, WAITING, DUE, PARKED, BUSY, AWAY, HELD = Phase  # to look up a member of an Enum is slow

@@ -56,6 +56,7 @@ from crawler.core.visits import (
     PARKED,
     WAITING,
     Address,
+    SiteCounts,
     Visit,
     VisitState,
 )
@@ -316,6 +317,11 @@ class Workbench:
         self.backlog.add_errand(state, found)
         if state.phase is EMPTY or state.phase is HELD:
             self._settle(state)
+
+    def count_sites(self, now: float) -> SiteCounts:
+        """Count the sites that have URLs and no request, and the hosts that fail."""
+        ready, resting = self._schedule.count(now)
+        return SiteCounts(ready, resting, len(self.failures.in_a_row))
 
     def rests_beyond(self, site: str, time: float) -> bool:
         """Whether no page of a site can be asked for until after a time, as far as is known."""

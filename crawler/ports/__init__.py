@@ -8,6 +8,7 @@ tests.
 from crawler.ports.errors import (
     EXIT_INTERNAL,
     EXIT_STOPPED,
+    MEANINGS,
     PASSING,
     UNASKED,
     Failure,
@@ -61,6 +62,7 @@ __all__ = [
     "EXIT_INTERNAL",
     "EXIT_STOPPED",
     "FRAME",
+    "MEANINGS",
     "NEVER_FOLLOWED",
     "NEXT",
     "NOFOLLOW",

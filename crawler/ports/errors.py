@@ -1,7 +1,8 @@
 """Error classes of URLs, the exceptions that cross the floors, and the exit codes."""
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from enum import StrEnum
+from types import MappingProxyType
 from typing import Final
 
 EXIT_INTERNAL: Final = 3  # the crawl is done, but this program failed on at least one page
@@ -36,6 +37,36 @@ class Failure(StrEnum):
     TOO_MANY_HOSTS = "too-many-hosts"  # traps.max_barren_hosts of the domain, or at the address
     INTERNAL = "internal"  # this program failed on the page, see crawler.faults
 
+
+# What each class means, in a few words for a user who sees it during a crawl.
+MEANINGS: Final[Mapping[Failure, str]] = MappingProxyType(
+    {
+        Failure.BAD_URL: "the URL can't be requested",
+        Failure.DNS_NOT_FOUND: "there is no host of this name",
+        Failure.DNS_FAILED: "the name servers gave no answer",
+        Failure.PRIVATE_ADDRESS: "the host has a private address (fetch.allow_private_addresses)",
+        Failure.NO_CONTACT: "the address is public, and fetch.contact is unset",
+        Failure.UNREACHABLE: "no way leads to the server",
+        Failure.REFUSED: "the server refused the connection",
+        Failure.CONNECT_TIMEOUT: "the server didn't answer the connection in time",
+        Failure.DISCONNECTED: "the connection ended before the response",
+        Failure.TIMEOUT: "the response didn't come in time",
+        Failure.TLS: "no secure connection",
+        Failure.BAD_HTTP: "the response is no HTTP",
+        Failure.BAD_ENCODING: "the content coding of the response is damaged",
+        Failure.TOO_LARGE: "the response is larger than fetch.max_bytes",
+        Failure.BAD_REDIRECT: "the redirect leads to no URL",
+        Failure.REDIRECT_LOOP: "the redirects lead in a circle",
+        Failure.TOO_MANY_REDIRECTS: "too many redirects in a row",
+        Failure.ROBOTS_DENIED: "robots.txt forbids this URL",
+        Failure.ROBOTS_UNREACHABLE: "the site gave no robots.txt",
+        Failure.UNAVAILABLE: "the server was too busy (429 or 503) each time",
+        Failure.SITE_GIVEN_UP: "the site failed too often in a row (retry.give_up_after)",
+        Failure.SITE_FULL: "the site has sent traps.max_bytes_per_site",
+        Failure.TOO_MANY_HOSTS: "too many hosts that bring nothing new (traps.max_barren_hosts)",
+        Failure.INTERNAL: "this program failed on the page; agent.log says how",
+    }
+)
 
 # Failures that may pass: the same request may succeed in a while. The other failures are final.
 PASSING: Final = frozenset(

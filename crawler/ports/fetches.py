@@ -187,6 +187,7 @@ class Fetched:
     gives_cookies: bool = False  # a redirect whose target must be fetched with cookies
     alike: bool = False  # as in PageRow
     notice: str = ""  # a message about this page for the user
+    detail: str = ""  # more about the failure than its class, if that is known
 
 
 class Validators(NamedTuple):

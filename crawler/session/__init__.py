@@ -10,6 +10,7 @@
     SESSION/rank-00000/snapshot   `snapshots`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
+    SESSION/status.json           `status`: how far the crawl is, for people and monitors
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
 `layout` checks that the files are regular files, before a command opens any. `shards` reads the
@@ -92,6 +93,7 @@ from crawler.session.seedlist import read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
+from crawler.session.status import Bound, RankStatus, State, Status, read_status, write_status
 from crawler.session.store import RankStore, mend
 from crawler.session.tables import Totals, check_tables, write_tables
 from crawler.session.warc import digest, warc_date, warc_files
@@ -100,6 +102,7 @@ __all__ = [
     "CRAWLED",
     "PATIENCE_S",
     "REPORTED",
+    "Bound",
     "ContentSeen",
     "Correction",
     "Damage",
@@ -114,12 +117,15 @@ __all__ = [
     "LoggedSitemaps",
     "Manners",
     "Previous",
+    "RankStatus",
     "RankStore",
     "Record",
     "Run",
     "SessionInfo",
     "Snapshots",
     "SpillFiles",
+    "State",
+    "Status",
     "Torn",
     "Totals",
     "among",
@@ -163,6 +169,7 @@ __all__ = [
     "read_requests",
     "read_rests",
     "read_seeds",
+    "read_status",
     "replacing",
     "replicated",
     "request_files",
@@ -175,5 +182,6 @@ __all__ = [
     "warc_files",
     "who_writes",
     "write_replicated",
+    "write_status",
     "write_tables",
 ]

@@ -116,11 +116,12 @@ def is_open(path: Path) -> bool:
 
 
 @contextlib.contextmanager
-def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
+def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterator[BinaryIO]:
     """Open a new file, which replaces `path` at the end of the context, once it is on disk.
 
-    If `path` is a symbolic link, the link is replaced and not its target. Raises NoRoomError or
-    OSError; the old file stays then.
+    `durable`: false for a file that needn't survive a crash of the machine; then nothing waits for
+    the disk. If `path` is a symbolic link, the link is replaced and not its target. Raises
+    NoRoomError or OSError; the old file stays then.
     """
     new = path.with_name(f"{path.name}.new")
     with told_with(path), no_room_told(path):
@@ -130,7 +131,8 @@ def replacing(path: Path, mode: int = 0o666) -> Iterator[BinaryIO]:
             with open(new, "xb", opener=lambda name, _: os.open(name, flags, mode)) as file:
                 yield file
                 file.flush()
-                os.fsync(file.fileno())
+                if durable:
+                    os.fsync(file.fileno())
             new.replace(path)
         except BaseException:
             with contextlib.suppress(OSError):

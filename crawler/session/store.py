@@ -29,6 +29,7 @@ from crawler.ports import (
 )
 from crawler.reading import media
 from crawler.session.content_seen import ContentSeen
+from crawler.session.courtesy import Courtesy
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.requests import Manners, RequestLog
@@ -156,7 +157,10 @@ class RankStore:
         self.log_path = self._log.path
         self._joined = JoinedWriter(self.log_path)
         self._requests = None
+        self._courtesy = None
+        self.lacks_room = False  # whether the last fetch couldn't be stored, as the disk is full
         if manners is not None:
+            self._courtesy = Courtesy(manners)
             path = self.directory / "requests" / self.log_path.name
             self._requests = RequestLog(path, manners)
         self._policy = storage.sync
@@ -175,6 +179,7 @@ class RankStore:
         links a resumed session must follow.
         """
         began = time.monotonic()
+        self.lacks_room = True
         if self._unlogged is not None and self._unlogged[0] is fetched:
             row = self._unlogged[1]  # the disk had room for the records, but not for the row
         else:
@@ -188,7 +193,7 @@ class RankStore:
         if fetched.joins is not None:
             self._joined.add([Joined(*fetched.joins, fetched.found.url)])
         row = self._log_page(row, fetched)
-        self._unlogged = None
+        self._unlogged, self.lacks_room = None, False
         self.seen.remember(row)
         self._sync_log()
         took = time.monotonic() - began
@@ -217,6 +222,13 @@ class RankStore:
         """Write a row of the request log: a request, or a Crawl-delay."""
         if self._requests is not None:
             self._requests.note(what)
+        if self._courtesy is not None and isinstance(what, Asked):
+            self._courtesy.note(what)
+
+    @property
+    def early(self) -> int:
+        """The number of requests that came earlier than promised, as far as this rank sees."""
+        return 0 if self._courtesy is None else self._courtesy.early
 
     def sync(self) -> None:
         """Force all files to disk, whatever `storage.sync` says."""

@@ -35,6 +35,7 @@ class Role:
         self.is_away = False
         self.counts_links = False
         self.holds_batches = False
+        self.connections = 0  # that a client uses at most; 0: as many as are configured
         self.handed = self.returned = 0  # URLs that a server has handed out, and got back
         self.retained: Retained | None = None  # gets all batches that leave for clients
         self._door = door

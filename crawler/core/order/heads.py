@@ -110,6 +110,9 @@ class GroupedHeads(Generic[T]):
     def __bool__(self) -> bool:  # see Heads
         return bool(self._best)
 
+    def __len__(self) -> int:
+        return sum([len(group.heads) for group in self._groups.values()])
+
     def append(self, thing: T) -> None:
         """See Heads.append. The group of an object must stay the same."""
         number = self._group_of(thing)
