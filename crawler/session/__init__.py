@@ -7,6 +7,7 @@
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
     SESSION/rank-00000/requests/  `requests`: every request that was made, and when
+    SESSION/rank-00000/crawl.log  `pagelog`: a line for each URL, for people
     SESSION/rank-00000/snapshot   `snapshots`: what a rank knew at a stop, to resume faster
     SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled

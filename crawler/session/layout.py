@@ -23,6 +23,7 @@ _FILES: Final = (  # patterns; a file that ends in .new will replace another fil
 _RANK_FOLDERS: Final = ("log", "requests")
 _RANK_FILES: Final = (
     "agent.log",
+    "crawl.log",
     "snapshot",
     "abc-*.warc.gz",
     "log/[0-9]*.log",

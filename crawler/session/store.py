@@ -32,6 +32,7 @@ from crawler.session.content_seen import ContentSeen
 from crawler.session.courtesy import Courtesy
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
+from crawler.session.pagelog import PageLog
 from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import (
     Place,
@@ -156,6 +157,7 @@ class RankStore:
         self._log = LogWriter(log)
         self.log_path = self._log.path
         self._joined = JoinedWriter(self.log_path)
+        self._page_log = PageLog(self.directory / "crawl.log")
         self._requests = None
         self._courtesy = None
         self.lacks_room = False  # whether the last fetch couldn't be stored, as the disk is full
@@ -194,6 +196,7 @@ class RankStore:
             self._joined.add([Joined(*fetched.joins, fetched.found.url)])
         row = self._log_page(row, fetched)
         self._unlogged, self.lacks_room = None, False
+        self._page_log.add(row, len(fetched.found.chain), fetched.detail)
         self.seen.remember(row)
         self._sync_log()
         took = time.monotonic() - began
@@ -241,6 +244,7 @@ class RankStore:
 
     def close(self) -> None:
         """Sync and close the files."""
+        self._page_log.close()
         self._warc.close()
         self._joined.close()
         if self._requests is not None:

@@ -1,0 +1,129 @@
+r"""SESSION/rank-00000/crawl.log: a line for each URL that a rank has dealt with, to read or follow.
+
+The fields are those of Heritrix's crawl.log, in its order, so that its tools read the file:
+
+    time of the line    status    size    URL    path    referrer    type    thread
+    start+milliseconds    digest    source    annotations    JSON
+
+Without a response, the status is Heritrix's negative code. The path has an L for each link from the
+seed and an R for each redirect. The thread is the rank. What ABC doesn't know is `-`. A JSON object
+follows if there was an error. It has the error class and why it happened.
+
+The file is written for people. The log of pages is the truth, so a line that the disk has no room
+for is lost.
+"""
+
+import contextlib
+import json
+import os
+import time
+from datetime import UTC, datetime
+from pathlib import Path
+from typing import Final
+
+from crawler.ports import MEANINGS, Failure, PageRow
+
+_CODES: Final = {
+    Failure.BAD_URL: -7,
+    Failure.DNS_NOT_FOUND: -1,
+    Failure.DNS_FAILED: -1,
+    Failure.PRIVATE_ADDRESS: -5001,
+    Failure.NO_CONTACT: -5001,
+    Failure.UNREACHABLE: -2,
+    Failure.REFUSED: -2,
+    Failure.CONNECT_TIMEOUT: -2,
+    Failure.TLS: -2,
+    Failure.DISCONNECTED: -3,
+    Failure.BAD_HTTP: -3,
+    Failure.TOO_LARGE: -3,
+    Failure.TIMEOUT: -4,
+    Failure.ROBOTS_DENIED: -9998,
+    Failure.ROBOTS_UNREACHABLE: -61,
+    Failure.SITE_GIVEN_UP: -8,
+    Failure.SITE_FULL: -5003,
+    Failure.TOO_MANY_HOSTS: -4000,
+}
+_OTHER: Final = -5  # an unexpected error
+_LONGEST_PATH: Final = 50  # of a longer path, Heritrix writes the number of the letters left out
+_TRUNCATED: Final = {"length": "lenTrunc", "time": "timeTrunc"}
+_NONE: Final = "-"
+
+
+class PageLog:
+    """Appends lines to the crawl.log of a rank."""
+
+    def __init__(self, path: Path) -> None:
+        flags = os.O_RDWR | os.O_APPEND | os.O_CREAT | os.O_NOFOLLOW | os.O_CLOEXEC
+        self._file = os.open(path, flags, 0o666)
+        size = os.fstat(self._file).st_size
+        self._is_torn = size > 0 and os.pread(self._file, 1, size - 1) != b"\n"
+
+    def add(self, row: PageRow, redirects: int, detail: str) -> None:
+        """Write the line of a row. See `crawl_line` for the arguments."""
+        data = crawl_line(row, redirects, detail, time.time()).encode()
+        if self._is_torn:
+            data = b"\n" + data
+        with contextlib.suppress(OSError):
+            written = os.write(self._file, data)
+            self._is_torn = written < len(data)
+
+    def close(self) -> None:
+        """Close the file. A second call does nothing."""
+        file, self._file = self._file, -1
+        if file >= 0:
+            os.close(file)
+
+
+def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
+    """Return the line of a row.
+
+    `redirects`: how many led to the URL. `detail`: more about the failure than its class, or empty.
+    `now`: the time of the line, in seconds since 1970.
+    """
+    fields = [
+        datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+        f"{_status(row):5}",
+        f"{_NONE if row.status is None else row.bytes:>10}",
+        row.url,
+        _path(row.hops, redirects),
+        _NONE,  # a rank doesn't keep where it has found a URL
+        _word(row.media_type or row.content_type),
+        f"#{row.rank:03}",
+        datetime.fromtimestamp(row.time, UTC).strftime("%Y%m%d%H%M%S%f")[:-3]
+        + f"+{round(row.seconds * 1000)}",
+        row.digest or _NONE,
+        _NONE,
+        ",".join(_annotations(row)) or _NONE,
+    ]
+    if row.error is not None:
+        why = detail or MEANINGS[Failure(row.error)]
+        fields.append(json.dumps({"error": row.error, "why": why}))
+    return " ".join(fields) + "\n"
+
+
+def _status(row: PageRow) -> int:
+    if row.status is not None or row.error is None:
+        return row.status or 0
+    return _CODES.get(Failure(row.error), _OTHER)
+
+
+def _path(hops: int, redirects: int) -> str:
+    over = hops + redirects - _LONGEST_PATH
+    path = "L" * min(hops, _LONGEST_PATH) + "R" * min(redirects, _LONGEST_PATH)
+    return f"{over}+{path[-_LONGEST_PATH:]}" if over > 0 else path or _NONE
+
+
+def _annotations(row: PageRow) -> list[str]:
+    words = [row.error] if row.error else []
+    if row.truncated is not None:
+        words.append(_TRUNCATED.get(row.truncated, "trunc"))
+    if row.duplicate:
+        words.append("warcRevisit:notModified" if row.status == 304 else "warcRevisit:digest")
+    if row.retries:
+        words.append(f"{row.retries + 1}t")
+    return words
+
+
+def _word(text: str | None) -> str:
+    """Return text without blanks, as one field."""
+    return "".join(c if c.isprintable() and not c.isspace() else "?" for c in text or _NONE)
