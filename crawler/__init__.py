@@ -1,3 +1,3 @@
 """ABC: a parallel web crawler. Each MPI rank is an agent; see ARCHITECTURE.md for the rooms."""
 
-__version__ = "0.1.0"
+__version__ = "0.2.0"

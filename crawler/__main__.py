@@ -15,12 +15,14 @@ import msgspec
 import uvloop
 
 from crawler import config, inspect, session, simulate
-from crawler.arguments import make_parser
+from crawler.arguments import SCRIPT, make_parser
+from crawler.commandline import guess, print_completion
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
 from crawler.report.endings import causes
 from crawler.report.report import write_metrics
 from crawler.report.summary import comparison, summary
 from crawler.report.verify import verify
+from crawler.templates import TEMPLATES, template
 
 EXIT_FAILED = 1  # also: no page was fetched
 EXIT_USAGE = 2
@@ -73,12 +75,16 @@ def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
 
     Somebody else may have made the session. Raises UserError.
     """
-    said = any(one.partition("=")[0].strip() == "frontier.order" for one in arguments.set)
-    if ":" in order and not said:
+    if ":" in order and not _is_set(arguments, "frontier.order"):
         raise UserError(
             f"{arguments.session}: frontier.order = {order!r} names a module. A resume runs it only"
             f" if you name it, too: --set frontier.order={order}"
         )
+
+
+def _is_set(arguments: argparse.Namespace, name: str) -> bool:
+    """Whether `--set` names a key of the configuration."""
+    return any(one.partition("=")[0].strip() == name for one in arguments.set)
 
 
 async def _crawl_together(
@@ -125,13 +131,20 @@ async def _crawl_together(
 
 
 def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
-    what: list[str] = arguments.what
-    file = Path(what[0]) if len(what) == 1 and what[0].endswith(".toml") else None
+    files = [word for word in arguments.what if word.endswith(".toml") and "://" not in word]
+    if len(files) > 1:
+        raise UserError(f"{files[0]}, {files[1]}: one configuration file only; merge the two")
+    seeds = [word for word in arguments.what if word not in files]
     given = _limits(arguments)
     if arguments.session is not None:
         given["directory"] = arguments.session
-    if file is None:
-        given["seeds"] = what
+    if seeds or arguments.seeds_file is not None:
+        given["seeds"] = seeds
+    if arguments.seeds_file is not None:
+        given["seeds_file"] = arguments.seeds_file
+    elif seeds and not _is_set(arguments, "session.seeds_file"):
+        given["seeds_file"] = ""
+    file = Path(files[0]) if files else None
     settings = config.load(file, arguments.set, {"session": given, **_spares(arguments)})
     _refuse_useless_spares(arguments, settings)
     return settings
@@ -265,7 +278,23 @@ def _print_report(directory: Path, *, as_json: bool) -> None:
 
 
 def _config(arguments: argparse.Namespace) -> int:
-    _print(config.as_toml(config.load(arguments.file, arguments.set), commented=True), end="")
+    if arguments.file in TEMPLATES:
+        if arguments.set:
+            raise UserError(f"--set: {arguments.file} is a template, which is printed as it is")
+        _print(template(arguments.file), end="")
+        return 0
+    file = None if arguments.file is None else Path(arguments.file)
+    if file and not file.exists() and not file.suffix:
+        raise UserError(
+            f"{file}: no such file or template; {guess(str(file), TEMPLATES)}the templates are"
+            f" {', '.join(TEMPLATES)}"
+        )
+    _print(config.as_toml(config.load(file, arguments.set), commented=True), end="")
+    return 0
+
+
+def _completion(arguments: argparse.Namespace) -> int:
+    print_completion(make_parser(SCRIPT), arguments.shell)
     return 0
 
 
@@ -378,6 +407,7 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     "verify": _verify,
     "report": _report,
     "config": _config,
+    "completion": _completion,
     "fetch": _fetch,
     "explain": _explain,
     "simulate": _simulate,

@@ -3,21 +3,25 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import NoReturn
+from typing import Never
 
 from crawler import __version__
+from crawler.commandline import SHELLS, Parser, program
 from crawler.ports import UserError
+from crawler.templates import TEMPLATES
+
+SCRIPT = "abc-crawl"
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> NoReturn:
-        raise UserError(f"{message}; see {self.prog} --help")
+class _Parser(Parser):
+    def refuse(self, message: str) -> Never:
+        raise UserError(message)
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The parser of the command line. It raises UserError for wrong usage."""
     parser = _Parser(
-        prog="python -m crawler",
+        prog=prog or program(SCRIPT, "crawler"),
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command, it runs the demonstration, which needs no network.",
         epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
@@ -54,7 +58,16 @@ def _add_crawls(command: _Command) -> None:
     """Add the commands that run a crawl, or stop it."""
     crawl = command("crawl", "Crawl from seeds, on all ranks that mpirun starts.")
     crawl.add_argument(
-        "what", nargs="+", metavar="CONFIG.toml | URL", help="a configuration file, or seeds"
+        "what",
+        nargs="*",
+        metavar="CONFIG.toml | URL",
+        help="a configuration file, and seeds, which take the place of those in the file",
+    )
+    crawl.add_argument(
+        "-i",
+        "--seeds-file",
+        metavar="FILE",
+        help="a file with one seed a line, as session.seeds_file",
     )
     crawl.add_argument("--session", metavar="DIR", help="directory of the session")
     crawl.add_argument(
@@ -147,10 +160,15 @@ def _add_inspections(command: _Command) -> None:
     settings.add_argument(
         "file",
         nargs="?",
-        type=Path,
-        metavar="CONFIG.toml",
-        help="a configuration file; without one, the defaults are printed",
+        metavar="CONFIG.toml | TEMPLATE",
+        help="a configuration file, or a template, which is printed as it is: "
+        + ", ".join(TEMPLATES)
+        + "; without either, the defaults are printed",
     )
+    completion = command(
+        "completion", "Print the completion of commands and options for a shell.", sets=False
+    )
+    completion.add_argument("shell", choices=SHELLS)
 
     fetch = command("fetch", "Fetch URLs as a crawl would, but without asking for robots.txt.")
     fetch.add_argument("urls", nargs="+", metavar="URL")

@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from dataclasses import replace
 from pathlib import Path
 
+from crawler.commandline import print_completion
 from partition import (
     UserError,
     graph,
@@ -130,6 +131,10 @@ def _synthesize(arguments: argparse.Namespace) -> None:
     _say(f"written: {arguments.out}")
 
 
+def _completion(arguments: argparse.Namespace) -> None:
+    print_completion(options.make_parser(options.SCRIPT), arguments.shell)
+
+
 def _size(web: WebGraph) -> str:
     source, target = web.site[web.sources()], web.site[web.adj]
     inside = float((source == target).mean()) if web.links else 1.0
@@ -160,6 +165,7 @@ def main(words: Sequence[str] | None = None) -> int:
             "evaluate": _evaluate,
             "import": _import,
             "synthesize": _synthesize,
+            "completion": _completion,
         }[arguments.command](arguments)
     except (UserError, PartVectorError) as error:
         _say(f"partition: {error}")

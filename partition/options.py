@@ -8,6 +8,7 @@ from pathlib import Path
 from typing import Final, Never
 
 from crawler import __version__
+from crawler.commandline import SHELLS, Parser, program
 from partition import (
     UserError,
     importers,
@@ -25,8 +26,11 @@ from partition.settings import DEFAULT_TOLERANCES, Settings, Tolerances
 ALL: Final = (*BASELINES, *MODELS)  # the names of all models
 
 
-class _Parser(argparse.ArgumentParser):
-    def error(self, message: str) -> Never:
+SCRIPT: Final = "abc-partition"
+
+
+class _Parser(Parser):
+    def refuse(self, message: str) -> Never:
         raise UserError(message)
 
 
@@ -90,10 +94,10 @@ def _tolerances(text: str) -> Tolerances:
     return given["bytes"], given["requests"]
 
 
-def make_parser() -> argparse.ArgumentParser:
+def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     """The parser of all commands. It raises UserError for wrong usage."""
     parser = _Parser(
-        prog="python -m partition",
+        prog=prog or program(SCRIPT, "partition"),
         description="Make part vectors from the link graphs of sessions.",
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
@@ -124,6 +128,11 @@ def make_parser() -> argparse.ArgumentParser:
         f" (default: {politeness.RANK_RATE:g})",
     )
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
+
+    completion = commands.add_parser(
+        "completion", help="print the completion of commands and options for a shell"
+    )
+    completion.add_argument("shell", choices=SHELLS)
 
     evaluate = commands.add_parser(
         "evaluate", help="compare what models, or a part vector, cost on a link graph"

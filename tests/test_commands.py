@@ -1,6 +1,8 @@
 """The commands of one process: config, fetch, explain, simulate, report."""
 
 import json
+import subprocess
+import sys
 import tomllib
 from pathlib import Path
 from typing import Any
@@ -15,6 +17,7 @@ from xxhash import xxh3_64_intdigest
 from crawler import __version__, url
 from crawler.__main__ import main
 from crawler.config import Config
+from crawler.templates import TEMPLATES
 from partition import partvector
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}
@@ -212,6 +215,16 @@ def test_simulate_crawls_a_graph(said: Any, tmp_path: Path) -> None:
         (["config", "--set", "fetch=1"], "--set fetch=1: must have the form table.key=value"),
         (["explain", "http://a.example/", "--robots-file", "nowhere"], "--robots-file nowhere"),
         (["juggle"], "invalid choice: 'juggle'"),
+        (["repot", "x"], "; did you mean report? see python -m crawler --help"),
+        (
+            ["crawl", "x", "--max-pagez=3"],
+            "; did you mean --max-pages? see python -m crawler crawl",
+        ),
+        (["report", "x", "y", "z"], "unrecognized arguments: z; see python -m crawler report"),
+        (["config", "quik"], "quik: no such file or template; did you mean quick? the templates"),
+        (["config", "quick", "--set", "fetch.concurrency=7"], "--set: quick is a template"),
+        (["config", "quik.toml"], "quik.toml: No such file"),
+        (["completion", "zhs"], "did you mean zsh? see python -m crawler completion --help"),
     ],
 )
 def test_a_mistake_is_one_line(
@@ -230,10 +243,61 @@ def test_a_mistake_is_one_line(
 
 
 @pytest.mark.parametrize(
-    "command", [[], ["crawl"], ["report"], ["config"], ["fetch"], ["simulate"]]
+    "command", [[], ["crawl"], ["report"], ["config"], ["completion"], ["fetch"], ["simulate"]]
 )
 def test_help_everywhere(command: list[str]) -> None:
     assert run_here(*command, "--help").stdout.startswith("usage: python -m crawler")
+
+
+@pytest.mark.parametrize("name", TEMPLATES)
+def test_config_prints_a_template_as_it_is(name: str, said: Any) -> None:
+    assert said("config", name).startswith("# ")
+
+
+@pytest.mark.parametrize("module", ["crawler", "partition"])
+def test_bash_completes_commands_and_options(module: str, tmp_path: Path) -> None:
+    script = tmp_path / "completion"
+    done = subprocess.run(
+        [sys.executable, "-m", module, "completion", "bash"],
+        check=True,
+        capture_output=True,
+        text=True,
+    )
+    script.write_text(done.stdout)
+    name, command, option = ("abc-crawl", "res", "--max-p")
+    if module == "partition":
+        name, command, option = ("abc-partition", "bui", "--mod")
+    answers = []
+    for words in ([name, command], [name, {"res": "resume", "bui": "build"}[command], option]):
+        typed = " ".join(words)
+        lines = [
+            f"source {script}",
+            f"COMP_WORDS=({typed}); COMP_CWORD={len(words) - 1}; COMP_LINE='{typed}'",
+            "COMP_POINT=${#COMP_LINE}",
+            "$(complete -p " + name + r" | sed -E 's/.*-F ([^ ]+) .*/\1/') " + name,
+            'echo "${COMPREPLY[@]}"',
+        ]
+        answers += subprocess.run(
+            ["bash", "-c", "\n".join(lines)], check=True, capture_output=True, text=True
+        ).stdout.split()
+    assert answers == (["resume", "--max-pages"] if module == "crawler" else ["build", "--model"])
+
+
+@pytest.mark.parametrize("script", ["abc-crawl", "abc-partition"])
+def test_files_in_the_current_folder_dont_get_in_the_way(script: str, tmp_path: Path) -> None:
+    for name in ("crawler", "partition"):
+        (tmp_path / f"{name}.py").write_text("raise SystemExit('the wrong file')")
+    program = Path(sys.executable).parent / script
+    if not program.exists():
+        pytest.skip(f"{script} isn't installed: pip install -e .")
+    done = subprocess.run(
+        [program, "--version"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert done.stdout == f"abc-crawler {__version__}\n"
+    helped = subprocess.run(
+        [program, "--help"], cwd=tmp_path, check=True, capture_output=True, text=True
+    )
+    assert helped.stdout.startswith(f"usage: {script} ")
 
 
 def test_only_the_first_rank_speaks(monkeypatch: pytest.MonkeyPatch, capfd: Any) -> None:

@@ -1,5 +1,6 @@
 """The configuration: what it reads, and how it refuses."""
 
+import math
 from pathlib import Path
 
 import pytest
@@ -8,6 +9,7 @@ from hypothesis import strategies as st
 
 from crawler.config import Config, as_toml, load
 from crawler.ports import UserError
+from crawler.templates import TEMPLATES, template
 
 CONFIGS = sorted((Path(__file__).parent.parent / "configs").glob("*.toml"))
 
@@ -38,9 +40,45 @@ def test_examples_load(path: Path, written: Path) -> None:
     assert load(written) == config
 
 
-def test_there_are_examples() -> None:
-    names = {path.stem for path in CONFIGS}
-    assert names == {"quick", "polite", "cluster", "benchmark"}
+def test_all_examples_are_templates() -> None:
+    assert {path.stem: path.read_text() for path in CONFIGS} == {
+        name: template(name) for name in TEMPLATES
+    }
+
+
+@pytest.mark.parametrize(
+    ("text", "most"), [("unlimited", math.inf), ('"unlimited"', math.inf), ("0", 0), ("7", 7)]
+)
+def test_limits_of_hops(text: str, most: float) -> None:
+    assert load(None, [f"scope.max_hops={text}"]).scope.most_hops == most
+
+
+@pytest.mark.parametrize("text", ["-1", "1.5", "true", "many", "inf", "[0]"])
+def test_wrong_limits_of_hops(text: str) -> None:
+    said = refusal(f"scope.max_hops={text}")
+    assert said.startswith("configuration: scope.max_hops = ")
+    assert said.endswith(': must be a whole number from 0, or "unlimited"')
+
+
+def test_paths_in_a_file_begin_at_its_folder(written: Path) -> None:
+    written.write_text(
+        '[session]\nseeds_file = "seeds.txt"\nprevious = "../first"\ndirectory = "second"\n'
+        '[fetch]\nca_files = ["a.pem", "/etc/b.pem"]\nnetrc_file = ""\n'
+    )
+    folder = written.parent
+    config = load(written, ["assignment.part_vector=web.parts"])
+    assert config.session.seeds_file == str(folder / "seeds.txt")
+    assert config.session.previous == str(folder / "../first")
+    assert config.session.directory == "second"  # what is written begins where the user is
+    assert config.fetch.ca_files == (str(folder / "a.pem"), "/etc/b.pem")
+    assert config.fetch.netrc_file == ""
+    assert config.assignment.part_vector == "web.parts"
+
+
+@pytest.mark.parametrize("value", ["3", "[1]", "{ a = 1 }"])
+def test_wrong_paths_are_refused_as_before(value: str, written: Path) -> None:
+    written.write_text(f"[session]\nseeds_file = {value}\n")
+    assert "session.seeds_file" in refusal(path=written)
 
 
 @pytest.mark.parametrize("commented", [False, True])

@@ -487,7 +487,9 @@ MISTAKES: list[tuple[list[str], str]] = [
         "session.previous: none/session.toml: No such file",
     ),
     (["http://a.example/a/a/a/a"], "out of scope (traps.max_repeated_segments)"),
-    ([], "arguments are required: CONFIG.toml | URL"),
+    ([], "no seeds: name URLs, or a file of URLs with -i FILE"),
+    (["-i", "none.txt"], "session.seeds_file = 'none.txt'"),
+    (["a.toml", "http://a.example/", "b.toml"], "a.toml, b.toml: one configuration file only"),
 ]
 
 

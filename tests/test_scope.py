@@ -97,6 +97,56 @@ def test_with_domain_sites_a_seed_opens_its_whole_domain() -> None:
     assert not judge("http://127.0.0.1/").allowed
 
 
+def test_only_below_the_folders_of_the_seeds() -> None:
+    seeds = (
+        "http://a.example/docs/intro.html?x=/y/",
+        "http://b.example:81/x/",
+        "http://c.example/",
+    )
+    rules = scope(seeds=seeds, of_seeds="path")
+    for address in (
+        *seeds,
+        "https://a.example/docs/",
+        "http://a.example/docs/en/2.html",
+        "http://b.example:81/x/?/",
+        "http://c.example/anything?at=all",
+    ):
+        assert rules.judge(address).allowed, address
+    for address in (
+        "http://a.example/",
+        "http://a.example/docs",
+        "http://a.example/docsy/",
+        "http://a.example/x/docs/",
+        "http://b.example:81/docs/",
+        "http://b.example/x/",
+        "http://www.a.example/docs/",
+    ):
+        assert not rules.judge(address).allowed, address
+
+
+def test_a_redirect_of_a_seed_may_leave_its_folder_and_its_site() -> None:
+    rules = scope(seeds=("http://a.example/docs/",), of_seeds="path")
+    assert rules.judge_beyond("https://www.a.example/documentation/").allowed
+    assert rules.join("www.a.example")
+    assert rules.judge("https://www.a.example/docs/2").allowed
+    assert not rules.judge("https://www.a.example/shop/").allowed
+
+
+def test_subdomains_of_the_seeds() -> None:
+    rules = scope(seeds=("http://www.a.example/x", "http://b.example/"), of_seeds="subdomains")
+    for host in ("a.example", "x.y.a.example:8080", "b.example", "www.b.example"):
+        assert rules.judge(f"https://{host}/").allowed, host
+    for host in ("ba.example", "example", "b.example.org"):
+        assert not rules.judge(f"http://{host}/").allowed, host
+
+
+def test_hosts_that_are_named_make_the_seeds_say_nothing() -> None:
+    for kind in ("site", "path", "subdomains"):
+        rules = scope(seeds=("http://a.example/x/",), hosts=("a.example",), of_seeds=kind)
+        assert rules.judge("http://a.example/").allowed
+        assert not rules.judge("http://www.a.example/x/").allowed
+
+
 def test_nothing_is_inside_an_empty_scope() -> None:
     assert not scope().judge("http://a.example/").allowed
 

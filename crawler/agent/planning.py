@@ -47,7 +47,10 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
     """
     seeds = session.read_seeds(settings)
     if not seeds:
-        raise UserError("no seeds: name URLs, or set session.seeds or session.seeds_file")
+        raise UserError(
+            "no seeds: name URLs, or a file of URLs with -i FILE, or set session.seeds or"
+            " session.seeds_file"
+        )
     parts = _check(settings, seeds, ranks)
     directory = Path(settings.session.directory or time.strftime("session-%Y%m%d-%H%M%S"))
     replicated = _replicated(settings, ranks)

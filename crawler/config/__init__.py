@@ -22,12 +22,13 @@ from crawler.config.crawl import (
     Storage,
     Traps,
 )
-from crawler.config.dependence import Dependence, dependence, what_is_named
+from crawler.config.dependence import Dependence, dependence
 from crawler.config.dynamic import Dynamic
 from crawler.config.loading import load
 from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.table import ASIDE, Table
 from crawler.config.toml import as_toml, toml_value
+from crawler.config.values import what_is_named
 from crawler.config.whole import Config
 
 __all__ = [

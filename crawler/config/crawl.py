@@ -1,5 +1,6 @@
 """Tables on what is crawled: which pages, in which order, by which rank, and what is stored."""
 
+from math import inf
 from typing import Annotated, Literal
 
 from pydantic import BeforeValidator, ByteSize, Field
@@ -10,6 +11,7 @@ from crawler.config.values import (
     DocumentKind,
     EarlierSession,
     InputFile,
+    Limit,
     Natural,
     OrderName,
     ParameterName,
@@ -79,12 +81,22 @@ class Scope(Table):
     exclude: tuple[Regex, ...] = Field(
         (), description="none of these regular expressions may match in a URL"
     )
-    max_hops: int = Field(
-        0,
-        ge=0,
-        description="how many links the crawl may follow from a seed to a URL, by the way on which"
-        " it finds the URL first; 0: no limit",
+    of_seeds: Literal["site", "path", "subdomains"] = Field(
+        "site",
+        description="what the scope is if hosts, domains and suffixes are all empty. site: the"
+        " sites of the seeds; path: of these, the URLs below the folders of the seeds; subdomains:"
+        " also all hosts below those of the seeds, where www.example.org counts as example.org",
     )
+    max_hops: Limit = Field(
+        "unlimited",
+        description="how many links the crawl may follow from a seed to a URL, by the way on which"
+        " it finds the URL first; 0: only the seeds are fetched",
+    )
+
+    @property
+    def most_hops(self) -> float:
+        """The value of max_hops as a number."""
+        return inf if self.max_hops == "unlimited" else self.max_hops
 
 
 class Normalise(Table):

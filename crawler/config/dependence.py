@@ -4,14 +4,11 @@ Every key counts unless it is marked as ASIDE, so nobody can forget a new key. T
 says whether its value names a file, a session or a module. The content of these counts as well.
 """
 
-from collections.abc import Iterator
 from pathlib import Path
-from typing import NamedTuple, get_args
-
-from pydantic.fields import FieldInfo
+from typing import NamedTuple
 
 from crawler.config.table import ASIDE, Table
-from crawler.config.values import Names
+from crawler.config.values import what_is_named
 from crawler.config.whole import Config
 
 
@@ -44,14 +41,3 @@ def dependence(config: Config) -> Dependence:
                 elif ":" in name:  # module:function; names without a colon are built in
                     result.modules.append(name.partition(":")[0])
     return result
-
-
-def what_is_named(info: FieldInfo) -> str | None:
-    """What kind of thing the values of a key name, or None. See `values.Names`."""
-    return next((mark.what for mark in _marks(info) if isinstance(mark, Names)), None)
-
-
-def _marks(info: FieldInfo) -> Iterator[object]:
-    yield from info.metadata
-    for inner in get_args(info.annotation):  # of a tuple
-        yield from getattr(inner, "__metadata__", ())

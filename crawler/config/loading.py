@@ -8,6 +8,8 @@ from typing import Any
 from pydantic import ValidationError as PydanticValidationError
 
 from crawler.config.mistakes import explain, is_plain, show
+from crawler.config.table import Table
+from crawler.config.values import what_is_named
 from crawler.config.whole import Config
 from crawler.ports import UserError
 
@@ -21,13 +23,15 @@ def load(
 ) -> Config:
     """Load a configuration from a file. Without a file, start with `before` or the defaults.
 
+    Relative paths in the file of what the crawl reads begin at the folder of the file.
     `overrides` have the form `table.key=value`, and replace what the file says. `values` replace
     both. Raises UserError with the first mistake and the number of further ones.
     """
     where = str(path) if path else "configuration"
     raw: dict[str, Any] = before.model_dump() if before else {}
     try:
-        raw |= tomllib.loads(path.read_text("utf-8-sig")) if path else {}
+        if path:
+            raw |= _beside(path, tomllib.loads(path.read_text("utf-8-sig")))
     except OSError as error:
         raise UserError(f"{where}: {error.strerror}; name a TOML file that can be read") from None
     except (tomllib.TOMLDecodeError, UnicodeDecodeError) as error:
@@ -52,6 +56,26 @@ def load(
             " session.mode = 'exchange', as clients send what they find to their server"
         )
     return config
+
+
+def _beside(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
+    """The content of a file, with the paths of files and sessions that it names beside it."""
+    for table_name, table_info in Config.model_fields.items():
+        entries, table = raw.get(table_name), table_info.annotation
+        if not isinstance(entries, dict) or not (
+            isinstance(table, type) and issubclass(table, Table)
+        ):
+            continue
+        for key, info in table.model_fields.items():
+            if key in entries and what_is_named(info) in {"file", "session"}:
+                entries[key] = _move(entries[key], path.parent)
+    return raw
+
+
+def _move(value: object, folder: Path) -> object:
+    if isinstance(value, list):
+        return [_move(one, folder) for one in value]
+    return str(folder / value) if isinstance(value, str) and value else value
 
 
 def _parse_override(text: str) -> tuple[str, str, object]:

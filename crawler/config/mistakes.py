@@ -1,10 +1,10 @@
 """Explains mistakes in a configuration in one line: what is wrong, where, and what to do."""
 
 import re
-from difflib import get_close_matches
 
 from pydantic import ValidationError as PydanticValidationError
 
+from crawler.commandline import guess
 from crawler.config.table import Table
 from crawler.config.whole import Config
 
@@ -60,9 +60,8 @@ def _explain_unknown(location: list[str]) -> str:
         assert isinstance(table, type)
         assert issubclass(table, Table)
         known, kind, where = list(table.model_fields), "key", f"the keys of [{tables[0]}] are"
-    likely = get_close_matches(name, known, 1)
-    guess = f"did you mean {likely[0]}? " if likely else ""
-    return f"{'.'.join(location)}: unknown {kind}; {guess}{where}: {', '.join(known)}"
+    meant = guess(name, known)
+    return f"{'.'.join(location)}: unknown {kind}; {meant}{where}: {', '.join(known)}"
 
 
 def _reword(message: str) -> str:

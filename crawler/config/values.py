@@ -1,11 +1,12 @@
 """The types of values in the configuration, with the errors for wrong values."""
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass
-from typing import Annotated, Literal
+from typing import Annotated, Literal, get_args
 
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field
+from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, PlainValidator
+from pydantic.fields import FieldInfo
 
 _DURATION = re.compile(r"(?:(\d+)d)?(?:(\d+)h)?(?:(\d+)m)?(?:(\d+(?:\.\d+)?)s?)?")
 
@@ -72,6 +73,15 @@ DocumentKind = Annotated[
     ),
 ]
 Natural = Annotated[int, Field(ge=0)]
+
+
+def _limit(value: object) -> object:
+    if value == "unlimited" or (type(value) is int and value >= 0):
+        return value
+    raise ValueError('must be a whole number from 0, or "unlimited"')
+
+
+Limit = Annotated[int | Literal["unlimited"], PlainValidator(_limit)]
 OrderName = Annotated[
     str,
     AfterValidator(
@@ -83,3 +93,14 @@ OrderName = Annotated[
     ),
     Names("module"),
 ]
+
+
+def what_is_named(info: FieldInfo) -> str | None:
+    """What kind of thing the values of a key name, or None. See `Names`."""
+    return next((mark.what for mark in _marks(info) if isinstance(mark, Names)), None)
+
+
+def _marks(info: FieldInfo) -> Iterator[object]:
+    yield from info.metadata
+    for inner in get_args(info.annotation):  # of a tuple
+        yield from getattr(inner, "__metadata__", ())

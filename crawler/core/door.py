@@ -67,7 +67,7 @@ class Door:
         self._declared = declared
         self._jars = jars
         self._rules = rules
-        self._max_hops = settings.scope.max_hops or inf
+        self._max_hops = settings.scope.most_hops
         self._max_depth = settings.traps.max_depth or inf
         self._errands = 0  # so far
         # Is told the site and the key of each URL that this rank takes care of.

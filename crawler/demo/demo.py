@@ -89,7 +89,7 @@ async def _partition(directory: Path, out: Path, ranks: int) -> dict[str, Any]:
     words = ["build", str(directory), "-k", str(ranks)]
     job = await asyncio.create_subprocess_exec(
         sys.executable,
-        *("-m", "partition", *words, "--out", str(out), "--json"),
+        *("-P", "-m", "partition", *words, "--out", str(out), "--json"),
         env=outside_mpi(),
         stdout=asyncio.subprocess.PIPE,
     )

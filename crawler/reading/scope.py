@@ -98,8 +98,15 @@ class Scope:
         self.joined: set[str] = set()  # sites that redirects of seeds have brought in
         self._seed_sites: frozenset[str] = frozenset()
         self._seed_authorities: frozenset[str] = frozenset()  # empty: all of a seed's site
+        self._above: tuple[str, ...] = ()  # endings of the hosts below those of the seeds
+        self._folders: dict[str, set[str]] = {}  # of the seeds, by host and port; empty: any folder
         if not (self._hosts or self._domains or self._suffixes or self._any_host):
             self._seed_sites = frozenset(map(sites.of, seeds))
+            if rules.of_seeds == "subdomains":
+                self._above = tuple({"." + url.host(seed).removeprefix("www.") for seed in seeds})
+            elif rules.of_seeds == "path":
+                for seed in seeds:
+                    self._folders.setdefault(url.site(seed), set()).add(_folder(seed))
             if by_scheme and not sites.are_domains:
                 self._seed_authorities = frozenset(map(url.authority, seeds))
         self._include = [re.compile(pattern) for pattern in rules.include]
@@ -158,6 +165,8 @@ class Scope:
         """Return the verdict on a URL, given the verdict on its authority."""
         if not verdict.allowed:
             return verdict
+        if self._folders and verdict is not _ANY_HOST and not self._is_below(address):
+            return Verdict(False, "scope.of_seeds: not below the folder of a seed")
         if self._include:
             for pattern in self._include:
                 if pattern.search(address):
@@ -170,6 +179,11 @@ class Scope:
                 return Verdict(False, f"scope.exclude: {pattern.pattern}")
         trap = self._trap(address)
         return Verdict(False, _TRAPS + trap) if trap else verdict
+
+    def _is_below(self, address: str) -> bool:
+        """Whether a URL lies in the folder of a seed. A site that joined has the folders of all."""
+        folders = self._folders.get(url.site(address)) or set().union(*self._folders.values())
+        return _path(address).startswith(tuple(folders))
 
     def link(self, address: str, flags: int = 0) -> Link:
         """Return the link to a normalised URL, with OUT_OF_SCOPE among its flags if it is out."""
@@ -223,11 +237,23 @@ class Scope:
         known = not self._seed_authorities or authority in self._seed_authorities
         if site in self._seed_sites and known:
             return Verdict(True, f"site of a seed: {site}")
+        if self._above and f".{host}".endswith(self._above):
+            return Verdict(True, f"scope.of_seeds: subdomain of a seed: {host}")
         if site in self.joined:
             return Verdict(True, f"site that a seed redirects to: {site}")
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope matches")
+
+
+def _path(address: str) -> str:
+    """The path of a normalised URL, with what follows it."""
+    return address[address.index("/", 8) :]
+
+
+def _folder(address: str) -> str:
+    path = _path(address).partition("?")[0]
+    return path[: path.rindex("/") + 1]
 
 
 _HOST_NAME = re.compile(r"[^/:@?#*\[\]\s]+")

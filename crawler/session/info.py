@@ -9,7 +9,7 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import Annotated
+from typing import Annotated, Any
 
 import msgspec
 from xxhash import xxh3_64_intdigest
@@ -125,6 +125,7 @@ def load(directory: Path) -> SessionInfo:
     try:
         raw = tomllib.loads(regular(path).read_text("utf-8"))
         runs = msgspec.convert(raw.pop("run", None), _Runs)
+        _modernise(raw, runs[-1])
         return SessionInfo(config.load(values=raw), runs)
     except OSError as error:
         raise UserError(
@@ -134,6 +135,13 @@ def load(directory: Path) -> SessionInfo:
         raise UserError(f"{path}: not the description of a session: {error}") from None
     except UserError as error:
         raise UserError(f"{path}: {error}") from None
+
+
+def _modernise(raw: dict[str, Any], last: Run) -> None:
+    """Write the settings of an old version as this version does."""
+    scope = raw.get("scope")
+    if last.version == "0.1.0" and isinstance(scope, dict) and scope.get("max_hops") == 0:
+        scope["max_hops"] = "unlimited"
 
 
 def seeds(directory: Path) -> list[str]:

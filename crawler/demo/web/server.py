@@ -11,6 +11,7 @@ import threading
 from collections.abc import Iterator
 from contextlib import contextmanager
 from http import HTTPStatus
+from pathlib import Path
 from typing import cast
 
 import uvloop
@@ -84,9 +85,14 @@ async def _serve(web: DemoWeb, port: int) -> None:
 
 
 def outside_mpi() -> dict[str, str]:
-    """The environment without the variables of MPI launchers, for a child that is no rank."""
+    """The environment without the variables of MPI launchers, for a child that is no rank.
+
+    A child that Python starts with -P finds our packages in it, and no files of the current folder.
+    """
     launchers = ("PMI", "OMPI", "MPI", "HYDRA", "SLURM", "PRTE")
-    return {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+    kept = {name: value for name, value in os.environ.items() if not name.startswith(launchers)}
+    paths = [str(Path(__file__).parents[3]), *filter(None, [kept.get("PYTHONPATH")])]
+    return kept | {"PYTHONPATH": os.pathsep.join(paths)}
 
 
 @contextmanager
@@ -98,7 +104,7 @@ def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoW
     """
     arguments = ["--seed", str(seed), "--pages", str(pages), "--sites", str(sites)]
     child = subprocess.Popen(  # noqa: S603
-        [sys.executable, "-m", "crawler.demo.web", *arguments],
+        [sys.executable, "-P", "-m", "crawler.demo.web", *arguments],
         stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         env=outside_mpi(),

@@ -41,7 +41,7 @@ class Closure:
         self._info = info
         self._logs = list(logs)
         self._findings = findings
-        self._max_hops = settings.scope.max_hops or inf
+        self._max_hops = settings.scope.most_hops
         self._max_depth = settings.traps.max_depth or inf
         # If the scope has changed, links that an earlier run left out may be in scope, or the
         # other way round.

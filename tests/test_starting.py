@@ -1,0 +1,57 @@
+"""What users say to start a crawl: templates, seeds on the command line, in files, and lists."""
+
+from pathlib import Path
+
+import pytest
+from crawls import crawl_here, metrics_of, page_rows, run_here, sets
+from servers import Page, PageServer
+
+from crawler.templates import TEMPLATES
+
+
+@pytest.mark.parametrize("template", TEMPLATES)
+def test_templates_run_as_they_stand_once_a_seed_is_given(template: str, tmp_path: Path) -> None:
+    page = b"<a href='/2'>2</a>"
+    with PageServer({"/": Page(page), "/2": Page(b"")}) as server:
+        file = tmp_path / "configs" / f"{template}.toml"
+        file.parent.mkdir()
+        file.write_text(run_here("config", template).stdout)
+        session = tmp_path / "s"
+        words = [str(file), f"{server.url}/", *sets("politeness.delay_s=0", "traps.max_depth=9")]
+        done = crawl_here(session, *words)
+    assert done.returncode == 0, done.stderr
+    assert metrics_of(session)["pages"] == 2
+
+
+def test_a_list_and_no_more(tmp_path: Path) -> None:
+    pages = {"/": Page(b"<a href='/no'>no</a>"), "/moved": Page(b"", 301, {"Location": "/end"})}
+    pages |= {"/end": Page(b"<a href='/no'>no</a>"), "/no": Page(b"")}
+    with PageServer(pages) as server:
+        urls = tmp_path / "list.txt"
+        urls.write_text(f"{server.url}/\n{server.url}/moved # a redirect is followed\n")
+        session = tmp_path / "s"
+        done = crawl_here(session, "-i", str(urls), *sets("scope.max_hops=0"))
+    assert done.returncode == 0, done.stderr
+    assert {row["url"].removeprefix(server.url) for row in page_rows(session)} == {
+        "/",
+        "/moved",
+        "/end",
+    }
+
+
+def test_seeds_on_the_command_line_take_the_place_of_those_in_the_file(tmp_path: Path) -> None:
+    with PageServer({f"/{name}": Page(b"") for name in "abcd"}) as server:
+        (tmp_path / "list.txt").write_text(f"{server.url}/b\n")
+        file = tmp_path / "c.toml"
+        file.write_text(f'[session]\nseeds = ["{server.url}/a"]\nseeds_file = "list.txt"\n')
+
+        def fetched(name: str, *words: str) -> set[str]:
+            done = crawl_here(tmp_path / name, str(file), *words, *sets("politeness.delay_s=0"))
+            assert done.returncode == 0, done.stderr
+            return {row["url"].removeprefix(server.url) for row in page_rows(tmp_path / name)}
+
+        assert fetched("1") == {"/a", "/b"}
+        assert fetched("2", f"{server.url}/c") == {"/c"}
+        (tmp_path / "other.txt").write_text(f"{server.url}/d\n")
+        assert fetched("3", "-i", str(tmp_path / "other.txt")) == {"/d"}
+        assert fetched("4", f"{server.url}/c", "-i", str(tmp_path / "other.txt")) == {"/c", "/d"}
