@@ -202,10 +202,6 @@ def _retire_client(arguments: argparse.Namespace) -> int:
                 f"{directory}: rank {rank} is no client; clients are the ranks"
                 f" {len(dynamic.servers)} to {ranks - 1}"
             )
-        if dynamic.follow == "own" and dynamic.granularity == "dset":
-            raise UserError(
-                f'{directory}: rank {rank} holds its DSets for the whole crawl, with follow = "own"'
-            )
         session.order_client(directory, rank)
         _print(f"{directory}: rank {rank} leaves, unless it is the last client of its server")
     return 0

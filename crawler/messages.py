@@ -93,7 +93,9 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     # Orders to a server or its client, by the client's rank: true: it comes, false: it leaves.
     members: dict[int, bool] = {}
     lost: dict[int, int] = {}  # clients that are gone without a word: the pages that each had
-    moved: dict[str, bytes] = {}  # sites that move, with the keys that were met there, as u64
+    # Units (`core.tree.Tree.unit`) that move, with the keys that were met there, as u64.
+    moved: dict[str, bytes] = {}
+    wanted_back: list[str] = []  # from a server: units that the client is to return
     replayed: bool = False  # from a client: it has sent all links that it has read in earlier logs
 
 

@@ -288,6 +288,8 @@ def order(*words: str) -> str:
         (("page", "server"), "[0]"),
         pytest.param(("site", "own"), "[0]", marks=SLOW),
         pytest.param(("dset", "server"), "[0]", marks=pytest.mark.slow),
+        pytest.param(("dset", "own"), "[0]", marks=SLOW),
+        pytest.param(("dset", "own"), "[0, 0, 0]", marks=SLOW),
         pytest.param(("page", "server"), "[0, 0, 0]", marks=pytest.mark.slow),
     ],
 )
@@ -316,7 +318,7 @@ def test_a_spare_comes_and_a_client_leaves(
         code, said = ended(crawl)
     assert code == 0, said
     assert_whole(directory, demo_web[0])
-    if kind == ("page", "server"):  # otherwise it gets sites that are found from then on
+    if kind != ("site", "own"):  # then it gets only sites that are found from then on
         assert rows_of(directory, spare)
     if kind[1] == "server":
         assert len(rows_of(directory, leaving)) <= before + CONCURRENCY
@@ -349,11 +351,6 @@ def rows_of(directory: Path, rank: int) -> list[PageRow]:
         ([], ["retire-client", "SESSION", "3"], "rank 3 is no client"),
         ([], ["add-client", "SESSION"], "has no spares; start the crawl with --spares N"),
         (["assignment.scheme=site-hash"], ["add-client", "SESSION"], "only 'dynamic' has clients"),
-        (
-            ["dynamic.granularity=dset", "dynamic.follow=own"],
-            ["retire-client", "SESSION", "1"],
-            "rank 1 holds its DSets for the whole crawl",
-        ),
     ],
 )
 def test_an_order_that_cannot_be_obeyed_is_refused(

@@ -133,10 +133,12 @@ def test_a_server_takes_each_url_in_once_and_counts_all_links(
     assert not passed  # the door asks no questions about them
 
 
-def test_a_spare_gets_the_sites_of_its_dsets_when_it_comes() -> None:
+@pytest.mark.parametrize("follow", ["server", "own"])
+def test_a_spare_gets_the_sites_of_its_dsets_when_it_comes(follow: str) -> None:
     chosen = settings(
         "assignment.scheme=dynamic",
         "dynamic.granularity=dset",
+        f"dynamic.follow={follow}",
         "dynamic.spares=1",
         "dynamic.join_after_s=20",
         "politeness.delay_s=0.5",

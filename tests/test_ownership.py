@@ -305,7 +305,7 @@ def test_all_urls_of_a_site_belong_to_the_rank_that_it_moved_to_last(
     for moves, number, rank, key in steps:
         site = SITES[number]
         if moves:
-            known.move_site(site, rank)
+            known.move(site, rank)
             moved[site] = rank
         url_of_site = at(site, key)
         wanted = moved.get(site, never_moved.owner(url_of_site))
@@ -319,10 +319,10 @@ def test_all_urls_of_a_site_belong_to_the_rank_that_it_moved_to_last(
 def test_a_site_moves_only_where_sites_have_owners() -> None:
     known = ownership(0, "claim")
     with pytest.raises(ValueError, match="rank 3: that rank holds no part"):
-        known.move_site(SITES[0], 3)
+        known.move(SITES[0], 3)
     alone = Ownership(0, SiteHash(2), [0, 1], mode=INDEPENDENT)
     with pytest.raises(ValueError, match="no site has an owner"):
-        alone.move_site(SITES[0], 1)
+        alone.move(SITES[0], 1)
     assert alone.owner(at(SITES[0])) == 0
 
 

@@ -103,11 +103,6 @@ class Dynamic(Table):
                 'follow = "own" needs granularity = "site" or "dset": clients hold no sites with'
                 ' granularity = "page"'
             )
-        if self.spares and self.follow == "own" and self.granularity == "dset":
-            raise ValueError(
-                'spares: with follow = "own" and granularity = "dset" each client has its sets for'
-                ' the whole crawl; use granularity = "site", or follow = "server"'
-            )
         if self.join_waiting and self.follow == "own":
             raise ValueError(
                 'join_waiting: with follow = "own" no URL waits at a server; use join_after_s'

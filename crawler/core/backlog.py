@@ -11,7 +11,7 @@ The queues themselves belong to `order`. The backlog keeps these promises about 
 
 import sys
 from collections import deque
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from math import inf
 from typing import Final
 
@@ -108,9 +108,14 @@ class Backlog:
             self.head_changed(state)
 
     def priority(self, state: VisitState) -> Priority:
-        """The priority of what comes first of a site. Only an order by scores has priorities."""
+        """The priority of what comes first of a site. Only an order by scores has priorities.
+
+        A site whose URLs have left comes at once, so that the workbench finds that out.
+        """
         assert isinstance(self._store, Heaps)
-        return _FIRST if state.errands else self._store.priority(state.queue)
+        if state.errands or not state.queue.size:
+            return _FIRST
+        return self._store.priority(state.queue)
 
     def count_links(self, key: int, links: int = 1) -> None:
         """Count more back-links of a URL. Call this only if `counts`.
@@ -137,9 +142,16 @@ class Backlog:
             for state in self._states.values():
                 self.head_changed(state)
 
-    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
-        """Take out all URLs but errands, each with its score. Afterwards the backlog is useless."""
-        return self._store.drain(state.queue for state in self._states.values())
+    def drain(self, states: Iterable[VisitState] | None = None) -> Iterator[tuple[CrawlUrl, float]]:
+        """Take out the URLs of some sites, but no errands, each with its score. Exhaust it.
+
+        `states`: of these sites; None: of all. The workbench must hear of it (`Workbench.drain`),
+        unless it isn't used any more.
+        """
+        states = self._states.values() if states is None else states
+        for found in self._store.drain(state.queue for state in states):
+            self.waiting -= 1
+            yield found
 
     def nbytes(self) -> int:
         """About how many bytes of memory the waiting URLs take."""

@@ -22,8 +22,7 @@ from typing import Final
 from crawler import config
 from crawler.core.budget import Budget
 from crawler.core.dynamic.role import ClientFacts
-from crawler.core.dynamic.roles import make_bench, make_role
-from crawler.core.dynamic.seedbench import SeedBench
+from crawler.core.dynamic.roles import make_bench, make_role, make_seen
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
@@ -85,14 +84,12 @@ class Core:
         )
         groups = seen.groups if isinstance(seen, LateSeen) else None
         bench = make_bench(settings, ownership, order, spill, leases, groups)
-        if isinstance(bench, SeedBench):
-            seen = bench.seen
         parts = Parts(
             settings,
             ranks,
             ownership,
             sites,
-            seen,
+            make_seen(ownership, bench, seen),
             sent,
             bench,
             declared,

@@ -72,7 +72,7 @@ class Door:
         self._errands = 0  # so far
         # Is told the site and the key of each URL that this rank takes care of.
         self.note_met: Callable[[str, int], None] | None = None
-        self.leaving: set[int] = set()  # clients whose sites go to others: they send URLs back
+        self.returning: set[int] = set()  # clients that have returned sites: they send URLs back
 
     @property
     def pending(self) -> int:
@@ -211,22 +211,22 @@ class Door:
         if tree.hands_out and tree.leaves == [ownership.rank]:
             return False  # there is no other server that owns URLs
         is_client = not tree.is_server(ownership.rank)
-        if is_client and not tree.assigns_sites:
+        if is_client and tree.hands_out:
             return False
         address, chain = batch.urls[index], batch.chains.get(index, ())
         found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)
-        if is_client and found.site not in ownership.learned:
-            ownership.move_site(found.site, ownership.rank)  # the server has assigned it
+        if is_client and ownership.unit(found.site) not in ownership.learned:
+            ownership.move(found.site, ownership.rank)  # the server has assigned it
         owner = ownership.owner(found)
         if owner is None or owner == ownership.rank:
             return False
         assert isinstance(self.foreign, TreeExchange)
         jar = Jar.of(batch.cookies.get(key, ()))
-        poor = key in batch.poor
-        if tree.assigns_sites and (is_client or sender in self.leaving):
-            self.foreign.send_on(owner, found, jar, now, poor=poor)
+        poor, links = key in batch.poor, batch.counts[index]
+        if is_client or sender in self.returning:
+            self.foreign.send_on(owner, found, links, jar, now, poor=poor)
         else:
-            self.foreign.pass_on(owner, found, batch.counts[index], jar, now, poor=poor)
+            self.foreign.pass_on(owner, found, links, jar, now, poor=poor)
         return True
 
     def run_errand(self, address: str, now: float) -> None:

@@ -178,14 +178,18 @@ class TreeExchange(Exchange):
         elif links > 1 and self._counts:
             self._outboxes.count_again(self._hop(owner), found.key, links - 1)
 
-    def send_on(self, owner: int, found: CrawlUrl, jar: Jar, now: float, *, poor: bool) -> None:
+    def send_on(
+        self, owner: int, found: CrawlUrl, links: int, jar: Jar, now: float, *, poor: bool
+    ) -> None:
         """Send a URL to the next holder of its site, even if it was sent that way before.
 
-        `poor`: see `Batch`.
+        `links`: the number of links to it. `poor`: see `Batch`.
         """
         self._sent.add(found.key)
         link = Link(found.key, found.url, found.site, 0)
         self._put(self._hop(owner), link, Origin(None, found.hops, found.chain, jar), now)
+        if links > 1 and self._counts:
+            self._outboxes.count_again(self._hop(owner), found.key, links - 1)
         if poor:
             self._outboxes.open(self._hop(owner), now).poor.append(found.key)
 
@@ -195,13 +199,21 @@ class TreeExchange(Exchange):
         for key, number in links.items():
             known[key] = known.get(key, 0) + number
 
+    def tell_names(self, owner: int, key: int, now: float) -> None:
+        """See Exchange. The server of the owner tells all its clients (`pass_names`).
+
+        Only this server knows which client has the sitemap by now.
+        """
+        server = self._tree.server_of(owner)
+        super().tell_names(owner if server == self._rank else server, key, now)
+
     def pass_names(self, sender: int, declared_by: Mapping[int, list[str]], now: float) -> None:
         """Tell all clients which authorities declare sitemaps, if this rank assigns sites to them.
 
         Such a server doesn't know which of them has a sitemap, because only its key is given.
         """
         tree, rank = self._tree, self._rank
-        if not tree.assigns_sites or not tree.is_server(rank):
+        if tree.hands_out or not tree.is_server(rank):
             return
         for client in tree.clients_of(rank):
             if client != sender:

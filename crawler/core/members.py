@@ -5,6 +5,7 @@ hasn't begun, and finishes what is under way. It doesn't come back. A lost clien
 word; its batches are dropped, those under way as well. A spare takes its place, if there is one.
 """
 
+from collections import Counter
 from collections.abc import Callable, Container, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
@@ -74,7 +75,8 @@ class Members:
         self._client = role if isinstance(role, Client) else None
         self._holder = role if isinstance(role, Holder) else None
         self._assigner = role if isinstance(role, Assigner) else None
-        self._door = parts.door
+        self._ownership = parts.ownership
+        self._claims = parts.door.claims
         self._under_way = under_way
         self._unfinished = unfinished
         self._is_resumed = False  # whether this run has begun with links of earlier runs
@@ -134,6 +136,8 @@ class Members:
         self._spares.remove(rank)
         self.here.append(rank)
         self._outboxes.open(rank, now, urgent=True).members[rank] = True
+        if self._assigner is not None:
+            self._assigner.call_home(rank, now)
 
     def _dismiss(self, rank: int, now: float) -> None:
         """Have a client leave, unless nobody would be left."""
@@ -146,17 +150,13 @@ class Members:
     def _part_with(self, rank: int, now: float) -> None:
         """Give nothing more to a client."""
         self.here.remove(rank)
-        self._door.leaving.add(rank)
         if self._server is not None:
             self._server.part_with(rank, now)
         if not self.here:
             self._call(self._spares[0], now)
 
     def look(self, now: float) -> None:
-        """Do what is due: have a spare come, or leave if nothing is under way any more."""
-        idle = not (self._unfinished.under_way or self._door.pending)
-        if self._holder is not None and self._holder.leaves and idle:
-            self._holder.hand_over(now)
+        """Do what is due: have a spare come, or tell the server that the replay is over."""
         if self._client is not None and self._is_resumed and not self._unfinished.replay:
             self._is_resumed = False
             self._outboxes.open(self._client.server, now).replayed = True
@@ -175,6 +175,21 @@ class Members:
     def next_time(self) -> float | None:
         """When the next spare comes, if that is known."""
         return self._next_join if self._spares and self._next_join < inf else None
+
+    def choose(self, unit: str) -> int:
+        """The client that gets a unit (`Tree.unit`): its home, if that is here.
+
+        Of the others, those come first that have the fewest DSets, and then the one that has had
+        the fewest URLs to fetch.
+        """
+        home = self._tree.home(unit)
+        if home is None:
+            return self._claims.least_loaded(self.here)
+        if home in self.here:
+            return home
+        held = Counter(self._ownership.learned.values())
+        fewest = min(held[rank] for rank in self.here)
+        return self._claims.least_loaded(rank for rank in self.here if held[rank] == fewest)
 
     # --- lost clients -------------------------------------------------------------------------
 
@@ -287,7 +302,7 @@ class Members:
                 else:
                     self._client.leave(self._under_way, now)
             elif self._holder is not None and not comes:
-                self._holder.leave()
+                self._holder.leave(now)
         for rank, pages in batch.lost.items():
             if rank not in self._mail.lost:
                 self._note_lost(rank, pages, now)
@@ -304,14 +319,13 @@ def make_members(
 ) -> Members | None:
     """Make the members, or return None without dynamic assignment.
 
-    A server that assigns sites learns here how to choose the client of a new site: it takes the one
-    with least to do.
+    A server that assigns units learns here how to choose the client of one.
     """
-    ownership, claims = parts.ownership, parts.door.claims
+    ownership = parts.ownership
     tree = ownership.tree
     if tree is None:
         return None
     members = Members(dynamic, tree, parts, mail, role, under_way, unfinished, admit)
-    if tree.assigns_sites and tree.is_server(ownership.rank):
-        ownership.assign = lambda site: claims.least_loaded(members.here)
+    if not tree.hands_out and tree.is_server(ownership.rank):
+        ownership.assign = members.choose
     return members

@@ -45,6 +45,7 @@ class Outbox:
         "stock",
         "stop",
         "unanswered",
+        "wanted_back",
         "wants",
     )
 
@@ -81,6 +82,7 @@ class Outbox:
         self.members: dict[int, bool] = {}
         self.lost: dict[int, int] = {}
         self.moved: dict[str, bytes] = {}
+        self.wanted_back: list[str] = []
         self.replayed = False
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
@@ -129,6 +131,7 @@ class Outbox:
             members=self.members,
             lost=self.lost,
             moved=self.moved,
+            wanted_back=self.wanted_back,
             replayed=self.replayed,
         )
 

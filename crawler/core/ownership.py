@@ -2,7 +2,7 @@
 
 A `Scheme` looks up the part of a URL, and never changes. `Ownership` adds what a rank learns during
 a session: the owners of sites that the part vector lacks, as a registrar has decided
-(`unlisted = "claim"`), and the sites that have moved to another rank (`Ownership.move_site`). In
+(`unlisted = "claim"`), and the sites that have moved to another rank (`Ownership.move`). In
 independent mode there is no partition, and every rank owns all URLs that it finds.
 """
 
@@ -218,7 +218,7 @@ class Ownership:
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
         self.tree = scheme if isinstance(scheme, Tree) else None  # of dynamic assignment
-        # At a server that assigns sites: chooses the client of a new site.
+        # At a server that assigns units (`Tree.unit`): chooses the client of one.
         self.assign: Callable[[str], int] | None = None
         self._divides = mode.divides
         self._overlaps = mode.overlaps
@@ -230,14 +230,15 @@ class Ownership:
         )
         self._unlisted = "site-hash" if unlisted == "claim" and not mode.sends else unlisted
         self._registrars = SiteHash(scheme.parts)
-        self.learned: dict[str, int] = {}  # the parts of unlisted sites and of sites that moved
+        # The parts of unlisted sites, of units that servers assign, and of what has moved.
+        self.learned: dict[str, int] = {} if self.tree is None else self.tree.first_holders()
 
     def part(self, place: Located) -> int | None:
         """The part of a URL, or None if its site must be claimed first."""
         if not self._divides:
             return self.home
         if self.learned:  # asked first, because a site may have moved
-            part = self.learned.get(place.site)
+            part = self.learned.get(self.unit(place.site))
             if part is not None:
                 return part
         part = self._listed(place)
@@ -254,8 +255,9 @@ class Ownership:
             return None
         rank = self.rank_of_part[part]
         if rank == self.rank and self.assign is not None:
-            rank = self.assign(place.site)
-            self.move_site(place.site, rank)
+            unit = self.unit(place.site)
+            rank = self.assign(unit)
+            self.move(unit, rank)
         if self._whole_sites:
             self._remember(place.site, rank)
         return rank
@@ -271,8 +273,8 @@ class Ownership:
 
     def settled_owner(self, page: Located) -> int | None:
         """The rank that owns a page of an earlier run. None if its registrar must settle that."""
-        assigns = self.tree is not None and self.tree.assigns_sites
-        if assigns and page.site not in self.learned:
+        assigns = self.tree is not None and not self.tree.hands_out
+        if assigns and self.unit(page.site) not in self.learned:
             return None  # a server assigns the site, but only one rank may decide
         return self.owner(page)
 
@@ -303,25 +305,32 @@ class Ownership:
         if self.learned.setdefault(site, part) != part:
             raise ValueError(f"{site} is in part {self.learned[site]} and now in {part}")
 
-    def move_site(self, site: str, rank: int) -> None:
-        """Note that a rank owns a whole site from now on, whoever owned it before.
+    def unit(self, site: str) -> str:
+        """What moves with a site: the DSet that a client holds (`Tree.unit`), or the site alone."""
+        return site if self.tree is None else self.tree.unit(site)
+
+    def move(self, unit: str, rank: int) -> None:
+        """Note that a rank owns a whole site or DSet from now on, whoever owned it before.
 
         Only this rank's knowledge changes. ARCHITECTURE.md, "When a site changes its owner", says
         what must move with the site. Raises ValueError for a rank that holds no part, and in
         independent mode, where no site has an owner.
         """
         if not self._divides:
-            raise ValueError(f"{site} can't move to rank {rank}: no site has an owner")
+            raise ValueError(f"{unit} can't move to rank {rank}: no site has an owner")
         if rank not in self.rank_of_part:
-            raise ValueError(f"{site} can't move to rank {rank}: that rank holds no part")
-        self.learned[site] = self.rank_of_part.index(rank)
-        self._remember(site, rank)
+            raise ValueError(f"{unit} can't move to rank {rank}: that rank holds no part")
+        self.learned[unit] = self.rank_of_part.index(rank)
+        if self.tree is None or self.tree.home(unit) is None:
+            self._remember(unit, rank)
+        else:
+            self.rank_of_site.clear()  # sites of the DSet may be in it
 
     @property
     def shares_sites(self) -> bool:
         """Whether several ranks may hold URLs of one site."""
         if self.tree is not None:
-            return self.tree.hands_out or self.tree.assigns_sites
+            return True
         return self._overlaps or not self._whole_sites or self._unlisted == "discoverer"
 
     def clock_home(self, site: str) -> int | None:

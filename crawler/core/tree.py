@@ -7,6 +7,7 @@ other, and a message to another rank is passed on by the servers between them.
 
 from collections.abc import Mapping, Sequence
 from functools import lru_cache
+from itertools import cycle
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -47,9 +48,10 @@ class Tree:
             *(self.leaves[number % len(self.leaves)] for number in range(len(self.clients))),
         ]
         self.dsets = self._make_dsets(dynamic)
-        self.hands_out = dynamic.follow == "server"  # servers own all URLs, and hand them out
-        # Servers assign a site to a client when its first URL is found.
-        self.assigns_sites = not self.hands_out and dynamic.granularity == "site"
+        # Whether servers own all URLs, and hand them out. Otherwise they assign units to clients,
+        # which own the URLs in them: DSets from the start, or sites when their first URL is found.
+        self.hands_out = dynamic.follow == "server"
+        self._assigns_dsets = not self.hands_out and dynamic.granularity == "dset"
         self.parts = ranks
 
     def _make_dsets(self, dynamic: config.Dynamic) -> "DSets":
@@ -94,9 +96,31 @@ class Tree:
         return holder if self.is_server(holder) else self._above[holder]
 
     def part(self, key: int, site: str) -> int:
-        """The rank that takes care of a URL. So a tree is a `Scheme` of `core.ownership`."""
-        holder = self.dsets.holder(site)
-        return self.server_of(holder) if self.hands_out else holder
+        """The server that takes care of a URL. So a tree is a `Scheme` of `core.ownership`."""
+        return self.server_of(self.dsets.holder(site))
+
+    # --- what a server assigns to clients -------------------------------------------------------
+
+    def unit(self, site: str) -> str:
+        """What a site belongs to that is at one client, and moves as a whole: a DSet, or itself."""
+        return str(self.dsets.of(site)) if self._assigns_dsets else site
+
+    def home(self, unit: str) -> int | None:
+        """The client that has a DSet whenever it is there. None for a site, which has no home."""
+        return self.dsets.holders[int(unit)] if self._assigns_dsets else None
+
+    def first_holders(self) -> dict[str, int]:
+        """By DSet, the client that has it at the start: its home, or another if that is a spare.
+
+        Empty if sites are assigned, which aren't known at the start.
+        """
+        if not self._assigns_dsets:
+            return {}
+        others = {server: cycle(self.first_clients_of(server)) for server in self.leaves}
+        return {
+            str(number): next(others[self._above[home]]) if home in self.spares else home
+            for number, home in enumerate(self.dsets.holders)
+        }
 
     def next_hop(self, rank: int, to: int) -> int:
         """The neighbour of `rank` on the way to another rank."""

@@ -23,6 +23,8 @@ Only the workbench and its parts change visit states. Every operation costs O(lo
     WAITING | DUE --acquire-->             HELD                   (the site waits for another site)
     BUSY    --end with HELD-->             HELD
     HELD    --wake, enqueue_errand-->      WAITING | BUSY | AWAY
+    AWAY | BUSY | HELD --drain-->          EMPTY                  (the URLs of the site leave)
+    WAITING | DUE --acquire-->             EMPTY                  (they have left before)
 
 With `politeness.per = "address"` the sites of one IP address share a clock, an Address. The address
 of a site becomes known when DNS has answered for one of its visits (`locate`). If the address of a
@@ -34,6 +36,7 @@ of a WAITING site leaves, the site stays in the heap, and becomes AWAY when its 
 """
 
 import sys
+from collections.abc import Callable, Iterator
 from typing import Final
 
 from crawler import config, url
@@ -131,11 +134,22 @@ class Workbench:
         if state.phase is EMPTY:
             self._settle(state)
 
+    def drain(self, leaves: Callable[[str], bool]) -> Iterator[tuple[CrawlUrl, float]]:
+        """Take out the URLs of the sites that leave, but no errands, each with its score.
+
+        Exhaust the iterator. Call this only while no visit is open.
+        """
+        states = [state for site, state in self._states.items() if leaves(site)]
+        yield from self.backlog.drain(states)
+        for state in states:
+            if state.phase is AWAY or state.phase is BUSY or state.phase is HELD:
+                self._settle(state)  # others are in a heap: `acquire` meets them there
+
     def acquire(self, now: float) -> Visit | None:
         """A visit to the site that comes first of those that may be asked now, or None."""
         self.states.now = self._addresses.now = now
         while (state := self._schedule.pop(now)) is not None:
-            if state.on_hold and not state.errands:
+            if (state.on_hold or not state.queue.size) and not state.errands:
                 self._settle(state)
                 self._addresses.pass_turn(state)
             elif state.lease is not None and not state.lease.held:
@@ -400,13 +414,13 @@ class Workbench:
             self._look_at(state.lease)
         if state.phase is EMPTY or state.phase is BUSY or state.phase is HELD:
             self._settle(state)
-        if state.phase is EMPTY and not (state.active or state.resting):
-            self.states.let_rest(state)
 
     def _settle(self, state: VisitState) -> None:
         """Bring a state that isn't in the heap into the phase that its queue and clock call for."""
         if not state.has_work():
             state.phase = HELD if state.queue.size else EMPTY
+            if state.phase is EMPTY and not (state.active or state.resting):
+                self.states.let_rest(state)
             return
         lease = state.lease
         if lease is None:

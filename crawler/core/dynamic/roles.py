@@ -4,15 +4,16 @@ from functools import partial
 
 from crawler import config
 from crawler.core.dynamic.client import Client
+from crawler.core.dynamic.held_seen import HeldSeen
 from crawler.core.dynamic.holder import Assigner, Holder
 from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.dynamic.server import Server
 from crawler.core.leases import Leases
-from crawler.core.order import BreadthFirst, Scored, make_order
+from crawler.core.order import BreadthFirst, Given, make_order
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
-from crawler.core.seen import SiteGroups
+from crawler.core.seen import LateSeen, SiteGroups, UrlSeen
 from crawler.core.workbench import Workbench
 from crawler.ports import Spill
 
@@ -41,9 +42,22 @@ def make_bench(
         registry = partial(Registry, per_site(settings), spill)
         return SeedBench(settings.politeness, settings.retry, order, registry, leases)
     else:
-        order = Scored()
+        order = Given()
     memory = settings.frontier.memory
     return Workbench(settings.politeness, settings.retry, order, spill, memory, leases, groups)
+
+
+def make_seen(
+    ownership: Ownership, bench: Workbench, seen: UrlSeen | LateSeen
+) -> UrlSeen | LateSeen:
+    """Return what a rank uses as the store of URL-seen, instead of `seen` or on top of it."""
+    if isinstance(bench, SeedBench):
+        return bench.seen
+    tree = ownership.tree
+    if tree is None or tree.hands_out or tree.is_server(ownership.rank):
+        return seen
+    assert not isinstance(seen, LateSeen), "a client can't give away what isn't answered"
+    return HeldSeen(seen)
 
 
 def per_site(settings: config.Config) -> int:
@@ -66,8 +80,4 @@ def make_role(settings: config.Config, parts: Parts, spill: Spill | None) -> Rol
         return Server(rank, settings, tree, parts)
     if tree.hands_out:
         return Client(rank, settings, tree, parts, make_order(settings.frontier))
-    if tree.assigns_sites and tree.is_server(rank):
-        return Assigner(parts, spill)
-    if tree.assigns_sites:
-        return Holder(parts)
-    return Role(parts.door)
+    return Assigner(parts, spill) if tree.is_server(rank) else Holder(parts)

@@ -19,7 +19,7 @@ from crawler.core.hands import Dealt, Hand
 from crawler.core.leases import Leases
 from crawler.core.order import BreadthFirst, Scored
 from crawler.core.seen import Unmet
-from crawler.core.visits import Visit
+from crawler.core.visits import Visit, VisitState
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl
 
@@ -119,7 +119,7 @@ class SeedBacklog(Backlog):
                 self._scores.pop(key, None)
         return self.registry.end(keys)
 
-    def drain(self) -> Iterable[tuple[CrawlUrl, float]]:
+    def drain(self, states: Iterable[VisitState] | None = None) -> Iterator[tuple[CrawlUrl, float]]:
         """Raise an error: a server leaves no snapshot, so a resume reads the logs."""
         raise AssertionError("a seed server is resumed by its logs")
 

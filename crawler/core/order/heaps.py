@@ -143,8 +143,11 @@ class Heaps(Queues):
         for queue in queues:
             waiting += [(arrival, found, -score) for found, (score, arrival) in queue.back]
             rows = [self._row(slot) for slot in queue.slots]
+            for slot in queue.slots:
+                self._release(slot)
             for chunk in queue.disk:
                 rows += self._take(chunk)
+            queue.size, queue.back, queue.slots, queue.disk = 0, [], array("I"), []
             for row in rows:
                 address = whole(row.text.decode(), queue.site)
                 found = CrawlUrl(row.key, address, queue.site, row.hops, row.chain)

@@ -62,8 +62,8 @@ class Queues(ABC):
     def drain(self, queues: Iterable[Any]) -> Iterable[tuple[CrawlUrl, float]]:
         """Take out all URLs of these queues, each with its score.
 
-        Calling `restore` for all of them in the same order makes the same queues. The drained
-        queues must not be used afterwards.
+        Calling `restore` for all of them in the same order makes the same queues. The queues are
+        empty when the last URL has come.
         """
 
     @abstractmethod

@@ -74,6 +74,14 @@ class Scored(BreadthFirst):
         return None
 
 
+class Given(Scored):
+    """Each URL comes with its score, which a seed server has given it (`Workbench.restore`)."""
+
+    def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
+        """Raise an error: a client of a seed server takes in no URL without a score."""
+        raise AssertionError(f"{found.url} came without a score")
+
+
 class DepthFirst(Scored):
     """The URL that was found last comes first."""
 
