@@ -150,9 +150,9 @@ def test_tries_keep_the_best() -> None:
         model = MODELS[name]
         asked = Settings(objective=MESSAGES)
         tried = [
-            assign.assign(web, model, 8, replace(asked, seed=seed)).part for seed in range(3, 6)
+            assign.assign(web, model, 8, replace(asked, seed=seed)).part for seed in range(3, 5)
         ]
-        best = assign.assign(web, model, 8, replace(asked, seed=3, tries=3)).part
+        best = assign.assign(web, model, 8, replace(asked, seed=3, tries=2)).part
         values = [model.objective.value(evaluate.evaluate(web, part, 8)) for part in (*tried, best)]
         assert values[-1] == min(values[:-1]), name
         assert any(np.array_equal(best, part) for part in tried), name

@@ -348,7 +348,7 @@ def test_four_ranks_get_behind_walls_over_all_of_them(tmp_path: Path, mpirun: Mp
     assert measures["messages_page_part"] == predicted.messages_page_part
 
 
-@pytest.mark.parametrize("runs", [[2, 2, 2], [3, 1, 2]])
+@pytest.mark.parametrize("runs", [[2, 2, 2], pytest.param([3, 1, 2], marks=pytest.mark.slow)])
 def test_no_page_is_lost_by_a_stop_within_its_wall(
     tmp_path: Path, mpirun: MpiRun, runs: list[int]
 ) -> None:

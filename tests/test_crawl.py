@@ -46,7 +46,14 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
 # --- every page once, on any number of ranks
 
 
-@pytest.mark.parametrize(("ranks", "scheme"), [(1, "site-hash"), (3, "site-hash"), (4, "url-hash")])
+@pytest.mark.parametrize(
+    ("ranks", "scheme"),
+    [
+        (1, "site-hash"),
+        pytest.param(3, "site-hash", marks=pytest.mark.slow),
+        (4, "url-hash"),
+    ],
+)
 def test_a_crawl_fetches_every_page_once(
     tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int], ranks: int, scheme: str
 ) -> None:

@@ -271,7 +271,10 @@ class TrapServer(RawServer):
         return f"HTTP/1.1 200 OK\r\n{kind}\r\n\r\n{text}".encode()
 
 
-@pytest.mark.parametrize("domain", ["trap.test", "redirect.test", "domains.test"])
+@pytest.mark.parametrize(
+    "domain",
+    ["trap.test", pytest.param("redirect.test", marks=pytest.mark.slow), "domains.test"],
+)
 def test_a_crawl_gets_out_of_a_domain_with_hosts_without_end(
     tmp_path: Path, mpirun: MpiRun, domain: str
 ) -> None:

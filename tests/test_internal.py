@@ -186,7 +186,7 @@ def test_a_broken_invariant_of_the_core_ends_the_rank(
     [
         ("crawler.reading.traps:TrapMonitor.replay", True),
         ("crawler.agent.agent:Agent._remember", True),
-        ("crawler.reading.scope:Sites.of", False),
+        pytest.param("crawler.reading.scope:Sites.of", False, marks=pytest.mark.slow),
     ],
 )
 def test_a_row_that_fails_in_a_replay_ends_no_resume(

@@ -25,7 +25,7 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
         yield served
 
 
-@pytest.mark.parametrize("store", ON_DISK)
+@pytest.mark.parametrize("store", [pytest.param("drum", marks=pytest.mark.slow), "veuniq", "runs"])
 def test_a_crawl_of_two_ranks(
     tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int], store: str
 ) -> None:

@@ -28,7 +28,13 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DemoWeb, 
         yield web, port, load_web(folder / "s")
 
 
-@pytest.mark.parametrize("mode", ["exchange", "firewall", "cross-over", "independent"])
+@pytest.mark.parametrize(
+    "mode",
+    [
+        *("exchange", "firewall"),
+        *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("cross-over", "independent")),
+    ],
+)
 def test_a_live_crawl_is_as_simulated(
     tmp_path: Path, mpirun: MpiRun, served: tuple[DemoWeb, int, Web], mode: str
 ) -> None:

@@ -152,9 +152,9 @@ DENIED = {"h0.test", "h1.test", "h2.test", "h3.test", "h6.test"}
     "settings",
     [
         ("assignment.scheme=site-hash",),
-        ("assignment.scheme=url-hash",),
+        pytest.param(("assignment.scheme=url-hash",), marks=pytest.mark.slow),
         ("politeness.per=address",),
-        ("session.mode=independent",),
+        pytest.param(("session.mode=independent",), marks=pytest.mark.slow),
         pytest.param(("politeness.connections_per_site=2",), marks=pytest.mark.slow),
         pytest.param(("session.mode=firewall",), marks=pytest.mark.slow),
     ],

@@ -336,7 +336,10 @@ def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
 
 
 @pytest.mark.usefixtures("tiny")
-@pytest.mark.parametrize("seed", range(40))
+@pytest.mark.parametrize(
+    "seed",
+    [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))],
+)
 def test_whatever_happens_the_registry_is_as_the_model(seed: int) -> None:
     dice = random.Random(seed)
     pair = Pair(dice, 1 + seed % 4, dice.randrange(1, 4), spilled=seed % 3 == 0)
