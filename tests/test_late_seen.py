@@ -5,6 +5,7 @@ import random
 from cluster import Cluster, Listed, link, settings
 from slow_seen import SlowSeen
 
+from crawler.core.foreign import Origin
 from crawler.core.ownership import SiteHash
 
 A, B, C = (f"http://{name}.example/" for name in "abc")
@@ -60,6 +61,39 @@ def test_a_store_need_not_hurry_while_there_is_something_to_fetch() -> None:
     cluster.end(0)
     wait(cluster)
     cluster.fetch(0, C)
+    assert core.complete
+
+
+def test_a_store_hurries_if_all_sites_with_waiting_urls_must_rest() -> None:
+    cluster = Cluster(SiteHash(1), 1, settings("politeness.delay_s=60"), make_seen=patient)
+    core = cluster.cores[0]
+    cluster.start(A, A + "1")
+    wait(cluster)
+    assert cluster.acquire(0) in {A, A + "1"}
+    cluster.end(0, [link(B)])
+    assert core.waiting == 2  # one of them may be asked only after a minute
+    wait(cluster)
+    assert cluster.now < 60
+    assert cluster.acquire(0) == B
+    # A visit under way is no reason to wait: the rank could make many at a time.
+    core.door.admit([link(C)], Origin(None, 0), cluster.now)
+    wait(cluster)
+    assert cluster.acquire(0) == C
+
+
+def test_a_store_need_not_hurry_if_no_connection_is_free() -> None:
+    limits = settings("politeness.delay_s=60", "fetch.concurrency=1")
+    cluster = Cluster(SiteHash(1), 1, limits, make_seen=patient)
+    core = cluster.cores[0]
+    cluster.start(A)
+    wait(cluster)
+    assert cluster.acquire(0) == A
+    core.door.admit([link(B)], Origin(None, 0), cluster.now)
+    wait(cluster)
+    assert core.door.pending == 1
+    cluster.end(0)
+    wait(cluster)
+    cluster.fetch(0, B)
     assert core.complete
 
 

@@ -46,6 +46,7 @@ from crawler.reading.scope import Sites
 from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # links, a few milliseconds
+_SOON_S: Final = 1.0  # a rank has nothing to do if it can visit no site until then
 
 
 class Core:
@@ -230,10 +231,16 @@ class Core:
     def _verify(self, now: float) -> None:
         """Handle the answers of a store of URL-seen that answers late.
 
-        The store must hurry if the rank has nothing to do without its answers.
+        The store must hurry if the rank has nothing to do without its answers: if it could make
+        more visits, but all sites whose URLs wait must rest for a while.
         """
-        useful = self._backlog.waiting and not self._may_not_fetch()
-        self.door.verify(now, hurry=not (self.unfinished.under_way or useful))
+        if self._may_not_fetch():
+            hurry = not self.unfinished.under_way
+        else:
+            due = self._bench.next_time()
+            is_ready = due is not None and due <= now + _SOON_S
+            hurry = not is_ready and self.unfinished.visits < self._connections
+        self.door.verify(now, hurry=hurry)
 
     @property
     def counts_links(self) -> bool:
