@@ -106,7 +106,7 @@ def test_large_runs_are_found_again(tmp_path: Path) -> None:
     assert not store.unmet(asked)
     other = (keys[::5] + np.uint64(1)).tolist()
     assert store.unmet(other) == set(other)
-    assert store.nbytes < 2 * len(keys) + (2 << 20) + 8000
+    assert store.nbytes() < 2 * len(keys) + (2 << 20) + 8000
     store.close()
     again = RunStore(tmp_path, table_keys=300_000, cache_keys=1000)
     assert not again.unmet(asked)

@@ -222,7 +222,7 @@ def test_a_store_moves_to_disk_without_losing_a_key(tmp_path: Path, at_once: boo
     assert store._runs is not None
     store._runs.settle()
     assert len(store._runs._runs) > 0
-    assert store._runs.nbytes < 10 * len(keys)  # each small run has an index of 256 KiB
+    assert store._runs.nbytes() < 10 * len(keys)  # each small run has an index of 256 KiB
     assert len(store) == len(keys)
     assert sorted(store) == sorted(keys)
     store.close()

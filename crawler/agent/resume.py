@@ -126,6 +126,11 @@ class Replay:
         self._share = session.LogShard(paths, self._note_page, skipped=skipped, correct=correct)
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # keys of fetched targets
+        core.budget.add("replay", self.nbytes)
+
+    def nbytes(self) -> int:
+        """The bytes of memory that this rank's share of the logs takes."""
+        return self._share.nbytes() + self._pending.nbytes + self._fetched.nbytes
 
     async def adopt(self, state: CoreSnapshot | None) -> bool:
         """Use the state of the last stop instead of the logs, if all ranks have their state.
@@ -167,6 +172,7 @@ class Replay:
             while not core.stopping and wire.backlog() > self._settings.exchange.max_backlog_bytes:
                 await asyncio.sleep(_BACKLOG_POLL_S)
         self._share.close()
+        self._pending, self._fetched = self._pending[:0].copy(), self._fetched[:0].copy()
         core.resumption.end(wholly=wholly)
         wire.deliver(core, clock.now())
         alarm.ring()

@@ -36,13 +36,14 @@ class RobotsGate:
         run_errand: Callable[[str], None] = lambda _address: None,
         wake: Callable[[str], None] = lambda _site: None,
         stopping: Callable[[], bool] = lambda: False,
+        max_bytes: int = 48 << 20,
     ) -> None:
         """`keep(url, response)` stores a robots.txt on which reading code failed.
 
         `note(authority, seconds)` is called with each crawl-delay, for the request log.
         `run_errand(url)` must bring about a call of `fetch_errand`. `wake(site)` is called when a
         site needs to wait no longer. `stopping` says whether the crawl stops; then large files
-        aren't read any more.
+        aren't read any more. `max_bytes`: how much memory rules may take that aren't large.
         """
         self._note = note
         self._site_of = site_of
@@ -65,12 +66,16 @@ class RobotsGate:
         self._keep = keep
         # By authority, or by URL if an errand has fetched the file. Expired rules are kept: they
         # count until the file can be fetched again.
-        self._cache = RobotsCache(keeps_expired=True)
+        self._cache = RobotsCache(max_bytes=max_bytes, keeps_expired=True)
         self._asking: dict[str, asyncio.Future[Rules]] = {}
         self._serial_reader = SerialReader(stopping)
         # By URL: the verdict of large rules on it. The cache may have dropped the rules when the
         # URL is due again. Without the verdict, robots.txt would be requested again and again.
         self._decided = RobotsCache(_DECIDED)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the rules take that are kept."""
+        return self._cache.bytes + self._decided.bytes
 
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would make a request now."""

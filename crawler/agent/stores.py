@@ -75,9 +75,8 @@ class Stores:
     def register(self, budget: Budget) -> None:
         """Register what the stores take, and those that can move to disk."""
         for name, store in (("seen", self.seen), ("sent", self.sent)):
-            if not isinstance(store, LateSeen):
-                give = store.give if isinstance(store, AutoStore) else None
-                budget.add(name, partial(getattr, store, "nbytes"), give)
+            give = store.give if isinstance(store, AutoStore) else None
+            budget.add(name, store.nbytes, give)
 
     def close(self) -> None:
         """Close the stores, and remove the files that no snapshot names."""
@@ -139,7 +138,7 @@ class Stores:
             return Kept(run, kind, load_runs(folder, self._settings.memory))
         from crawler.stores.late import open_batch_store  # noqa: PLC0415 (it imports numba)
 
-        return Kept(run, kind, open_batch_store(kind, folder, self._settings.max_delay_s))
+        return Kept(run, kind, open_batch_store(kind, folder, self._settings))
 
     def go_on_with(self, opened: Mapping[str, Kept], *, use: bool = True) -> None:
         """Go on with stores that `open` gave, and remove all other files of earlier runs.

@@ -4,16 +4,20 @@ from collections.abc import Callable
 from contextlib import AsyncExitStack
 from functools import partial
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from crawler import config, session
 from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import RobotsGate
+from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
 from crawler.ports import Clock, CrawlDelay, Earlier, Fetcher
 from crawler.reading.scope import Sites
+
+_RULES_BYTES: Final = 48 << 20  # of robots.txt files
+_RULES_SHARE: Final = 16  # these are at most so small a part of the budget
 
 
 class Web(NamedTuple):
@@ -37,8 +41,10 @@ async def open_web(
     clock: Clock,
 ) -> Web:
     """Open connections and files, which `stack` closes, and return the ways to the web."""
-    fetcher = await _open_fetcher(stack, settings, faults, clock)
+    budget = core.budget
+    fetcher = await _open_fetcher(stack, settings, faults, clock, budget)
     previous = stack.enter_context(_open_previous(settings, core))
+    budget.add("previous", previous.nbytes)
     noting = partial(
         NotingFetcher, fetcher, sites=sites, note=store.note, clock=clock, time=manners.time
     )
@@ -58,17 +64,20 @@ async def open_web(
         lambda address: core.door.run_errand(address, clock.now()),
         core.wake,
         lambda: core.stopping,
+        min(_RULES_BYTES, settings.seen.memory // _RULES_SHARE),
     )
+    budget.add("robots", robots.nbytes)
     return Web(fetcher, robots, noting(kind="page"), previous.find)
 
 
 async def _open_fetcher(
-    stack: AsyncExitStack, settings: config.Config, faults: Faults, clock: Clock
+    stack: AsyncExitStack, settings: config.Config, faults: Faults, clock: Clock, budget: Budget
 ) -> HttpFetcher:
     """Return the HTTP client of a rank, which `stack` closes."""
     resolver = await stack.enter_async_context(
         DnsResolver(settings.dns, settings.fetch.allow_private_addresses, clock)
     )
+    budget.add("addresses", resolver.nbytes)
     return await stack.enter_async_context(
         HttpFetcher(
             settings.fetch,

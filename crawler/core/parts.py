@@ -84,6 +84,7 @@ class Parts:
         add("failures", bench.failures.nbytes)
         add("traps", self.traps.nbytes)
         add("sitemaps", self.declared.nbytes)
+        add("names", self.sites.nbytes)
         foreign = self.door.foreign
         add("pairs", foreign.nbytes)
         add("aside", foreign.deferred.nbytes, foreign.deferred.give, _ASIDE_SHARE)

@@ -21,7 +21,8 @@ _Address = tuple[str, int | None]  # an address, and a port that replaces the UR
 
 _MIN_TTL_S: Final = 30.0
 _SLOW_LOOKUP_S: Final = 1.0  # a look-up that takes longer no longer counts in dns.concurrency
-_MAX_NAMES: Final = 50_000  # in the cache, about 400 bytes each
+_MAX_NAMES: Final = 50_000  # in the cache
+_NAME_BYTES: Final = 400  # of a name in the cache, about
 _NO_SUCH_NAME: Final = frozenset(
     (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
 )
@@ -71,6 +72,10 @@ class DnsResolver(Resolver):
         self._asking: dict[str, asyncio.Task[_Answer]] = {}
         self._room = asyncio.Semaphore(dns.concurrency)
         self._channel: aiodns.DNSResolver | None = None
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the cached answers take."""
+        return _NAME_BYTES * len(self._cache)
 
     async def __aenter__(self) -> Self:
         # The search domains of resolv.conf aren't used, because our names are complete.

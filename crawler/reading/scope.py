@@ -18,6 +18,8 @@ from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
 _CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
+_PLACE_BYTES = 300  # of an authority in a cache, about
+_LINK_BYTES = 320  # of a link in a cache, about
 _LONGEST_CACHED = 512  # characters of a URL or an authority
 _TRAPS = "traps."
 
@@ -45,6 +47,10 @@ class Sites:
         make = self._registrable if self.are_domains else url.site
         self._make = make
         self._known = lru_cache(_CACHED_AUTHORITIES)(make)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the cached sites take."""
+        return _PLACE_BYTES * self._known.cache_info().currsize
 
     def of(self, address: str) -> str:
         """Return the site of a normalised URL."""
@@ -114,6 +120,11 @@ class Scope:
         self._known_place = lru_cache(_CACHED_AUTHORITIES)(self._find_place)
         # Most links of a page occur on the neighbouring pages, too.
         self._known_link = lru_cache(_CACHED_LINKS)(self._make_link)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the cached verdicts and links take."""
+        places, links = self._known_place.cache_info(), self._known_link.cache_info()
+        return _PLACE_BYTES * places.currsize + _LINK_BYTES * links.currsize
 
     def judge(self, address: str) -> Verdict:
         """Return the verdict on a normalised URL."""

@@ -53,6 +53,10 @@ class Previous:
     def __len__(self) -> int:
         return len(self._keys)
 
+    def nbytes(self) -> int:
+        """The bytes of memory that the places of the pages take."""
+        return self._keys.nbytes + self._places.nbytes
+
     def find(self, key: int) -> Earlier | None:
         """Return the latest whole page of this URL, or None.
 

@@ -173,10 +173,16 @@ class LogShard:
             found = [(key, text, flags | COOKIES_LOST) for key, text, flags in found]
         return source, found, targets
 
+    def nbytes(self) -> int:
+        """The bytes of memory that the keys of pages and links take, with their places."""
+        pages = self._keys.itemsize * len(self._keys) + self._places.itemsize * len(self._places)
+        return pages + self._links.nbytes()
+
     def close(self) -> None:
-        """Close the log files."""
+        """Close the log files, and forget all pages and links."""
         for file in self._files:
             file.close()
+        self._keys, self._places, self._links = array("Q"), array("Q"), _FirstPlaces()
 
     def _page(self, number: int) -> LoggedPage:
         file, offset = divmod(self._places[number], _OFFSETS)
@@ -227,6 +233,9 @@ class _FirstPlaces:
     @property
     def places(self) -> npt.NDArray[np.uint32]:
         return self._runs[0][1]
+
+    def nbytes(self) -> int:
+        return sum(keys.nbytes + places.nbytes for keys, places in self._runs)
 
     def add(self, keys: Keys, places: npt.NDArray[np.uint32]) -> None:
         """Add a sorted run. Its places must come after those of all runs before."""

@@ -76,10 +76,9 @@ class AutoStore:
             self._move()
         self._store.update(keys)
 
-    @property
     def nbytes(self) -> int:
         """The bytes of memory in use."""
-        return self._store.nbytes
+        return self._store.nbytes()
 
     def give(self, excess: int) -> bool:
         """Begin to move to disk, if the keys are in memory. See `core.budget.Table`."""

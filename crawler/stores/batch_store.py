@@ -26,6 +26,12 @@ class BatchStore(ABC):
     def __init__(self, path: Path, kind: str) -> None:
         """Raises DamagedStoreError."""
         self.folder = Folder(path, kind)
+        self.at_work = 0  # bytes of memory that the cycle under way takes for entries, about
+
+    @property
+    @abstractmethod
+    def nbytes(self) -> int:
+        """About how many bytes of memory all entries take."""
 
     @property
     @abstractmethod

@@ -22,7 +22,7 @@ import numpy.typing as npt
 
 from crawler.stores import buckets
 from crawler.stores.batch_store import BatchStore
-from crawler.stores.entries import Answers, Entries, Keys, answered, parted
+from crawler.stores.entries import COPIES, Answers, Entries, Keys, answered, parted
 from crawler.stores.folder import NewFile
 from crawler.stores.merging import PairReader, merge_pairs
 
@@ -59,6 +59,11 @@ class Drum(BatchStore):
         return sum(len(entries.keys) for entries in self._waiting)
 
     @property
+    def nbytes(self) -> int:
+        """See BatchStore.nbytes."""
+        return self.at_work + sum(entries.nbytes for entries in self._waiting)
+
+    @property
     def oldest(self) -> float:
         """See BatchStore.oldest."""
         return min(self._oldest_in_memory, self._oldest_in_buckets)
@@ -75,16 +80,19 @@ class Drum(BatchStore):
         self._oldest_in_buckets, self._oldest_in_memory = self.oldest, inf
         entries = Entries.joined(waiting)
         self._in_buckets += len(entries.keys)
+        self.at_work = COPIES * entries.nbytes
         del waiting
         yield None
         yield from self.folder.change(lambda: self._fill_buckets(entries))
         entries = Entries.none()
+        self.at_work = 0
         sizes = [
             self.folder.state(self._names.get(f"k{i}", "")).bytes for i in range(1 << self._bits)
         ]
         if answer or max(sizes) >= self._bucket_bytes:
             self._answered = 0
             yield from self.folder.change(self._merge_all)
+            self.at_work = 0
             self._in_buckets, self._oldest_in_buckets = 0, inf
 
     def _fill_buckets(self, entries: Entries) -> Iterator[None]:
@@ -113,13 +121,15 @@ class Drum(BatchStore):
         out = NewFile(self.folder, f"r-{self.folder.manifest.cycles}")
         for i in range(1 << self._bits):
             bound = None if i + 1 == 1 << self._bits else (i + 1) << (_KEY_BITS - self._bits)
-            name = self._names.get(f"k{i}", "")
+            name, texts_name = (self._names.get(f"{letter}{i}", "") for letter in "ka")
+            size = self.folder.state(name).bytes
+            self.at_work = COPIES * (size + self.folder.state(texts_name).bytes)
             part = buckets.read(self.folder, name, buckets.KEYS_AND_VALUES)
             keys, values, new = part.keys, part.values.copy(), np.empty(len(part.keys), bool)
             yield from merge_pairs(old, bound, keys, values, self.are_noted(keys), new, out)
             if i == self._answered:  # else an attempt without room for the rest has answered
                 self._answered += 1
-                texts = buckets.read(self.folder, self._names.get(f"a{i}", ""), buckets.TEXTS)
+                texts = buckets.read(self.folder, texts_name, buckets.TEXTS)
                 yield answered(texts._replace(keys=keys, values=part.values), values, new)
         yield from out.finish()
         merged = [name for place, name in self._names.items() if place[0] in "ka"]

@@ -21,6 +21,7 @@ Order = npt.NDArray[np.int64]
 
 _ENTRIES_A_STEP: Final = 1 << 12
 _PARTS_A_STEP: Final = 32
+COPIES: Final = 2  # of the entries of a cycle that memory holds at a time, about
 MAX_LINKS: Final = (1 << 29) - 1  # more links count as so many
 CRAWLED: Final = 1 << 29
 CHECK: Final = 1 << 30  # the operations of the paper's section 4; both together: check+update
@@ -56,6 +57,11 @@ class Entries(NamedTuple):
     text_bytes: npt.NDArray[np.uint16]
     all_bytes: npt.NDArray[np.uint32]
     data: Bytes
+
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that all columns take."""
+        return sum(column.nbytes for column in self)
 
     @classmethod
     def none(cls) -> Self:

@@ -27,7 +27,7 @@ _LENGTH: Final = struct.Struct("<Q")
 _CHECKSUM: Final = struct.Struct("<I")
 CONTENT_STARTS: Final = _HEAD.size  # in bytes from the start of a file
 RUNS: Final = "runs"  # the kind of a store of sorted runs
-_PIECE: Final = 4 << 20  # bytes that are read and checked in one step, in a few milliseconds
+_PIECE: Final = 1 << 20  # bytes that are read and checked in one step, in some milliseconds
 
 
 class Kind(NamedTuple):
@@ -101,7 +101,7 @@ def writing(path: Path, kind: Kind) -> Iterator[ContentWriter]:
 
 
 def reading(path: Path, kind: Kind) -> Iterator[bytes]:
-    """Yield the content of a file of a store, in pieces of a few megabytes.
+    """Yield the content of a file of a store, in pieces of a megabyte.
 
     Raises DamagedStoreError, if need be only after the last piece. So use nothing before all pieces
     have come.

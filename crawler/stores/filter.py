@@ -47,14 +47,24 @@ _pread: Any = types.ExternalFunction(
 
 def new_index(keys: int) -> Index:
     """Return an index without counts, for a run of so many keys."""
+    return np.zeros(index_bytes(keys) // 4, np.uint32)
+
+
+def index_bytes(keys: int) -> int:
+    """Return the bytes of an index for so many keys."""
     bits = max(LEAST_BITS, (keys // _KEYS_A_READ).bit_length() - 1)
-    return np.zeros((1 << bits) + 1, np.uint32)
+    return 4 * ((1 << bits) + 1)
 
 
 def new_filter(keys: int) -> Keys:
     """Return an empty filter for so many keys."""
+    return np.zeros(filter_bytes(keys) // 8, np.uint64)
+
+
+def filter_bytes(keys: int) -> int:
+    """Return the bytes of a filter for so many keys."""
     lines = max(1, keys * _FILTER_BITS // (64 * _LINE_WORDS))
-    return np.zeros(lines * _LINE_WORDS, np.uint64)
+    return 8 * lines * _LINE_WORDS
 
 
 def shift_of(index: Index) -> int:

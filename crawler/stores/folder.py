@@ -182,7 +182,7 @@ class Folder:
             return np.fromfile(self.path / name, np.uint8, size)
 
     def pieces(self, name: str) -> Iterator[bytes]:
-        """Give a file that was written as a whole, in pieces of a few megabytes.
+        """Give a file that was written as a whole, in pieces of a megabyte.
 
         Raises DamagedStoreError, perhaps only after the last piece.
         """

@@ -31,7 +31,10 @@ from crawler.url import key
 
 _PACKED: Final = 1 << 12  # candidates that are made arrays at a time, in a few milliseconds
 _CYCLE: Final = 1 << 15  # candidates: so many are sorted and put into files in a few milliseconds
+_CYCLE_SHARE: Final = 1 << 15  # bytes of the budget for each; so a cycle takes about a 20th of it
 _BUCKET_BYTES: Final = 1 << 20  # of a bucket of DRUM, when all are merged
+_BUCKET_SHARE: Final = 1 << 10  # so small a part of the budget at most: the texts come on top
+_CANDIDATE_BYTES: Final = 200  # of a candidate in memory, without its text and aux
 _ANSWERS: Final = 500  # in one call
 _PAUSE_S: Final = 0.001  # between two steps, for all else that the rank does
 _NO_ROOM_S: Final = 1.0  # between two attempts to write on a full disk
@@ -56,8 +59,17 @@ _AUX: Final = msgspec.msgpack.Decoder(_Aux)
 class LateStore(LateSeen):
     """The seen test of a rank by a store on disk."""
 
-    def __init__(self, store: BatchStore, max_delay_s: float, *, prefers: bool = False) -> None:
+    def __init__(
+        self,
+        store: BatchStore,
+        max_delay_s: float,
+        most_bytes: int = 1 << 30,
+        *,
+        prefers: bool = False,
+    ) -> None:
         """`max_delay_s`: how long a candidate may wait for its answer.
+
+        `most_bytes`: the budget of the rank, which says how many candidates make a cycle.
 
         A store of keys must be given: the keys of an earlier run come without texts. `prefers`: the
         frontier prefers sites of the repository at hand. Then the store must be a Veuniq.
@@ -66,6 +78,7 @@ class LateStore(LateSeen):
         self.groups = self if prefers else None
         self.store = store
         self._max_delay_s = max_delay_s
+        self._most = min(_CYCLE, most_bytes // _CYCLE_SHARE)  # candidates of a cycle
         self._pending = 0
         self._now = 0.0  # of the last call of `take_answers`
         self._hurries = False  # whether that call was in a hurry
@@ -75,10 +88,12 @@ class LateStore(LateSeen):
         self._texts: list[bytes] = []
         self._sites: list[int] = []
         self._aux: list[bytes] = []
+        self._bytes = 0  # of these lists, about
         self._oldest = 0.0  # when the first of them was submitted
         self._unnoted: list[Keys] = []  # what `update` took in since the last cycle
         self._cycle: Iterator[Answers | None] | None = None  # under way
         self._ready: Iterator[tuple[Candidate, bool]] | None = None  # answers not taken yet
+        self._ready_bytes = 0
 
     @property
     def pending(self) -> int:
@@ -109,6 +124,7 @@ class LateStore(LateSeen):
         self._texts.append(found.url.encode())
         self._sites.append(key(found.site))
         self._aux.append(_packed(candidate))
+        self._bytes += _CANDIDATE_BYTES + len(self._texts[-1]) + len(self._aux[-1])
         self._pending += 1
         if len(self._keys) >= _PACKED:
             self._pack()
@@ -118,7 +134,7 @@ class LateStore(LateSeen):
         self._now, self._hurries, self._gave = now, hurry, False
         if not self._is_busy:
             is_due = now >= self._due()
-            is_full = self.store.in_memory + len(self._keys) >= _CYCLE
+            is_full = self.store.in_memory + len(self._keys) >= self._most
             if not self._pending or not (hurry or is_due or is_full):
                 return ()
             self._begin(now, answer=hurry or is_due)
@@ -129,7 +145,7 @@ class LateStore(LateSeen):
             return ()
         answers = list(islice(self._ready, _ANSWERS))
         if len(answers) < _ANSWERS:
-            self._ready = None
+            self._ready, self._ready_bytes = None, 0
         self._pending -= len(answers)
         self._gave = bool(answers)
         return answers
@@ -158,6 +174,11 @@ class LateStore(LateSeen):
             if self.is_stuck:
                 raise NoRoomError(f"{self.store.folder.path}: no room")
         self._cycle = None
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the candidates take, and the keys that `update` gave."""
+        noted = sum(keys.nbytes for keys in self._unnoted)
+        return self._bytes + noted + self.store.nbytes + self._ready_bytes
 
     @property
     def kind(self) -> str:
@@ -213,6 +234,7 @@ class LateStore(LateSeen):
         self.store.submit(entries, np.array(self._sites, np.uint64), self._oldest)
         for column in (self._keys, self._texts, self._sites, self._aux):
             column.clear()
+        self._bytes = 0
 
     def _note(self) -> Iterator[None]:
         """Give the store the keys that came by `update`. No cycle may be under way."""
@@ -230,7 +252,7 @@ class LateStore(LateSeen):
             self._cycle = None
             return
         if answers is not None:
-            self._ready = _unpacked(answers)
+            self._ready, self._ready_bytes = _unpacked(answers), answers.entries.nbytes
 
 
 def open_store(settings: config.Seen, directory: Path) -> LateStore:
@@ -240,19 +262,20 @@ def open_store(settings: config.Seen, directory: Path) -> LateStore:
     bits = (settings.repositories - 1).bit_length()
     kind = f"drum {bits}" if settings.store == "drum" else f"veuniq {settings.repositories} keys"
     prefers = settings.prefer and settings.store == "veuniq"
-    store = open_batch_store(kind, directory, settings.max_delay_s)
-    return LateStore(store, settings.max_delay_s, prefers=prefers)
+    store = open_batch_store(kind, directory, settings)
+    return LateStore(store, settings.max_delay_s, settings.memory, prefers=prefers)
 
 
-def open_batch_store(kind: str, directory: Path, max_delay_s: float) -> BatchStore:
+def open_batch_store(kind: str, directory: Path, settings: config.Seen) -> BatchStore:
     """Return the store in a directory, which must be empty or hold a store of this kind.
 
     Raises DamagedStoreError or another OSError.
     """
     name, number, *_ = kind.split()
     if name == "drum":
-        return Drum(directory, int(number), bucket_bytes=_BUCKET_BYTES)
-    return Veuniq(directory, int(number), max_delay_s=max_delay_s)
+        bucket_bytes = min(_BUCKET_BYTES, settings.memory // _BUCKET_SHARE)
+        return Drum(directory, int(number), bucket_bytes=bucket_bytes)
+    return Veuniq(directory, int(number), max_delay_s=settings.max_delay_s)
 
 
 def _packed(candidate: Candidate) -> bytes:

@@ -39,7 +39,6 @@ class MemoryStore:
     def __len__(self) -> int:
         return len(self.newest) + (0 if self.table is None else len(self.table))
 
-    @property
     def nbytes(self) -> int:
         """The bytes of memory in use."""
         return SET_BYTES * len(self.newest) + (0 if self.table is None else self.table.nbytes)

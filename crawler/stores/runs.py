@@ -39,7 +39,7 @@ from crawler.stores.filter import (
     Keys,
     search_cache,
 )
-from crawler.stores.sorted_run import STEP, Run, merged, open_run, write_run
+from crawler.stores.sorted_run import STEP, Run, merged, open_run, run_bytes, write_run
 from crawler.stores.table import KeyTable, mixed, unmixed
 
 _LOG = logging.getLogger("crawler")
@@ -99,12 +99,15 @@ class RunStore:
         tables = [self._table] if self._frozen is None else [self._table, self._frozen]
         return sum(map(len, tables)) + len(self._newest) + sum(run.keys for run in self._runs)
 
-    @property
     def nbytes(self) -> int:
-        """The bytes of memory in use, without those of a merge under way."""
-        frozen = 0 if self._frozen is None else self._frozen.nbytes
+        """The bytes of memory in use, with what memory holds of runs that are being written."""
+        frozen = writing = 0
+        if self._frozen is not None:
+            frozen, writing = self._frozen.nbytes, run_bytes(len(self._frozen))
+        if self._merging:
+            writing += run_bytes(sum(run.keys for run in self._merging))
         runs = sum(run.nbytes for run in self._runs)
-        return self._table.nbytes + frozen + self._cache.nbytes + runs
+        return self._table.nbytes + frozen + writing + self._cache.nbytes + runs
 
     def unmet(self, keys: Iterable[int]) -> NewKeys:
         """See UrlSeen.unmet. Raises OSError or DamagedStoreError."""

@@ -15,6 +15,8 @@ from crawler.stores.filter import (
     Flags,
     Index,
     Keys,
+    filter_bytes,
+    index_bytes,
     new_filter,
     new_index,
     pack,
@@ -67,6 +69,11 @@ class Run:
     def close(self) -> None:
         """Close the file."""
         os.close(self._file)
+
+
+def run_bytes(keys: int) -> int:
+    """Return the bytes of memory that a run of so many keys takes."""
+    return filter_bytes(keys) + index_bytes(keys)
 
 
 def open_run(path: Path, keys: int) -> Run:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from crawler.stores import buckets
 from crawler.stores.batch_store import BatchStore
-from crawler.stores.entries import Answers, Entries, Keys, answered, parted
+from crawler.stores.entries import COPIES, Answers, Entries, Keys, answered, parted
 from crawler.stores.folder import NewFile
 from crawler.stores.merging import PairReader, merge_pairs
 from crawler.stores.texts import merge_texts, texts_in
@@ -73,6 +73,11 @@ class Veuniq(BatchStore):
         return sum(len(entries.keys) for entries, _ in self._waiting)
 
     @property
+    def nbytes(self) -> int:
+        """See BatchStore.nbytes."""
+        return self.at_work + sum(entries.nbytes for entries, _ in self._waiting)
+
+    @property
     def oldest(self) -> float:
         """See BatchStore.oldest."""
         return min(self._oldest.values(), default=inf)
@@ -105,8 +110,11 @@ class Veuniq(BatchStore):
         parts = np.concatenate([np.zeros(0, np.int64), *(parts for _, parts in waiting)])
         entries = Entries.joined([entries for entries, _ in waiting])
         del waiting
+        collected = self.folder.state(self._names.get(f"t{i}", "")).bytes
+        self.at_work = COPIES * (entries.nbytes + collected)
         yield None
         yield from self.folder.change(lambda: self._check(i, entries, parts))
+        self.at_work = 0
         answers, self._answers = self._answers, None
         yield answers
 

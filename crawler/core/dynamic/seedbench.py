@@ -26,6 +26,7 @@ from crawler.ports import CrawlUrl
 if TYPE_CHECKING:  # only a server needs numba, which takes a second to import
     from crawler.core.registry import Registry
 
+_COUNT_BYTES = 110  # of a number by the key of a URL
 Keys = NDArray[np.uint64]
 MakeRegistry = Callable[[Callable[[str], int]], "Registry"]  # from the pool that a site is born in
 
@@ -47,6 +48,14 @@ class SeedBacklog(Backlog):
     def _pool_for(self, site: str) -> int:
         assert self.pool_for is not None, site
         return self.pool_for(site)
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory all URLs take that the server knows."""
+        return self.registry.nbytes() + _COUNT_BYTES * (len(self._early) + len(self._scores))
+
+    def give(self, excess: int) -> bool:
+        """Do nothing: the texts are on disk already, and the rest must stay."""
+        return False
 
     def look(self) -> None:
         """Count anew what waits; to be called after each change of the registry."""

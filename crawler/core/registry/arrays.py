@@ -42,6 +42,11 @@ class Arrays:
         """What the functions of `moves` work on."""
         return self.urls, self.sites, self.pools, self.per_site
 
+    @property
+    def nbytes(self) -> int:
+        """The bytes of memory that all arrays take."""
+        return sum(one.nbytes for one in (self.urls, self.sites, self.pools, self.table))
+
     def note(self, key: int, score: float, links: int, site: int) -> None:
         """Note a new URL, which shall wait. `site` is the field of its record."""
         self._keys.append(key)

@@ -17,6 +17,8 @@ from crawler.core.registry.texts import Texts
 from crawler.ports import CrawlUrl, Spill
 
 _STEP: Final = 1 << 18  # rows that are looked at together
+_NAME_BYTES: Final = 190  # of the name of a site, and of its number
+_KEPT_BYTES: Final = 450  # of a URL in `_kept` or `_again`
 
 
 class Registry:
@@ -52,6 +54,11 @@ class Registry:
         # them. They are few.
         self._kept: dict[int, CrawlUrl] = {}
         self._again: dict[int, CrawlUrl] = {}  # URLs handed out that shall wait afterwards
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory all of this takes."""
+        few = _KEPT_BYTES * (len(self._kept) + len(self._again))
+        return self._arrays.nbytes + self._texts.memory + _NAME_BYTES * len(self._names) + few
 
     # --- what is known ------------------------------------------------------------------------
 
