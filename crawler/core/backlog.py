@@ -145,10 +145,13 @@ class Backlog:
     def drain(self, states: Iterable[VisitState] | None = None) -> Iterator[tuple[CrawlUrl, float]]:
         """Take out the URLs of some sites, but no errands, each with its score. Exhaust it.
 
-        `states`: of these sites; None: of all. The workbench must hear of it (`Workbench.drain`),
-        unless it isn't used any more.
+        `states`: of these sites, and the workbench must hear of it (`Workbench.drain`). None: of
+        all, for a snapshot. Afterwards the backlog is useless, but `waiting` still says how many
+        URLs were left, because a crawl with such URLs isn't complete.
         """
-        states = self._states.values() if states is None else states
+        if states is None:
+            yield from self._store.drain(state.queue for state in self._states.values())
+            return
         for found in self._store.drain(state.queue for state in states):
             self.waiting -= 1
             yield found
