@@ -406,5 +406,5 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     assert done.stderr.count("\n") == 1
     assert (tmp_path / "s" / "session.toml").read_text() == before
     names = {path.name for path in (tmp_path / "s").iterdir()}
-    assert names == {"session.toml", "seeds.txt", "rank-00000", "tables", "report"}
+    assert names == {"session.toml", "seeds.txt", "status.json", "rank-00000", "tables", "report"}
     assert pq.read_table(tmp_path / "s" / "tables" / "pages.parquet").num_rows == 1
