@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from crawler import config, inspect, session, simulate
+from crawler import config, inspect, session, simulate, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
@@ -168,53 +168,14 @@ def _limits(arguments: argparse.Namespace) -> dict[str, object]:
     return {key: value for key, value in given.items() if value is not None}
 
 
-def _stop(arguments: argparse.Namespace) -> int:
-    directory = arguments.session
-    info = session.load(directory)
-    if info.last.ended is not None:
-        _print(f"{directory} has ended: {info.last.reason}")
+def _steer(order: Callable[..., str], *names: str) -> Callable[[argparse.Namespace], int]:
+    """Return the command that gives an order of `steering`, with these arguments."""
+
+    def command(arguments: argparse.Namespace) -> int:
+        _print(order(arguments.session, *(getattr(arguments, name) for name in names)))
         return 0
-    session.ask_to_stop(directory)
-    grace_s = info.config.session.stop_grace
-    _print(f"{directory} is stopping: fetches under way get {grace_s:g} s to end")
-    return 0
 
-
-def _add_client(arguments: argparse.Namespace) -> int:
-    directory = arguments.session
-    info = session.load(directory)
-    spares = info.config.dynamic.spares
-    if _is_led(directory, info):
-        if not spares:
-            raise UserError(f"{directory}: has no spares; start the crawl with --spares N")
-        session.order_client(directory)
-        _print(f"{directory}: the next of {spares} spares comes; if all have come, none does")
-    return 0
-
-
-def _retire_client(arguments: argparse.Namespace) -> int:
-    directory, rank = arguments.session, arguments.rank
-    info = session.load(directory)
-    if _is_led(directory, info):
-        dynamic, ranks = info.config.dynamic, info.last.ranks
-        if not len(dynamic.servers) <= rank < ranks:
-            raise UserError(
-                f"{directory}: rank {rank} is no client; clients are the ranks"
-                f" {len(dynamic.servers)} to {ranks - 1}"
-            )
-        session.order_client(directory, rank)
-        _print(f"{directory}: rank {rank} leaves, unless it is the last client of its server")
-    return 0
-
-
-def _is_led(directory: Path, info: session.SessionInfo) -> bool:
-    """Whether seed servers lead a crawl of the session now. Raises UserError in another scheme."""
-    scheme = info.config.assignment.scheme
-    if scheme != "dynamic":
-        raise UserError(f"{directory}: assignment.scheme = {scheme!r}: only 'dynamic' has clients")
-    if info.last.ended is not None:
-        _print(f"{directory} has ended: {info.last.reason}")
-    return info.last.ended is None
+    return command
 
 
 def _status(arguments: argparse.Namespace) -> int:
@@ -395,11 +356,14 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     None: _demo,
     "crawl": _crawl,
     "resume": _resume,
-    "stop": _stop,
+    "stop": _steer(steering.stop),
+    "pause": _steer(steering.pause),
+    "continue": _steer(steering.go_on),
+    "add-seeds": _steer(steering.add_seeds, "urls", "file"),
+    "add-client": _steer(steering.add_client),
+    "retire-client": _steer(steering.retire_client, "rank"),
     "status": _status,
     "watch": _watch,
-    "add-client": _add_client,
-    "retire-client": _retire_client,
     "verify": _verify,
     "report": _report,
     "config": _config,

@@ -108,6 +108,16 @@ def _add_crawls(command: _Command) -> None:
     )
     stop.add_argument("session", type=Path, metavar="SESSION")
 
+    rests = command(
+        "pause", "Have a crawl begin no fetch, until continue; also after a resume.", sets=False
+    )
+    goes_on = command("continue", "End the pause of a crawl.", sets=False)
+    more = command("add-seeds", "Give a crawl further seeds, also while it runs.", sets=False)
+    for one in (rests, goes_on, more):
+        one.add_argument("session", type=Path, metavar="SESSION")
+    more.add_argument("urls", nargs="*", metavar="URL")
+    more.add_argument("--file", type=Path, metavar="FILE", help="a file with one seed a line")
+
     once = command("status", "Show how far a crawl is, and what holds it up.", sets=False)
     once.add_argument("session", type=Path, metavar="SESSION")
     once.add_argument("--json", action="store_true", help="print status.json")

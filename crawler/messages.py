@@ -64,6 +64,8 @@ class Batch(msgspec.Struct, tag="b", array_like=True):
     allow: int = 0  # from rank 0: page quota for the receiver
     returned: int = 0  # to rank 0: page quota that the sender doesn't need
     stop: bool = False  # a limit or a signal ends the crawl: fetch nothing more
+    paused: int = 0  # from rank 0: the number of its latest order; if odd, begin no fetch
+    seeds: list[str] = []  # from rank 0: further seeds, normalised and in scope
     number: int = 0  # of the batches from this sender to this receiver
     declared_by: dict[int, list[str]] = {}  # by key of a sitemap: authorities that name it
     joined: list[tuple[str, str, str]] = []  # (site that joins the scope, seed, end of its chain)

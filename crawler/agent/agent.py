@@ -25,7 +25,7 @@ from crawler.agent.assembly import (
 from crawler.agent.figures import Figures
 from crawler.agent.job import Ending, Job
 from crawler.agent.losses import Losses
-from crawler.agent.members import order_stage
+from crawler.agent.orders import Orders
 from crawler.agent.pipeline import exchange_stage
 from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
@@ -95,7 +95,7 @@ class Agent:
         self._core = make_core(
             plan,
             transport,
-            self._scope.sites,
+            self._scope,
             scores,
             self._spill,
             self._declared,
@@ -308,8 +308,10 @@ class Agent:
             )
             stages.append(admitting)
         if self._transport.rank == 0:
-            directory, wire = self._plan.directory, self._wire
-            stages.append(order_stage(directory, self._core, wire, self._alarm, self._clock))
+            orders = Orders(
+                self._plan, self._core, self._scope, self._wire, self._alarm, self._clock
+            )
+            stages.append(orders.stage())
         stages.append(self._stopper.stage(work))
         return [tasks.create_task(one) for one in stages]
 

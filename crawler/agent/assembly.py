@@ -17,7 +17,7 @@ from crawler.ports import Response, Spill, Transport, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import make_scope
-from crawler.reading.scope import Scope, Sites
+from crawler.reading.scope import Scope
 from crawler.reading.traps import TrapMonitor
 
 _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the crawler
@@ -50,7 +50,7 @@ def scope_of(plan: Plan) -> Scope:
 def make_core(
     plan: Plan,
     transport: Transport,
-    sites: Sites,
+    scope: Scope,
     scores: session.EarlierScores | None,
     spill: Spill,
     declared: DeclaredSitemaps,
@@ -72,11 +72,11 @@ def make_core(
     budget = Budget(settings.seen.memory)
     stores.register(budget)
     order = make_order(settings.frontier, scores.find) if scores else None
-    return Core(
+    core = Core(
         settings,
         transport.size,
         ownership,
-        sites,
+        scope.sites,
         stores.seen,
         order,
         spill,
@@ -86,7 +86,11 @@ def make_core(
         traps,
         sent=stores.sent,
         budget=budget,
+        note_seed=scope.add_seed,
     )
+    if plan.paused:
+        core.begin_paused()
+    return core
 
 
 def open_store(

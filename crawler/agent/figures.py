@@ -98,7 +98,9 @@ class Figures:
         )
 
     def _state(self) -> State:
-        return State.STOPPING if self._core.stopping else State.CRAWLING
+        if self._core.stopping:
+            return State.STOPPING
+        return State.PAUSED if self._core.paused else State.CRAWLING
 
     def counters(self, seconds: float, *, remembers: bool) -> Counters:
         """Return the counters of this rank in a run that took `seconds`.

@@ -35,6 +35,7 @@ class Plan:
     killed: bool = False  # whether the last run was killed; its last requests may not be logged
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
+    paused: bool = False  # whether the crawl begins no fetch until `crawler continue`
     kept_sites: Mapping[str, int] = field(default_factory=dict)  # the parts that sites must keep
 
 
@@ -95,7 +96,9 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
     _check_changes(directory, info, settings, ranks)
     _await_writers(directory, patience_s)
     check_counters(directory)
-    seeds = list(dict.fromkeys([*session.seeds(directory), *session.read_seeds(settings)]))
+    added, _ = session.added_seeds(directory)
+    seeds = [*session.seeds(directory), *added, *session.read_seeds(settings)]
+    seeds = list(dict.fromkeys(seeds))
     parts = _check(settings, seeds, ranks)
     logs = session.log_sizes(directory)
     replicated = [*session.replicated(directory), *_replicated(settings, ranks)]
@@ -116,6 +119,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
         killed=info.last.ended is None,
         snapshots_fit=snapshots.fit(logs),
         joined=session.joined(directory),
+        paused=session.is_paused(directory),
         kept_sites=session.kept_sites(resumed, [log.path for log in logs]),
     )
 

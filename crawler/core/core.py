@@ -14,12 +14,12 @@ of the crawl (`termination`). With dynamic assignment, clients may join, leave a
 (`members`).
 """
 
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf
 from typing import Final
 
-from crawler import config
+from crawler import config, url
 from crawler.core.budget import Budget
 from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role, make_seen
@@ -29,6 +29,7 @@ from crawler.core.leases import make_leases
 from crawler.core.mail import Mail
 from crawler.core.members import make_members
 from crawler.core.order import BreadthFirst
+from crawler.core.outboxes import Outbox
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
@@ -67,13 +68,15 @@ class Core:
         traps: TrapMonitor | None = None,
         sent: UrlSeen | None = None,
         budget: Budget | None = None,
+        note_seed: Callable[[str], None] = lambda _: None,
     ) -> None:
         """`order`: by default the order that the configuration names.
 
         `spill`: takes the waiting URLs that don't fit into memory; without it all stay in memory.
         `declared`, `jars`, `faults` and `traps`: new objects by default. `sent`: a store for the
         URLs that this rank sends; by default in memory. `budget`: knows `seen` and `sent`, if they
-        can be measured; by default one without a limit.
+        can be measured; by default one without a limit. `note_seed` is called with each seed that
+        comes during the crawl, before it is admitted.
         """
         self.rank = ownership.rank
         self.ownership = ownership
@@ -116,6 +119,9 @@ class Core:
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
         self.stopping = False  # a limit or a signal ends the crawl early
+        self._order = 0  # the number of the latest order to pause or to go on
+        self._sites = sites
+        self._note_seed = note_seed
         self._ranks = ranks
         self._connections = settings.fetch.concurrency
         self._divides = mode_of(settings).divides
@@ -151,17 +157,41 @@ class Core:
         popular: list[Link] = []
         if self._divides:
             popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
-        else:
+        self._admit_seeds(seeds, popular, now)
+        self.door.replicated = frozenset(link.key for link in popular)
+        self.role.start(now)
+        if self.members is not None:
+            self.members.start(now)
+
+    def _admit_seeds(self, seeds: Iterable[Link], popular: Iterable[Link], now: float) -> None:
+        if not self._divides:
             seeds = islice(seeds, self.rank, None, self._ranks)
         seeds = (*seeds, *popular)
         links = list(filter(self.ownership.starts, seeds))
         for link in seeds if self.ownership.tree else links:  # a client may get any of them
             self._rules.welcome(link.url)
         self.door.admit(links, Origin(None, 0), now)
-        self.door.replicated = frozenset(link.key for link in popular)
-        self.role.start(now)
-        if self.members is not None:
-            self.members.start(now)
+
+    def add_seeds(self, seeds: Sequence[str], now: float) -> None:
+        """At rank 0, during the crawl: admit further seeds on all ranks.
+
+        `seeds`: normalised URLs that are in scope, or whose sites have just joined it.
+        """
+        for box in self._order_all(now):
+            box.seeds.extend(seeds)
+        self._add_seeds(seeds, now)
+
+    def _add_seeds(self, seeds: Sequence[str], now: float) -> None:
+        for seed in seeds:
+            self._note_seed(seed)
+        links = [Link(url.key(seed), seed, self._sites.of(seed), 0) for seed in seeds]
+        self._admit_seeds(links, (), now)
+
+    def _order_all(self, now: float) -> list[Outbox]:
+        """At rank 0: return the outboxes of all other ranks, for an order from outside."""
+        self._mail.withdraw()
+        others = [rank for rank in range(self._ranks) if rank != self.rank]
+        return [self._outboxes.open(rank, now, urgent=True) for rank in others]
 
     def received(self, sender: int, message: Message, now: float) -> tuple[int, Note] | None:
         """Handle a message of another rank. Returns a note with its first sender, or None."""
@@ -175,6 +205,9 @@ class Core:
         self.role.receive(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
+        self._order = max(self._order, batch.paused)
+        if batch.seeds:
+            self._add_seeds(batch.seeds, now)
         if batch.stop:
             self._stop(now, passes_on=self.ownership.tree is not None)
         if self.members is not None:
@@ -278,7 +311,7 @@ class Core:
 
     def acquire(self, now: float) -> Visit | None:
         """A visit that may begin now, or None if no site or no page quota is available."""
-        if self.stopping or not self.role.has_room:
+        if self.stopping or self.paused or not self.role.has_room:
             return None
         if self.door.late is not None:
             self._verify(now)
@@ -304,7 +337,7 @@ class Core:
         return visit
 
     def _may_fetch(self) -> bool:
-        return self._quota.left >= 1 and not (self.stopping or self.role.is_away)
+        return self._quota.left >= 1 and not (self.stopping or self.paused or self.role.is_away)
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the URL of a visit must not be requested after all, or None."""
@@ -338,10 +371,11 @@ class Core:
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
-        """Whether the crawl stops early. If so, this call has ended the visit."""
-        if self.stopping:
+        """Whether the crawl stops early or is paused. If so, this call has ended the visit."""
+        declines = self.stopping or self.paused
+        if declines:
             self.end(visit, POSTPONED, now)
-        return self.stopping
+        return declines
 
     def end(
         self,
@@ -410,6 +444,23 @@ class Core:
             self._outboxes.pages = self.pages
         else:
             self._quota.left += 1
+
+    @property
+    def paused(self) -> bool:
+        """Whether no fetch may begin. Those under way go on, and a stop is still obeyed."""
+        return self._order % 2 == 1
+
+    def begin_paused(self) -> None:
+        """Begin a run that is paused; to be called on all ranks, before `start`."""
+        self._order = 1
+
+    def pause(self, now: float, *, paused: bool) -> None:
+        """At rank 0: let no rank begin a fetch from now on, or let all go on."""
+        if paused is self.paused:
+            return
+        self._order += 1
+        for box in self._order_all(now):
+            box.paused = self._order
 
     def stop(self, now: float) -> None:
         """End the crawl early on all ranks. Fetches under way are finished; no new ones begin."""

@@ -74,6 +74,10 @@ class Mail:
         self._traffic.batches_received += len(batches)
         return [(sender, batch) for batch in batches]
 
+    def withdraw(self) -> None:
+        """At rank 0: see Termination."""
+        self._termination.withdraw()
+
     def address(self, receiver: int, note: Note) -> Addressed:
         """Return the rank to which a note for `receiver` must be sent, and the message to send."""
         return (receiver, note) if self._relays is None else self._relays.address(receiver, note)

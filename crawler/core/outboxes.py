@@ -34,6 +34,7 @@ class Outbox:
         "moved",
         "number",
         "pages",
+        "paused",
         "poor",
         "recalls",
         "replayed",
@@ -41,6 +42,7 @@ class Outbox:
         "returned",
         "returned_urls",
         "scores",
+        "seeds",
         "size",
         "stock",
         "stop",
@@ -62,6 +64,8 @@ class Outbox:
         self.allow = 0
         self.returned = 0
         self.stop = False
+        self.paused = 0
+        self.seeds: list[str] = []
         self.wants: list[str] = []
         self.clocks: list[ClockTerms] = []
         self.recalls: list[tuple[str, int]] = []
@@ -103,6 +107,8 @@ class Outbox:
             allow=self.allow,
             returned=self.returned,
             stop=self.stop,
+            paused=self.paused,
+            seeds=self.seeds,
             number=self.number,
             declared_by=self.declared_by,
             joined=self.joined,

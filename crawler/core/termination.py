@@ -53,6 +53,16 @@ class Termination:
             else:
                 self.messages.append((0, report))
 
+    def withdraw(self) -> None:
+        """Take back rank 0's report in the open wave, because work has come from outside.
+
+        Otherwise only batches make a rank active, and the method relies on that.
+        """
+        assert self._rank == 0
+        if not self.ended:
+            self._joined = False
+            self._reports.pop(0, None)
+
     def lose(self, rank: int) -> None:
         """Note that a rank is lost. From now on `passive` gets counts without its batches."""
         self._lost.add(rank)

@@ -163,6 +163,10 @@ class Scope:
         self._known_link.cache_clear()
         return True
 
+    def add_seed(self, address: str) -> None:
+        """Note a seed that comes during the crawl. If it isn't in scope, its site must join."""
+        self._seeds[url.key(address)] = address
+
     def restore_joined(self, sites: Iterable[str]) -> None:
         """Add the sites that joined in earlier runs. Must be called before a link is judged."""
         if self.widens:

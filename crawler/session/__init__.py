@@ -2,6 +2,7 @@
 
     SESSION/session.toml          `info`: the configuration, and each run: ranks, start, end
     SESSION/seeds.txt             `info`: the seeds, normalised
+    SESSION/added-seeds.txt       `orders`: this and others: what a running crawl is to do
     SESSION/replicated.txt        `info`: the URLs that every rank knows, if there are any
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
@@ -39,6 +40,7 @@ from crawler.session.info import (
     Run,
     SessionInfo,
     create,
+    enlarge_seeds,
     exists,
     finish,
     load,
@@ -74,10 +76,15 @@ from crawler.session.log import (
     read_log,
 )
 from crawler.session.orders import (
+    add_seeds,
+    added_seeds,
     ask_to_stop,
     client_orders,
+    go_on,
     is_asked_to_stop,
+    is_paused,
     order_client,
+    pause,
 )
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.records import Damage, Record, read_records
@@ -129,6 +136,8 @@ __all__ = [
     "Status",
     "Torn",
     "Totals",
+    "add_seeds",
+    "added_seeds",
     "among",
     "ask_to_stop",
     "check_layout",
@@ -137,10 +146,12 @@ __all__ = [
     "create",
     "deal",
     "digest",
+    "enlarge_seeds",
     "exists",
     "failed_file",
     "fingerprint",
     "finish",
+    "go_on",
     "holds",
     "holds_rows",
     "is_asked_to_stop",
@@ -148,6 +159,7 @@ __all__ = [
     "is_damage",
     "is_no_room",
     "is_open",
+    "is_paused",
     "join_session",
     "joined",
     "kept_sites",
@@ -162,6 +174,7 @@ __all__ = [
     "most_linked",
     "no_room_told",
     "order_client",
+    "pause",
     "rank_of",
     "read_all_requests",
     "read_links",

@@ -144,6 +144,11 @@ def _modernise(raw: dict[str, Any], last: Run) -> None:
         scope["max_hops"] = "unlimited"
 
 
+def enlarge_seeds(directory: Path, more: Iterable[str]) -> None:
+    """Add seeds to seeds.txt while the session is crawled. Raises UserError or OSError."""
+    _write_seeds(directory, dict.fromkeys([*seeds(directory), *more]))
+
+
 def seeds(directory: Path) -> list[str]:
     """Return the normalised seeds of a session.
 

@@ -13,6 +13,7 @@ _FILES: Final = (  # patterns; a file that ends in .new will replace another fil
     "seeds.txt",
     "replicated.txt",
     "clients",
+    "added-seeds.txt",
     "status.json*",
     "report/*.json",
     "report/*.np?",

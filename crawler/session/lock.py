@@ -262,4 +262,7 @@ def _words(holder: _Holder | None) -> str:
 def _advice(directory: Path, holder: _Holder | None) -> str:
     if holder is not None and holder.work != CRAWLED:
         return "wait until that has ended"
-    return f"stop that crawl first (python -m crawler stop {directory})"
+    return (
+        f"follow it (python -m crawler watch {directory}), or stop it first"
+        f" (python -m crawler stop {directory})"
+    )
