@@ -28,7 +28,7 @@ from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
-from crawler.core.snapshot import CoreSnapshot
+from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults
 from crawler.ports import Group, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
@@ -89,13 +89,16 @@ async def measure(directory: Path, group: Group) -> int:
     gc.collect()
     path = directory / f"rank-{group.rank:05}" / "state"
     with Timer() as timer:
-        path.write_bytes(msgspec.msgpack.encode(state))
+        assert state is not None
+        pieces = list(state.pieces)
+        path.write_bytes(msgspec.msgpack.encode((state.about, pieces)))
     figures = {"seconds": timer.wall_s, "bytes": path.stat().st_size}
     await report(group, "written", figures)
-    del state
+    del state, pieces
     gc.collect()
     with Timer() as timer:
-        state = msgspec.msgpack.decode(path.read_bytes(), type=CoreSnapshot)
+        parts = msgspec.msgpack.decode(path.read_bytes(), type=tuple[About, list[Piece]])
+        state = CoreSnapshot(*parts)
     await report(group, "read", {"seconds": timer.wall_s})
     await resume_on(directory, group, Wire(transport), state)
     await transport.close()

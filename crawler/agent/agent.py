@@ -209,9 +209,10 @@ class Agent:
         state, self._state = self._state, None
         if state is None:
             return
-        state.pages = self._core.pages + (self._replay.pages if self._replay else 0)
-        state.contents = self._store.seen.state()
-        state.stores = self._stores.kept
+        about = state.about
+        about.pages = self._core.pages + (self._replay.pages if self._replay else 0)
+        about.contents = self._store.seen.state()
+        about.stores = self._stores.kept
         self._stores.stays = self._snapshot.write(state, self._store.log_path)
 
     def abandon(self) -> None:
@@ -289,7 +290,7 @@ class Agent:
     def _last_state(self) -> CoreSnapshot | None:
         """Return what this rank knows at the end, or None if a snapshot can't hold it."""
         try:
-            return self._core.resumption.state(self._stores.pack)
+            return self._core.resumption.state(self._stores.keep)
         except NoRoomError as error:
             _LOG.warning("no snapshot: %s", error)
             return None
@@ -372,14 +373,14 @@ class Agent:
         opened: dict[str, Kept] = {}
         if state is not None:
             try:
-                opened = await asyncio.to_thread(self._stores.open, state.stores)
+                opened = await asyncio.to_thread(self._stores.open, state.about.stores)
             except OSError as error:
                 _LOG.warning("%s: all logs are read again", error)
                 state = None
         restored = await replay.adopt(state)
         self._stores.go_on_with(opened, use=restored)
         if state is not None and restored:
-            self._store.seen.restore(*state.contents)
+            self._store.seen.restore(*state.about.contents)
         pages = await replay.read_logs()
         looking.cancel()
         killed = self._plan.killed or self._job.lost > 0

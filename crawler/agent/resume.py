@@ -182,7 +182,7 @@ class Replay:
 
         Returns the number of pages of all ranks.
         """
-        self.pages = state.pages
+        self.pages = state.about.pages
         self._restoring = self._core.resumption.restore(state)
         next(self._restoring)
         return sum(await self._group.alltoall([self.pages] * self._group.size))

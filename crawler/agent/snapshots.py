@@ -2,16 +2,19 @@
 
 import asyncio
 import logging
+from itertools import chain
 from pathlib import Path
+from typing import Final
 
 import msgspec
 
 from crawler import session
 from crawler.agent.planning import Plan
 from crawler.core.core import Core
-from crawler.core.snapshot import CoreSnapshot
+from crawler.core.snapshot import About, CoreSnapshot, Piece
 
 _LOG = logging.getLogger("crawler")
+_PIECES: Final = msgspec.msgpack.Decoder(Piece)
 
 
 class RankSnapshot:
@@ -36,14 +39,15 @@ class RankSnapshot:
                 break
         if not self._plan.snapshots_fit or self._core.stopping:
             return None
-        packed = self._plan.snapshots.read(self._rank, self._hashes)
-        if packed is None:
+        blocks = self._plan.snapshots.read(self._rank, self._hashes)
+        if blocks is None:
             _LOG.warning("a log or a snapshot has been damaged: all logs are read again")
             return None
-        return msgspec.msgpack.decode(packed, type=CoreSnapshot)
+        about = msgspec.msgpack.decode(next(blocks), type=About)
+        return CoreSnapshot(about, map(_PIECES.decode, blocks))
 
     def write(self, state: CoreSnapshot, log_path: Path) -> bool:
         """Write a snapshot. Returns whether it is written. `log_path` is the log of this run."""
-        content = msgspec.msgpack.encode(state)
+        blocks = map(msgspec.msgpack.encode, chain((state.about,), state.pieces))
         logs = [log_path, *self._logs]
-        return self._plan.snapshots.leave(self._rank, logs, content, self._hashes)
+        return self._plan.snapshots.leave(self._rank, logs, blocks, self._hashes)

@@ -18,7 +18,6 @@ import msgspec
 
 from crawler import config
 from crawler.core.budget import Budget
-from crawler.core.resumption import packed
 from crawler.core.seen import LateSeen
 from crawler.stores.auto import AutoStore, load_runs
 from crawler.stores.files import RUNS, DamagedStoreError, Generation, check_generation
@@ -99,8 +98,8 @@ class Stores:
 
     # --- from run to run ----------------------------------------------------------------------
 
-    def pack(self, keys: Iterable[int]) -> bytes:
-        """Return what a snapshot holds of keys: nothing if `kept` names the files with the keys.
+    def keep(self, keys: Iterable[int]) -> bool:
+        """Whether files hold the keys of a store. Then `kept` names the files.
 
         Raises NoRoomError or OSError.
         """
@@ -108,8 +107,8 @@ class Stores:
             generation = store.keep() if keys is store else None
             if generation is not None:
                 self.kept[name] = self._runs[name], msgspec.msgpack.encode(generation)
-                return b""
-        return packed(keys)
+                return True
+        return False
 
     def open(self, kept: Mapping[str, tuple[int, bytes]]) -> dict[str, Kept]:
         """Open the stores that a snapshot names, and check all of their files.

@@ -114,7 +114,7 @@ class Foreign:
         return ()
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
-        """The URLs that wait at the end of a run: this rank's own, and those set aside."""
+        """Separate this rank's own URLs that wait at the end of a run from those of other ranks."""
         return waiting, []
 
 
@@ -207,10 +207,7 @@ class CrossOver(Foreign):
             bench.enqueue(found)
 
     def split(self, waiting: list[Waiting]) -> tuple[list[Waiting], list[Waiting]]:
-        """Separate the waiting URLs of other ranks, and add those that are set aside.
-
-        Afterwards none is set aside.
-        """
+        """See Foreign."""
         own = [one for one in waiting if one[0].key not in self.crossing]
         deferred = [one for one in waiting if one[0].key in self.crossing]
-        return own, deferred + [(found, 0.0) for found in self.deferred.drain()]
+        return own, deferred

@@ -2,24 +2,28 @@
 
 from array import array
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
-from typing import Final
+from itertools import chain, islice
+from typing import Final, Literal
 
 from crawler import url
-from crawler.core.foreign import Origin
+from crawler.core.foreign import Origin, Waiting
 from crawler.core.joining import Joining
 from crawler.core.parts import Parts
-from crawler.core.snapshot import CoreSnapshot
+from crawler.core.snapshot import About, CoreSnapshot, KeysPiece, WaitingPiece
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.ports import COOKIES_LOST, REDIRECT, CrawlUrl, Link, begun_anew
 from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # URLs, a few milliseconds
+_PIECE: Final = 1 << 13  # waiting URLs in a piece of a snapshot
+_KEYS: Final = 1 << 17  # keys in a piece of a snapshot
 
 
-def packed(keys: Iterable[int]) -> bytes:
-    """Return keys as a snapshot holds them."""
-    return array("Q", keys).tobytes()
+def _pieces(store: Literal["seen", "sent"], keys: Iterable[int]) -> Iterator[KeysPiece]:
+    rest = iter(keys)
+    while some := array("Q", islice(rest, _KEYS)):
+        yield KeysPiece(store, some.tobytes())
 
 
 class Resumption:
@@ -134,10 +138,10 @@ class Resumption:
 
     # --- from a snapshot ----------------------------------------------------------------------
 
-    def state(self, pack: Callable[[Iterable[int]], bytes] = packed) -> CoreSnapshot | None:
+    def state(self, keep: Callable[[Iterable[int]], bool] = lambda _: False) -> CoreSnapshot | None:
         """A snapshot of what this rank knows, after a stop. Afterwards the core is useless.
 
-        `pack` returns what the snapshot holds of a store of keys.
+        `keep` returns whether files hold the keys of a store, so that the snapshot needn't.
 
         Returns None if only the logs hold everything. That is so in these cases: the stop broke off
         a replay or a page; URLs are held for a claim, or pending at the store of URL-seen; sites
@@ -152,32 +156,48 @@ class Resumption:
             return None
         if door.claims.holds or door.pending or self._joining.sites:
             return None
-        left = [
-            (visit.found, -visit.priority[0])
-            for visit in self._visiting.values()
-            if not visit.found.is_errand
-        ]
-        left += self._bench.backlog.drain()
-        own, deferred = foreign.split(left)
-        left = own + deferred
-        return CoreSnapshot(
-            seen=pack(self._seen),
-            sent=pack(sent),
-            urls=[found.url for found, _ in left],
-            hops=[found.hops for found, _ in left],
-            scores=array("d", [score for _, score in left]).tobytes(),
+        about = About(
             order=order,
-            deferred=len(deferred),
-            chains={
-                index: self._without_cookies(found)
-                for index, (found, _) in enumerate(left)
-                if found.chain
-            },
             traps=self._traps.tables(),
             given=door.claims.given,
             learned=self._ownership.learned,
             declared_by=self._declared.as_dict(),
             failures=self._bench.failures.in_a_row,
+        )
+        seen_pieces = () if keep(self._seen) else _pieces("seen", self._seen)
+        sent_pieces = () if keep(sent) else _pieces("sent", sent)
+        return CoreSnapshot(about, chain(seen_pieces, sent_pieces, self._waiting_pieces()))
+
+    def _waiting_pieces(self) -> Iterator[WaitingPiece]:
+        """Take out all URLs that wait, or are visited: first this rank's own, then the others.
+
+        Those of others are few, as most of them are set aside: so many may be visited.
+        """
+        visited = (
+            (visit.found, -visit.priority[0])
+            for visit in self._visiting.values()
+            if not visit.found.is_errand
+        )
+        waiting, deferred = chain(visited, self._bench.backlog.drain()), []
+        while some := list(islice(waiting, _PIECE)):
+            own, others = self._door.foreign.split(some)
+            deferred += others
+            yield self._waiting_piece(own, deferred=False)
+        aside = chain(deferred, ((found, 0.0) for found in self._door.foreign.deferred.drain()))
+        while some := list(islice(aside, _PIECE)):
+            yield self._waiting_piece(some, deferred=True)
+
+    def _waiting_piece(self, some: list[Waiting], *, deferred: bool) -> WaitingPiece:
+        return WaitingPiece(
+            [found.url for found, _ in some],
+            [found.hops for found, _ in some],
+            array("d", [score for _, score in some]).tobytes(),
+            {
+                index: self._without_cookies(found)
+                for index, (found, _) in enumerate(some)
+                if found.chain
+            },
+            deferred,
         )
 
     def _without_cookies(self, found: CrawlUrl) -> tuple[int, ...]:
@@ -187,17 +207,28 @@ class Resumption:
 
     def restore(self, state: CoreSnapshot) -> Iterator[None]:
         """Restore what a snapshot holds, in steps. After the first step, visits may begin."""
-        self._seen.update(array("Q", state.seen))
-        self._door.foreign.note_earlier_links(array("Q", state.sent), ())
-        self._traps.restore(state.traps)
-        self._door.claims.restore(state.given)
-        self._ownership.learned.update(state.learned)
-        self._declared.update(state.declared_by)
-        self._bench.failures.in_a_row.update(state.failures)
-        self._bench.backlog.order.restore(state.order)
-        scores = array("d", state.scores)
-        inside = len(state.urls) - state.deferred
-        for index, address in enumerate(state.urls):
+        about = state.about
+        self._traps.restore(about.traps)
+        self._door.claims.restore(about.given)
+        self._ownership.learned.update(about.learned)
+        self._declared.update(about.declared_by)
+        self._bench.failures.in_a_row.update(about.failures)
+        self._bench.backlog.order.restore(about.order)
+        begun = False
+        for piece in state.pieces:
+            if isinstance(piece, WaitingPiece):
+                begun = True
+                yield from self._restore_waiting(piece)
+            elif piece.store == "seen":
+                self._seen.update(array("Q", piece.keys))
+            else:
+                self._door.foreign.note_earlier_links(array("Q", piece.keys), ())
+        if not begun:
+            yield
+
+    def _restore_waiting(self, piece: WaitingPiece) -> Iterator[None]:
+        scores = array("d", piece.scores)
+        for index, address in enumerate(piece.urls):
             if index % _STEP == 0:
                 yield
             try:
@@ -205,10 +236,9 @@ class Resumption:
             except BaseException as error:
                 self._faults.note(error, "the site", address)
                 continue
-            chain = state.chains.get(index, ())
-            found = CrawlUrl(url.key(address), address, site, state.hops[index], chain)
-            if index < inside:
-                self._bench.restore(found, scores[index])
-            else:
+            redirects = piece.chains.get(index, ())
+            found = CrawlUrl(url.key(address), address, site, piece.hops[index], redirects)
+            if piece.deferred:
                 self._door.foreign.deferred.append(found)
-        yield
+            else:
+                self._bench.restore(found, scores[index])

@@ -6,9 +6,9 @@ if all have the fingerprint of today (see `fingerprint`), and if together they n
 the session. The log files must have the lengths and the hashes that the snapshots name: pages that
 a damaged log has lost must be fetched again, so a snapshot mustn't know them.
 
-    8 bytes "ABC-SNAP", u32 format version; then two blocks, each a u64 length, a u32 CRC-32 and
-    that many bytes: MessagePack of [fingerprint, {log file: [length, XXH3-64]}]; the content, in
-    zstd
+    8 bytes "ABC-SNAP", u32 format version; then blocks, each a u64 length, a u32 CRC-32 and that
+    many bytes: MessagePack of [fingerprint, {log file: [length, XXH3-64]}]; the blocks of the
+    content, in zstd; an empty block
 """
 
 import logging
@@ -17,6 +17,7 @@ import struct
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import suppress
 from dataclasses import dataclass
+from itertools import chain, islice
 from pathlib import Path
 from typing import BinaryIO, Final
 
@@ -34,7 +35,7 @@ _LOG = logging.getLogger("crawler")
 _NAME: Final = "snapshot"
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
-_VERSION: Final = 5
+_VERSION: Final = 6
 _PIECE: Final = 16 << 20  # bytes of a log that are hashed in one step, in a few milliseconds
 _BLOCK: Final = struct.Struct("<QI")
 
@@ -90,27 +91,36 @@ class Snapshots:
             covered |= {path: size for path, (size, _) in head.logs.items()}
         return covered == {str(log.path.relative_to(self.session)): log.bytes for log in logs}
 
-    def read(self, rank: int, hashes: LogHashes | None = None) -> bytes | None:
-        """Return the content of a rank's snapshot; None if it, or a log that it covers, is damaged.
+    def read(self, rank: int, hashes: LogHashes | None = None) -> Iterator[bytes] | None:
+        """Return the blocks of a rank's snapshot; None if it, or a log that it covers, is damaged.
 
         `hashes` are those of the logs, if the logs have been read already.
         """
-        blocks = list(_blocks(self._path(rank)))
-        if len(blocks) != 2:
+        blocks = _blocks(self._path(rank))
+        first, last = next(blocks, b""), b"-"
+        for last in blocks:  # noqa: B007  # reads and checks all
+            pass
+        if last or not first:
             return None
-        logs = {self.session / name: told for name, told in _decode_head(blocks[0]).logs.items()}
+        logs = {self.session / name: told for name, told in _decode_head(first).logs.items()}
         known = _hashed(list(logs)) if hashes is None else hashes.of
         if any(known.get(log) != told for log, told in logs.items()):
             return None
-        return zstandard.ZstdDecompressor().decompress(blocks[1])
+        decompress = zstandard.ZstdDecompressor().decompress
+        return (decompress(block) for block in islice(_blocks(self._path(rank)), 1, None) if block)
 
     def leave(
-        self, rank: int, logs: Sequence[Path], content: bytes, hashes: LogHashes | None = None
+        self,
+        rank: int,
+        logs: Sequence[Path],
+        content: Iterable[bytes],
+        hashes: LogHashes | None = None,
     ) -> bool:
         """Write a rank's snapshot, if the disk has room. Returns whether it is written.
 
-        `logs` are the log files whose pages are in the content. `hashes` are those of files that
-        have been read already. After an OSError, for example on a full disk, no snapshot is left.
+        `content`: its blocks. `logs` are the log files whose pages are in the content. `hashes` are
+        those of files that have been read already. After an OSError, for example on a full disk, no
+        snapshot is left.
         """
         path = self._path(rank)
         known = {} if hashes is None else hashes.of
@@ -120,10 +130,8 @@ class Snapshots:
             head = _Head(self.fingerprint, told)
             with replacing(path) as file:
                 file.write(_START.pack(_MAGIC, _VERSION))
-                for block in (
-                    msgspec.msgpack.encode(head),
-                    zstandard.ZstdCompressor(level=1).compress(content),
-                ):
+                blocks = map(zstandard.ZstdCompressor(level=1).compress, content)
+                for block in chain((msgspec.msgpack.encode(head),), blocks, (b"",)):
                     file.write(_BLOCK.pack(len(block), isal_zlib.crc32(block)) + block)
         except (OSError, NoRoomError) as error:
             _LOG.warning("no snapshot: %s", error)
