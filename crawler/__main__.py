@@ -47,6 +47,7 @@ def _crawl(arguments: argparse.Namespace) -> int:
 
     def prepare(ranks: int) -> planning.Plan:
         settings = _crawl_settings(arguments)
+        _check_address(settings)
         directory = Path(settings.session.directory)
         if arguments.resume and settings.session.directory and session.exists(directory):
             return planning.prepare_again(directory, settings, ranks)
@@ -65,9 +66,17 @@ def _resume(arguments: argparse.Namespace) -> int:
         settings = config.load(None, arguments.set, tables, before=before)
         _refuse_useless_spares(arguments, settings)
         _refuse_foreign_code(arguments, settings.frontier.order)
+        _check_address(settings)
         return planning.prepare_again(arguments.session, settings, ranks)
 
     return _run(partial(_crawl_together, prepare, arguments))
+
+
+def _check_address(settings: config.Config) -> None:
+    if settings.dashboard.listen:
+        from crawler.dashboard.server import check_address  # noqa: PLC0415  a while to import
+
+        check_address(settings.dashboard.listen)
 
 
 def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:

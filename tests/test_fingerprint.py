@@ -123,6 +123,7 @@ def test_only_what_can_not_matter_is_marked() -> None:
     marked = {(table, key) for table, key in KEYS if field(table, key).json_schema_extra is ASIDE}
     assert {table for table, _ in marked} == {
         "session", "dynamic", "frontier", "politeness", "dns", "fetch", "seen", "storage",
+        "dashboard",
     }  # fmt: skip
     # What a server gives to whom counts, and its pace doesn't.
     counts = {key for table, key in KEYS if table == "dynamic"} - {

@@ -48,6 +48,7 @@ from crawler.ports import (
     PageRow,
     Response,
     Transport,
+    UserError,
 )
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
@@ -256,6 +257,8 @@ class Agent:
                 self._faults,
                 self._clock,
             )
+            if self._transport.rank == 0:
+                await self._serve(stack)
             if self._replay is not None:
                 await self._resume(self._replay)
             tasks = await stack.enter_async_context(asyncio.TaskGroup())
@@ -286,6 +289,18 @@ class Agent:
             self._state = None if self._lost else self._last_state()
         if self._lost:
             raise LostRankError
+
+    async def _serve(self, stack: AsyncExitStack) -> None:
+        """Answer requests at `dashboard.listen` until the crawl is over."""
+        listen, board = self._settings.dashboard.listen, self._job.board
+        if not listen:
+            return
+        from crawler.dashboard.server import serving  # noqa: PLC0415  it takes a while to import
+
+        try:
+            await stack.enter_async_context(serving(listen, lambda: board.latest))
+        except UserError as error:  # the crawl is worth more
+            _LOG.warning("%s", error)
 
     def _last_state(self) -> CoreSnapshot | None:
         """Return what this rank knows at the end, or None if a snapshot can't hold it."""

@@ -78,6 +78,7 @@ class Board:
         self._started = self._clock.time()
         # The pages of each rank, each second of the last minute.
         self._paces = deque[tuple[float, Mapping[int, int]]]([(self._began, {})])
+        self.latest = self.status(State.STARTING)
 
     def begin_after(self, pages: int, *, lost: bool) -> None:
         """Note how many pages the session has had so far.
@@ -120,7 +121,7 @@ class Board:
         self._paces.append((now, {rank: one.note.pages for rank, one in self._heard.items()}))
         while now - self._paces[0][0] > _WINDOW_S:
             self._paces.popleft()
-        status = self.status(state)
+        self.latest = status = self.status(state)
         self._bounds.append(_of_all(status.rows))
         if self._prints and now - self._shown >= _LINE_INTERVAL_S:
             self._shown = now
@@ -132,7 +133,8 @@ class Board:
         """Write and draw a state that begins now. `reason`: why the crawl has ended."""
         if self._writing is not None:
             await self._writing
-        self._publish(self.status(state, reason))
+        self.latest = self.status(state, reason)
+        self._publish(self.latest)
 
     def close(self) -> None:
         """Draw nothing more, and leave the terminal to others."""

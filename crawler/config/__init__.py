@@ -25,7 +25,7 @@ from crawler.config.crawl import (
 from crawler.config.dependence import Dependence, dependence
 from crawler.config.dynamic import Dynamic
 from crawler.config.loading import load
-from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.table import ASIDE, Table
 from crawler.config.toml import as_toml, toml_value
 from crawler.config.values import what_is_named
@@ -35,6 +35,7 @@ __all__ = [
     "ASIDE",
     "Assignment",
     "Config",
+    "Dashboard",
     "Dependence",
     "Dns",
     "Dynamic",

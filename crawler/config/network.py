@@ -6,7 +6,7 @@ from pydantic import ByteSize, Field
 
 from crawler import __version__
 from crawler.config.table import ASIDE, Table
-from crawler.config.values import Count, InputFile, Natural, Size
+from crawler.config.values import Count, InputFile, ListenAddress, Natural, Size
 
 
 class Politeness(Table):
@@ -206,3 +206,14 @@ class Fetch(Table):
     def user_agent_header(self) -> str:
         """The value of the User-Agent header, with the contact."""
         return self.user_agent + (f" (+{self.contact})" if self.contact else "")
+
+
+class Dashboard(Table):
+    """What rank 0 tells by HTTP while the crawl runs (docs/watching.md)."""
+
+    listen: ListenAddress = Field(
+        "",
+        json_schema_extra=ASIDE,
+        description="where rank 0 listens, such as 127.0.0.1:8080; empty: nowhere. There is no"
+        " password, so whoever reaches the address can read how the crawl goes",
+    )

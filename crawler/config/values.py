@@ -75,6 +75,16 @@ DocumentKind = Annotated[
 Natural = Annotated[int, Field(ge=0)]
 
 
+def _listen_address(text: str) -> str:
+    match = re.fullmatch(r"(?:[^\s/:@]+|\[[0-9a-fA-F:.]+\]):(\d{1,5})", text)
+    if text and not (match and int(match[1]) <= 65535):
+        raise ValueError("must be a host or an address with a port, such as 127.0.0.1:8080")
+    return text
+
+
+ListenAddress = Annotated[str, AfterValidator(_listen_address)]
+
+
 def _limit(value: object) -> object:
     if value == "unlimited" or (type(value) is int and value >= 0):
         return value

@@ -14,7 +14,7 @@ from crawler.config.crawl import (
     Traps,
 )
 from crawler.config.dynamic import Dynamic
-from crawler.config.network import Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.table import Table
 
 
@@ -38,3 +38,4 @@ class Config(Table):
     traps: Traps = Traps()
     seen: Seen = Seen()
     storage: Storage = Storage()
+    dashboard: Dashboard = Dashboard()
