@@ -44,8 +44,9 @@ class Arrays:
 
     @property
     def nbytes(self) -> int:
-        """The bytes of memory that all arrays take."""
-        return sum(one.nbytes for one in (self.urls, self.sites, self.pools, self.table))
+        """The bytes of memory that all arrays take. Room for more records takes none."""
+        used = self._known * self.urls.itemsize + self._born * self.sites.itemsize
+        return used + self.pools.nbytes + self.table.nbytes
 
     def note(self, key: int, score: float, links: int, site: int) -> None:
         """Note a new URL, which shall wait. `site` is the field of its record."""
@@ -79,7 +80,7 @@ class Arrays:
         start, known = self._known, self._known + count
         if known > records.MOST:
             raise OverflowError(f"a registry can have {records.MOST} URLs at most")
-        records.with_room(self.urls, known)
+        self.urls = records.with_room(self.urls, known)
         size = len(self.table)
         if known > _FULL * size:
             self.table = np.zeros(0, np.uint32)  # frees the old table before there is a new one
@@ -95,7 +96,7 @@ class Arrays:
         self.create_pool(pool)
         number = self._born
         self._born += 1
-        records.with_room(self.sites, self._born)
+        self.sites = records.with_room(self.sites, self._born)
         site = self.sites[number]
         site["root"] = site["back"] = NONE
         site["previous"] = ABSENT
