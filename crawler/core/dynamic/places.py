@@ -5,8 +5,8 @@ client that is handed a URL of it, and stays there until it has rested. With `si
 at a client from its birth, and other clients have it only while that client isn't here.
 """
 
+from collections import deque
 from collections.abc import Mapping
-from heapq import heappop, heappush
 from typing import TYPE_CHECKING, Final
 
 from crawler import config
@@ -40,7 +40,9 @@ class Places:
         # Sites that leave their clients: the client that each goes to; None if any may have it.
         self._leaving: dict[str, ClientState | None] = {}
         self._left = tree.ranks  # the pool of the sites that are leaving
-        self._resting: list[tuple[float, str]] = []  # sites without a URL at their client
+        # Sites without a URL at their client, the first to be free first; also sites that have got
+        # one meanwhile.
+        self._resting: deque[tuple[float, str]] = deque()
         self._rested_at: dict[str, float] = {}  # when each of these may go to another client
 
     def pool_for(self, site: str) -> int:
@@ -92,7 +94,7 @@ class Places:
             return
         if self._rest_s and client.stock:
             self._rested_at[site] = now + self._rest_s
-            heappush(self._resting, (now + self._rest_s, site))
+            self._resting.append((now + self._rest_s, site))
         else:
             self._release(site, client)
 
@@ -106,7 +108,7 @@ class Places:
         """Let the sites be free that have rested. Returns whether there are any."""
         released = False
         while self._resting and self._resting[0][0] <= now:
-            time, site = heappop(self._resting)
+            time, site = self._resting.popleft()
             if self._rested_at.get(site) == time and not self._registry.out(site):
                 self._release(site, self._at[site])
                 released = True
