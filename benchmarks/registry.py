@@ -11,8 +11,8 @@ updates. Prints a line of JSON for each size, from a process of its own. All tim
 - `update_ns` is for an update in a batch, and `mixed_ns` for an update and its share of handing
   out. `updates_per_s` is 1 / `mixed_ns`.
 - `text_us` is for reading the text of a random URL.
-- `bytes_per_url` is the growth of the resident set. `record_bytes`, `table_bytes` and `text_bytes`
-  are parts of that. `peak_bytes_per_url` is the peak of the whole process.
+- `bytes_per_url` is the growth of the resident set. `array_bytes` and `text_bytes` are parts of
+  that. `peak_bytes_per_url` is the peak of the whole process.
 """
 
 import gc
@@ -68,16 +68,14 @@ def measure(urls: int, sites: int, batch: int, updates: int) -> Row:
     before, add_s = resident_bytes(), 0.0
     for new in batched((make_url(number, sites) for number in range(urls)), 100_000):
         with Timer() as timer:
-            for one in new:
-                registry.add(one, 1, 1, final=False)
+            add(registry, new)
             registry.find(0)  # so that all of them are in the arrays
         add_s += timer.cpu_s
-    del new, one
+    del new
     gc.collect()
     row: Row = {"urls": urls, "sites": len(registry._names), "add_us": add_s / urls * 1e6}
     row["bytes_per_url"] = (resident_bytes() - before) / urls
-    row["record_bytes"] = registry._arrays.urls.nbytes / urls
-    row["table_bytes"] = registry._arrays.table.nbytes / urls
+    row["array_bytes"] = registry._arrays.nbytes / urls
     row["text_bytes"] = registry._texts.memory / urls
     row |= settle(registry, min(3 * sites, urls // 10))
     row |= mixed(registry, urls, batch, updates)
@@ -87,6 +85,11 @@ def measure(urls: int, sites: int, batch: int, updates: int) -> Row:
             registry._texts.read(one_row)
     row["text_us"] = timer.cpu_s / len(rows) * 1e6
     return row
+
+
+def add(registry: Registry, urls: list[CrawlUrl]) -> None:
+    """Let new URLs wait, to each of which one link leads."""
+    registry.add(urls, [(1.0, False)] * len(urls), [1] * len(urls))
 
 
 def settle(registry: Registry, pops: int) -> Row:
@@ -99,9 +102,13 @@ def settle(registry: Registry, pops: int) -> Row:
 
 def deal(registry: Registry, count: int) -> int:
     """Hand out and end so many URLs, or all that there are. Returns their number."""
-    dealt = registry.deal([Hand(0, (), count, 0)], None, 0, count)
-    registry.end(np.array([one.found.key for one in dealt], np.uint64))
-    return len(dealt)
+    keys = [
+        found.key
+        for dealt in registry.deal([Hand(0, (), count, 0)], None, 0, count)
+        for found in dealt.found
+    ]
+    registry.end(np.array(keys, np.uint64))
+    return len(keys)
 
 
 def mixed(registry: Registry, urls: int, batch: int, updates: int) -> Row:
@@ -130,8 +137,7 @@ def mixed(registry: Registry, urls: int, batch: int, updates: int) -> Row:
 
 def warm(registry: Registry) -> None:
     """Compile all functions before anything is measured."""
-    for number in range(10):
-        registry.add(make_url(number, 5), 1, 1, final=False)
+    add(registry, [make_url(number, 5) for number in range(10)])
     mixed(registry, 10, 70, 70)
 
 

@@ -1,5 +1,6 @@
 """How even and how good the choice of a seed server is, on made webs in virtual time."""
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -108,18 +109,17 @@ def test_a_server_takes_each_url_in_once_and_counts_all_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:
     taken, passed = [], []
-    take_in, pass_on = Door.take_in, Door._pass_on
+    add, pass_on = SeedBacklog._add, Door._pass_on
 
-    def noted(door: Door, found: CrawlUrl, *args: Any, **more: Any) -> None:
-        if isinstance(door._backlog, SeedBacklog):
-            taken.append(found.key)
-        take_in(door, found, *args, **more)
+    def noted(backlog: SeedBacklog, found: Sequence[CrawlUrl], *args: Any) -> None:
+        taken.extend(one.key for one in found)
+        add(backlog, found, *args)
 
     def slow(door: Door, sender: int, *args: Any) -> bool:
         passed.append(sender)
         return pass_on(door, sender, *args)
 
-    monkeypatch.setattr(Door, "take_in", noted)
+    monkeypatch.setattr(SeedBacklog, "_add", noted)
     monkeypatch.setattr(Door, "_pass_on", slow)
     pages = range(60)
     urls = [f"http://s{page % 20}.example/{page}" for page in pages]

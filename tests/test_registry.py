@@ -3,6 +3,7 @@
 import random
 import subprocess
 import sys
+from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import inf
@@ -126,6 +127,7 @@ class Pair:
     # Each of these is a thing that may happen.
 
     def add(self) -> None:
+        new = []
         for _ in range(self.dice.randrange(12)):
             key, self.next = self.next, self.next + self.dice.randrange(1, 3)
             if key in self.model.urls:
@@ -135,8 +137,9 @@ class Pair:
             chain = (1, 2) if self.dice.random() < 0.2 else ()
             found = url(key, chain, self.dice.randrange(40))
             row = len(self.model.urls)
-            assert self.real.add(found, score, links, final=final) == row
+            new.append((found, (score, final), links))
             self.model.urls[key] = Known(found, row, score, links, final, "waiting")
+        self.real.add(*map(list, zip(*new, strict=True)) if new else ([], [], []))
 
     def add_visited(self) -> None:
         keys = sorted(set(self.some_keys(6).tolist()))
@@ -192,7 +195,13 @@ class Pair:
         ]
         free = self.dice.choice([None, *self.pools])
         share, most = self.dice.randrange(5), self.dice.choice([0, 2, 100])
-        dealt = iter(self.real.deal(hands, free, share, most))
+        dealt = self.real.deal(hands, free, share, most)
+        assert [one.hand for one in dealt] == sorted({one.hand for one in dealt})
+        columns = {
+            one.hand: (one, deque(zip(one.found, one.pools, one.scores, strict=True)))
+            for one in dealt
+        }
+        begun, place = Counter[int](), 0
         room, load = [hand.room for hand in hands], [hand.load for hand in hands]
         hungry = list(range(len(hands)))
         while hungry and most:
@@ -212,13 +221,18 @@ class Pair:
                 self.hand_out(best)
                 self.model.pool_for[site] = own
                 is_first = len(self.model.of(site, "out")) == 1
-                assert next(dealt) == (best.found, number, was_in, is_first, best.score)
+                one, urls = columns[number]
+                assert urls.popleft() == (best.found, was_in, best.score)
+                assert urls or one.last == place
+                place += 1
+                begun[number] += is_first
                 load[number] += is_first
                 room[number] -= 1
                 most -= 1
                 still.append(number)
             hungry = still
-        assert list(dealt) == []
+        assert not any(urls for _, urls in columns.values())
+        assert all(one.begun == begun[one.hand] for one in dealt)
 
     def hand_out(self, best: Known) -> None:
         assert best.found is not None
@@ -329,10 +343,24 @@ THINGS = {
 def tiny(monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     """Arrays, steps and blocks so small that all of them grow often."""
     monkeypatch.setattr(records, "FIRST", 2)
+    monkeypatch.setattr(records, "_PIECE", 100)
     monkeypatch.setattr(arrays, "_MOST_NOTED", 3)
     monkeypatch.setattr(registry, "_STEP", 5)
     monkeypatch.setattr(texts, "BLOCK", 4)
     return
+
+
+def test_records_stay_as_they_are_when_their_array_grows(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr(records, "_PIECE", 5 << 12)  # so that whole pages are given back
+    before = np.zeros(10_000, records.URL)
+    before["key"] = np.arange(10_000)
+    before["links"] = 7
+    kept = before.copy()
+    assert records.with_room(before, 10_000) is before
+    after = records.with_room(before, 10_001)
+    assert len(after) > 10_000
+    assert (after[:10_000] == kept).all()
+    assert not after["key"][10_000:].any()
 
 
 @pytest.mark.usefixtures("tiny")
@@ -352,7 +380,7 @@ def test_whatever_happens_the_registry_is_as_the_model(seed: int) -> None:
 def test_a_url_can_be_added_only_once() -> None:
     real = Registry(1)
     for _ in range(2):
-        real.add(url(1), 1, 1, final=False)
+        real.add([url(1)], [(1, False)], [1])
     with pytest.raises(AssertionError, match="key 1 is known"):
         real.find(1)
 
@@ -362,7 +390,7 @@ def test_texts_on_disk_can_be_read_any_number_of_times(tmp_path: Path) -> None:
         real = Registry(1, spill)
         every = [url(key) for key in range(1, 300)]
         for found in every:
-            real.add(found, 1, 1, final=False)
+            real.add([found], [(1, False)], [1])
         assert any((tmp_path / "texts").iterdir())
         assert list(real.waiting_urls()) == every
         assert list(real.waiting_urls()) == every

@@ -2,7 +2,12 @@
 
 The cores of servers get batches as clients make them. Each URL that they hand out is reported
 later, with the links of its page. Only the CPU time of the servers counts, with reading and writing
-their messages. What the links lead to follows a crawl of real pages by 16 clients.
+their messages. What the links lead to follows a crawl of real pages by 16 clients. The batches and
+the stocks are as large as those of a client that fetches 1,000 pages a second with the default
+settings. The rules on traps are off.
+
+Before that, some of the known URLs are handed out and end. The first URL of a site costs most, as
+all its new URLs are compared then.
 """
 
 from collections.abc import Sequence
@@ -10,8 +15,9 @@ from time import process_time
 from typing import Final
 
 import numpy as np
-from harness import Row, random_site
+from harness import Row, batched, random_site
 from numpy.typing import NDArray
+from registry import add, settle
 
 from crawler import config, url
 from crawler.agent.timing import collect_rarely
@@ -27,7 +33,6 @@ from crawler.reading.scope import Sites
 
 LINKS: Final = 36  # of a page
 CLIENT_PAGES_PER_S: Final = 1000
-BATCH_PAGES: Final = 50
 _DISTINCT: Final = 0.82  # URLs of a batch, as a share of its links
 _TEXTS: Final = (
     0.31  # of these, the share that comes with its text, because the client is new to it
@@ -35,6 +40,7 @@ _TEXTS: Final = (
 _NEW: Final = 0.06  # and the share that the servers don't know
 _ACROSS: Final = 0.13  # of links lead to other sites, half of them to the sites of another server
 _SITES: Final = 200_000
+_AT_ONCE: Final = 4096  # URLs that become known together
 _PHI: Final = 0x9E3779B97F4A7C15
 
 
@@ -51,18 +57,24 @@ class Servers:
 
     def __init__(self, tree: Sequence[int], clients: int, urls: int) -> None:
         sets = ["assignment.scheme=dynamic", f"dynamic.servers={list(tree)}"]
-        sets += ["frontier.order=backlinks", f"fetch.concurrency={CLIENT_PAGES_PER_S}"]
+        sets += ["frontier.order=backlinks"]
         sets += [f"traps.{key}=0" for key in config.Traps.model_fields]
         chosen, ranks = config.load(None, sets), len(tree) + clients
+        self._batch_pages = chosen.exchange.batch_pages
+        self._connections = chosen.fetch.concurrency
+        # As in `Client._fitting_stock`, without the time of messages.
+        wait_s = chosen.exchange.max_delay_s + chosen.politeness.delay_s
+        self._stock = round(CLIENT_PAGES_PER_S * wait_s)
         scheme = make_scheme(chosen, ranks)
         assert isinstance(scheme, Tree)
         self.tree, places = scheme, place_parts(scheme, ranks)
+        self._sites = Sites("authority")
         self.cores = [
             Core(
                 chosen,
                 ranks,
                 Ownership(rank, scheme, places, chosen.assignment.unlisted, mode_of(chosen)),
-                Sites("authority"),
+                self._sites,
                 MemorySeen(),
             )
             for rank in self.tree.servers
@@ -83,25 +95,30 @@ class Servers:
             assert isinstance(role, Server)
             registries[rank] = role._registry
         keys, owners = np.zeros(urls, np.uint64), np.zeros(urls, np.int8)
-        for number in range(urls):
-            found = make_url(number)
-            keys[number], owners[number] = found.key, self.tree.part(found.key, found.site)
-            registries[int(owners[number])].add(found, 1.0, 1, final=False)
+        for some in batched(range(urls), _AT_ONCE):
+            new: dict[int, list[CrawlUrl]] = {rank: [] for rank in registries}
+            for number in some:
+                found = make_url(number)
+                assert self._sites.of(found.url) == found.site
+                keys[number], owners[number] = found.key, self.tree.part(found.key, found.site)
+                new[int(owners[number])].append(found)
+            for rank, found in new.items():
+                add(registries[rank], found)
+        for registry in registries.values():
+            settle(registry, min(3 * _SITES, urls // 10))
         return keys, {rank: np.flatnonzero(owners == rank) for rank in registries}
 
     def start(self) -> None:
         """Let the clients come. After this call their stocks are full."""
         collect_rarely()  # as an agent does
         for client in self.tree.clients:
-            self._say(client, Batch(stock=2 * BATCH_PAGES, connections=BATCH_PAGES))
+            self._say(client, Batch(stock=self._stock, connections=self._connections))
         self.used_s = [0.0 for _ in self.cores]
 
     def report(self, client: int) -> int:
         """Let a client report its oldest pages. Returns their number."""
-        ended, self.handed[client] = (
-            self.handed[client][:BATCH_PAGES],
-            self.handed[client][BATCH_PAGES:],
-        )
+        pages, handed = self._batch_pages, self.handed[client]
+        ended, self.handed[client] = handed[:pages], handed[pages:]
         server = self.tree.above(client)
         entries = round(len(ended) * LINKS * _DISTINCT)
         new, texts = round(entries * _NEW), round(entries * _TEXTS)
@@ -125,7 +142,7 @@ class Servers:
             known=known,
             ended=np.array(ended, np.uint64).tobytes(),
         )
-        self.now += BATCH_PAGES / (CLIENT_PAGES_PER_S * len(self.tree.clients))
+        self.now += pages / (CLIENT_PAGES_PER_S * len(self.tree.clients))
         self._say(client, batch)
         return len(ended)
 

@@ -24,8 +24,7 @@ has left, it is dropped; a connection is sent on to the home. A clock may leave 
 are in use. They follow the clock when their requests end.
 """
 
-from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from heapq import heappop, heappush
 from itertools import count
 from typing import Final
@@ -46,7 +45,7 @@ _TURN_S: Final = 5.0
 _UNPACED_TURN_S: Final = 0.5
 _TURN_HANDOVERS: Final = 25
 _TURN_DELAYS: Final = 5  # delays in a turn at least, so that most requests need no message
-_HOME_BYTES: Final = 800  # of a `ClockHome`, with its name
+_HOME_BYTES: Final = 400  # of a `ClockHome`, with its name
 
 
 class SharedClocks:
@@ -109,12 +108,15 @@ class SharedClocks:
         if not self._by_address and self._leases.of(site) is None:
             self._leases.share(site, owner)
 
-    def offer(self, key: str, rank: int, now: float) -> None:
-        """As the home of a clock, grant it to a rank that will need it, if no rank has it."""
-        home = self._home(key)
-        if home.holder is None and not home.wants:
-            home.wants.append(rank)
-            self._serve(key, home, now)
+    def offer(self, keys: Iterable[str], rank: int, now: float) -> None:
+        """As the home of clocks, grant those to a rank that no other rank has or wants."""
+        for key in keys:
+            home = self._home(key)
+            if home.holder is None and not home.wants:
+                if home.free:
+                    self._grant(key, home, rank, now)
+                else:
+                    home.wants.append(rank)
 
     def lose(self, rank: int, now: float, rests: Mapping[str, float]) -> None:
         """As the home of clocks, take back those of a rank that is lost.
@@ -129,7 +131,7 @@ class SharedClocks:
                 home.next_time = max(home.next_time, now + seconds)
         for key, home in self._homes.items():
             if rank in home.wants:
-                home.wants = deque(other for other in home.wants if other != rank)
+                home.wants = [other for other in home.wants if other != rank]
             if home.lent is not None:
                 home.free += home.lent.pop(rank, 0)
             if home.holder == rank:
@@ -339,9 +341,12 @@ class SharedClocks:
                     box = self._outboxes.open(home.holder, now, urgent=True)
                     box.recalls.append((key, home.serial))
             return
-        if not home.free:
-            return
-        home.holder = home.wants.popleft()
+        if home.free:
+            self._grant(key, home, home.wants.pop(0), now)
+
+    def _grant(self, key: str, home: ClockHome, rank: int, now: float) -> None:
+        """Grant a clock that is at this home to a rank."""
+        home.holder = rank
         home.serial += 1
         home.granted = now
         home.recalled = bool(home.wants)
@@ -351,12 +356,12 @@ class SharedClocks:
         terms = ClockTerms(
             key, home.serial, wait_s, now - home.begun, turn_s, home.free, home.recalled, rests
         )
-        self._lend(home, home.holder, home.free)
+        self._lend(home, rank, home.free)
         home.free = 0
-        if home.holder == self._rank:
+        if rank == self._rank:
             self._arrived(terms, now)
         else:
-            self._outboxes.open(home.holder, now, urgent=True).clocks.append(terms)
+            self._outboxes.open(rank, now, urgent=True).clocks.append(terms)
 
     def _lend(self, home: ClockHome, rank: int, connections: int) -> None:
         """Note how many connections a rank has. With one connection, the holder has it."""

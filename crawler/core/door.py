@@ -300,13 +300,22 @@ class Door:
 
         `poor`: it comes last, because the rank that has found it says so.
         """
-        rules = self._rules
         if self.note_met is not None:
             self.note_met(found.site, found.key)
-        if rules.on:
-            if not rules.admits(found, source):
-                if self.late is None:
-                    self._known.update((found.key,))  # a seed server notes only what waits by `add`
+        if self._rules.on:
+            if not self.lets_in(found, source):
                 return
-            poor = poor or (bool(rules.poor) and rules.is_poor(found))
+            poor = poor or self.is_poor(found)
         self._bench.enqueue(found, links, poor)
+
+    def lets_in(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
+        """Whether the rules on traps let in a new URL of this rank. If not, it has been met."""
+        if self._rules.admits(found, source):
+            return True
+        if self.late is None:
+            self._known.update((found.key,))  # a seed server notes only what waits by `add`
+        return False
+
+    def is_poor(self, found: CrawlUrl) -> bool:
+        """Whether the rules on traps let a new URL of this rank come last."""
+        return bool(self._rules.poor) and self._rules.is_poor(found)

@@ -16,10 +16,11 @@ class Hand(NamedTuple):
 
 
 class Dealt(NamedTuple):
-    """A URL that was dealt."""
+    """What one hand was dealt, in columns: each list has one entry for each URL."""
 
-    found: CrawlUrl
-    hand: int  # the number of the hand that got it
-    pool: int  # where its site was
-    is_first: bool  # whether no other URL of its site is handed out
-    score: float
+    hand: int  # the number of the hand
+    found: list[CrawlUrl]  # the URLs, in the order of dealing
+    pools: list[int]  # where their sites were
+    scores: list[float]
+    begun: int  # how many of the URLs are the first of their sites that is handed out
+    last: int  # the place of its last URL among all that were dealt to all hands

@@ -110,7 +110,7 @@ class ClockHome:
         self.serial = 0  # the number of the latest grant
         self.granted = 0.0  # the time of the latest grant
         self.recalled = False  # whether the latest grant has been recalled
-        self.wants: deque[int] = deque()  # ranks that want the clock, in the order of asking
+        self.wants: list[int] = []  # ranks that want the clock, in the order of asking
         self.free = connections  # free connections that are at the home
         self.lent: dict[int, int] | None = None  # those that each rank has, if a site has several
         self.next_time = 0.0

@@ -173,12 +173,9 @@ class Outboxes:
             self._full[rank] = box
         return box
 
-    def add(self, rank: int, found: CrawlUrl, now: float, *, urgent: bool = False) -> Outbox:
-        """Put in a URL, and return the outbox. The same URL that waits there is replaced.
-
-        `urgent`: see `open`.
-        """
-        box = self.open(rank, now, urgent=urgent)
+    def add(self, rank: int, found: CrawlUrl, now: float) -> Outbox:
+        """Put in a URL, and return the outbox. The same URL that waits there is replaced."""
+        box = self.open(rank, now)
         box.found[found.key] = found
         box.size += len(found.url) + 1
         if box.size >= self._exchange.batch_bytes:

@@ -112,6 +112,11 @@ class Jars:
     def __init__(self) -> None:
         self._jars: OrderedDict[int, Jar] = OrderedDict()
 
+    @property
+    def empty(self) -> bool:
+        """Whether no URL has a jar."""
+        return not self._jars
+
     def put(self, key: int, jar: Jar) -> None:
         """Keep a jar for a URL, unless it is empty."""
         if jar.cookies:

@@ -6,9 +6,9 @@ puts new URLs, counts links to them, and finds out how many of them wait.
 """
 
 import sys
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterable, Iterator, Sequence
 from math import inf
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Final
 
 import numpy as np
 from numpy.typing import NDArray
@@ -31,6 +31,14 @@ Keys = NDArray[np.uint64]
 MakeRegistry = Callable[[Callable[[str], int]], "Registry"]  # from the pool that a site is born in
 
 
+_LAST: Final = -inf, True  # the score of URLs that come last, which is final
+
+
+def _equal(found: CrawlUrl, links: int) -> tuple[float, bool]:
+    """The same final score for all URLs: they come in the order of their arrival."""
+    return 0.0, True
+
+
 class SeedBacklog(Backlog):
     """All URLs that a server knows. `waiting` counts those that wait, or are with a client."""
 
@@ -41,6 +49,7 @@ class SeedBacklog(Backlog):
         self.counts = True  # whatever the order, the registry counts back-links
         self.registry = make_registry(self._pool_for)
         self._scored = order if isinstance(order, Scored) else None
+        self._first = _equal if self._scored is None else self._scored.first
         # Links that have overtaken the text of their URL: by key, how many.
         self._early: dict[int, int] = {}
         self._scores: dict[int, float] = {}  # of URLs handed out, when they were, for `note_page`
@@ -71,16 +80,27 @@ class SeedBacklog(Backlog):
             self.registry.wait_again(found)
             self.look()
             return
-        if self._early:
-            links += self._early.pop(found.key, 0)
-        score, final = (-inf, True) if low else self._score(found, links)
-        self.registry.add(found, score, links, final=final)
-        self.waiting += 1
+        self._add([found], [links], {found.key} if low else ())
 
-    def _score(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
-        if self._scored is None:
-            return 0.0, True  # URLs with equal scores come in the order of their arrival
-        return self._scored.first(found, links)
+    def take_in_all(
+        self, found: Sequence[CrawlUrl], links: Sequence[int], low: Container[int]
+    ) -> None:
+        """Let new URLs wait, which no redirects have led to. `low`: keys of those that come last.
+
+        `links`: the number of links to each.
+        """
+        self.enqueued += len(found)
+        self._add(found, links, low)
+
+    def _add(self, found: Sequence[CrawlUrl], links: Sequence[int], low: Container[int]) -> None:
+        early, first = self._early, self._first
+        if early:
+            links = [n + early.pop(one.key, 0) for one, n in zip(found, links, strict=True)]
+        scores = [
+            _LAST if one.key in low else first(one, n) for one, n in zip(found, links, strict=True)
+        ]
+        self.registry.add(found, scores, links)
+        self.waiting += len(found)
 
     def count_links(self, key: int, links: int = 1) -> None:
         """See Backlog."""
@@ -118,7 +138,9 @@ class SeedBacklog(Backlog):
         """Hand out URLs. See `Registry.deal`."""
         dealt = self.registry.deal(hands, free, share, most)
         if self.order.wants_links:
-            self._scores.update((one.found.key, one.score) for one in dealt)
+            for one in dealt:
+                keys = (found.key for found in one.found)
+                self._scores.update(zip(keys, one.scores, strict=True))
         return dealt
 
     def end(self, keys: Keys) -> list[tuple[str, int]]:

@@ -6,9 +6,11 @@ is at one client at a time. So a URL comes from one of two pools: that of the si
 client, and that of the sites which any client may have.
 """
 
+from array import array
 from collections import deque
 from collections.abc import Collection, Iterator, Sequence
 from math import ceil
+from operator import attrgetter
 
 import numpy as np
 
@@ -42,6 +44,7 @@ class Server(Role):
         self._tree = tree
         self._owns_all = tree.leaves == [rank]
         self._sites = parts.sites
+        self._has_rules = parts.rules.on
         self._backlog = backlog
         self._registry = backlog.registry
         self._outboxes = parts.outboxes
@@ -108,22 +111,29 @@ class Server(Role):
         """
         if not self.states:  # a server without clients owns no URL
             return range(len(batch.urls))
-        keys, links = np.frombuffer(batch.keys, np.uint64), np.array(batch.counts, np.uint32)
+        keys = np.frombuffer(batch.keys, np.uint64)
+        links = np.frombuffer(array("I", batch.counts), np.uint32)
         assert len(keys) == len(batch.urls), "a batch without keys"
-        plain = np.ones(len(keys), bool)
-        plain[list(batch.chains)] = False
         others = list(batch.chains)
-        places = np.flatnonzero(plain)
+        places = np.delete(np.arange(len(keys)), others)
         unknown = places[self._backlog.count_known(keys[places], links[places])]
+        urls, hops, counts, site_of = batch.urls, batch.hops, batch.counts, self._sites.of
+        found, counted, poor = [], [], set(batch.poor)
         for index, key in zip(unknown.tolist(), keys[unknown].tolist(), strict=True):
-            address = batch.urls[index]
-            site = self._sites.of(address)
-            if self._owns_all or self._tree.part(key, site) == self._rank:
-                found = CrawlUrl(key, address, site, batch.hops[index])
-                poor = key in batch.poor
-                self._door.take_in(found, None, batch.counts[index], poor=poor)
-            else:
+            address = urls[index]
+            site = site_of(address)
+            if not (self._owns_all or self._tree.part(key, site) == self._rank):
                 others.append(index)
+                continue
+            one = CrawlUrl(key, address, site, hops[index])
+            if self._has_rules:
+                if not self._door.lets_in(one, None):
+                    continue
+                if key not in poor and self._door.is_poor(one):
+                    poor.add(key)
+            found.append(one)
+            counted.append(counts[index])
+        self._backlog.take_in_all(found, counted, poor)
         return others
 
     def _hear(self, client: ClientState, stock: int, connections: int) -> None:
@@ -215,21 +225,38 @@ class Server(Role):
         dealt = self._backlog.deal(hands, free, share, most)
         for one in dealt:
             self._hand(clients[one.hand], one, now)
-        latest = dict.fromkeys(clients[one.hand].rank for one in reversed(dealt))
-        for rank in reversed(latest):
+        for one in sorted(dealt, key=attrgetter("last")):
+            rank = clients[one.hand].rank
             self._turns.remove(rank)
             self._turns.append(rank)
-        return len(dealt) == most
+        return sum(len(one.found) for one in dealt) == most
 
     def _hand(self, client: ClientState, dealt: Dealt, now: float) -> None:
-        """Hand a client a URL, and the site with it."""
-        found = dealt.found
-        self._quota.left -= 1
-        self.handed += 1
-        client.busy += dealt.is_first
-        client.handed[found.key] = None
-        self._places.hand(found.site, dealt.pool, client)
-        self._send(client, found, dealt.score, now)
+        """Hand a client URLs, and their sites with them."""
+        keys = [found.key for found in dealt.found]
+        self._quota.left -= len(keys)
+        self.handed += len(keys)
+        client.busy += dealt.begun
+        client.handed.update(dict.fromkeys(keys))
+        for found, pool in zip(dealt.found, dealt.pools, strict=True):
+            self._places.hand(found.site, pool, client)
+        box = self._outboxes.open(client.rank, now, urgent=True)
+        box.found.update(zip(keys, dealt.found, strict=True))
+        box.scores.update(zip(keys, dealt.scores, strict=True))
+        box.heard = client.heard
+        if not self._jars.empty:
+            for key in keys:
+                jar = self._jars.take(key)
+                if jar.cookies:
+                    box.cookies[key] = jar.terms()
+                    client.jars[key] = jar
+        if not self._declared.empty:
+            for key in keys:
+                names = names_of(self._declared.authorities(key))
+                if names:
+                    box.declared_by[key] = list(names)
+        if self._clocks is not None:
+            self._clocks.offer([found.site for found in dealt.found], client.rank, now)
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
@@ -260,21 +287,6 @@ class Server(Role):
             hand = Hand(client.rank, [other.rank], 1, 0)
             for one in self._backlog.deal([hand], None, 0, 1):
                 self._hand(client, one, now)
-
-    def _send(self, client: ClientState, found: CrawlUrl, score: float, now: float) -> None:
-        box = self._outboxes.add(client.rank, found, now, urgent=True)
-        box.scores[found.key] = score
-        box.heard = client.heard
-        jar = self._jars.take(found.key)
-        if jar.cookies:
-            box.cookies[found.key] = jar.terms()
-            client.jars[found.key] = jar
-        if not self._declared.empty:
-            names = names_of(self._declared.authorities(found.key))
-            if names:
-                box.declared_by[found.key] = list(names)
-        if self._clocks is not None:
-            self._clocks.offer(found.site, client.rank, now)
 
     def _tell_names(self, key: int, names: Sequence[str], now: float) -> None:
         """Tell the client of a sitemap, if one has it, which authorities declare it."""

@@ -14,6 +14,9 @@ Numbers: TypeAlias = NDArray[np.int64]
 DEALT = np.dtype(
     [
         ("row", "i8"),
+        ("key", "u8"),
+        ("site", "u4"),  # the field of its record
+        ("score", "f8"),
         ("hand", "i8"),  # the number of the hand that gets the URL
         ("pool", "i8"),  # where its site was
         ("first", "?"),  # whether no other URL of its site is handed out
@@ -81,6 +84,9 @@ def deal(
             if pool != own[hand]:
                 moves.move(urls, sites, pools, per_site, site, own[hand])
             dealt[count].row = row
+            dealt[count].key = urls[row].key
+            dealt[count].site = urls[row].site
+            dealt[count].score = urls[row].score
             dealt[count].hand = hand
             dealt[count].pool = pool
             dealt[count].first = first

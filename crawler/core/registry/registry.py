@@ -19,6 +19,7 @@ from crawler.ports import CrawlUrl, Spill
 _STEP: Final = 1 << 18  # rows that are looked at together
 _NAME_BYTES: Final = 190  # of the name of a site, and of its number
 _KEPT_BYTES: Final = 450  # of a URL in `_kept` or `_again`
+_READ: Final = 1 << 12  # rows whose texts are read together
 
 
 class Registry:
@@ -114,26 +115,32 @@ class Registry:
         for start in range(0, self._known, _STEP):
             urls = self._some(start)
             waits = (urls["previous"] != ABSENT) & (urls["previous"] != OUT)
-            for row in np.flatnonzero(waits).tolist():
-                yield self._found(start + row, int(urls["key"][row]), int(urls["site"][row]))
+            for rows in np.split(np.flatnonzero(waits), range(_READ, len(urls), _READ)):
+                some = urls[rows]
+                yield from self._found(start + rows, some["key"], some["site"])
 
     # --- new URLs, and counts -----------------------------------------------------------------
 
-    def add(self, found: CrawlUrl, score: float, links: int, *, final: bool) -> int:
-        """Let a new URL wait. Returns its row. Its key must be unknown.
+    def add(
+        self, urls: Sequence[CrawlUrl], scores: Sequence[tuple[float, bool]], links: Sequence[int]
+    ) -> None:
+        """Let new URLs wait, whose keys must be unknown.
 
-        `final`: the score never changes.
+        `scores`: the score of each URL, and whether this score is final, so that it never changes.
+        `links`: the number of back-links of each URL.
         """
-        site = self._site(found.site)
-        row = self._known
-        self._arrays.note(found.key, score, links, site | FINAL if final else site)
-        self._known += 1
-        self.waits += 1
-        if found.chain:
-            self._kept[row] = found
-        else:
-            self._texts.append(row, f"{found.hops:x} {short(found.url, found.site)}")
-        return row
+        first, note, site_of = self._known, self._arrays.note, self._site
+        texts: list[str] = []
+        for found, (score, final), count in zip(urls, scores, links, strict=True):
+            key, url, name, hops, chain = found
+            site = site_of(name)
+            note(key, score, count, site | FINAL if final else site)
+            if chain:
+                self._kept[first + len(texts)] = found
+            texts.append("" if chain else f"{hops:x} {short(url, name)}")
+        self._texts.extend(first, texts)
+        self._known += len(urls)
+        self.waits += len(urls)
 
     def add_visited(self, keys: Iterable[int]) -> None:
         """Let keys be visited that earlier runs visited, whether they are known or not."""
@@ -191,7 +198,8 @@ class Registry:
         """Deal URLs to the hands: one to each in turn, until there is no room or no URL.
 
         A hand gets the best URL of its pools. While its load is less than `share`, the pool `free`
-        is one of them, if it isn't None. At most `most` URLs are dealt.
+        is one of them, if it isn't None. At most `most` URLs are dealt. Returns what each hand was
+        dealt, if anything, in the order of `hands`.
         """
         at = self._arrays.settled()
         for number in (*(hand.pool for hand in hands), free or 0):
@@ -210,17 +218,15 @@ class Registry:
         )
         self.waits -= len(dealt)
         self.handed += len(dealt)
-        records = at.urls[dealt["row"]]
-        return [
-            Dealt(self._found(row, key, field), hand, pool, is_first, score)
-            for (row, hand, pool, is_first), key, field, score in zip(
-                dealt.tolist(),
-                records["key"].tolist(),
-                records["site"].tolist(),
-                records["score"].tolist(),
-                strict=True,
-            )
-        ]
+        return [self._dealt(dealt, hand) for hand in np.unique(dealt["hand"]).tolist()]
+
+    def _dealt(self, dealt: records.Records, hand: int) -> Dealt:
+        """Return what one hand was dealt, as columns."""
+        [places] = np.nonzero(dealt["hand"] == hand)
+        its = dealt[places]
+        found = self._found(its["row"], its["key"], its["site"])
+        pools, scores = its["pool"].tolist(), its["score"].tolist()
+        return Dealt(hand, found, pools, scores, int(its["first"].sum()), int(places[-1]))
 
     def end(self, keys: Keys) -> list[tuple[str, int]]:
         """Let URLs be visited that are handed out, one after another.
@@ -308,13 +314,18 @@ class Registry:
             raise KeyError(key)
         return row
 
-    def _found(self, row: int, key: int, field: int) -> CrawlUrl:
-        """The URL of a row, whose record has these fields."""
-        if row in self._kept:
-            return self._kept[row]
-        site = self._names[field & SITE]
-        hops, _, text = self._texts.read(row).partition(" ")
-        return CrawlUrl(key, whole(text, site), site, int(hops, 16))
+    def _found(self, rows: Rows, keys: Keys, fields: NDArray[np.uint32]) -> list[CrawlUrl]:
+        """The URLs of rows, whose records have these keys and fields `site`."""
+        found, names, kept, read = [], self._names, self._kept, self._texts.read
+        sites = (fields & SITE).tolist()
+        for row, key, number in zip(rows.tolist(), keys.tolist(), sites, strict=True):
+            if row in kept:
+                found.append(kept[row])
+                continue
+            site = names[number]
+            hops, _, text = read(row).partition(" ")
+            found.append(CrawlUrl(key, whole(text, site), site, int(hops, 16)))
+        return found
 
     def _site(self, name: str) -> int:
         number = self._numbers.get(name)

@@ -1,6 +1,7 @@
 """The texts of URLs, in compressed blocks."""
 
 from array import array
+from collections.abc import Sequence
 from typing import Final
 
 import zstandard
@@ -39,14 +40,16 @@ class Texts:
         """The number of bytes that the blocks in memory take."""
         return len(self._blocks) + 8 * (len(self._starts) + len(self._chunks))
 
-    def append(self, row: int, text: str) -> None:
-        """Keep the text of a row, which comes after all rows that have a text."""
-        number, place = divmod(row, BLOCK)
-        while number > len(self._starts):
-            self._close()
-        if place > len(self._open):
+    def extend(self, row: int, texts: Sequence[str]) -> None:
+        """Keep the texts of `row` and the following rows, which come after all that have a text."""
+        done = 0
+        while done < len(texts):
+            number, place = divmod(row + done, BLOCK)
+            while number > len(self._starts):
+                self._close()
             self._open += [""] * (place - len(self._open))
-        self._open.append(text)
+            self._open += texts[done : done + BLOCK - place]
+            done += BLOCK - place
 
     def read(self, row: int) -> str:
         """Return the text of a row that has one."""
