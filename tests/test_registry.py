@@ -363,6 +363,38 @@ def test_records_stay_as_they_are_when_their_array_grows(monkeypatch: pytest.Mon
     assert not after["key"][10_000:].any()
 
 
+@pytest.mark.parametrize("spilled", [False, True])
+def test_texts_are_read_as_they_were_whatever_dictionary_they_were_written_with(
+    spilled: bool, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(texts, "_SAMPLES", 64)
+    dice = random.Random(1)
+    real = texts.Texts(Disk(dice) if spilled else None)
+    words = [f"{dice.randrange(1 << 30):x}" for _ in range(40)]
+    written: dict[int, str] = {}
+    row = 0
+    while row < 64 * 16 * texts.BLOCK + 50:
+        row += dice.choice([0, 0, 0, 1, 30])  # rows without texts
+        new = [f"5 /{'/'.join(dice.choices(words, k=5))}" for _ in range(dice.randrange(40))]
+        real.extend(row, new)
+        written |= dict(enumerate(new, row))
+        row += len(new)
+    assert len(real._decompress) == 3
+    assert all(real.read(row) == text for row, text in written.items())
+    if not spilled:
+        assert real.memory < 0.7 * sum(map(len, written.values()))
+
+
+def test_texts_that_have_nothing_in_common_need_no_dictionary(
+    monkeypatch: pytest.MonkeyPatch,
+) -> None:
+    monkeypatch.setattr(texts, "_SAMPLES", 2)
+    real = texts.Texts(None)
+    written = [chr(number) for number in range(200, 300)]
+    real.extend(0, written)
+    assert [real.read(row) for row in range(100)] == written
+
+
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     "seed",
