@@ -240,7 +240,7 @@ def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
 
 def _print_report(directory: Path, *, as_json: bool) -> None:
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
-    _print(json.dumps(metrics) if as_json else summary(directory, metrics))
+    _print(json.dumps(metrics) if as_json else summary(metrics))
 
 
 def _config(arguments: argparse.Namespace) -> int:

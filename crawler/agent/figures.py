@@ -3,6 +3,7 @@
 import asyncio
 import os
 import resource
+import socket
 import time
 from pathlib import Path
 from typing import Final
@@ -49,6 +50,7 @@ class Figures:
         self._faults = faults
         self._traps = traps
         self._progress: list[tuple[float, int]] = []
+        self._queue: list[tuple[float, int]] = []
         self._clients: dict[str, list[tuple[float, ...]]] = {}  # samples of each, see DynamicCounts
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
@@ -58,8 +60,9 @@ class Figures:
             await asyncio.sleep(_NOTE_INTERVAL_S)
             note = self.note(log.take_warnings(), lag_s=max(0.0, self._clock.now() - due))
             self._progress.append(self._sample())
+            self._queue.append(self._length())
             if len(self._progress) > _SAMPLES:
-                del self._progress[::2]
+                del self._progress[::2], self._queue[::2]
             self._sample_clients()
             if self._transport.rank == 0:
                 board.update(0, note)
@@ -125,6 +128,9 @@ class Figures:
             dropped_links=traffic.dropped_links,
             inter_part_pages=traffic.inter_part_pages,
             inter_part_urls=traffic.inter_part_urls,
+            urls_to={str(to): count for to, count in traffic.urls_to.items()},
+            host=socket.gethostname(),
+            queue=[*self._queue, self._length()],
             messages_page_part=traffic.messages_page_part,
             site_part=traffic.site_part,
             transmissions_target_part=traffic.transmissions_target_part if remembers else None,
@@ -154,6 +160,9 @@ class Figures:
 
     def _sample(self) -> tuple[float, int]:
         return self._clock.time(), self._core.traffic.inter_part_urls
+
+    def _length(self) -> tuple[float, int]:
+        return self._clock.time(), self._core.unfetched
 
 
 def _memory() -> int:

@@ -76,10 +76,10 @@ class Exchange(Foreign):
             traffic.transmissions_target_part += 1
         if new or returns:
             self._put(owner, link, origin, now)
-            traffic.inter_part_urls += new or self._counts
+            traffic.count_urls(owner, int(new or self._counts))
         elif self._counts:
             self._count_again(owner, link, origin, now)
-            traffic.inter_part_urls += 1
+            traffic.count_urls(owner, 1)
 
     def _count_again(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Tell the owner of one more link to a URL that was sent before."""

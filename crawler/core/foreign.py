@@ -30,7 +30,6 @@ class Traffic:
     inter_part_links: int = 0  # links found that lead to URLs of other ranks
     dropped_links: int = 0  # such links that a firewall dropped
     inter_part_pages: int = 0  # pages of other ranks that this rank has crossed over to
-    inter_part_urls: int = 0  # URLs sent
     transmissions_target_part: int = 0  # URLs sent that the memory of sent URLs didn't hold
     messages_page_part: int = 0  # (page, other rank) pairs with a link
     # Hashes of the pairs (source site, other rank), in 70 bytes each. Names would take twice that.
@@ -40,6 +39,16 @@ class Traffic:
     urls_down: int = 0  # URLs sent to ranks below
     batches_sent: int = 0
     batches_received: int = 0
+    urls_to: dict[int, int] = field(default_factory=dict)  # URLs sent, by receiving rank
+
+    @property
+    def inter_part_urls(self) -> int:
+        """How many URLs this rank has sent to others."""
+        return sum(self.urls_to.values())
+
+    def count_urls(self, to: int, urls: int) -> None:
+        """Count URLs sent to a rank."""
+        self.urls_to[to] = self.urls_to.get(to, 0) + urls
 
 
 def pair_hash(site: str, rank: int) -> int:

@@ -41,7 +41,9 @@ class Counters:
     seconds: float
     cpu_seconds: float
     peak_bytes: int  # the most memory that the process held
+    host: str
     progress: Sequence[tuple[float, int]]  # seconds since the epoch, inter_part_urls until then
+    queue: Sequence[tuple[float, int]]  # seconds since the epoch, `waiting` at that moment
     waiting: int  # URLs that the rank knew and hadn't fetched
     requests: int  # pages and robots.txt files
     retries: int  # URLs put back after a failure
@@ -51,6 +53,7 @@ class Counters:
     dropped_links: int
     inter_part_pages: int
     inter_part_urls: int
+    urls_to: Mapping[str, int]  # inter_part_urls by receiving rank
     messages_page_part: int
     site_part: Collection[int]  # hashes of the pairs (source site, other rank)
     transmissions_target_part: int | None
@@ -126,7 +129,10 @@ class _RankCounts(TypedDict):
     rank: int
     seconds: float
     by_trap: dict[str, int]
+    host: NotRequired[str]
     progress: NotRequired[list[tuple[float, int]]]
+    queue: NotRequired[list[tuple[float, int]]]
+    urls_to: NotRequired[dict[str, int]]
     mpi_messages_to: NotRequired[dict[str, int]]
     dynamic: NotRequired[DynamicCounts | None]
     memory: NotRequired[dict[str, tuple[int, int]]]

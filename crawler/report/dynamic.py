@@ -61,18 +61,18 @@ def _points(samples: Sequence[Sequence[float]]) -> Iterator[dict[str, float]]:
         before, pages_before = time, pages
 
 
-def messages_to(counted: Sequence[Mapping[str, Any]]) -> dict[str, int] | None:
-    """How many MPI messages a rank has sent to each other rank. None if that isn't known.
+def sent_to(counted: Sequence[Mapping[str, Any]], name: str) -> dict[str, int] | None:
+    """How much a rank has sent to each other rank: `mpi_messages_to`, or `urls_to`.
 
-    `counted`: its counts in each run.
+    None if that isn't known. `counted`: its counts in each run.
     """
-    if not counted or any("mpi_messages_to" not in one for one in counted):
+    if not counted or any(name not in one for one in counted):
         return None
-    return dict(sum((Counter(one["mpi_messages_to"]) for one in counted), Counter[str]()))
+    return dict(sum((Counter(one[name]) for one in counted), Counter[str]()))
 
 
-def dynamic_lines(metrics: Mapping[str, Any]) -> list[str]:
-    """What a person reads about the servers, as lines of the summary."""
+def dynamic_lines(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a person reads about the servers, as names and texts."""
     facts = metrics.get("dynamic")
     if facts is None:
         return []
@@ -88,7 +88,10 @@ def dynamic_lines(metrics: Mapping[str, Any]) -> list[str]:
         )
     servers = ", ".join(map(str, facts["servers"]))
     return [
-        f"dynamic   granularity {facts['granularity']}, follow {facts['follow']}; servers: rank"
-        f" {servers}; clients: {len(facts['clients'])}",
-        f"served    {moved}; MPI messages between {pairs} of {all_pairs} pairs of ranks",
+        (
+            "dynamic",
+            f"granularity {facts['granularity']}, follow {facts['follow']}; servers: rank"
+            f" {servers}; clients: {len(facts['clients'])}",
+        ),
+        ("served", f"{moved}; MPI messages between {pairs} of {all_pairs} pairs of ranks"),
     ]

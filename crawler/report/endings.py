@@ -5,15 +5,15 @@ shows them.
 """
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
-from typing import Final, NamedTuple
+from collections.abc import Collection, Mapping, Sequence
+from typing import Any, Final, NamedTuple
 
 from crawler import url
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, PageRow
+from crawler.ports import OUT_OF_SCOPE, REDIRECT, PageRow
+from crawler.report.explanations import OUTSIDE, advice, meaning
 from crawler.session import LoggedPage
 
 FOLLOWED: Final = "its site joined the scope"
-OUTSIDE: Final = "out of scope"
 NOT_FETCHED: Final = "nothing fetched"  # the reason that a session without any page ends with
 _LISTED: Final = 1000  # redirected seeds in metrics.json at most, and failed ones
 _SHOWN: Final = 10  # redirected seeds in a summary at most, and failed ones
@@ -102,62 +102,25 @@ def seed_metrics(count: int, ends: Sequence[SeedEnd]) -> dict[str, object]:
     }
 
 
-def seed_lines(metrics: dict[str, object]) -> list[str]:
-    """The lines of a summary about seeds; none for a session of an earlier version."""
-    if "seeds" not in metrics:
-        return []
+def seed_lines(metrics: Mapping[str, Any]) -> list[str]:
+    """The seeds that didn't end at a page of their site, as lines for a person."""
     elsewhere, failed = metrics["redirected_seeds"], metrics["failed_seeds"]
-    assert isinstance(elsewhere, list)
-    assert isinstance(failed, list)
-    lines = [
-        f"seeds     {metrics['seeds']:,}, of them {metrics['seeds_redirected']:,} redirected to"
-        f" another site, {metrics['seeds_failed']:,} failed"
-    ]
+    lines = []
+    if elsewhere or failed:
+        lines.append(
+            f"{metrics['seeds']:,} seeds, of them {metrics['seeds_redirected']:,} redirected to"
+            f" another site, {metrics['seeds_failed']:,} failed"
+        )
     lines += [
-        f"          {end['seed']} redirects to {end['url']}: {end['what']}"
-        for end in elsewhere[:_SHOWN]
+        f"  {end['seed']} redirects to {end['url']}: {end['what']}" for end in elsewhere[:_SHOWN]
     ]
     for end in failed[:_SHOWN]:
         where = "" if end["url"] == end["seed"] else f" redirects to {end['url']}"
-        lines.append(f"          {end['seed']}{where}: {end['what']}")
+        lines.append(f"  {end['seed']}{where}: {end['what']}")
     return lines
 
 
 # --- a crawl that has fetched nothing ---------------------------------------------------------
-
-_SPELLING: Final = "check the spelling of its host"
-_SERVER: Final = "check its host and port, and your network (fetch.proxy)"
-_LATER: Final = "try again later, in a new session"
-_BROWSER: Final = "look at it with `python -m crawler fetch URL`"
-_ADVICE: Final[dict[str, str]] = {
-    OUTSIDE: "name its host in scope.hosts, or change the rule that the line above names",
-    Failure.DNS_NOT_FOUND: _SPELLING,
-    Failure.DNS_FAILED: "check your network, and dns.nameservers",
-    Failure.PRIVATE_ADDRESS: (
-        "set fetch.allow_private_addresses = true to crawl servers of your own network"
-    ),
-    Failure.NO_CONTACT: "set fetch.contact, so that webmasters can reach you",
-    Failure.UNREACHABLE: _SERVER,
-    Failure.REFUSED: _SERVER,
-    Failure.CONNECT_TIMEOUT: _SERVER,
-    Failure.DISCONNECTED: _LATER,
-    Failure.TIMEOUT: f"{_LATER}, or raise fetch.timeout_s",
-    Failure.TLS: "check the certificate; fetch.ca_files names further authorities",
-    Failure.REDIRECT_LOOP: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
-    Failure.TOO_MANY_REDIRECTS: f"{_BROWSER}; it may want a cookie (fetch.cookies_file)",
-    Failure.ROBOTS_DENIED: (
-        "the site's robots.txt forbids this URL; ask the site's owner, or name other seeds"
-    ),
-    Failure.ROBOTS_UNREACHABLE: (
-        f"a site may not be crawled while its robots.txt can't be read; {_LATER}"
-    ),
-    Failure.UNAVAILABLE: f"the server is overloaded; {_LATER}",
-    Failure.SITE_GIVEN_UP: "requests to its host kept failing; see the errors of its other URLs",
-    "status 401": "the page needs a login: set fetch.netrc_file or fetch.headers",
-    "status 403": "the server refuses this page to everybody, or to crawlers; ask its owner",
-    "status 404": "there is no such page; check the path of the URL",
-    "status 410": "the page is gone; name other seeds",
-}
 
 
 def causes(metrics: dict[str, object]) -> list[str]:
@@ -172,7 +135,8 @@ def causes(metrics: dict[str, object]) -> list[str]:
         first = group[0]
         way = "" if first["url"] == first["seed"] else f", which redirects to {first['url']}"
         more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
-        lines.append(f"{what}: {first['seed']}{way}{more}: {_ADVICE.get(what, _BROWSER)}")
+        why = "; ".join(text for text in (meaning(what), advice(what)) if text)
+        lines.append(f"{what}: {first['seed']}{way}{more}: {why}")
     waiting = metrics["waiting"]
     if waiting:
         lines.append(

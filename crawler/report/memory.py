@@ -19,8 +19,8 @@ def memory_of(counted: Sequence[dict[str, Any]]) -> dict[str, dict[str, int]] | 
     return {name: {"peak": peaks[name], "end": end} for name, end in ends.items()}
 
 
-def memory_lines(metrics: Mapping[str, Any]) -> list[str]:
-    """What a person reads about the rank that took the most memory, as lines of the summary."""
+def memory_lines(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """What a person reads about the rank that took the most memory, as a name and a text."""
     ranks = [one for one in metrics["ranks"] if one.get("memory")]
     if not ranks:
         return []
@@ -29,10 +29,10 @@ def memory_lines(metrics: Mapping[str, Any]) -> list[str]:
     total, budget = peaks.pop(_ALL), metrics["memory_budget"]
     large = sorted((-peak, name) for name, peak in peaks.items() if peak * _SMALL >= budget)
     parts = ", ".join(f"{name} {_megabytes(-peak)}" for peak, name in large)
-    return [
-        f"memory    {_megabytes(total)} of {_megabytes(budget)} MB at rank {fullest['rank']}"
-        + (f": {parts}" if parts else "")
-    ]
+    text = f"{_megabytes(total)} of {_megabytes(budget)} MB at rank {fullest['rank']}" + (
+        f": {parts}" if parts else ""
+    )
+    return [("memory", text)]
 
 
 def _megabytes(count: int) -> str:

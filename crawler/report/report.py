@@ -22,10 +22,13 @@ from crawler import session
 from crawler.ports import Failure
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
-from crawler.report.dynamic import dynamic_metrics, idle_servers, messages_to
+from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
 from crawler.report.endings import SeedTrail, seed_metrics
+from crawler.report.findings import find
 from crawler.report.measures import Point, Reference, overlap, read_reference, series
 from crawler.report.memory import memory_of
+from crawler.report.overview import make_overview
+from crawler.report.page import page
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
@@ -75,7 +78,10 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
             **_pages(one),
             "messages_site_part": None if site_part is None else _distinct(site_part, rank),
             **_traffic(of_rank := [its for its in counted if its["rank"] == rank]),
-            "mpi_messages_to": messages_to(of_rank),
+            "mpi_messages_to": sent_to(of_rank, "mpi_messages_to"),
+            "urls_to": sent_to(of_rank, "urls_to"),
+            "host": next((its["host"] for its in reversed(of_rank) if its.get("host")), None),
+            "cpu_share": _cpu_share(of_rank),
             "memory": memory_of(of_rank),
         }
         for rank, one in enumerate(by_rank)
@@ -85,6 +91,9 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     urls = traffic["inter_part_urls"]
     seconds = sum(max(one["seconds"] for one in run["ranks"]) for run in runs) or None
     metrics: dict[str, Any] = {
+        "session": str(directory),
+        "max_pages": info.config.session.max_pages,
+        "spares": info.config.dynamic.spares,
         "mode": info.config.session.mode,
         "scheme": info.config.assignment.scheme,
         "runs": len(info.runs),
@@ -113,10 +122,16 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,
         "series": [point._asdict() for point in points],
+        "overview": make_overview(directory, [run.started.timestamp() for run in info.runs], runs),
     }
+    metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
-    with session.replacing(directory / "report" / "metrics.json") as file:
-        file.write(json.dumps(metrics, indent=1).encode() + b"\n")
+    for name, content in {
+        "metrics.json": json.dumps(metrics, indent=1) + "\n",
+        "index.html": page(metrics),
+    }.items():
+        with session.replacing(directory / "report" / name) as file:
+            file.write(content.encode())
     return metrics
 
 
@@ -138,6 +153,14 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     by_trap = sum((Counter(one["by_trap"]) for one in ranks), Counter[str]())
     sums["by_trap"] = dict(sorted(by_trap.items())) if ranks else None
     return sums
+
+
+def _cpu_share(counted: Sequence[dict[str, Any]]) -> float | None:
+    """The share of one core that a rank has used. `counted`: its counts in each run."""
+    seconds = sum(one["seconds"] for one in counted)
+    if not seconds or any("cpu_seconds" not in one for one in counted):
+        return None
+    return float(sum(one["cpu_seconds"] for one in counted) / seconds)
 
 
 def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:

@@ -1,80 +1,280 @@
-"""The measures of a session as text, for a person to read."""
+"""A session as text, for a person at a terminal of 80 columns."""
 
+import math
+import textwrap
 from collections.abc import Mapping, Sequence
-from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
+from crawler.pages import duration, number, percent, sentence, short_url, size
+from crawler.report import view
 from crawler.report.dynamic import dynamic_lines
 from crawler.report.endings import seed_lines
+from crawler.report.findings import what_limited
 from crawler.report.memory import memory_lines
+from crawler.report.overview import TOP
+
+_COLUMNS: Final = 80
+_BAR: Final = 30  # characters of a full bar
+_CURVE: Final = 44  # characters of a curve at most
+_BLOCKS: Final = ".▁▂▃▄▅▆▇█"
+_WIDEST_MATRIX: Final = 7  # columns of 9 characters
 
 
-def _politeness_line(kept: dict[str, Any] | None) -> str:
+def summary(metrics: Mapping[str, Any]) -> str:
+    """What the page of a session shows (`page`), as text for a terminal of 80 columns."""
+    parts = [
+        _head(metrics),
+        _findings(metrics["findings"]),
+        _outcomes(metrics["overview"]["outcomes"]),
+        _errors(metrics),
+        _time(metrics),
+        *_loads(metrics),
+        _matrix(metrics),
+        _sites(metrics["overview"]),
+        _gaps(metrics["overview"]["closest_gaps"]),
+        ["Measures", *_pairs(measures(metrics))],
+    ]
+    text = "\n\n".join("\n".join(part) for part in parts if part)
+    return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def _head(metrics: Mapping[str, Any]) -> list[str]:
+    _, ended = view.state(metrics)
+    facts = view.facts(metrics)
+    return [
+        f"{metrics['session']}: {ended}",
+        *_wrapped(view.lead(metrics)),
+        "",
+        *_pairs([(fact.name, f"{fact.value}  {fact.about}".rstrip()) for fact in facts]),
+    ]
+
+
+def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+    lines = ["Look at this first"]
+    for place, finding in enumerate(findings, 1):
+        lines += _wrapped(finding["title"], f"{place}. ")
+        lines += _wrapped(finding["cause"], "   ")
+        lines += [f"   $ {finding['command']}"] if finding["command"] else []
+    return lines if findings else [*lines, "   Nothing stands out."]
+
+
+def _outcomes(counts: Mapping[str, int]) -> list[str]:
+    total = sum(counts.values())
+    return ["What became of the URLs"] + [
+        f"  {name:18} {count:11,} {percent(count / total):>8}  {_bar(count / total)}"
+        for name, count in counts.items()
+    ]
+
+
+def _errors(metrics: Mapping[str, Any]) -> list[str]:
+    errors = metrics["overview"]["errors"]
+    lines = []
+    for error in errors[:TOP]:
+        urls, sites = view.count(error["urls"], "URL"), view.count(error["sites"], "site")
+        lines += _wrapped(
+            f"{error['error']}: {urls} of {sites}; {error['meaning']}. {sentence(error['advice'])}",
+            "  ",
+        )
+        lines += [f"    {short_url(url, _COLUMNS - 4)}" for url in error["examples"]]
+    if len(errors) > TOP:
+        lines.append(f"  {len(errors) - TOP:,} kinds more are in report/metrics.json")
+    lines += [f"  {line}" for line in seed_lines(metrics)]
+    return ["Not fetched, and why", *lines] if lines else []
+
+
+def _time(metrics: Mapping[str, Any]) -> list[str]:
+    timeline = metrics["overview"]["timeline"]
+    if timeline is None:
+        return []
+    rows = [("pages/s", timeline["pages_per_second"]), ("failed/s", timeline["failed_per_second"])]
+    if timeline["waiting"] is not None:
+        rows.append(("waiting", timeline["waiting"]))
+    most = max(*timeline["pages_per_second"], *timeline["failed_per_second"], 1e-9)
+    lines = [
+        f"  {name:9}{_curve(values, max(values) if name == 'waiting' else most)}"
+        f" {number(round(max(values), 1))} at most"
+        for name, values in rows
+    ]
+    limited = what_limited(metrics)
+    lines += _wrapped(f"What limited the speed: {limited}", "  ") if limited else []
+    return [f"Speed and queue over {duration(timeline['seconds'])}", *lines]
+
+
+def _loads(metrics: Mapping[str, Any]) -> list[list[str]]:
+    """A part for each measure of load."""
+    if len(metrics["ranks"]) < 2:
+        return []
+    parts = []
+    for load in view.loads(metrics):
+        lines = [f"{load.name} of the ranks: {load.over}"]
+        lines += [
+            f"  rank {row['rank']:<5} {row['value']:>12} {row['difference']:>6}"
+            f"  {_bar(row['share'])}{' over the bound' if row['is_over'] else ''}"
+            for row in load.rows
+        ]
+        if len(metrics["ranks"]) > TOP:
+            lines.append("  the others are in report/metrics.json")
+        parts.append(lines)
+    return parts
+
+
+def _matrix(metrics: Mapping[str, Any]) -> list[str]:
+    found = view.matrix(metrics)
+    if found is None:
+        return []
+    if len(found.names) > _WIDEST_MATRIX:
+        return ["URLs between ranks: see report/index.html"]
+    names = [name[-9:] for name in found.names]
+    lines = [f"{'URLs from / to':14}" + "".join(f"{name:>9}" for name in names)]
+    for name, row in zip(names, found.counts, strict=True):
+        lines.append(f"  {name:12}" + "".join(f"{urls:>9,}" for urls in row))
+    return lines
+
+
+def _sites(seen: Mapping[str, Any]) -> list[str]:
+    lines = [f"{'The largest sites':38}{'pages':>11}{'errors':>9}{'bytes':>12}{'ranks':>7}"]
+    lines += [
+        f"  {short_url(site['site'], 35):36}{site['pages']:>11,}{site['errors']:>9,}"
+        f"{size(site['bytes']):>12}{len(site['ranks']):>7}"
+        for site in seen["largest_sites"]
+    ]
+    if seen["sites"] > TOP:
+        lines.append(f"  {seen['sites'] - TOP:,} sites more are in tables/sites.parquet")
+    return lines
+
+
+def _gaps(sites: Sequence[Mapping[str, Any]]) -> list[str]:
+    if not sites:
+        return []
+    lines = [
+        f"{'Smallest pauses, over all ranks':38}{'pause':>10}{'promised':>12}{'too early':>11}"
+    ]
+    return lines + [
+        f"  {short_url(site['site'], 35):36}{site['smallest_gap']:>8.3f} s"
+        f"{site['promised_gap']:>10.3f} s{site['impolite']:>11,}"
+        for site in sites
+    ]
+
+
+def measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
+    """The measures of a session, each line as a name and its value."""
+    lines = [
+        ("reason", f"{metrics['reason']}, {number(metrics['waiting'])} URLs waiting"),
+        ("mode", f"{metrics['mode']}, {metrics['scheme']}, {len(metrics['ranks'])} ranks"),
+        (
+            "pages",
+            f"{number(metrics['pages'])} ({number(metrics['unique_pages'])} different,"
+            f" {number(metrics['duplicate_content'])} of known content)",
+        ),
+        ("status", _listing(metrics["by_status"]) or "none"),
+        ("errors", _listing(metrics["by_error"]) or "none"),
+        ("traps", _listing(metrics["by_trap"] or {}) or "none"),
+        ("overlap", f"{number(metrics['overlap'])}, coverage {number(metrics['coverage'])}"),
+        (
+            "quality",
+            f"{number(metrics['quality'])} by back-links,"
+            f" {number(metrics['quality_pagerank'])} by PageRank",
+        ),
+        (
+            "exchange",
+            f"{number(metrics['inter_part_urls'])} URLs between ranks"
+            f" ({number(metrics['communication_overhead'])} a page) in"
+            f" {number(metrics['mpi_messages'])} MPI messages,"
+            f" {number(metrics['mpi_bytes'])} bytes",
+        ),
+        (
+            "links",
+            f"{number(metrics['inter_part_links'])} between ranks,"
+            f" {number(metrics['dropped_links'])} of them dropped;"
+            f" {number(metrics['inter_part_pages'])} pages of other ranks fetched",
+        ),
+        (
+            "messages",
+            f"{number(metrics['messages_page_part'])} (page, part),"
+            f" {number(metrics['messages_site_part'])} (site, part),"
+            f" {number(metrics['transmissions_target_part'])} (target, part)",
+        ),
+        *dynamic_lines(metrics),
+        *memory_lines(metrics),
+        (
+            "imbalance",
+            f"{percent(metrics['imbalance_bytes'])} of bytes,"
+            f" {percent(metrics['imbalance_requests'])} of requests",
+        ),
+        ("requests", f"{number(metrics['requests'])}, {number(metrics['retries'])} retries"),
+        ("politeness", _politeness(metrics["politeness"])),
+    ]
+    if metrics["internal_errors"]:
+        lines.append(
+            (
+                "internal",
+                f"{number(metrics['internal_errors'])} errors of this program; their tracebacks"
+                " are in rank-*/agent.log: please report them",
+            )
+        )
+    if metrics["torn_logs"]:
+        lines.append(("torn", ", ".join(metrics["torn_logs"])))
+    return lines
+
+
+def _politeness(kept: Mapping[str, Any] | None) -> str:
     if kept is None:
-        return "politeness unknown: there is no request log"
+        return "unknown: there is no request log"
     gap = "no site was asked twice"
     if kept["site"] is not None:
         gap = (
-            f"smallest gap {_number(kept['smallest_gap'])} s at {kept['site']},"
-            f" delay {_number(kept['promised_gap'])} s"
+            f"smallest gap {number(kept['smallest_gap'])} s at {kept['site']},"
+            f" delay {number(kept['promised_gap'])} s"
         )
     if kept["kept"]:
-        return f"politeness kept: {gap}"
+        return f"kept: {gap}"
     return (
-        f"politeness BROKEN: {_number(kept['impolite'])} times at"
-        f" {_number(kept['impolite_sites'])} sites; {gap}"
+        f"BROKEN: {number(kept['impolite'])} times at {number(kept['impolite_sites'])} sites; {gap}"
     )
 
 
-def summary(directory: Path, metrics: dict[str, Any]) -> str:
-    """The measures of one session as lines of text."""
-    lines = [
-        f"session   {directory}",
-        f"ended     {metrics['reason']}"
-        + ("" if metrics["complete"] else f", {_number(metrics['waiting'])} URLs waiting"),
-        f"mode      {metrics['mode']}, {metrics['scheme']}, {len(metrics['ranks'])} ranks",
-        *seed_lines(metrics),
-        f"pages     {_number(metrics['pages'])} ({_number(metrics['unique_pages'])} different,"
-        f" {_number(metrics['duplicate_content'])} of known content)",
-        f"bytes     {_number(metrics['bytes'])}",
-        f"time      {_number(metrics['seconds'])} s,"
-        f" {_number(metrics['pages_per_second'])} pages/s",
-        "status    " + (_listing(metrics["by_status"]) or "none"),
-        "errors    " + (_listing(metrics["by_error"]) or "none"),
-        "traps     " + (_listing(metrics["by_trap"] or {}) or "none"),
-        f"overlap   {_number(metrics['overlap'])}, coverage {_number(metrics['coverage'])}",
-        f"quality   {_number(metrics['quality'])} by back-links,"
-        f" {_number(metrics['quality_pagerank'])} by PageRank",
-        f"exchange  {_number(metrics['inter_part_urls'])} URLs between ranks"
-        f" ({_number(metrics['communication_overhead'])} a page) in"
-        f" {_number(metrics['mpi_messages'])} MPI messages, {_number(metrics['mpi_bytes'])} bytes",
-        f"links     {_number(metrics['inter_part_links'])} between ranks,"
-        f" {_number(metrics['dropped_links'])} of them dropped;"
-        f" {_number(metrics['inter_part_pages'])} pages of other ranks fetched",
-        f"messages  {_number(metrics['messages_page_part'])} (page, part),"
-        f" {_number(metrics['messages_site_part'])} (site, part),"
-        f" {_number(metrics['transmissions_target_part'])} (target, part)",
-        *dynamic_lines(metrics),
-        *memory_lines(metrics),
-        f"imbalance {_percent(metrics['imbalance_bytes'])} of bytes,"
-        f" {_percent(metrics['imbalance_requests'])} of requests",
-        _politeness_line(metrics["politeness"]),
-    ]
-    if metrics.get("internal_errors"):
-        lines.append(
-            f"internal  {_number(metrics['internal_errors'])} errors of this program;"
-            " their tracebacks are in rank-*/agent.log: please report them"
+def _pairs(pairs: Sequence[tuple[str, str]]) -> list[str]:
+    """Lines with a name and a value each; a long value goes on below."""
+    lines = []
+    for name, value in pairs:
+        lines += textwrap.wrap(
+            value,
+            _COLUMNS,
+            initial_indent=f"  {name:13}",
+            subsequent_indent=" " * 15,
+            break_long_words=False,
+            break_on_hyphens=False,
         )
-    if metrics["torn_logs"]:
-        lines.append("torn      " + ", ".join(metrics["torn_logs"]))
-    lines += ["", "rank      pages        bytes    requests   URLs sent   MPI messages"]
-    lines += [
-        f"{one['rank']:4} {one['pages']:10,} {one['bytes']:12,} {_number(one['requests']):>11}"
-        f" {_number(one['inter_part_urls']):>11} {_number(one['mpi_messages']):>14}"
-        + ("  server" if one["server"] else "")
-        for one in metrics["ranks"]
-    ]
-    return "\n".join(lines)
+    return lines
+
+
+def _wrapped(text: str, indent: str = "") -> list[str]:
+    return textwrap.wrap(
+        text,
+        _COLUMNS,
+        initial_indent=indent,
+        subsequent_indent=" " * len(indent),
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
+
+
+def _bar(share: float) -> str:
+    return "#" * round(_BAR * share)
+
+
+def _curve(values: Sequence[float], most: float) -> str:
+    """A curve as a line of blocks; a dot is zero."""
+    top = len(_BLOCKS) - 1
+    heights = (math.ceil(top * value / most) if most else 0 for value in _halved(values))
+    return "".join(_BLOCKS[height] for height in heights)
+
+
+def _halved(values: Sequence[float]) -> list[float]:
+    """The values, or the larger of each two neighbours if a line is too short for all."""
+    if len(values) <= _CURVE:
+        return list(values)
+    return [max(values[at : at + 2]) for at in range(0, len(values), 2)]
 
 
 _COMPARED: Sequence[tuple[str, str, str]] = (
@@ -106,16 +306,6 @@ def comparison(columns: Mapping[str, Mapping[str, Any]]) -> str:
             cells = ["-" if value is None else form.format(value) for value in values]
             lines.append(f"{name:28}" + "".join(f"  {cell:>{width}}" for cell in cells))
     return "\n".join(lines)
-
-
-def _number(value: float | None) -> str:
-    if value is None:
-        return "unknown"
-    return f"{value:,}" if isinstance(value, int) else f"{value:,.3f}".rstrip("0").rstrip(".")
-
-
-def _percent(value: float | None) -> str:
-    return "unknown" if value is None else f"{100 * value:.1f} %"
 
 
 def _listing(counts: dict[Any, int]) -> str:
