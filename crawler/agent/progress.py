@@ -15,6 +15,7 @@ from pathlib import Path
 
 from crawler.messages import Trouble
 from crawler.ports import MEANINGS, Failure, PageRow
+from crawler.report.outcomes import failure_of
 
 LOGGERS = ("crawler", "asyncio")
 _KEPT = 1000  # the latest warnings of a rank that it keeps
@@ -98,10 +99,10 @@ class Tally:
                 self.statuses[status // 100 - 1] += 1
         if row.error is not None:
             self.errors += 1
-        if row.error is None and status is not None and 200 <= status < 400:
+        what = failure_of(status, row.error)
+        if what is None:
             self.good += 1
             return
-        what = row.error or f"status {status}"
         why = detail or ("" if row.error is None else MEANINGS[Failure(row.error)])
         self.by_failure[what] += 1
         self.troubles.append(Trouble(row.time, row.url, what, why))
