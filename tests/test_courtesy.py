@@ -243,7 +243,7 @@ def crawled(tmp_path: Path, served: tuple[int, list[tuple[float, str]]]) -> Path
     directory = tmp_path / "s"
     done = crawl_here(directory, f"http://127.0.0.1:{port}/", *sets("politeness.delay_s=0.1"))
     assert done.returncode == 0, done.stderr
-    assert "politeness kept: smallest gap 0.2" in done.stdout
+    assert "politeness   kept: smallest gap 0.2" in done.stdout
     rows = [row for row in rows_of(directory) if isinstance(row, Asked)]
     assert len(rows) == len(asked)
     for row, (at, _) in zip(rows, asked, strict=True):
@@ -358,7 +358,7 @@ def test_an_old_session_has_nothing_to_be_checked(tmp_path: Path) -> None:
     assert verdict.sound
     assert any("nobody can check" in note for note in verdict.notes)
     done = run_here("report", str(copy))
-    assert "politeness unknown: there is no request log" in done.stdout
+    assert "politeness   unknown: there is no request log" in done.stdout
     assert metrics_of(copy)["politeness"] is None
 
 

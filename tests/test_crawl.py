@@ -145,7 +145,7 @@ def test_the_session_directory(tmp_path: Path, demo_web: tuple[DemoWeb, int]) ->
 
     os.remove(session / "report" / "metrics.json")  # noqa: PTH107
     shown = run_here("report", str(session))
-    assert "pages     50 (50 different" in shown.stdout
+    assert "pages        50 (50 different" in shown.stdout
     assert metrics_of(session)["pages"] == 50
 
 
@@ -353,7 +353,7 @@ def test_a_trap_costs_the_good_sites_nothing(tmp_path: Path, mpirun: MpiRun) -> 
         "max_url_length",
         "max_urls_per_site",
     }
-    assert "traps     max_" in done.stdout
+    assert "traps        max_" in done.stdout
 
 
 def test_a_site_that_answers_everything_alike_leads_nowhere(tmp_path: Path) -> None:
