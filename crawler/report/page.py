@@ -39,6 +39,7 @@ def page(metrics: Mapping[str, Any]) -> str:
         loads=view.loads(metrics),
         ranks=len(metrics["ranks"]),
         idle=", ".join(map(str, idle_ranks(metrics)[:TOP])),
+        servers=view.servers(metrics),
         matrix=_matrix(metrics),
         sites=seen["largest_sites"],
         all_sites=seen["sites"],

@@ -115,6 +115,9 @@ def _loads(metrics: Mapping[str, Any]) -> list[list[str]]:
         if len(metrics["ranks"]) > TOP:
             lines.append("  the others are in report/metrics.json")
         parts.append(lines)
+    servers = view.servers(metrics)
+    if servers:
+        parts.append(_wrapped(f"Seed servers, which fetch nothing: rank {servers}"))
     return parts
 
 

@@ -137,6 +137,11 @@ def loads(metrics: Mapping[str, Any]) -> list[Load]:
     return found
 
 
+def servers(metrics: Mapping[str, Any]) -> str:
+    """The ranks that were seed servers and have fetched nothing; empty if there are none."""
+    return ", ".join(str(one["rank"]) for one in metrics["ranks"] if one["server"])
+
+
 class Matrix(NamedTuple):
     """The URLs between ranks, or between groups of ranks."""
 
