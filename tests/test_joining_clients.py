@@ -4,7 +4,7 @@ import random
 from collections import Counter, defaultdict
 from dataclasses import dataclass, field
 
-from cluster import few_examples
+from cluster import Cluster, few_examples, link, settings
 from dynamics import dynamic
 from hypothesis import example, given
 from hypothesis import strategies as st
@@ -14,6 +14,8 @@ from watched import PATIENT, Watched, crawl_politely
 from webs import reachable
 
 from crawler.core.members import Logged
+from crawler.core.ownership import make_scheme
+from crawler.core.tree import Tree
 
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
 HELD = [("site", "own"), ("dset", "own")]
@@ -132,6 +134,28 @@ def test_all_pages_are_fetched_whoever_comes_and_goes(
     if reads_logs and kind not in HELD:
         assert link_counts(crawl.crawl) == in_degrees(crawl.crawl, wanted)
     assert all(c.complete for c in simulation.cores if c.rank not in crawl.lost)
+
+
+def test_a_site_goes_home_even_if_it_is_leaving_another_client_already() -> None:
+    """Client 1 has stood in for the spare, and has left, when the spare comes."""
+    chosen = settings("assignment.scheme=dynamic", "dynamic.granularity=dset", "dynamic.spares=1")
+    scheme = make_scheme(chosen, 4)
+    assert isinstance(scheme, Tree)
+    site = next(name for name in map(str, range(99)) if scheme.dsets.holder(name) == 3)
+    cluster = Cluster(scheme, 4, chosen)
+    cluster.start(f"http://{site}/")
+    cluster.settle()
+    assert cluster.acquire(1) == f"http://{site}/"
+    members = cluster.cores[0].members
+    assert members is not None
+    members.retire(1, cluster.now)
+    members.activate(cluster.now)
+    cluster.tick(0)
+    cluster.settle()
+    cluster.end(1, [link(f"http://{site}/1")])
+    cluster.settle()
+    assert cluster.acquire(2) is None
+    assert cluster.acquire(3) == f"http://{site}/1"
 
 
 # --- politeness ---------------------------------------------------------------------------------

@@ -121,14 +121,16 @@ class Places:
     def let_leave(self, site: str, before: ClientState, after: ClientState | None) -> None:
         """Let a site go to another client when its client has fetched its URLs of it.
 
-        `after`: None if any client may have it.
+        `after`: None if any client may have it. A certain client may be named later.
         """
         if site not in self._leaving:
-            self._leaving[site] = after
             before.busy -= 1
-            if after is not None:
-                after.coming += 1
             self._registry.move(site, self._left)
+        elif after is None or self._leaving[site] is not None:
+            return
+        self._leaving[site] = after
+        if after is not None:
+            after.coming += 1
 
     def _arrive(self, site: str, before: ClientState) -> None:
         """Give a site that is leaving its client to the client that it was meant for."""
