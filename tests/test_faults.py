@@ -20,12 +20,14 @@ from collections.abc import Sequence
 from functools import partial
 from pathlib import Path
 
+import numpy as np
 import pytest
 from cluster import Listed, settings
 from dynamics import KINDS
 from fakes import World
 from webs import random_web
 
+from crawler.agent.earlier import admit_for_lost
 from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
@@ -80,6 +82,7 @@ class Schedule:
         self.kind = self.dice.choice(["url-hash", "site-hash", "listed", "dynamic", "dynamic"])
         self.granularity, self.follow = self.dice.choice(KINDS)
         self.faults = self.dice.randint(1, 5)
+        self.spares = 0  # clients that come during a run
         self.runs = 0
         self.asked: list[int] = []
         self._writers: dict[int, LogWriter] = {}
@@ -101,7 +104,8 @@ class Schedule:
         dice, ranks, servers = self.dice, self.dice.randint(1, 5), (0,)
         if self.kind == "dynamic":
             servers = dice.choice([(0,), (0, 0, 0)])
-            ranks += len(servers) + len(servers) // 2
+            self.spares = dice.choice([0, 0, 1, 2])
+            ranks += len(servers) + len(servers) // 2 + self.spares
         before = log_sizes(self.directory)
         self._writers = {rank: self._open_log(rank) for rank in range(ranks)}
         self._stored = defaultdict(list)
@@ -119,7 +123,7 @@ class Schedule:
         )
         self._cores = simulation.cores
         scope = make_scope(options, (), YEAR)
-        again, still = None, Still()
+        again, inherit, still = None, None, Still()
         if self.runs:
             reader = PageReader(options, scope)
             replays = [
@@ -142,9 +146,21 @@ class Schedule:
                     except StopIteration:
                         return
 
+            def inherit(server: int, rank: int) -> None:
+                links = simulation.cores[server].members.earlier_links(rank)
+                if links is None:
+                    return
+                paths = shares(before, ranks)[rank]
+                for _ in admit_for_lost(
+                    *(simulation.cores[server], paths, np.frombuffer(links, np.uint64), options),
+                    *(reader, scope, Faults(), still),
+                    judges_again=False,
+                ):
+                    pass
+
         stops = faulty and dice.random() < 0.2
         lost = faulty and not stops
-        one = (dice.random() * 3, dice.randrange(ranks))
+        losses = [(dice.random() * 3, dice.randrange(ranks))] if dice.random() < 0.5 else []
         leaves = self.kind == "dynamic" and dice.random() < 0.5
         leaving = partial(_retire, dice.randrange(len(servers), ranks)) if leaves else None
         ended = simulation.run(
@@ -152,11 +168,12 @@ class Schedule:
             again=again,
             stop_at=(dice.random(), dice.randrange(ranks)) if stops else None,
             lost_after=dice.randint(0, dice.choice([5, 30, 150])) if lost else ENDLESS,
-            losses=[one] if faulty and dice.random() < 0.5 else [],
+            losses=losses,
             log_of=self._stored.__getitem__,
+            inherit=inherit,
             orders=[(dice.random() * 3, 0, leaving)] if leaving else [],
         )
-        assert ended or faulty, "no end"
+        assert ended or faulty or losses, "no end"
         self.asked += [page for pages in simulation.fetched for page in pages]
         for writer in self._writers.values():
             writer.close()
@@ -173,6 +190,8 @@ class Schedule:
                 f"dynamic.granularity={self.granularity}",
                 f"dynamic.follow={self.follow}",
                 f"dynamic.servers={list(servers)}",
+                f"dynamic.spares={self.spares}",
+                f"dynamic.join_after_s={dice.choice([0.1, 1])}",
             ]
         return settings(
             *dynamic,

@@ -16,6 +16,7 @@ from pathlib import Path
 import pytest
 from conftest import MpiRun, launching
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows, sets
+from dynamics import KINDS
 from servers import served
 from test_kill import CONCURRENCY, IN_FLIGHT, pids, wait_for_death
 
@@ -205,7 +206,12 @@ def crawl_with_lost_clients(
 
 @needs_ulfm
 @pytest.mark.parametrize(
-    ("losses", "granularity", "follow"), [(1, "page", "server"), (2, "site", "own")]
+    ("losses", "granularity", "follow"),
+    [
+        (1, "page", "server"),
+        (2, "site", "own"),
+        pytest.param(2, "dset", "own", marks=pytest.mark.slow),
+    ],
 )
 def test_a_seed_server_goes_on_without_its_lost_clients(
     tmp_path: Path, losses: int, granularity: str, follow: str
@@ -217,11 +223,38 @@ def test_a_seed_server_goes_on_without_its_lost_clients(
 @pytest.mark.slow
 @pytest.mark.timeout(3000)
 def test_a_seed_server_goes_on_whenever_clients_are_lost(tmp_path: Path) -> None:
-    kinds = [("page", "server"), ("site", "own"), ("site", "server"), ("dset", "server")]
     lost = 0
     for seed in range(3, 43):
-        lost += crawl_with_lost_clients(tmp_path, seed, 1 + seed % 3, *kinds[seed % 4])
+        lost += crawl_with_lost_clients(tmp_path, seed, 1 + seed % 3, *KINDS[seed % len(KINDS)])
     assert lost >= 50
+
+
+@needs_ulfm
+@pytest.mark.slow
+@pytest.mark.parametrize("granularity", ["site", "dset"])
+def test_a_resumed_run_goes_on_without_a_client_that_holds_sites(
+    tmp_path: Path, granularity: str
+) -> None:
+    web = DemoWeb.generate(1, 200, 12)
+    directory = tmp_path / "s"
+    with served(web) as (port, asked):
+        config = demo_config(tmp_path / "c.toml", web, port, scheme="dynamic")
+        words = ["-m", "crawler", "crawl", str(config), "--session", str(directory)]
+        words += sets(f"dynamic.granularity={granularity}", "dynamic.follow=own")
+        words += sets(f"fetch.concurrency={CONCURRENCY}", "politeness.delay_s=0.05")
+        with outliving(4, *words, "--max-pages", "60") as crawl:
+            code, said = ended(crawl)
+        assert code == 0, said
+        resume = ["-m", "crawler", "resume", str(directory), "--max-pages", "0"]
+        with outliving(4, *resume) as crawl:
+            assert await_pages(directory, crawl, 90)
+            kill(running(directory)[2])
+            code, said = ended(crawl)
+        assert code == 0, said
+    assert_whole(directory, web)
+    assert [run.lost or 0 for run in session.load(directory).runs] == [0, 1]
+    pages = {url: times for url, times in asked.items() if not url.endswith("/robots.txt")}
+    assert sum(pages.values()) - len(pages) <= IN_FLIGHT
 
 
 @needs_ulfm

@@ -16,7 +16,10 @@ from itertools import chain
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from crawler import session, url
+from crawler.agent.earlier import admit_for_lost
 from crawler.agent.planning import Plan
 from crawler.agent.timing import Alarm, Turn
 from crawler.agent.widening import Widening
@@ -127,6 +130,7 @@ class Losses:
         members.lose(rank, legacy.keys, legacy.pages, now, rests)
         try:
             await self._recover(rank, members, logs, legacy)
+            await self._inherit(earlier, members.earlier_links(rank), legacy)
         except OSError as error:
             self._warn(rank, error)
         members.hand_on(rank, self._clock.now())
@@ -178,7 +182,6 @@ class Losses:
         self, rank: int, members: Members, logs: Sequence[Path], legacy: _Legacy
     ) -> None:
         """Admit the links of the rows that the client hasn't reported."""
-        most_bytes = self._plan.settings.exchange.max_backlog_bytes
         correct = session.Correction(self._scope.joined, self._reader.brings_in)
         turn, entries = Turn(self._clock), chain.from_iterable(map(session.read_log, logs))
         pages = (entry for entry in entries if isinstance(entry, session.LoggedPage))
@@ -188,8 +191,41 @@ class Losses:
                 members.recover(rank, row, self._clock.now())
                 self._deliver()
             await turn.rest()
-            while not self._core.stopping and self._wire.backlog() > most_bytes:
-                await asyncio.sleep(_POLL_S)
+            await self._await_room()
+
+    async def _inherit(
+        self, earlier: Sequence[Path], packed: bytes | None, legacy: _Legacy
+    ) -> None:
+        """Admit the links of earlier runs that the client has had to admit in a resume.
+
+        `packed`: the keys of their targets.
+        """
+        if packed is None:
+            return
+        links = np.frombuffer(packed, np.uint64)
+        links = links[~np.isin(links, np.fromiter(legacy.again, np.uint64))]
+        plan = self._plan
+        for _ in admit_for_lost(
+            self._core,
+            earlier,
+            links,
+            plan.settings,
+            self._reader,
+            self._scope,
+            self._faults,
+            self._clock,
+            judges_again=plan.judges_again,
+            correct=session.Correction(self._scope.joined, self._reader.brings_in),
+        ):
+            self._deliver()
+            await asyncio.sleep(0)
+            await self._await_room()
+
+    async def _await_room(self) -> None:
+        """Wait while too much waits to be sent."""
+        most_bytes = self._plan.settings.exchange.max_backlog_bytes
+        while not self._core.stopping and self._wire.backlog() > most_bytes:
+            await asyncio.sleep(_POLL_S)
 
     def _logged(self, page: session.LoggedPage, again: Container[int]) -> Logged:
         """A row as `Members.recover` wants it. The cookies of redirects are lost, as in a resume.

@@ -10,8 +10,10 @@ The ranks work together. Their number, and what each of them owns, may differ fr
    fetched keys with that remainder to all link keys with it. This needs neither an owner nor a URL:
    8 bytes are sent for each link. The answer says whether the link's target is fetched, and which
    of the ranks that have the link admits it.
-5. Each rank reads the URLs of its remaining links, and its core admits them as links of their
-   pages. The crawl may begin meanwhile.
+5. Clients of seed servers that follow links themselves tell their server the keys of their fetched
+   pages and of their remaining links. So it can go on if a client is lost.
+6. Each rank reads the URLs of its remaining links, and its core admits them as links of their
+   pages (`earlier`). The crawl may begin meanwhile.
 
 After a stop in good order, snapshots hold the result of all steps. They are valid if the ranks and
 what they own have stayed the same. Then the ranks read the snapshots instead (`session.snapshots`).
@@ -29,13 +31,14 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import config, session, url
+from crawler.agent.earlier import EarlierLinks
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.snapshot import CoreSnapshot
-from crawler.faults import Faults, is_fault
+from crawler.faults import Faults
 from crawler.modes import mode_of
-from crawler.ports import Clock, CrawlUrl, Failure, Group, Link, PageRow
+from crawler.ports import Clock, Failure, Group, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.scope import Scope
@@ -142,7 +145,7 @@ class Replay:
         return agreed
 
     async def read_logs(self) -> int:
-        """Do steps 1 to 4. Returns the number of pages in the session.
+        """Do steps 1 to 5. Returns the number of pages in the session.
 
         A stop ends the reading. Then only the pages read so far are counted.
         """
@@ -152,6 +155,7 @@ class Replay:
             await self._settle_sites()
             pages = await self._tell_owners()
             await self._find_pending()
+            await self._tell_servers()
         else:
             return self._give_up()
         self._core.resumption.count_pages(pages)
@@ -160,9 +164,11 @@ class Replay:
     async def admit(
         self, reader: PageReader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
     ) -> None:
-        """Do step 5, while the crawl runs."""
+        """Do step 6, while the crawl runs."""
         core, wholly = self._core, not self._given_up
-        for _ in self._restoring or self._admit(reader, scope, clock):
+        earlier = EarlierLinks(core, self._share, self._faults, judges_again=self._judges_again)
+        admitting = earlier.admit(self._pending, self._fetched, reader, scope, clock)
+        for _ in self._restoring or admitting:
             if core.stopping:
                 wholly = False
                 break
@@ -210,57 +216,6 @@ class Replay:
         self._core.stopping = True
         return self.pages
 
-    def _admit(self, reader: PageReader, scope: Scope, clock: Clock) -> Iterator[None]:
-        """Admit the remaining links, in steps of a few milliseconds."""
-        core, sites = self._core, scope.sites
-        sitemaps = [(url.key(text), text, 0) for text in self._share.sitemaps]
-        declared = self._share.declared
-        found = self._make_links(
-            lambda key, text, _: reader.sitemap(text, declared.authorities(key)), sitemaps
-        )
-        core.resumption.admit_again(None, found, clock.now())
-        links = 0
-        every = core.counts_links
-
-        for page, wanted, targets in self._share.links(self._pending, every=every):
-            is_lost = wanted and self._is_lost(page, wanted[0][0])
-            source = page._replace(chain=()) if is_lost else page
-
-            def make(key: int, text: str, flags: int, source: CrawlUrl = source) -> Link:
-                if self._judges_again:
-                    return reader.link_again(source, text, flags)
-                return Link(key, text, sites.of(text), flags)
-
-            found = self._make_links(make, wanted)
-            core.resumption.admit_again(source, found, clock.now(), targets)
-            links += len(found)
-            if links >= _STEP:
-                links = 0
-                yield
-
-    def _is_lost(self, source: CrawlUrl, target: int) -> bool:
-        """Whether a redirect leads back to a URL of its chain whose own row is lost by damage."""
-        if target not in source.chain:
-            return False
-        return not session.among(np.array([target], np.uint64), self._fetched)[0]
-
-    def _make_links(
-        self, make: Callable[[int, str, int], Link], wanted: Sequence[tuple[int, str, int]]
-    ) -> list[Link]:
-        """Return links made from keys, texts and flags, without those on which `make` fails."""
-        try:
-            return [make(*each) for each in wanted]
-        except BaseException as error:
-            if not is_fault(error):
-                raise
-        links = []
-        for each in wanted:
-            try:
-                links.append(make(*each))
-            except BaseException as error:
-                self._faults.note(error, "the link", each[1])
-        return links
-
     def _note_page(self, row: PageRow) -> bool:
         """Note a page. Returns whether its links are followed."""
         try:
@@ -287,6 +242,9 @@ class Replay:
         claimed = await self._group.alltoall(claims)
         settle = core.door.claims.settle
         answers = [settle(sites, claimant) for claimant, sites in enumerate(claimed)]
+        if ownership.tree is not None:  # a client must know all sites that it may have to return
+            for site, part in [one for settled in answers for one in settled.items()]:
+                answers[ownership.rank_of_part[part]][site] = part
         for settled in await self._group.alltoall(answers):
             for site, part in settled.items():
                 ownership.learn(site, part)
@@ -339,6 +297,19 @@ class Replay:
         core.resumption.note_links(links[fetched].tolist(), left.tolist())
         self._pending = given & ~fetched
         self._fetched = links[fetched]
+
+    async def _tell_servers(self) -> None:
+        """Do step 5."""
+        core, tree = self._core, self._core.ownership.tree
+        if tree is None or tree.hands_out:
+            return
+        told: list[tuple[bytes, bytes] | None] = [None] * self._group.size
+        if not core.is_server:
+            links = self._share.link_keys[self._pending]
+            told[tree.above(core.rank)] = core.role.earlier_keys(), links.tobytes()
+        for client, keys in enumerate(await self._group.alltoall(told)):
+            if keys is not None:
+                core.role.note_earlier(client, *keys)
 
     async def _divide(self) -> tuple[npt.NDArray[np.bool_], npt.NDArray[np.bool_]]:
         """Return two flags for each link that this rank has read.

@@ -40,8 +40,8 @@ class Members:
 
     `activate` and `retire` are for the shells, which call them at a server. They never undo each
     other. If a client is lost, the shell asks `may_lose` at each rank. If all agree, the shell
-    reads the client's log. Then it calls `lose` at the client's server, `recover` for each row, and
-    `hand_on`.
+    reads the client's log. Then it calls `lose` at the client's server, and `recover` for each row.
+    It admits the `earlier_links`, and calls `hand_on`.
     """
 
     def __init__(
@@ -198,7 +198,8 @@ class Members:
 
         If any rank says no, they must begin again, from the logs. That is so if the lost rank is no
         client, or if no client of its server would be left. It is so, too, if the client was still
-        replaying earlier logs.
+        replaying earlier logs, and its server hands out URLs: the server can't know which links it
+        has counted.
         """
         if rank not in self._tree.clients:
             return False
@@ -206,7 +207,9 @@ class Members:
             return True  # its server decides
         if (self._server or self._assigner) is None or (self.here == [rank] and not self._spares):
             return False
-        return not self._is_resumed or rank in self._replayed or rank in self._mail.lost
+        if self._assigner is not None or not self._is_resumed:
+            return True
+        return rank in self._replayed or rank in self._mail.lost
 
     def serves(self, rank: int) -> bool:
         """Whether this rank is the server of a client."""
@@ -218,6 +221,15 @@ class Members:
         They need not be recovered.
         """
         return 0 if self._server is None else self._server.states[rank].reported
+
+    def earlier_links(self, rank: int) -> bytes | None:
+        """The packed keys of the targets of links in earlier logs that a client has had to admit.
+
+        If the client is lost, they must be admitted again. None if this run isn't resumed, or if
+        servers hand out URLs.
+        """
+        retained = None if self._assigner is None else self._assigner.retained
+        return None if retained is None else retained.links(rank)
 
     def lose(
         self,

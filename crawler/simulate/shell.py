@@ -155,6 +155,7 @@ class Simulation:
         orders: Iterable[tuple[float, int, Order]] = (),
         losses: Iterable[tuple[float, int]] = (),
         log_of: Callable[[int], Sequence[Logged]] | None = None,
+        inherit: Callable[[int, int], None] | None = None,
     ) -> bool:
         """Crawl until every core knows that the crawl is over. Returns whether that happened.
 
@@ -167,7 +168,8 @@ class Simulation:
         then, with all that they know and all messages from and to them. If a seed server can't go
         on without the rank, this returns False: the other ranks begin again from the logs, in
         another simulation. `log_of`: the rows that a lost rank has logged, all of them. Without it,
-        the log can't be read.
+        the log can't be read. `inherit(server, rank)` is called when a server goes on without a
+        rank, and admits `Members.earlier_links`.
 
         Raises RuntimeError if the cores wait for something that can't happen.
         """
@@ -179,7 +181,7 @@ class Simulation:
         for time, rank, order in orders:
             self._at(time, _ORDER, rank, order)
         for time, rank in losses:
-            self._at(time, _LOSS, rank, log_of)
+            self._at(time, _LOSS, rank, (log_of, inherit))
         for rank, core in enumerate(self.cores):
             core.start(links, self.now, popular)
             if again is not None:
@@ -201,7 +203,7 @@ class Simulation:
             elif event == _ORDER:
                 about(cores[rank], self.now)
             else:
-                server = self._lose(rank, about)
+                server = self._lose(rank, *about)
                 if server is None:
                     return False
                 rank = server
@@ -296,7 +298,12 @@ class Simulation:
             self._arrived.append(len(message.urls))
         self.cores[rank].received(sender, message, self.now)
 
-    def _lose(self, rank: int, log_of: Callable[[int], Sequence[Logged]] | None) -> int | None:
+    def _lose(
+        self,
+        rank: int,
+        log_of: Callable[[int], Sequence[Logged]] | None,
+        inherit: Callable[[int, int], None] | None,
+    ) -> int | None:
         """Lose a rank. Returns its server, or None if the other ranks can't go on."""
         tree, now = self.cores[rank].ownership.tree, self.now
         if tree is None:
@@ -313,6 +320,8 @@ class Simulation:
         members.lose(rank, logged, sum(row.response for row in rows), now)
         for row in rows[members.reported(rank) :]:
             members.recover(rank, row, now)
+        if inherit is not None:
+            inherit(server, rank)
         members.hand_on(rank, now)
         return server
 

@@ -76,6 +76,10 @@ class Holder(Role):
             self._wanted_back.update(batch.wanted_back)
             self._return(now)
 
+    def earlier_keys(self) -> bytes:
+        """See Role."""
+        return self._seen.earlier.tobytes()
+
     def begin(self, now: float) -> None:
         """See Role."""
         self._visits += 1
@@ -156,6 +160,12 @@ class Assigner(Role):
             self._door.returning.add(sender)
             self._assign(batch.moved, now)
         super().receive(sender, batch, now)
+
+    def note_earlier(self, client: int, fetched: bytes, links: bytes) -> None:
+        """See Role."""
+        assert self.retained is not None
+        self.retained.keep(client, Batch(moved={_ANY_UNIT: fetched}))
+        self.retained.keep_links(client, links)
 
     def call_home(self, rank: int, now: float) -> None:
         """Have other clients return the units whose home is a client that comes."""

@@ -51,6 +51,17 @@ class Role:
         """Show the order the links of a page that an earlier run fetched, by their keys."""
         self._door.show_order(page, links)
 
+    def earlier_keys(self) -> bytes:
+        """The packed keys of the pages that earlier runs fetched of a client that holds sites."""
+        return b""
+
+    def note_earlier(self, client: int, fetched: bytes, links: bytes) -> None:
+        """As a server that assigns sites, note what a client knows from earlier runs.
+
+        `fetched`: see `earlier_keys`. `links`: the packed keys of the targets of links that the
+        client admits in a resume.
+        """
+
     def tick(self, now: float) -> None:
         """Do what is due, before the batches leave."""
 
