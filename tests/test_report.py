@@ -6,6 +6,7 @@ import json
 import random
 import re
 import shutil
+from collections import Counter, defaultdict
 from collections.abc import Iterator
 from hashlib import sha256
 from html.parser import HTMLParser
@@ -13,6 +14,7 @@ from pathlib import Path
 from typing import Any
 
 import numpy as np
+import pyarrow.parquet as pq
 import pytest
 from conftest import MpiRun
 from crawls import metrics_of, page_rows, run_here, sets
@@ -189,6 +191,11 @@ def test_the_page_of_a_huge_session_is_small(crawled: tuple[Path, str]) -> None:
     ]
     for name in ("largest_sites", "closest_gaps"):
         seen[name] = [{**row, "site": "x" * 250} for row in seen[name]]
+    lost = {"url": long, "status": 404, "error": None, "links": 9, "linked_from": [long] * 3}
+    group = {"directory": long, "urls": 10**6, "links": 10**9, "example": lost}
+    seen["broken_by_directory"] = [group] * 10
+    seen["skipped"] = {f"scope.exclude: {'x' * 200}{number}": 10**9 for number in range(1000)}
+    seen["outside"] = [{"host": "x" * 250, "links": 10**9}] * 10
     seeds = [{"seed": long, "url": long, "what": "status 404"}] * 1000
     metrics["failed_seeds"] = metrics["redirected_seeds"] = seeds
     html = page(metrics)
@@ -244,6 +251,83 @@ def test_an_idle_rank_is_named_but_no_server_and_no_spare(crawled: tuple[Path, s
     metrics["ranks"][2]["server"] = False
     metrics |= {"dynamic": {"servers": [0]}, "spares": 2}
     assert not [one for one in find(metrics) if "fetched nothing" in one.title]
+
+
+def _lines(session: Path, name: str) -> list[dict[str, Any]]:
+    text = (session / "report" / f"{name}.jsonl").read_text()
+    return [json.loads(line) for line in text.splitlines()]
+
+
+def _links(session: Path) -> list[dict[str, Any]]:
+    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+    return rows
+
+
+def test_each_known_url_without_a_response_is_listed_once_with_its_reason(
+    crawled: tuple[Path, str],
+) -> None:
+    session, _ = crawled
+    rows = {row["url"]: row for row in page_rows(session)}
+    links = _links(session)
+    known = {link["target_url"] for link in links} | {"http://nowhere.invalid/"}
+    told = _lines(session, "skipped")
+    assert len({one["url"] for one in told}) == len(told)
+    reasons = {one["url"]: one["reason"] for one in told}
+    assert set(reasons) == {
+        url for url in known | set(rows) if url not in rows or rows[url]["status"] is None
+    }
+    assert reasons["http://a.example/hidden"] == "robots-denied"
+    assert reasons["http://elsewhere.example/x"].startswith("out of scope: no host")
+    seen = metrics_of(session)["overview"]
+    assert seen["skipped"] == dict(Counter(reasons.values()))
+    (host,) = _lines(session, "outside")
+    count = sum(link["target_url"].startswith("http://elsewhere") for link in links)
+    assert host == {"host": "elsewhere.example", "links": count}
+
+
+def test_broken_links_are_counted_and_their_sources_named(crawled: tuple[Path, str]) -> None:
+    session, _ = crawled
+    rows = {row["key"]: row for row in page_rows(session)}
+    sources = defaultdict(list)
+    for link in _links(session):
+        sources[link["target_key"]].append(rows[link["source_key"]]["url"])
+    gone = {key: row for key, row in rows.items() if row["status"] == 404 and sources[key]}
+    told = {one["url"]: one for one in _lines(session, "broken")}
+    assert set(told) == {row["url"] for row in gone.values()}
+    for key, row in gone.items():
+        assert told[row["url"]]["links"] == len(sources[key])
+        assert set(told[row["url"]]["linked_from"]) <= set(sources[key])
+        assert len(told[row["url"]]["linked_from"]) == min(3, len(sources[key]))
+    groups = metrics_of(session)["overview"]["broken_by_directory"]
+    assert sum(group["links"] for group in groups) == sum(map(len, (sources[key] for key in gone)))
+    directories = [group["directory"] for group in groups]
+    assert "http://a.example/gone/" in directories
+
+
+def test_limits_and_nofollow_are_reasons(tmp_path: Path) -> None:
+    body = b'<a href=/far>x</a><a rel=nofollow href=/no>x</a><a href="/out?x">x</a>'
+    pages: dict[str, Page | bytes] = {
+        "/": Page(b"<a href=/near>x</a><a href=/late>x</a>", headers=_HTML),
+        "/near": Page(body, headers=_HTML),
+        "/late": Page(b"", headers=_HTML),
+    }
+    with PageServer(pages) as server:
+        words = ["fetch.allow_private_addresses=true", "politeness.delay_s=0"]
+        words += ["scope.max_hops=1", 'scope.exclude=["[?]x$"]', "robots.obey_nofollow=true"]
+        for name, more in (("whole", []), ("cut", ["session.max_pages=2"])):
+            directory = tmp_path / name
+            done = run_here(
+                *("crawl", f"{server.url}/", "--session", str(directory)), *sets(*words, *more)
+            )
+            assert done.returncode == 0
+    reasons = {one["url"]: one["reason"] for one in _lines(tmp_path / "whole", "skipped")}
+    assert {url.removeprefix(server.url): reason for url, reason in reasons.items()} == {
+        "/far": "too many hops from a seed (scope.max_hops, traps.max_depth)",
+        "/no": "nofollow: the page asks not to follow the link",
+        "/out?x": "out of scope: scope.exclude: [?]x$",
+    }
+    left = {one["url"]: one["reason"] for one in _lines(tmp_path / "cut", "skipped")}
+    assert "waiting: max_pages ended the crawl" in left.values()
 
 
 # --- pure pieces ------------------------------------------------------------------------------

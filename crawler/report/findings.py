@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from crawler.pages import sentence
+from crawler.pages import sentence, short_url
 from crawler.report.explanations import advice, meaning
 
 _SHOWN: Final = 5
@@ -144,6 +144,16 @@ def _warnings(metrics: Mapping[str, Any]) -> Iterator[Finding]:
             "errors",
         )
     yield from _load(metrics)
+    if view["broken"]:
+        worst = view["broken_by_directory"][0]["example"]
+        yield Finding(
+            Severity.WARNING,
+            f"{view['broken_links']:,} links lead to {view['broken']:,} pages that don't exist",
+            f"The most linked-to of them is {short_url(worst['url'], 100)}, with"
+            f" {worst['links']:,} links.",
+            f"head {shlex.quote(metrics['session'])}/report/broken.jsonl",
+            "broken",
+        )
 
 
 def _load(metrics: Mapping[str, Any]) -> Iterator[Finding]:

@@ -29,6 +29,7 @@ from crawler.report.measures import Point, Reference, overlap, read_reference, s
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
 from crawler.report.page import page
+from crawler.report.unfetched import write_lists
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
@@ -124,6 +125,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "series": [point._asdict() for point in points],
         "overview": make_overview(directory, [run.started.timestamp() for run in info.runs], runs),
     }
+    metrics["overview"] |= write_lists(directory, info)
     metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
     for name, content in {

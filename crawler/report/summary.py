@@ -31,6 +31,8 @@ def summary(metrics: Mapping[str, Any]) -> str:
         *_loads(metrics),
         _matrix(metrics),
         _sites(metrics["overview"]),
+        _broken(metrics["overview"]),
+        _skipped(metrics["overview"]),
         _gaps(metrics["overview"]["closest_gaps"]),
         ["Measures", *_pairs(measures(metrics))],
     ]
@@ -143,6 +145,37 @@ def _sites(seen: Mapping[str, Any]) -> list[str]:
     ]
     if seen["sites"] > TOP:
         lines.append(f"  {seen['sites'] - TOP:,} sites more are in tables/sites.parquet")
+    return lines
+
+
+def _broken(seen: Mapping[str, Any]) -> list[str]:
+    if not seen["broken"]:
+        return []
+    lines = [f"{'Broken links, by directory':62}{'pages':>8}{'links':>10}"]
+    for group in seen["broken_by_directory"]:
+        place, example = short_url(group["directory"], 59), group["example"]
+        lines.append(f"  {place:60}{group['urls']:>8,}{group['links']:>10,}")
+        lines.append(f"    {short_url(example['url'], _COLUMNS - 4)}")
+        lines.append(f"    from {short_url(example['linked_from'][0], _COLUMNS - 9)}")
+    if seen["broken_directories"] > TOP:
+        more = seen["broken_directories"] - TOP
+        lines.append(f"  {more:,} directories more are in report/broken.jsonl")
+    return lines
+
+
+def _skipped(seen: Mapping[str, Any]) -> list[str]:
+    if not seen["skipped"]:
+        return []
+    lines = [f"{'Known and not fetched: report/skipped.jsonl':70}{'URLs':>10}"]
+    for reason, urls in list(seen["skipped"].items())[:TOP]:
+        *above, last = textwrap.wrap(reason, 66)
+        lines += [f"  {line}" for line in above]
+        lines.append(f"  {last:68}{urls:>10,}")
+    if seen["outside"]:
+        lines.append(f"{'Hosts out of scope: report/outside.jsonl':70}{'links':>10}")
+        lines += [
+            f"  {short_url(one['host'], 66):68}{one['links']:>10,}" for one in seen["outside"]
+        ]
     return lines
 
 

@@ -253,7 +253,7 @@ class _FirstPlaces:
 
 
 def among(keys: Keys, known: Keys) -> npt.NDArray[np.bool_]:
-    """Return for each key whether it is among the known ones. Both arrays must be sorted."""
+    """Return for each key whether it is among the known ones, which must be sorted."""
     if not len(known):
         return np.zeros(len(keys), np.bool_)
     at = np.minimum(np.searchsorted(known, keys), len(known) - 1)
