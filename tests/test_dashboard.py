@@ -5,17 +5,20 @@ import json
 import re
 import socket
 import urllib.request
-from collections.abc import Iterator
-from contextlib import contextmanager
+from collections.abc import AsyncIterator, Iterator
+from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
 
 import pytest
+from aiohttp import ClientSession
+from browser import BROWSER, browsing
 from cluster import settings
 from crawls import demo_config, metrics_of, run_unverified, sets
 from prometheus_client.parser import text_string_to_metric_families
 
-from crawler import config
+from crawler import config, session
 from crawler.agent.board import Board
+from crawler.dashboard.guard import Guard
 from crawler.dashboard.metrics import exposition
 from crawler.dashboard.server import check_address, serving
 from crawler.demo.web import serve
@@ -104,7 +107,7 @@ def free() -> str:
 
 def test_an_address_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
     async def attempt(listen: str) -> None:
-        async with serving(listen, lambda: status(tmp_path)):
+        async with serving(listen, tmp_path, lambda: status(tmp_path)):
             raise AssertionError("somebody else listens there")
 
     with taken() as address:
@@ -121,8 +124,8 @@ def test_an_address_that_can_not_be_used_is_refused(tmp_path: Path) -> None:
 
 def test_a_crawl_is_scraped(tmp_path: Path) -> None:
     """Rank 0 answers while it crawls; a second crawl at the address is refused before it begins."""
-    session, listen = tmp_path / "s", free()
-    words = ["--session", str(session), "-q"]
+    directory, listen = tmp_path / "s", free()
+    words = ["--session", str(directory), "-q"]
     words += sets(f"dashboard.listen={listen}", "politeness.delay_s=0.5")
     with serve(5, 60, 4) as (web, port):
         config_file = demo_config(tmp_path / "c.toml", web, port)
@@ -151,9 +154,179 @@ def test_a_crawl_is_scraped(tmp_path: Path) -> None:
 
         found, refused = asyncio.run(scrape())
     assert found["abc_state", "crawling"] == 1
-    assert found["abc_session_info", str(session)] == 1
-    assert 0 < found["abc_session_pages", ""] <= metrics_of(session)["pages"] == 12
+    assert found["abc_session_info", str(directory)] == 1
+    assert 0 < found["abc_session_pages", ""] <= metrics_of(directory)["pages"] == 12
     assert f"dashboard.listen = '{listen}'" in refused
+
+
+# --- the page ---------------------------------------------------------------------------------
+
+
+def begun(directory: Path) -> Path:
+    """A session that is being crawled, as far as its files say."""
+    chosen = settings("session.max_pages=50")
+    session.create(directory, chosen, 2, 2, ["http://a.example/"])
+    return directory
+
+
+@asynccontextmanager
+async def served(directory: Path) -> AsyncIterator[tuple[ClientSession, str]]:
+    """A client, and the address of a server."""
+    listen = free()
+    async with (
+        serving(listen, directory, lambda: status(directory)),
+        ClientSession() as client,
+    ):
+        yield client, f"http://{listen}"
+
+
+async def token_of(client: ClientSession, address: str) -> str:
+    async with client.get(f"{address}/") as answer:
+        assert answer.status == 200
+        assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+        found = re.search(r'name="token" content="([\w-]+)"', await answer.text())
+        assert found
+        return found[1]
+
+
+def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with served(tmp_path) as (client, address):
+            await token_of(client, address)
+            for name in ("", "dashboard.js", "dashboard.css"):
+                async with client.get(f"{address}/{name}") as answer:
+                    text = await answer.text()
+                    assert answer.status == 200
+                    assert "default-src 'none'" in answer.headers["Content-Security-Policy"]
+                assert "https://" not in text
+                assert "http://" not in text.replace("http://www.w3.org/2000/svg", "")
+                assert "innerHTML" not in text
+
+    asyncio.run(scenario())
+
+
+def test_events_tell_the_status(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with served(tmp_path) as (client, address), client.get(f"{address}/events") as answer:
+            lines = [(await answer.content.readline()).decode() for _ in range(5)]
+            assert lines[0] == "event: series\n"
+            told = json.loads(lines[3].removeprefix("data: "))
+            assert told["status"]["pages"] == 17
+            assert told["point"][1:] == [told["status"]["pages_per_second"], 5, 2]
+            assert told["head"][0][0] == "state"
+
+    asyncio.run(scenario())
+
+
+def test_orders_are_obeyed(tmp_path: Path) -> None:
+    directory = begun(tmp_path / "s")
+
+    async def scenario() -> None:
+        async with served(directory) as (client, address):
+            headers = {"Origin": address, "X-Token": await token_of(client, address)}
+
+            async def order(name: str, **body: str) -> tuple[int, str]:
+                post = client.post(f"{address}/{name}", headers=headers, json=body)
+                async with post as answer:
+                    return answer.status, await answer.text()
+
+            assert "pauses" in (await order("pause"))[1]
+            assert session.is_paused(directory)
+            assert "goes on" in (await order("continue"))[1]
+            assert not session.is_paused(directory)
+            seeds = "http://a.example/2\nhttp://b.example/"
+            assert (await order("add-seeds", seeds=seeds))[0] == 200
+            assert session.added_seeds(directory)[0] == seeds.split()
+            for wrong in ({"seeds": "nonsense"}, {"seeds": ""}, {}):
+                code, why = await order("add-seeds", **wrong)
+                assert code == 400
+                assert why
+            assert "is stopping" in (await order("stop"))[1]
+            assert session.is_asked_to_stop(directory)
+            assert (await order("format"))[0] == 404
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    "change",
+    [
+        {"X-Token": ""},
+        {"X-Token": "wrong"},
+        {"X-Token": "\xe9"},
+        {"Origin": "http://evil.example"},
+        {"Origin": "null"},
+        {"Origin": ""},
+        {"Host": "evil.example", "Origin": "http://evil.example"},
+        {"Host": "evil.example:80", "Origin": "http://evil.example:80"},
+    ],
+)
+def test_orders_of_other_pages_are_refused(tmp_path: Path, change: dict[str, str]) -> None:
+    directory = begun(tmp_path / "s")
+
+    async def scenario() -> None:
+        async with served(directory) as (client, address):
+            headers = {"Origin": address, "X-Token": await token_of(client, address)} | change
+            async with client.post(f"{address}/pause", headers=headers) as answer:
+                assert answer.status == 403
+            if "Host" in change:
+                async with client.get(f"{address}/", headers=headers) as answer:
+                    assert answer.status == 403
+                async with client.get(f"{address}/metrics", headers=headers) as answer:
+                    assert answer.status == 200
+        assert not session.is_paused(directory)
+
+    asyncio.run(scenario())
+
+
+@pytest.mark.parametrize(
+    ("host", "here"),
+    [
+        ("127.0.0.1:80", True),
+        ("127.0.0.1", True),
+        ("[::1]:80", True),
+        ("[::1]", True),
+        ("LOCALHOST:80", True),
+        ("node1:80", True),
+        ("node2:80", False),
+        ("node1.evil.example", False),
+        ("", False),
+    ],
+)
+def test_the_names_of_this_server(host: str, here: bool) -> None:
+    assert Guard("node1")._is_here(host) is here
+
+
+@pytest.mark.skipif(not BROWSER, reason="needs chromium-headless-shell")
+@pytest.mark.parametrize("width", [1200, 390])
+@pytest.mark.parametrize("theme", ["light", "dark"])
+def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, width: int) -> None:
+    directory = begun(tmp_path / "s")
+
+    async def scenario() -> None:
+        async with served(directory) as (_, address), browsing(tmp_path) as browser:
+            await browser.open(f"{address}/", width, theme)
+            await browser.until("document.getElementById('head').innerText.includes('crawling')")
+            rows = await browser.evaluate("document.querySelectorAll('#ranks tbody tr').length")
+            assert rows == 2
+            across = "document.documentElement.scrollWidth"
+            assert await browser.evaluate(across) <= width
+            colour = "getComputedStyle(document.body).backgroundColor"
+            dark = await browser.evaluate(colour) != "rgb(255, 255, 255)"
+            assert dark is (theme == "dark")
+            await browser.evaluate("document.getElementById('pause').focus()")
+            await browser.press_enter()
+            await browser.until("document.getElementById('answer').textContent.includes('pauses')")
+            assert session.is_paused(directory)
+            await browser.evaluate(
+                "document.getElementById('seeds').value = 'http://a.example/<b>'"
+            )
+            await browser.evaluate("document.querySelector('form button').focus()")
+            await browser.press_enter()
+            await browser.until("document.getElementById('answer').textContent.includes('1 seed')")
+            assert not browser.complaints
+
+    asyncio.run(scenario())
 
 
 def read(address: str) -> str:

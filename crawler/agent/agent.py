@@ -298,7 +298,8 @@ class Agent:
         from crawler.dashboard.server import serving  # noqa: PLC0415  it takes a while to import
 
         try:
-            await stack.enter_async_context(serving(listen, lambda: board.latest))
+            directory = self._plan.directory
+            await stack.enter_async_context(serving(listen, directory, lambda: board.latest))
         except UserError as error:  # the crawl is worth more
             _LOG.warning("%s", error)
 

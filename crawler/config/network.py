@@ -214,6 +214,6 @@ class Dashboard(Table):
     listen: ListenAddress = Field(
         "",
         json_schema_extra=ASIDE,
-        description="where rank 0 listens, such as 127.0.0.1:8080; empty: nowhere. There is no"
-        " password, so whoever reaches the address can read how the crawl goes",
+        description="where rank 0 shows the crawl in a browser, such as 127.0.0.1:8080; empty:"
+        " nowhere. There is no password: whoever reaches the address can pause and stop the crawl",
     )

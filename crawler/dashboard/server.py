@@ -1,45 +1,162 @@
-"""The HTTP server of rank 0."""
+"""The HTTP server of rank 0: the page, its events, the orders of its buttons, and the metrics."""
 
 import asyncio
+import json
 import socket
-from collections.abc import AsyncIterator, Callable
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable
+from contextlib import asynccontextmanager, suppress
+from importlib import resources
+from pathlib import Path
 from typing import Final
 
+import msgspec
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
+from crawler import steering
+from crawler.dashboard.guard import HEADERS, Guard
 from crawler.dashboard.metrics import exposition
 from crawler.ports import UserError
 from crawler.session import Status
+from crawler.watch.words import head
 
 _GRACE_S: Final = 1.0  # for answers under way, when the crawl ends
+_INTERVAL_S: Final = 1.0  # between two events, and between two points of a curve
+_POINTS: Final = 600  # of a curve, at most
+_ORDER_BYTES: Final = 1 << 20
+_PAGE: Final = resources.files("crawler.dashboard") / "page"
+_KINDS: Final = {"css": "text/css", "js": "text/javascript"}
+_encode = msgspec.json.Encoder().encode
+
+
+class _Server:
+    """Answers requests about one crawl."""
+
+    def __init__(self, directory: Path, host: str, latest: Callable[[], Status]) -> None:
+        self._directory = directory
+        self._guard = Guard(host)
+        self._latest = latest
+        self._points: list[tuple[float, float, int, int]] = []
+        self._over = asyncio.Event()  # set when the server ends
+
+    def app(self) -> web.Application:
+        """Return the application with all routes."""
+        app = web.Application(client_max_size=_ORDER_BYTES, middlewares=[self._guarded])
+        app.on_shutdown.append(self._end)
+        app.router.add_get("/", self._page)
+        for name in ("dashboard.css", "dashboard.js"):
+            app.router.add_get(f"/{name}", self._file(name))
+        app.router.add_get("/events", self._events)
+        app.router.add_get("/metrics", self._metrics)
+        app.router.add_post("/{order:pause|continue|stop|add-seeds}", self._order)
+        return app
+
+    async def sample(self) -> None:
+        """Take a point of the curves every second, and more rarely in a long crawl."""
+        every = 1
+        for second in range(1 << 62):
+            if second % every == 0:
+                self._points.append(_point(self._latest()))
+            if len(self._points) >= _POINTS:
+                del self._points[1::2]
+                every *= 2
+            await asyncio.sleep(_INTERVAL_S)
+
+    async def _end(self, _: web.Application) -> None:
+        self._over.set()
+
+    @web.middleware
+    async def _guarded(
+        self,
+        request: web.Request,
+        handler: Callable[[web.Request], Awaitable[web.StreamResponse]],
+    ) -> web.StreamResponse:
+        if request.path != "/metrics":  # Prometheus knows this server by any name
+            self._guard.check(request)
+        return await handler(request)
+
+    async def _page(self, _: web.Request) -> web.Response:
+        text = (_PAGE / "index.html").read_text("utf-8").replace("TOKEN", self._guard.token)
+        return web.Response(text=text, content_type="text/html", headers=HEADERS)
+
+    def _file(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+        async def send(_: web.Request) -> web.Response:
+            text = (_PAGE / name).read_text("utf-8")
+            kind = _KINDS[name.rpartition(".")[2]]
+            return web.Response(text=text, content_type=kind, headers=HEADERS)
+
+        return send
+
+    async def _events(self, request: web.Request) -> web.StreamResponse:
+        """Send the curves so far, and then the status every second, as server-sent events."""
+        answer = web.StreamResponse(headers={**HEADERS, "Content-Type": "text/event-stream"})
+        await answer.prepare(request)
+        with suppress(ConnectionResetError):  # the page was closed
+            await answer.write(b"event: series\ndata: " + _encode(self._points) + b"\n\n")
+            while not self._over.is_set():
+                status = self._latest()
+                event = {"status": status, "head": head(status), "point": _point(status)}
+                await answer.write(b"data: " + _encode(event) + b"\n\n")
+                with suppress(TimeoutError):
+                    await asyncio.wait_for(self._over.wait(), _INTERVAL_S)
+        return answer
+
+    async def _metrics(self, _: web.Request) -> web.Response:
+        # In a thread, because 64 ranks take some milliseconds.
+        body = await asyncio.to_thread(exposition, self._latest())
+        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
+
+    async def _order(self, request: web.Request) -> web.Response:
+        try:
+            said = await asyncio.to_thread(
+                self._obey, request.match_info["order"], await request.read()
+            )
+        except UserError as error:
+            return web.Response(status=400, text=str(error), headers=HEADERS)
+        return web.Response(text=said, headers=HEADERS)
+
+    def _obey(self, order: str, body: bytes) -> str:
+        """Give an order as the commands do. Returns what the user is told. Raises UserError."""
+        match order:
+            case "pause":
+                return steering.pause(self._directory)
+            case "continue":
+                return steering.go_on(self._directory)
+            case "stop":
+                return steering.stop(self._directory)
+        try:
+            seeds = str(json.loads(body)["seeds"]).split()
+        except (ValueError, KeyError, TypeError):
+            raise UserError('an order to add seeds must be {"seeds": "URL URL ..."}') from None
+        return steering.add_seeds(self._directory, seeds, None)
+
+
+def _point(status: Status) -> tuple[float, float, int, int]:
+    return status.seconds, status.pages_per_second, status.waiting, status.failed
 
 
 @asynccontextmanager
-async def serving(listen: str, latest: Callable[[], Status]) -> AsyncIterator[None]:
+async def serving(
+    listen: str, directory: Path, latest: Callable[[], Status]
+) -> AsyncIterator[None]:
     """Answer requests at an address, `host:port`, while the context lasts.
 
-    `latest` returns the present status. Raises UserError if the address can't be used.
+    `directory`: of the session. `latest` returns the present status. Raises UserError if the
+    address can't be used.
     """
-
-    async def metrics(_: web.Request) -> web.Response:
-        # In a thread, because 64 ranks take some milliseconds.
-        body = await asyncio.to_thread(exposition, latest())
-        return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
-
-    app = web.Application()
-    app.router.add_get("/metrics", metrics)
-    runner = web.AppRunner(app, access_log=None, shutdown_timeout=_GRACE_S)
+    host, port = _split(listen)
+    server = _Server(directory, host, latest)
+    runner = web.AppRunner(server.app(), access_log=None, shutdown_timeout=_GRACE_S)
     await runner.setup()
+    sampling = asyncio.ensure_future(server.sample())
     try:
-        host, port = _split(listen)
         try:
             await web.TCPSite(runner, host, port).start()
         except OSError as error:
             raise _unusable(listen, error) from None
         yield
     finally:
+        sampling.cancel()
         await runner.cleanup()
 
 

@@ -2,6 +2,7 @@
 
 from typing import Final
 
+from crawler.pages.words import percent
 from crawler.session import State, Status
 
 _SHOWN_FAILURES: Final = 4  # kinds of failures that are named
@@ -37,7 +38,7 @@ def head(status: Status) -> list[tuple[str, str]]:
         least = "at least " if status.left_until == "no URLs" else ""
         pages += f", {least}{duration(status.left_s)} left until {status.left_until}"
     done = status.good + status.failed
-    well = f"{status.good / done:.1%} of {done:,} URLs" if done else "nothing fetched yet"
+    well = f"{percent(status.good / done)} of {done:,} URLs" if done else "nothing fetched yet"
     kinds = sorted(status.by_failure.items(), key=lambda one: (-one[1], one[0]))
     named = ", ".join(f"{kind} {count:,}" for kind, count in kinds[:_SHOWN_FAILURES])
     more = ", ..." if len(kinds) > _SHOWN_FAILURES else ""

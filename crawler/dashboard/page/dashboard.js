@@ -1,0 +1,119 @@
+"use strict";
+
+const byId = (id) => document.getElementById(id);
+const token = document.querySelector("meta[name=token]").content;
+const number = new Intl.NumberFormat("en");
+const SERIES = [["pages a second", 1], ["waiting URLs", 2], ["not fetched", 3]];
+const RANKS = [
+  ["rank", (row) => row.rank],
+  ["pages", (row) => number.format(row.pages)],
+  ["pages/s", (row) => row.pages_per_second.toFixed(1)],
+  ["errors", (row) => number.format(row.errors)],
+  ["waiting", (row) => number.format(row.waiting)],
+  ["open", (row) => row.fetching],
+  ["resting", (row) => number.format(row.sites_resting)],
+  ["failing", (row) => number.format(row.hosts_failing)],
+  ["CPU", (row) => `${Math.round(100 * row.cpu)}%`],
+  ["lag", (row) => `${row.lag_s.toFixed(2)} s`],
+  ["memory", (row) => `${number.format(Math.round(row.memory / 1e6))} MB`],
+  ["load", (row, mean) => mean ? `${Math.round(100 * row.pages / mean)}%` : "-"],
+  ["limited by", (row) => row.silent_s > 10 ? `silent ${Math.round(row.silent_s)} s` : row.bound],
+];
+const MOST_POINTS = 1200;
+const OVER = new Set(["ended", "stopping", "reporting"]);
+
+let points = [];  // [seconds, pages a second, waiting, not fetched]
+
+function element(name, text = "", attributes = {}) {
+  const made = document.createElement(name);
+  made.textContent = text;
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function fill(table, labels, rows) {
+  table.closest("section").hidden = !rows.length;
+  table.tBodies[0].replaceChildren(...rows.map((cells) => {
+    const row = document.createElement("tr");
+    row.append(...cells.map((cell, at) => element("td", cell, {
+      "data-label": labels[at],
+      ...(/^[\d,.]+( s| MB|%)?$/.test(cell) ? { class: "number" } : {}),
+    })));
+    return row;
+  }));
+}
+
+function show({ status, head, point }) {
+  points.push(point);
+  if (points.length > MOST_POINTS) points = points.filter((_, at) => at % 2 === 0);
+  draw();
+  byId("session").textContent = status.session;
+  document.title = `${status.state}: ${status.session}`;
+  byId("head").replaceChildren(...head.flatMap(([word, says]) => [
+    element("dt", word), element("dd", says),
+  ]));
+  for (const id of ["pause", "continue", "stop"]) byId(id).disabled = OVER.has(status.state);
+  byId("pause").disabled ||= status.state === "paused";
+  byId("continue").disabled ||= status.state !== "paused";
+  const crawling = status.rows.filter((row) => row.connections);
+  const mean = crawling.reduce((sum, row) => sum + row.pages, 0) / Math.max(1, crawling.length);
+  fill(byId("ranks"), RANKS.map(([name]) => name), status.rows.map(
+    (row) => RANKS.map(([, cell]) => String(cell(row, mean)))));
+  fill(byId("failures"), ["reason", "URLs"], Object.entries(status.by_failure)
+    .sort(([, one], [, other]) => other - one)
+    .map(([reason, count]) => [reason, number.format(count)]));
+  fill(byId("troubles"), ["time", "reason", "URL", "why"], [...status.troubles].reverse().map(
+    (one) => [new Date(1000 * one.time).toLocaleTimeString(), one.error, one.url, one.why]));
+}
+
+function draw() {
+  byId("charts").replaceChildren(...SERIES.map(([name, at]) => {
+    const values = points.map((point) => point[at]);
+    const most = Math.max(1, ...values);
+    const last = values.length ? values[values.length - 1] : 0;
+    const figure = document.createElement("figure");
+    const caption = element("figcaption", `${name}: `);
+    caption.append(element("b", number.format(Math.round(10 * last) / 10)),
+      `, at most ${number.format(Math.round(10 * most) / 10)}`);
+    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
+    svg.setAttribute("viewBox", "0 0 100 100");
+    svg.setAttribute("preserveAspectRatio", "none");
+    svg.setAttribute("aria-hidden", "true");  // the caption says it in words
+    const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
+    const first = points.length ? points[0][0] : 0;
+    const span = Math.max(1, points.length ? points[points.length - 1][0] - first : 1);
+    line.setAttribute("points", points.map(
+      (point) => `${100 * (point[0] - first) / span},${98 - 96 * point[at] / most}`).join(" "));
+    svg.append(line);
+    figure.append(caption, svg);
+    return figure;
+  }));
+}
+
+async function post(order, body = {}) {
+  const answer = await fetch(order, {
+    method: "POST",
+    headers: { "Content-Type": "application/json", "X-Token": token },
+    body: JSON.stringify(body),
+  });
+  byId("answer").textContent = await answer.text();
+  return answer.ok;
+}
+
+for (const id of ["pause", "continue", "stop"]) {
+  byId(id).addEventListener("click", () => post(id));
+}
+byId("add-seeds").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  if (await post("add-seeds", { seeds: byId("seeds").value })) byId("seeds").value = "";
+});
+byId("ranks").tHead.rows[0].append(...RANKS.map(
+  ([name]) => element("th", name, { scope: "col" })));
+
+const events = new EventSource("events");
+events.addEventListener("open", () => { byId("connection").textContent = ""; });
+events.addEventListener("error", () => {
+  byId("connection").textContent = "No connection: the crawl has ended, or can't be reached.";
+});
+events.addEventListener("series", (event) => { points = JSON.parse(event.data); });
+events.addEventListener("message", (event) => show(JSON.parse(event.data)));
