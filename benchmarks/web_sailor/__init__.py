@@ -33,7 +33,9 @@ from .tables import LOG, write_tables
 
 # Servers, and the clients of all of them together.
 _TREES: Final = (((0,), 25), ((0, 0, 0), 50))
-_PAGES: Final = 40_000  # that the clients of a saturated server report
+# That the clients of a saturated server report: 512 pages, after which a stock is filled up, four
+# times of 25 clients, or twice of 50.
+_PAGES: Final = 51_200
 
 _web_here: Web | None = None  # in a process of the pool
 

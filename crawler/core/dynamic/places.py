@@ -6,7 +6,7 @@ at a client from its birth, and other clients have it only while that client isn
 """
 
 from collections import deque
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import TYPE_CHECKING, Final
 
 from crawler import config
@@ -66,11 +66,12 @@ class Places:
         """How many sites a client has something to fetch from."""
         return self._registry.sites_waiting(client.rank) + client.busy + client.coming
 
-    def hand(self, site: str, pool: int, client: ClientState) -> None:
-        """Note that a client was handed a URL of a site, which was in a pool before."""
-        if pool != client.rank:
-            self._give(site, pool, client)
-        self._rested_at.pop(site, None)
+    def hand(self, sites: Iterable[str], pools: Iterable[int], client: ClientState) -> None:
+        """Note that a client was handed a URL of each site, which was in its pool before."""
+        for site, pool in zip(sites, pools, strict=True):
+            if pool != client.rank:
+                self._give(site, pool, client)
+            self._rested_at.pop(site, None)
 
     def _give(self, site: str, pool: int, client: ClientState) -> None:
         """Note that a site is at a client: a free one, or one of another client."""

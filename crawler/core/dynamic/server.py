@@ -73,7 +73,11 @@ class Server(Role):
 
     def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Take new URLs, links to others, and what a client says of those that it has."""
-        self._door.receive(sender, batch, now, self._take_in(batch))
+        beyond = self._take_in(batch)
+        self._door.receive(sender, batch, now, list(batch.chains))
+        for owner, found, count in beyond:
+            jar, poor = Jar.of(batch.cookies.get(found.key, ())), found.key in batch.poor
+            self._foreign.pass_on(owner, found, count, jar, now, poor=poor)
         self._changed = True
         for owner, (packed_keys, packed_counts) in batch.known.items():
             keys, counts = np.frombuffer(packed_keys, np.uint64), np.frombuffer(packed_counts, "u4")
@@ -103,29 +107,27 @@ class Server(Role):
                 self._returned(client, key, now)
         self._backlog.look()
 
-    def _take_in(self, batch: Batch) -> Sequence[int]:
+    def _take_in(self, batch: Batch) -> list[tuple[int, CrawlUrl, int]]:
         """Count the links to known URLs, and take in the new ones that this server owns.
 
-        This is most of a server's work. Returns the indexes of the other URLs, which pass the door
-        one by one.
+        This is most of a server's work. URLs with chains are left out: they pass the door one by
+        one. Returns the URLs of other servers: owner, URL and number of links.
         """
-        if not self.states:  # a server without clients owns no URL
-            return range(len(batch.urls))
         keys = np.frombuffer(batch.keys, np.uint64)
         links = np.frombuffer(array("I", batch.counts), np.uint32)
         assert len(keys) == len(batch.urls), "a batch without keys"
-        others = list(batch.chains)
-        places = np.delete(np.arange(len(keys)), others)
+        places = np.delete(np.arange(len(keys)), list(batch.chains))
         unknown = places[self._backlog.count_known(keys[places], links[places])]
         urls, hops, counts, site_of = batch.urls, batch.hops, batch.counts, self._sites.of
-        found, counted, poor = [], [], set(batch.poor)
+        found, counted, poor, beyond = [], [], set(batch.poor), []
         for index, key in zip(unknown.tolist(), keys[unknown].tolist(), strict=True):
             address = urls[index]
             site = site_of(address)
-            if not (self._owns_all or self._tree.part(key, site) == self._rank):
-                others.append(index)
-                continue
             one = CrawlUrl(key, address, site, hops[index])
+            owner = self._rank if self._owns_all else self._tree.part(key, site)
+            if owner != self._rank:
+                beyond.append((owner, one, counts[index]))
+                continue
             if self._has_rules:
                 if not self._door.lets_in(one, None):
                     continue
@@ -134,7 +136,7 @@ class Server(Role):
             found.append(one)
             counted.append(counts[index])
         self._backlog.take_in_all(found, counted, poor)
-        return others
+        return beyond
 
     def _hear(self, client: ClientState, stock: int, connections: int) -> None:
         """Note what a client wants: at its start, when that changes, and 0 when it leaves."""
@@ -238,8 +240,8 @@ class Server(Role):
         self.handed += len(keys)
         client.busy += dealt.begun
         client.handed.update(dict.fromkeys(keys))
-        for found, pool in zip(dealt.found, dealt.pools, strict=True):
-            self._places.hand(found.site, pool, client)
+        sites = [found.site for found in dealt.found]
+        self._places.hand(sites, dealt.pools, client)
         box = self._outboxes.open(client.rank, now, urgent=True)
         box.found.update(zip(keys, dealt.found, strict=True))
         box.scores.update(zip(keys, dealt.scores, strict=True))
@@ -256,7 +258,7 @@ class Server(Role):
                 if names:
                     box.declared_by[key] = list(names)
         if self._clocks is not None:
-            self._clocks.offer([found.site for found in dealt.found], client.rank, now)
+            self._clocks.offer(sites, client.rank, now)
 
     def _has_quota(self, now: float) -> bool:
         while self._quota.left < 1 and self._registry.waits and not self._quota.starved:
