@@ -153,6 +153,7 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     lag_s: float = 0.0  # how late the event loop came to send this note
     memory: int = 0  # bytes in RAM
     backlog: int = 0  # bytes that wait to be sent to the slowest rank
+    urls_to: dict[int, int] = {}  # URLs sent in this run, by receiving rank
     no_room: bool = False  # whether the rank waits for room on the disk
     troubles: list[Trouble] = []  # the latest since the last note
 

@@ -39,6 +39,7 @@ def status(tmp_path: Path) -> Status:
         connections=4,
         fetching=4,
         memory=10**8,
+        urls_to={1: 1234},
     )
     board.update(0, note)
     board.update(1, Note(7, 500, 0, 0, connections=0))
@@ -309,6 +310,8 @@ def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, w
             await browser.until("document.getElementById('head').innerText.includes('crawling')")
             rows = await browser.evaluate("document.querySelectorAll('#ranks tbody tr').length")
             assert rows == 2
+            sent = "document.querySelector('#matrix tbody').innerText.includes('1,234')"
+            assert await browser.evaluate(sent)
             across = "document.documentElement.scrollWidth"
             assert await browser.evaluate(across) <= width
             colour = "getComputedStyle(document.body).backgroundColor"

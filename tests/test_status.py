@@ -357,6 +357,8 @@ def test_a_crawl_of_two_ranks_tells_how_far_it_is(tmp_path: Path, mpirun: MpiRun
     assert status.statuses["2xx"] == metrics["by_status"]["200"]
     assert status.early == 0
     assert all(row.memory > 1e7 for row in status.rows)
+    sent = sum(sum(row.urls_to.values()) for row in status.rows)
+    assert sent == metrics["inter_part_urls"] > 0
     denied = metrics["by_error"].get("robots-denied", 0)
     assert done.stderr.count("robots.txt forbids this URL") == denied
     shown = run_here("status", str(session), "--json")

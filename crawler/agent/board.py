@@ -215,6 +215,7 @@ class Board:
             lag_s=note.lag_s,
             memory=note.memory,
             backlog=note.backlog,
+            urls_to=note.urls_to,
             bound=bound_of(note, heard.cpu, self._most_bytes),
             silent_s=now - heard.time,
         )

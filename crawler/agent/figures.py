@@ -96,6 +96,7 @@ class Figures:
             lag_s=lag_s,
             memory=_memory(),
             backlog=self._wire.backlog(),
+            urls_to=dict(core.traffic.urls_to),
             no_room=self._store.lacks_room,
             troubles=tally.take_troubles(),
         )

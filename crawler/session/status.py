@@ -66,6 +66,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     lag_s: float
     memory: int  # bytes
     backlog: int  # bytes
+    urls_to: dict[int, int]  # URLs sent, by receiving rank
     bound: Bound
     silent_s: float = 0.0  # since its latest note
 

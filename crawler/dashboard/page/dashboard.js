@@ -19,6 +19,7 @@ const RANKS = [
   ["load", (row, mean) => mean ? `${Math.round(100 * row.pages / mean)}%` : "-"],
   ["limited by", (row) => row.silent_s > 10 ? `silent ${Math.round(row.silent_s)} s` : row.bound],
 ];
+const MOST_GROUPS = 32;  // rows of the matrix; ranks are taken together if there are more
 const MOST_POINTS = 1200;
 const OVER = new Set(["ended", "stopping", "reporting"]);
 
@@ -59,11 +60,47 @@ function show({ status, head, point }) {
   const mean = crawling.reduce((sum, row) => sum + row.pages, 0) / Math.max(1, crawling.length);
   fill(byId("ranks"), RANKS.map(([name]) => name), status.rows.map(
     (row) => RANKS.map(([, cell]) => String(cell(row, mean)))));
+  matrix(status.rows);
   fill(byId("failures"), ["reason", "URLs"], Object.entries(status.by_failure)
     .sort(([, one], [, other]) => other - one)
     .map(([reason, count]) => [reason, number.format(count)]));
   fill(byId("troubles"), ["time", "reason", "URL", "why"], [...status.troubles].reverse().map(
     (one) => [new Date(1000 * one.time).toLocaleTimeString(), one.error, one.url, one.why]));
+}
+
+function matrix(rows) {
+  const size = Math.ceil(rows.length / MOST_GROUPS);
+  const groups = [];
+  for (let first = 0; first < rows.length; first += size) {
+    groups.push(rows.slice(first, first + size).map((row) => row.rank));
+  }
+  const groupOf = new Map(groups.flatMap((ranks, at) => ranks.map((rank) => [rank, at])));
+  const sent = groups.map(() => groups.map(() => 0));
+  for (const row of rows) {
+    for (const [to, urls] of Object.entries(row.urls_to)) {
+      const at = groupOf.get(Number(to));
+      if (at !== undefined) sent[groupOf.get(row.rank)][at] += urls;
+    }
+  }
+  const most = Math.max(1, ...sent.flat());
+  const names = groups.map(
+    (ranks) => ranks.length > 1 ? `${ranks[0]}-${ranks[ranks.length - 1]}` : String(ranks[0]));
+  const head = document.createElement("tr");
+  head.append(element("th", "from, to", { scope: "col" }),
+    ...names.map((name) => element("th", name, { scope: "col", class: "number" })));
+  const table = byId("matrix");
+  table.closest("section").hidden = rows.length < 2;
+  table.tHead.replaceChildren(head);
+  table.tBodies[0].replaceChildren(...sent.map((counts, from) => {
+    const row = document.createElement("tr");
+    row.append(element("th", names[from], { scope: "row" }), ...counts.map((urls) => {
+      const cell = element("td", urls ? number.format(urls) : "", { class: "number" });
+      const share = Math.round(40 * urls / most);
+      cell.style.backgroundColor = `color-mix(in srgb, var(--ink) ${share}%, transparent)`;
+      return cell;
+    }));
+    return row;
+  }));
 }
 
 function draw() {
