@@ -194,7 +194,7 @@ def test_the_page_asks_for_nothing_from_elsewhere(tmp_path: Path) -> None:
     async def scenario() -> None:
         async with served(tmp_path) as (client, address):
             await token_of(client, address)
-            for name in ("", "dashboard.js", "dashboard.css"):
+            for name in ("", "dashboard.js", "dashboard.css", "style.css"):
                 async with client.get(f"{address}/{name}") as answer:
                     text = await answer.text()
                     assert answer.status == 200
@@ -315,7 +315,7 @@ def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, w
             across = "document.documentElement.scrollWidth"
             assert await browser.evaluate(across) <= width
             colour = "getComputedStyle(document.body).backgroundColor"
-            dark = await browser.evaluate(colour) != "rgb(255, 255, 255)"
+            dark = await browser.evaluate(colour) == "rgb(18, 21, 24)"
             assert dark is (theme == "dark")
             await browser.evaluate("document.getElementById('pause').focus()")
             await browser.press_enter()

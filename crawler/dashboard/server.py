@@ -5,7 +5,6 @@ import json
 import socket
 from collections.abc import AsyncIterator, Awaitable, Callable
 from contextlib import asynccontextmanager, suppress
-from importlib import resources
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +12,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from crawler import steering
+from crawler import pages, steering
 from crawler.dashboard.guard import HEADERS, Guard
 from crawler.dashboard.metrics import exposition
 from crawler.ports import UserError
@@ -24,8 +23,9 @@ _GRACE_S: Final = 1.0  # for answers under way, when the crawl ends
 _INTERVAL_S: Final = 1.0  # between two events, and between two points of a curve
 _POINTS: Final = 600  # of a curve, at most
 _ORDER_BYTES: Final = 1 << 20
-_PAGE: Final = resources.files("crawler.dashboard") / "page"
-_KINDS: Final = {"css": "text/css", "js": "text/javascript"}
+_PAGE: Final = Path(__file__).parent / "page"
+_STYLE: Final = Path(pages.__file__).parent / "style.css"
+_KINDS: Final = {".css": "text/css", ".js": "text/javascript"}
 _encode = msgspec.json.Encoder().encode
 
 
@@ -45,7 +45,8 @@ class _Server:
         app.on_shutdown.append(self._end)
         app.router.add_get("/", self._page)
         for name in ("dashboard.css", "dashboard.js"):
-            app.router.add_get(f"/{name}", self._file(name))
+            app.router.add_get(f"/{name}", self._file(_PAGE / name))
+        app.router.add_get("/style.css", self._file(_STYLE))
         app.router.add_get("/events", self._events)
         app.router.add_get("/metrics", self._metrics)
         app.router.add_post("/{order:pause|continue|stop|add-seeds}", self._order)
@@ -79,10 +80,9 @@ class _Server:
         text = (_PAGE / "index.html").read_text("utf-8").replace("TOKEN", self._guard.token)
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
-    def _file(self, name: str) -> Callable[[web.Request], Awaitable[web.Response]]:
+    def _file(self, file: Path) -> Callable[[web.Request], Awaitable[web.Response]]:
         async def send(_: web.Request) -> web.Response:
-            text = (_PAGE / name).read_text("utf-8")
-            kind = _KINDS[name.rpartition(".")[2]]
+            text, kind = file.read_text("utf-8"), _KINDS[file.suffix]
             return web.Response(text=text, content_type=kind, headers=HEADERS)
 
         return send

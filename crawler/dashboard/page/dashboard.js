@@ -3,7 +3,8 @@
 const byId = (id) => document.getElementById(id);
 const token = document.querySelector("meta[name=token]").content;
 const number = new Intl.NumberFormat("en");
-const SERIES = [["pages a second", 1], ["waiting URLs", 2], ["not fetched", 3]];
+const SERIES = [["pages a second", 1, ""], ["waiting URLs", 2, "waiting"], ["not fetched", 3, "failed"]];
+const HEATS = 8;  // shades of the matrix
 const RANKS = [
   ["rank", (row) => row.rank],
   ["pages", (row) => number.format(row.pages)],
@@ -50,9 +51,13 @@ function show({ status, head, point }) {
   draw();
   byId("session").textContent = status.session;
   document.title = `${status.state}: ${status.session}`;
-  byId("head").replaceChildren(...head.flatMap(([word, says]) => [
-    element("dt", word), element("dd", says),
-  ]));
+  byId("head").replaceChildren(...head.map(([word, says]) => {
+    const fact = document.createElement("div");
+    const [, value, more] = says.match(/^(.*?)((?:[,:;] | of ).*)?$/);
+    fact.append(element("dt", word), element("dd", value, { class: "value" }));
+    if (more) fact.append(element("dd", more.replace(/^[,:;] /, "")));
+    return fact;
+  }));
   for (const id of ["pause", "continue", "stop"]) byId(id).disabled = OVER.has(status.state);
   byId("pause").disabled ||= status.state === "paused";
   byId("continue").disabled ||= status.state !== "paused";
@@ -87,44 +92,56 @@ function matrix(rows) {
     (ranks) => ranks.length > 1 ? `${ranks[0]}-${ranks[ranks.length - 1]}` : String(ranks[0]));
   const head = document.createElement("tr");
   head.append(element("th", "from, to", { scope: "col" }),
-    ...names.map((name) => element("th", name, { scope: "col", class: "number" })));
+    ...names.map((name) => element("th", name, { scope: "col" })));
   const table = byId("matrix");
   table.closest("section").hidden = rows.length < 2;
   table.tHead.replaceChildren(head);
   table.tBodies[0].replaceChildren(...sent.map((counts, from) => {
     const row = document.createElement("tr");
     row.append(element("th", names[from], { scope: "row" }), ...counts.map((urls) => {
-      const cell = element("td", urls ? number.format(urls) : "", { class: "number" });
-      const share = Math.round(40 * urls / most);
-      cell.style.backgroundColor = `color-mix(in srgb, var(--ink) ${share}%, transparent)`;
-      return cell;
+      const heat = urls ? { class: `h${Math.ceil(HEATS * urls / most)}` } : {};
+      return element("td", urls ? number.format(urls) : "", heat);
     }));
     return row;
   }));
 }
 
+function graphic(name, attributes) {
+  const made = document.createElementNS("http://www.w3.org/2000/svg", name);
+  for (const [key, value] of Object.entries(attributes)) made.setAttribute(key, value);
+  return made;
+}
+
+function clock(seconds) {
+  const parts = [seconds / 3600, (seconds / 60) % 60, seconds % 60].map(Math.floor);
+  return parts.map((part, at) => at ? String(part).padStart(2, "0") : part).join(":");
+}
+
+function chart([name, at, kind]) {
+  const values = points.map((point) => point[at]);
+  const most = Math.max(1, ...values);
+  const last = values.length ? values[values.length - 1] : 0;
+  const [first, end] = points.length ? [points[0][0], points[points.length - 1][0]] : [0, 0];
+  const span = Math.max(1, end - first);
+  const figure = element("figure", "", { class: "chart" });
+  const scale = element("div", "", { class: "scale", "aria-hidden": "true" });
+  scale.append(element("span", number.format(Math.round(10 * most) / 10)), element("span", "0"));
+  const plot = graphic("svg", {  // the caption says it in words
+    class: "plot low", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true",
+  });
+  plot.append(graphic("polyline", { class: kind, points: points.map(
+    (point) => `${100 * (point[0] - first) / span},${100 - 100 * point[at] / most}`).join(" ") }));
+  const time = element("div", "", { class: "time", "aria-hidden": "true" });
+  time.append(element("span", clock(first)), element("span", clock(end)));
+  const caption = element("figcaption",
+    `${name}: ${number.format(Math.round(10 * last) / 10)},`
+    + ` at most ${number.format(Math.round(10 * most) / 10)}`);
+  figure.append(scale, plot, time, caption);
+  return figure;
+}
+
 function draw() {
-  byId("charts").replaceChildren(...SERIES.map(([name, at]) => {
-    const values = points.map((point) => point[at]);
-    const most = Math.max(1, ...values);
-    const last = values.length ? values[values.length - 1] : 0;
-    const figure = document.createElement("figure");
-    const caption = element("figcaption", `${name}: `);
-    caption.append(element("b", number.format(Math.round(10 * last) / 10)),
-      `, at most ${number.format(Math.round(10 * most) / 10)}`);
-    const svg = document.createElementNS("http://www.w3.org/2000/svg", "svg");
-    svg.setAttribute("viewBox", "0 0 100 100");
-    svg.setAttribute("preserveAspectRatio", "none");
-    svg.setAttribute("aria-hidden", "true");  // the caption says it in words
-    const line = document.createElementNS("http://www.w3.org/2000/svg", "polyline");
-    const first = points.length ? points[0][0] : 0;
-    const span = Math.max(1, points.length ? points[points.length - 1][0] - first : 1);
-    line.setAttribute("points", points.map(
-      (point) => `${100 * (point[0] - first) / span},${98 - 96 * point[at] / most}`).join(" "));
-    svg.append(line);
-    figure.append(caption, svg);
-    return figure;
-  }));
+  byId("charts").replaceChildren(...SERIES.map(chart));
 }
 
 async function post(order, body = {}) {
