@@ -16,6 +16,7 @@ from crawler import config
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
 from crawler.core.members import Logged
+from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.core.tree import Tree
 from crawler.messages import Message
 from crawler.ports import UserError
@@ -42,6 +43,7 @@ def served(
     *more: str,
     spares: int = 0,
     stored: Stored | None = None,
+    make_store: Callable[[], UrlSeen] = MemorySeen,
 ) -> Served:
     dice = random.Random(seed)
     web, links = random_web(dice)
@@ -66,6 +68,8 @@ def served(
         concurrency=dice.choice([1, 4, 16]),
         copies=dice.choice([0, 0.2]),
         stored=stored,
+        make_seen=make_store,
+        make_sent=make_store,
     )
     seeds = dice.sample(range(len(web)), min(len(web), dice.randint(1, 4)))
     return Served(web, links, seeds, len(servers), simulation)

@@ -283,14 +283,14 @@ def order(*words: str) -> str:
 
 
 @pytest.mark.parametrize(
-    ("kind", "servers"),
+    ("kind", "servers", "store"),
     [
-        (("page", "server"), "[0]"),
-        pytest.param(("site", "own"), "[0]", marks=SLOW),
-        pytest.param(("dset", "server"), "[0]", marks=pytest.mark.slow),
-        pytest.param(("dset", "own"), "[0]", marks=SLOW),
-        pytest.param(("dset", "own"), "[0, 0, 0]", marks=SLOW),
-        pytest.param(("page", "server"), "[0, 0, 0]", marks=pytest.mark.slow),
+        (("page", "server"), "[0]", "auto"),
+        pytest.param(("page", "server"), "[0, 0, 0]", "runs", marks=SLOW),
+        pytest.param(("site", "own"), "[0]", "auto", marks=SLOW),
+        pytest.param(("dset", "server"), "[0]", "auto", marks=SLOW),
+        pytest.param(("dset", "own"), "[0]", "runs", marks=SLOW),
+        pytest.param(("dset", "own"), "[0, 0, 0]", "auto", marks=SLOW),
     ],
 )
 def test_a_spare_comes_and_a_client_leaves(
@@ -300,11 +300,12 @@ def test_a_spare_comes_and_a_client_leaves(
     demo_web: tuple[DemoWeb, int],
     kind: tuple[str, str],
     servers: str,
+    store: str,
 ) -> None:
     """The spare is handed nothing before it has come, and everything is fetched once."""
     directory = tmp_path / "session"
     slowly = sets("politeness.delay_s=0.4", f"dynamic.servers={servers}", "dynamic.rest_s=0")
-    slowly += sets(f"fetch.concurrency={CONCURRENCY}")
+    slowly += sets(f"fetch.concurrency={CONCURRENCY}", f"seen.store={store}")
     ranks = 4 if servers == "[0]" else 7
     spare, leaving = ranks - 1, ranks - 3
     with start_mpirun(ranks, *words, "--spares", "1", *of_kind(kind), *slowly) as crawl:
