@@ -299,8 +299,15 @@ def test_the_names_of_this_server(host: str, here: bool) -> None:
 
 
 @pytest.mark.skipif(not BROWSER, reason="needs chromium-headless-shell")
-@pytest.mark.parametrize("width", [1200, 390])
-@pytest.mark.parametrize("theme", ["light", "dark"])
+@pytest.mark.parametrize(
+    ("theme", "width"),
+    [
+        ("light", 1200),
+        ("dark", 390),
+        pytest.param("dark", 1200, marks=pytest.mark.slow),
+        pytest.param("light", 390, marks=pytest.mark.slow),
+    ],
+)
 def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, width: int) -> None:
     directory = begun(tmp_path / "s")
 

@@ -1,11 +1,19 @@
 """Rank 0's view of all ranks: what it says, what it writes, and how that is drawn."""
 
 import asyncio
+import fcntl
 import io
 import json
 import logging
+import os
 import random
+import re
+import struct
+import subprocess
+import sys
+import termios
 import time
+from collections.abc import Sequence
 from pathlib import Path
 
 import msgspec
@@ -366,3 +374,45 @@ def test_a_crawl_of_two_ranks_tells_how_far_it_is(tmp_path: Path, mpirun: MpiRun
     shown = run_here("watch", str(session))
     assert shown.returncode == 0
     assert "ended" in shown.stdout
+
+
+def test_a_crawl_on_a_terminal_draws_itself_and_leaves_the_terminal_in_order(
+    tmp_path: Path,
+) -> None:
+    with serve(5, 60, 4) as (web, port):
+        config = demo_config(tmp_path / "c.toml", web, port)
+        words = ["crawl", str(config), "--session", str(tmp_path / "s"), "--max-time", "3s"]
+        words += sets("politeness.delay_s=0.3")
+        drawn = on_terminal(80, [sys.executable, "-m", "crawler", *words])
+    assert "limited by" in drawn
+    assert "site delays" in drawn
+    assert drawn.rindex("\x1b[?25h") > drawn.rindex("\x1b[?25l")  # the cursor is shown again
+    drawings, _, summary = drawn.rpartition("\x1b[?25h")
+    assert "max_time" in summary
+    plain = re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", drawings)
+    assert max(len(one.rstrip()) for one in re.split(r"[\r\n]+", plain)) <= 80
+    colours = on_terminal(
+        80, [sys.executable, "-m", "crawler", "watch", str(tmp_path / "s")], NO_COLOR="1"
+    )
+    assert "ended: max_time" in colours
+    assert not re.search(r"\x1b\[3[0-9]", colours)
+
+
+def on_terminal(width: int, words: Sequence[str], **environment: str) -> str:
+    """Run a program on a terminal of this width. Returns all that it has written there."""
+    ours, theirs = os.openpty()
+    fcntl.ioctl(theirs, termios.TIOCSWINSZ, struct.pack("HHHH", 40, width, 0, 0))
+    variables = {**os.environ, "TERM": "xterm-256color", **environment}
+    with subprocess.Popen(words, stdin=theirs, stdout=theirs, stderr=theirs, env=variables):
+        os.close(theirs)
+        written = b""
+        while True:
+            try:
+                piece = os.read(ours, 1 << 16)
+            except OSError:  # the program has ended
+                break
+            if not piece:
+                break
+            written += piece
+    os.close(ours)
+    return written.decode()

@@ -129,6 +129,10 @@ class Board:
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(asyncio.to_thread(self._publish, status))
 
+    def begin(self) -> None:
+        """Replace the status.json of an earlier run. To be called once, at rank 0."""
+        self._write(self.latest)
+
     async def tell(self, state: State, reason: str = "") -> None:
         """Write and draw a state that begins now. `reason`: why the crawl has ended."""
         if self._writing is not None:
@@ -231,10 +235,14 @@ class Board:
                 ends.append((max(0, self._limits.max_pages - pages) / pace, "max_pages"))
         return min(ends) if ends else (None, "")
 
-    def _publish(self, status: Status) -> None:
-        """Write status.json, and draw. A full disk is told by the rank that needs the room."""
+    def _write(self, status: Status) -> None:
+        # A rank that needs room on a full disk says so itself.
         with contextlib.suppress(OSError, UserError):
             session.write_status(self._directory, status)
+
+    def _publish(self, status: Status) -> None:
+        """Write status.json, and draw."""
+        self._write(status)
         if not self._draws:
             return
         if self._screen is None:

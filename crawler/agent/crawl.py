@@ -55,6 +55,8 @@ async def _crawl_to_the_end(
 ) -> Ending:
     """Make one run after the other, until a run ends without the loss of a rank."""
     job = Job(Board(plan.directory, plan.settings, group.size, voice))
+    if group.rank == 0:
+        job.board.begin()
     while True:
         transport = agent = ending = None
         ranks = group.size
