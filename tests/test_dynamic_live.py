@@ -234,7 +234,7 @@ def test_a_stop_or_a_kill_loses_nothing(
 
 @needs_ulfm
 @pytest.mark.slow
-@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own")])
+@pytest.mark.parametrize("kind", [("page", "server"), ("site", "own"), ("dset", "own")])
 @pytest.mark.parametrize("lost", [0, 2])
 def test_the_others_go_on_without_a_rank(
     tmp_path: Path,

@@ -21,6 +21,7 @@ from crawler.core.members import Logged
 from crawler.core.ownership import make_scheme
 from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.core.tree import Tree
+from crawler.ports import REDIRECT
 
 HANDED = [("page", "server"), ("site", "server"), ("dset", "server")]
 HELD = [("site", "own"), ("dset", "own")]
@@ -153,6 +154,31 @@ def test_all_pages_are_fetched_whoever_comes_and_goes(
     # A client that is lost at the very end, and whose log can't be read, leaves pages in doubt.
     if reads_logs or not crawl.lost_late:
         assert all(c.complete for c in simulation.cores if c.rank not in crawl.lost)
+
+
+def test_a_url_is_not_asked_again_because_a_client_is_lost_that_redirected_back_to_it() -> None:
+    """Its server has already sent on the redirect that the client's log names."""
+    chosen = settings("assignment.scheme=dynamic", "dynamic.granularity=site", "dynamic.follow=own")
+    cluster = Cluster(make_scheme(chosen, 3), 3, chosen)
+    first, second = link("http://a/", REDIRECT), link("http://b/", REDIRECT)
+    cluster.start(first.url)
+    cluster.settle()
+    assert cluster.acquire(1) == first.url
+    cluster.end(1, [second])
+    cluster.settle()
+    assert cluster.acquire(2) == second.url
+    found = cluster.end(2, [first]).found
+    cluster.settle()
+    assert cluster.acquire(1) == first.url
+    cluster.end(1)
+    members = cluster.cores[0].members
+    assert members is not None
+    members.lose(2, {found.site: [found.key]}, 1, cluster.now)
+    members.recover(2, Logged(found, [first], True), cluster.now)
+    members.hand_on(2, cluster.now)
+    cluster.tick(0)
+    cluster.settle()
+    assert cluster.acquire(1) is None
 
 
 @pytest.mark.parametrize("make_store", [in_a_table, on_disk], ids=["table", "disk"])

@@ -153,12 +153,18 @@ class Assigner(Role):
         self._foreign = parts.door.foreign
         self._sites = parts.sites
         self._visited: dict[int, set[int]] = {}  # the keys that each lost client has visited
+        # Hashes of the redirects back into their chains that have come here, to be asked again.
+        self._returns: set[int] = set()
 
     def receive(self, sender: int, batch: Batch, now: float) -> None:
         """Assign the units that a client returns to others, then pass URLs on."""
         if batch.moved:
             self._door.returning.add(sender)
             self._assign(batch.moved, now)
+        for index, chain in batch.chains.items():
+            key = url.key(batch.urls[index])
+            if key in chain:
+                self._returns.add(hash((key, chain)))
         super().receive(sender, batch, now)
 
     def note_earlier(self, client: int, fetched: bytes, links: bytes) -> None:
@@ -209,11 +215,12 @@ class Assigner(Role):
     def is_open(self, rank: int, page: CrawlUrl, link: Link) -> bool:
         """Whether a link of a page that a lost client has logged must still be followed.
 
-        Redirects that lead back into their chain must, too.
+        A redirect that leads back into its chain must, unless the client has told this server.
         """
-        key = link.key
-        returns = link.flags & REDIRECT and (key == page.key or key in page.chain)
-        return bool(returns) or key not in self._visited[rank]
+        key, chain = link.key, (*page.chain, page.key)
+        if link.flags & REDIRECT and key in chain:
+            return hash((key, chain)) not in self._returns
+        return key not in self._visited[rank]
 
     def send_on(self, rank: int, now: float) -> None:
         """Send the owners of today the URLs that a lost client was sent and hasn't visited."""
