@@ -19,6 +19,8 @@ from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
 from crawler.report.endings import causes
+from crawler.report.explanations import explained
+from crawler.report.outcomes import failure_of
 from crawler.report.report import write_metrics
 from crawler.report.summary import comparison, summary
 from crawler.report.verify import verify
@@ -67,7 +69,9 @@ def _resume(arguments: argparse.Namespace) -> int:
         _refuse_useless_spares(arguments, settings)
         _refuse_foreign_code(arguments, settings.frontier.order)
         _check_address(settings)
-        return planning.prepare_again(arguments.session, settings, ranks)
+        failures = arguments.retry_failed
+        retried = () if failures is None else session.failures_named(failures)
+        return planning.prepare_again(arguments.session, settings, ranks, retried=retried)
 
     return _run(partial(_crawl_together, prepare, arguments))
 
@@ -128,15 +132,15 @@ async def _crawl_together(
             f"{plan.directory}: the disk has no room for the tables; free some space, and resume"
             " the session"
         )
-    if group.rank == 0 and not ending.fetched and ending.reported:
+    if group.rank == 0 and not (ending.fetched and ending.seeded) and ending.reported:
         metrics = json.loads((plan.directory / "report" / "metrics.json").read_text())
         for line in causes(metrics):
-            _complain(f"nothing fetched: {line}")
+            _complain(f"{'all seeds failed' if ending.fetched else 'nothing fetched'}: {line}")
     if (ending.stopped and not ending.complete) or not ending.reported:
         return EXIT_STOPPED
     if ending.internal_errors:
         return EXIT_INTERNAL
-    return 0 if ending.fetched else EXIT_FAILED
+    return 0 if ending.fetched and ending.seeded else EXIT_FAILED
 
 
 def _crawl_settings(arguments: argparse.Namespace) -> config.Config:
@@ -268,12 +272,17 @@ def _fetch(arguments: argparse.Namespace) -> int:
     settings = config.load(arguments.config, arguments.set)
 
     async def fetch_all() -> int:
-        code = 0
+        came, internal = False, False
         async for result in inspect.fetch(settings, arguments.urls):
             _print(json.dumps(result) if arguments.json else _readable(result))
-            if result.get("error") == Failure.INTERNAL:
-                code = EXIT_INTERNAL
-        return code
+            what = failure_of(result.get("status"), result.get("error"))
+            came = came or what is None
+            internal = internal or what == Failure.INTERNAL
+            if what is not None:
+                _complain(_one_line(f"{result['url']}: {what}: {explained(what)}"))
+        if internal:
+            return EXIT_INTERNAL
+        return 0 if came else EXIT_FAILED
 
     return uvloop.run(fetch_all())
 

@@ -24,7 +24,8 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         prog=prog or program(SCRIPT, "crawler"),
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command, it runs the demonstration, which needs no network.",
-        epilog="Exit codes: 0 done; 1 failed, or nothing fetched; 2 wrong usage or configuration;"
+        epilog="Exit codes: 0 done; 1 failed, nothing fetched, or all seeds failed;"
+        " 2 wrong usage or configuration;"
         " 3 done, but this program failed on some pages (error internal);"
         " 75 the crawl was stopped before its end: resume the session.",
     )
@@ -75,6 +76,14 @@ def _add_crawls(command: _Command) -> None:
     )
     resume = command("resume", "Continue a session, on any number of ranks.")
     resume.add_argument("session", type=Path, metavar="SESSION")
+    resume.add_argument(
+        "--retry-failed",
+        nargs="?",
+        const="",
+        metavar="CLASS",
+        help="fetch failed URLs again: those of an error class or status, such as timeout or 503;"
+        " without CLASS, all whose failure may pass",
+    )
     for one in (crawl, resume):
         one.add_argument("--max-pages", metavar="N", help="stop after N pages of all ranks")
         one.add_argument("--max-time", metavar="T", help="stop after this time, such as 3h55m")

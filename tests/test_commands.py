@@ -28,8 +28,8 @@ LOCAL = ["--set", "fetch.allow_private_addresses=true"]
 def said(capsys: pytest.CaptureFixture[str]) -> Any:
     """`said(*words)`: what a command prints, which must succeed."""
 
-    def run(*words: str) -> str:
-        assert main(words) == 0
+    def run(*words: str, code: int = 0) -> str:
+        assert main(words) == code
         return capsys.readouterr().out
 
     return run
@@ -79,13 +79,31 @@ def test_fetch_says_what_the_agent_gets(said: Any) -> None:
     assert (cut["error"], cut["truncated"], cut["bytes"]) == ("too-large", "length", 1000)
 
 
+def test_fetch_fails_if_no_page_came_and_says_what_to_do(
+    capsys: pytest.CaptureFixture[str],
+) -> None:
+    with PageServer({"/": b"here"}) as server:
+        missing, here = f"{server.url}/gone", f"{server.url}/"
+        assert main(["fetch", *LOCAL, "--json", missing, "http://127.0.0.1:1/"]) == 1
+        output, errors = capsys.readouterr()
+        assert len(list(map(json.loads, output.splitlines()))) == 2
+        gone, refused = errors.splitlines()
+        assert (
+            gone
+            == f"error: {missing}: status 404: there is no such page; check the path of the URL"
+        )
+        assert refused.startswith("error: http://127.0.0.1:1/: connection-refused: ")
+        assert main(["fetch", *LOCAL, missing, here]) == 0  # a page came
+        assert "status 404" in capsys.readouterr().err
+
+
 def test_fetch_ends_loops_and_long_chains(said: Any) -> None:
     pages = {f"/{n}": Page(b"", 302, {"Location": f"/{n + 1}"}) for n in range(30)}
     pages |= {"/ping": Page(b"", 302, {"Location": "/pong"})}
     pages |= {"/pong": Page(b"", 302, {"Location": "/ping"})}
     with PageServer(pages) as server:
         urls = [f"{server.url}/{name}" for name in ("0", "ping")]
-        chain, loop = map(json.loads, said("fetch", *LOCAL, "--json", *urls).splitlines())
+        chain, loop = map(json.loads, said("fetch", *LOCAL, "--json", *urls, code=1).splitlines())
     assert chain["error"] == "too-many-redirects"
     assert len(chain["redirects"]) == 20
     assert loop["error"] == "redirect-loop"

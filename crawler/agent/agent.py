@@ -375,6 +375,7 @@ class Agent:
             self._declared,
             self._faults,
             judges_again=self._plan.judges_again,
+            retried=self._plan.retried,
             correct=session.Correction(self._scope.joined, self._reader.brings_in),
         )
 

@@ -101,7 +101,7 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
         lost = session.load(plan.directory).last.ranks - group.size
         session.finish(plan.directory, False, "lost rank", lost=lost)
         settings = _with_fewer_spares(plan.settings, lost)
-        again = prepare_again(plan.directory, settings, group.size, DEAD_LOCK_S)
+        again = prepare_again(plan.directory, settings, group.size, DEAD_LOCK_S, plan.retried)
     again = await group.bcast(again)
     assert again is not None
     return again
@@ -201,7 +201,8 @@ def _report(
                 plan.snapshots.remove()
             write_counters(plan.directory, plan.run, counters, lost, reachable)
             metrics = write_metrics(plan.directory)
-            return replace(ending, internal_errors=metrics["internal_errors"])
+            seeded = metrics["seeds_failed"] < metrics["seeds"] or bool(ending.stopped)
+            return replace(ending, internal_errors=metrics["internal_errors"], seeded=seeded)
     except (NoRoomError, OSError) as error:
         if isinstance(error, OSError) and not session.is_no_room(error):
             raise

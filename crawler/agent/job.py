@@ -21,6 +21,8 @@ class Ending:
     internal_errors: int = 0  # errors of reading code in all runs of the session
     fetched: bool = True  # false: the session has no page that was fetched with success
 
+    seeded: bool = True  # false: each seed of the session has failed
+
     @property
     def reason(self) -> str:
         """Return why the crawl ended, in the word that session.toml has for it."""

@@ -32,6 +32,7 @@ class Plan:
     logs: Sequence[Sequence[Path]] = ()  # files of earlier runs, by the rank that reads them
     judges_again: bool = False  # whether any earlier run had another scope
     snapshots_fit: bool = False  # whether the ranks may begin with their snapshots
+    retried: Sequence[str] = ()  # failures whose URLs are fetched again
     killed: bool = False  # whether the last run was killed; its last requests may not be logged
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
@@ -68,15 +69,17 @@ def prepare_again(
     settings: config.Config,
     ranks: int,
     patience_s: float = session.PATIENCE_S,
+    retried: Sequence[str] = (),
 ) -> Plan:
     """Do the same as `prepare` for a further run of a session, which gets these settings.
 
-    Waits up to `patience_s` until all ranks of the last run have ended. Raises UserError also if a
-    setting can't change within a session, or if the session is being crawled.
+    `retried`: failures whose URLs are fetched again (`session.failures_named`). Waits up to
+    `patience_s` until all ranks of the last run have ended. Raises UserError also if a setting
+    can't change within a session, or if the session is being crawled.
     """
     session.load(directory)  # raises before a lock file is made, if there is no session
     with _locked(directory, patience_s):
-        return _plan_again(directory, settings, ranks, patience_s)
+        return _plan_again(directory, settings, ranks, patience_s, retried)
 
 
 @contextmanager
@@ -91,7 +94,13 @@ def _locked(directory: Path, patience_s: float = session.PATIENCE_S) -> Iterator
         raise
 
 
-def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s: float) -> Plan:
+def _plan_again(
+    directory: Path,
+    settings: config.Config,
+    ranks: int,
+    patience_s: float,
+    retried: Sequence[str],
+) -> Plan:
     info = session.load(directory)
     _check_changes(directory, info, settings, ranks)
     _await_writers(directory, patience_s)
@@ -104,7 +113,7 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
     replicated = [*session.replicated(directory), *_replicated(settings, ranks)]
     replicated = list(dict.fromkeys(replicated))
     session.write_replicated(directory, replicated)
-    resumed = session.resume(directory, settings, ranks, parts, seeds)
+    resumed = session.resume(directory, settings, ranks, parts, seeds, retried)
     runs = resumed.runs
     snapshots = _snapshots(settings, ranks, directory)
     return Plan(
@@ -117,7 +126,8 @@ def _plan_again(directory: Path, settings: config.Config, ranks: int, patience_s
         judges_again=len({run.scope for run in runs}) > 1,
         replicated=replicated,
         killed=info.last.ended is None,
-        snapshots_fit=snapshots.fit(logs),
+        snapshots_fit=not retried and snapshots.fit(logs),
+        retried=retried,
         joined=session.joined(directory),
         paused=session.is_paused(directory),
         kept_sites=session.kept_sites(resumed, [log.path for log in logs]),

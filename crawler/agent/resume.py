@@ -55,6 +55,7 @@ class _Past:
 
     traps: TrapMonitor
     faults: Faults
+    retries: bool  # whether failed URLs are fetched again
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
     given_up: set[str] = field(default_factory=set)
 
@@ -62,7 +63,7 @@ class _Past:
         self.keys.append(row.key)
         try:
             self.traps.replay(row)
-            if row.error == Failure.SITE_GIVEN_UP:
+            if row.error == Failure.SITE_GIVEN_UP and not self.retries:
                 self.given_up.add(url.authority(row.url))
         except BaseException as error:
             self.faults.note(error, "the row", row.url)
@@ -97,13 +98,15 @@ class Replay:
         faults: Faults,
         *,
         judges_again: bool,
+        retried: Sequence[str] = (),
         correct: Callable[[session.LoggedPage], session.LoggedPage] | None = None,
     ) -> None:
         """`paths` are the log files that this rank reads. `remember` gets every row.
 
         `declared` and `faults` are those of this rank. Declared sitemaps in the logs, and errors in
         reading them, are added. `judges_again`: whether each link must be judged again, because
-        earlier runs had another scope. `correct`: see session.LogShard.
+        earlier runs had another scope. `retried`: failures whose URLs are fetched again, at hosts
+        that were given up, too. `correct`: see session.LogShard.
         """
         self._settings = settings
         self._core = core
@@ -112,11 +115,12 @@ class Replay:
         self._declared = declared
         self._faults = faults
         self._judges_again = judges_again
+        self._retried = frozenset(retried)
         mode = mode_of(settings)
         self._shared = mode.shares_logs
         self._tells_owners = not mode.overlaps  # then no page may be fetched twice
         self._pasts: defaultdict[int, _Past] = defaultdict(
-            lambda: _Past(TrapMonitor(settings.traps), faults)
+            lambda: _Past(TrapMonitor(settings.traps), faults, bool(retried))
         )
         self._unlisted: dict[str, int] = {}  # sites that no table knows, with their parts so far
         self._unlisted_pages: list[int] = []
@@ -126,7 +130,9 @@ class Replay:
         self._restoring: Iterator[None] | None = None
         core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
-        self._share = session.LogShard(paths, self._note_page, skipped=skipped, correct=correct)
+        self._share = session.LogShard(
+            paths, self._note_page, skipped=skipped, retried=retried, correct=correct
+        )
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # keys of fetched targets
         core.budget.add("replay", self.nbytes)
@@ -227,6 +233,9 @@ class Replay:
         owner = settled_owner(row) if self._tells_owners else self._group.rank
         if owner is None:
             self._unlisted[row.site] = row.part
+        if session.has_failed(row, self._retried):
+            pass  # as if it had never been asked for
+        elif owner is None:
             self._unlisted_pages.append(self._read)
         else:
             self._pasts[owner].add(row)

@@ -10,7 +10,7 @@ from typing import Any, Final, NamedTuple
 
 from crawler import url
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, PageRow
-from crawler.report.explanations import OUTSIDE, advice, meaning
+from crawler.report.explanations import OUTSIDE, explained
 from crawler.session import LoggedPage
 
 FOLLOWED: Final = "its site joined the scope"
@@ -135,8 +135,7 @@ def causes(metrics: dict[str, object]) -> list[str]:
         first = group[0]
         way = "" if first["url"] == first["seed"] else f", which redirects to {first['url']}"
         more = f" (and {len(group) - 1:,} more)" if len(group) > 1 else ""
-        why = "; ".join(text for text in (meaning(what), advice(what)) if text)
-        lines.append(f"{what}: {first['seed']}{way}{more}: {why}")
+        lines.append(f"{what}: {first['seed']}{way}{more}: {explained(what)}")
     waiting = metrics["waiting"]
     if waiting:
         lines.append(

@@ -11,8 +11,8 @@ from crawler.ports import MEANINGS, Failure
 OUTSIDE: Final = "out of scope"
 _SPELLING: Final = "check the spelling of its host"
 _SERVER: Final = "check its host and port, and your network (fetch.proxy)"
-_LATER: Final = "try again later, in a new session"
-_BROWSER: Final = "look at it with `python -m crawler fetch URL`"
+_LATER: Final = "try again later (resume SESSION --retry-failed)"
+_BROWSER: Final = "look at it in a browser, or with `python -m crawler fetch URL`"
 _TRAPS: Final = "raise the limit in [traps] if the site is worth more"
 
 _ADVICE: Final[dict[str, str]] = {
@@ -24,9 +24,9 @@ _ADVICE: Final[dict[str, str]] = {
         "set fetch.allow_private_addresses = true to crawl servers of your own network"
     ),
     Failure.NO_CONTACT: "set fetch.contact, so that webmasters can reach you",
-    Failure.UNREACHABLE: _SERVER,
-    Failure.REFUSED: _SERVER,
-    Failure.CONNECT_TIMEOUT: _SERVER,
+    Failure.UNREACHABLE: f"{_SERVER}; or {_LATER}",
+    Failure.REFUSED: f"{_SERVER}; or {_LATER}",
+    Failure.CONNECT_TIMEOUT: f"{_SERVER}; or {_LATER}",
     Failure.DISCONNECTED: _LATER,
     Failure.TIMEOUT: f"{_LATER}, or raise fetch.timeout_s",
     Failure.TLS: "check the certificate; fetch.ca_files names further authorities",
@@ -75,3 +75,8 @@ def meaning(what: str) -> str:
     status = int(number)
     whose = "the server failed" if status >= 500 else "the server refused the request"
     return _STATUSES.get(status, whose)
+
+
+def explained(what: str) -> str:
+    """What an error class or a status means, and what a user can do about it."""
+    return "; ".join(text for text in (meaning(what), advice(what)) if text)

@@ -11,6 +11,7 @@ from typing import Any, Final
 
 from crawler.pages import sentence, short_url
 from crawler.report.explanations import advice, meaning
+from crawler.session import MAY_PASS
 
 _SHOWN: Final = 5
 BALANCE: Final = 0.05  # by how much a rank may exceed the average load
@@ -140,7 +141,9 @@ def _warnings(metrics: Mapping[str, Any]) -> Iterator[Finding]:
             Severity.WARNING,
             f"{urls:,} URLs of {error['sites']:,} sites were not fetched: {what}",
             _sentence(what),
-            shlex.join(["python", "-m", "crawler", "fetch", error["examples"][0]]),
+            _crawl_command(metrics, "--retry-failed", what.removeprefix("status "))
+            if what in MAY_PASS
+            else shlex.join(["python", "-m", "crawler", "fetch", error["examples"][0]]),
             "errors",
         )
     yield from _load(metrics)

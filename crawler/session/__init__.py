@@ -96,6 +96,7 @@ from crawler.session.requests import (
     read_rests,
     request_files,
 )
+from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
@@ -108,6 +109,7 @@ from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
     "CRAWLED",
+    "MAY_PASS",
     "PATIENCE_S",
     "REPORTED",
     "Bound",
@@ -134,6 +136,7 @@ __all__ = [
     "SpillFiles",
     "State",
     "Status",
+    "Superseded",
     "Torn",
     "Totals",
     "add_seeds",
@@ -149,9 +152,11 @@ __all__ = [
     "enlarge_seeds",
     "exists",
     "failed_file",
+    "failures_named",
     "fingerprint",
     "finish",
     "go_on",
+    "has_failed",
     "holds",
     "holds_rows",
     "is_asked_to_stop",

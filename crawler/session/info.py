@@ -43,6 +43,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     complete: bool | None = None  # whether the frontier ran empty
     reason: str | None = None
     lost: int | None = None  # how many ranks died, if the others went on
+    retried: list[str] | None = None  # the failures that this run has tried again
     site_names: int | None = None  # 2: `host:port`; None: `http://host`, as in old versions
 
 
@@ -95,17 +96,31 @@ def exists(directory: Path) -> bool:
     return (directory / _NAME).exists() or any(directory.glob("rank-*"))
 
 
+def is_described(directory: Path) -> bool:
+    """Whether the directory has a session.toml."""
+    return (directory / _NAME).is_file()
+
+
 def resume(
-    directory: Path, settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]
+    directory: Path,
+    settings: config.Config,
+    ranks: int,
+    parts: int,
+    seeds: Sequence[str],
+    retried: Sequence[str] = (),
 ) -> SessionInfo:
     """Note in session.toml a further run, with these settings. Returns the new content.
 
-    `seeds`: all seeds, old and new. Orders that were meant for an earlier run are removed.
+    `seeds`: all seeds, old and new. `retried`: the failures that this run tries again
+    (`session.retried`). Orders that were meant for an earlier run are removed.
     """
     info = load(directory)
     forget_orders(directory)
     _write_seeds(directory, seeds)
-    runs = [*info.runs, _run(settings, ranks, parts, seeds)]
+    run = msgspec.structs.replace(
+        _run(settings, ranks, parts, seeds), retried=list(retried) or None
+    )
+    runs = [*info.runs, run]
     _write(directory, settings, runs)
     return SessionInfo(settings, runs)
 

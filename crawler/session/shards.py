@@ -5,7 +5,7 @@ keys in numpy arrays. Afterwards, the URLs of the few links that must still be f
 """
 
 from array import array
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -25,6 +25,7 @@ from crawler.session.log import (
     read_page,
     read_placed,
 )
+from crawler.session.retried import has_failed
 
 Keys = npt.NDArray[np.uint64]
 
@@ -76,11 +77,13 @@ class LogShard:
         note_page: Callable[[PageRow], bool],
         *,
         skipped: int,
+        retried: Collection[str] = (),
         correct: Callable[[LoggedPage], LoggedPage] | None = None,
     ) -> None:
         """`note_page(row)` is called for each row; it returns whether its links are followed.
 
-        Links with any of the flags `skipped` are never followed. `correct` corrects the flags of a
+        Links with any of the flags `skipped` are never followed. Pages with one of the failures
+        `retried` count as not fetched. `correct` corrects the flags of a
         page's links (`joined.Correction`).
         """
         self.sitemaps: list[str] = []  # URLs of sitemaps that no page links to
@@ -88,17 +91,23 @@ class LogShard:
         self.declared = DeclaredSitemaps()
         self._note_page = note_page
         self._skipped = skipped
+        self._retried = frozenset(retried)
         self._correct = correct or (lambda page: page)
         self._paths = paths
         self._files = [path.open("rb") for path in paths]
         self._keys = array("Q")  # the keys of pages
+        self._counted = bytearray()  # for each page, whether it is fetched for good
         self._places = array("Q")  # where each page stands: file number * _OFFSETS + offset
         self._links = _FirstPlaces()
 
     @property
     def page_keys(self) -> Keys:
-        """Return the `LoggedPage.request_key` of the pages, in the order of the logs."""
-        return np.frombuffer(self._keys, np.uint64)
+        """Return the `LoggedPage.request_key` of the pages, in the order of the logs.
+
+        Pages that are to be fetched again are left out.
+        """
+        counted = np.frombuffer(self._counted, np.bool_)
+        return np.frombuffer(self._keys, np.uint64)[counted]
 
     @property
     def link_keys(self) -> Keys:
@@ -112,6 +121,7 @@ class LogShard:
             for offset, entry in read_placed(path):
                 if isinstance(entry, LoggedPage):
                     self._keys.append(entry.request_key)
+                    self._counted.append(not has_failed(entry.row, self._retried))
                     self._places.append(number * _OFFSETS + offset)
                     follows = self._note_page(entry.row) or bool(
                         entry.flags and entry.flags[0] & REDIRECT

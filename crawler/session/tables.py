@@ -30,6 +30,7 @@ from crawler.session.columns import (
 )
 from crawler.session.files import no_room_told
 from crawler.session.log import LoggedPage, Torn, log_files, rank_directories, read_log
+from crawler.session.retried import Superseded
 
 _PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
 # An entry in the metadata of each file. Files of earlier versions don't have it. They have fewer
@@ -188,11 +189,15 @@ def _made(
 def _pages(
     session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool
 ) -> Iterator[LoggedPage]:
-    """Yield all pages, by rank and then in the order of storing. Counts them in `ranks`, too."""
+    """Yield all pages, by rank and then in the order of storing. Counts them in `ranks`, too.
+
+    Rows that a later try has superseded are left out.
+    """
+    is_superseded = Superseded(session)
     for path in log_files(session):
         counts = ranks[path.parent.parent]
         for entry in read_log(path, renamed=renamed):
-            if isinstance(entry, LoggedPage):
+            if isinstance(entry, LoggedPage) and not is_superseded(entry.row):
                 counts.add(entry.row)
                 yield entry
             elif isinstance(entry, Torn):

@@ -12,6 +12,7 @@ Memory grows by 8 bytes for each page, 16 for each record and 50 for each reques
 entry in a file. Such a torn tail is noted, but is no problem.
 """
 
+from collections import Counter, defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from itertools import groupby
@@ -78,7 +79,7 @@ def verify(directory: Path) -> Verdict:
     unknown = sum(walk.unknown_originals() for walk in walks)
     if unknown and not info.config.session.previous:
         findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
-    _check_once(walks, info, logs, findings)
+    _check_once(directory, walks, info, logs, findings)
     note_same_keys([walk.hashes for walk in walks], logs, findings)
     _check_servers(info, logs, findings)
     closure = Closure(directory, info, logs, findings)
@@ -119,9 +120,17 @@ def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
 
 
 def _check_once(
-    walks: Sequence[RankWalk], info: SessionInfo, logs: Sequence[Path], findings: Findings
+    directory: Path,
+    walks: Sequence[RankWalk],
+    info: SessionInfo,
+    logs: Sequence[Path],
+    findings: Findings,
 ) -> None:
-    """Check that no rank has fetched a URL twice, and no two ranks a URL that has one owner."""
+    """Check that no rank has fetched a URL twice, and no two ranks a URL that has one owner.
+
+    A run that tries failed URLs again may have superseded one row of each.
+    """
+    superseded = session.Superseded(directory)
     settings = info.config
     shared = mode_of(settings).overlaps or (
         settings.assignment.scheme == "part-vector" and settings.assignment.unlisted == "discoverer"
@@ -130,10 +139,18 @@ def _check_once(
     for group in keys if shared else [np.concatenate([np.zeros(0, np.uint64), *keys])]:
         different, rows = np.unique(group, return_counts=True)
         twice = set(different[rows > 1].tolist())
+        tries, kept = Counter[int](), defaultdict[int, list[tuple[str, Path]]](list)
         for path in logs if twice else ():
             for entry in session.read_log(path):
                 if isinstance(entry, LoggedPage) and entry.row.key in twice and not entry.is_again:
-                    findings.add("twice", entry.row.url, f"has more than one row, one in {path}")
+                    key = entry.row.key
+                    if superseded(entry.row) and tries[key] < superseded.runs:
+                        tries[key] += 1
+                    else:
+                        kept[key].append((entry.row.url, path))
+        for rows_of_one in kept.values():
+            for address, path in rows_of_one if len(rows_of_one) > 1 else ():
+                findings.add("twice", address, f"has more than one row, one in {path}")
 
 
 def _check_servers(info: SessionInfo, logs: Sequence[Path], findings: Findings) -> None:
