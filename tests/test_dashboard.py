@@ -242,6 +242,9 @@ def test_orders_are_obeyed(tmp_path: Path) -> None:
                 code, why = await order("add-seeds", **wrong)
                 assert code == 400
                 assert why
+            (directory / "paused").mkdir()
+            assert (await order("continue"))[0] == 400  # the file can't be removed
+            (directory / "paused").rmdir()
             assert "is stopping" in (await order("stop"))[1]
             assert session.is_asked_to_stop(directory)
             assert (await order("format"))[0] == 404

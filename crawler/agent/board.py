@@ -103,7 +103,7 @@ class Board:
         self._said.update(note.warnings)
         self.say(note.warnings)
         if self._voice is Voice.VERBOSE:
-            self.say(f"{one.error}: {one.url}: {one.why}" for one in note.troubles)
+            self.say(": ".join(filter(None, (x.error, x.url, x.why))) for x in note.troubles)
 
     def update_last(self, rank: int, note: Note) -> None:
         """Take the last note of a rank. It has all late warnings: the notes before it may be lost.

@@ -12,7 +12,7 @@ import msgspec
 from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
-from crawler import pages, steering
+from crawler import pages, session, steering
 from crawler.dashboard.guard import HEADERS, Guard
 from crawler.dashboard.metrics import exposition
 from crawler.ports import UserError
@@ -107,10 +107,10 @@ class _Server:
         return web.Response(body=body, headers={"Content-Type": CONTENT_TYPE_LATEST})
 
     async def _order(self, request: web.Request) -> web.Response:
+        order, body = request.match_info["order"], await request.read()
         try:
-            said = await asyncio.to_thread(
-                self._obey, request.match_info["order"], await request.read()
-            )
+            with session.mistakes_told(str(self._directory)):
+                said = await asyncio.to_thread(self._obey, order, body)
         except UserError as error:
             return web.Response(status=400, text=str(error), headers=HEADERS)
         return web.Response(text=said, headers=HEADERS)
