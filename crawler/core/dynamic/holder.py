@@ -122,7 +122,8 @@ class Holder(Role):
         units = held | self._met.keys() if self._retires else held & self._wanted_back
         box = self._outboxes.open(self._server, now, urgent=True)
         waiting = set[int]()
-        for found, score in self._bench.drain(lambda site: unit_of(site) in units):
+        leaving = self._bench.drain(lambda site: self._retires or unit_of(site) in units)
+        for found, score in leaving:
             if found.key not in found.chain:  # otherwise it was fetched, and is asked again
                 waiting.add(found.key)
             jar = self._jars.take(found.key)
