@@ -36,6 +36,7 @@ def page(metrics: Mapping[str, Any]) -> str:
         all_seeds=metrics["seeds_failed"] + metrics["seeds_redirected"],
         chart=_chart(seen["timeline"]),
         limited=what_limited(metrics),
+        against=_against(metrics),
         loads=view.loads(metrics),
         ranks=len(metrics["ranks"]),
         idle=", ".join(map(str, idle_ranks(metrics)[:TOP])),
@@ -79,6 +80,25 @@ def _outcomes(counts: Mapping[str, int]) -> list[dict[str, Any]]:
             )
             start += width
     return rows
+
+
+def _against(metrics: Mapping[str, Any]) -> dict[str, Any] | None:
+    against = metrics["against"]
+    if against is None:
+        return None
+    changes = view.changes(against)
+    asked, start, parts = sum(one.urls for one in changes) or 1, 0.0, []
+    for one in changes:
+        width = 100 * one.urls / asked
+        parts.append({"color": one.color, "start": start, "width": width})
+        start += width
+    return {
+        "session": against["session"],
+        "bytes_not_sent": against["bytes_not_sent"],
+        "changes": changes,
+        "parts": parts,
+        "savings": view.savings(metrics),
+    }
 
 
 def _chart(timeline: Mapping[str, Any] | None) -> dict[str, Any] | None:

@@ -20,6 +20,7 @@ from numpy.typing import NDArray
 
 from crawler import session
 from crawler.ports import Failure
+from crawler.report.against import compare
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
 from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
@@ -126,6 +127,10 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "overview": make_overview(directory, [run.started.timestamp() for run in info.runs], runs),
     }
     metrics["overview"] |= write_lists(directory, info)
+    metrics["against"] = None
+    if info.config.session.previous:
+        previous = Path(info.config.session.previous)
+        metrics["against"] = compare(directory, previous, complete=metrics["complete"])
     metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
     for name, content in {

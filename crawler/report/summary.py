@@ -28,6 +28,7 @@ def summary(metrics: Mapping[str, Any]) -> str:
         _outcomes(metrics["overview"]["outcomes"]),
         _errors(metrics),
         _time(metrics),
+        _against(metrics),
         *_loads(metrics),
         _matrix(metrics),
         _sites(metrics["overview"]),
@@ -100,6 +101,26 @@ def _time(metrics: Mapping[str, Any]) -> list[str]:
     limited = what_limited(metrics)
     lines += _wrapped(f"What limited the speed: {limited}", "  ") if limited else []
     return [f"Speed and queue over {duration(timeline['seconds'])}", *lines]
+
+
+def _against(metrics: Mapping[str, Any]) -> list[str]:
+    against = metrics["against"]
+    if against is None:
+        return []
+    lines = _wrapped(f"Against {against['session']}")
+    for one in view.changes(against):
+        lines += textwrap.wrap(
+            one.meaning,
+            _COLUMNS,
+            initial_indent=f"  {one.name:14}{one.urls:11,}  ",
+            subsequent_indent=" " * 29,
+        )
+    if against["bytes_not_sent"]:
+        lines.append(f"  {size(against['bytes_not_sent'])} weren't sent again (status 304)")
+    if saved := view.savings(metrics):
+        lines.append(f"  {'a page':24}{'earlier':>14}{'now':>14}{'saved':>12}")
+        lines += [f"  {one.name:24}{one.before:>14}{one.now:>14}{one.saved:>12}" for one in saved]
+    return lines
 
 
 def _loads(metrics: Mapping[str, Any]) -> list[list[str]]:

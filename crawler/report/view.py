@@ -5,6 +5,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from crawler.pages import duration, number, percent, size
+from crawler.report.against import per_page
 from crawler.report.findings import BALANCE, what_limited
 from crawler.report.overview import TOP
 
@@ -140,6 +141,67 @@ def loads(metrics: Mapping[str, Any]) -> list[Load]:
 def servers(metrics: Mapping[str, Any]) -> str:
     """The ranks that were seed servers and have fetched nothing; empty if there are none."""
     return ", ".join(str(one["rank"]) for one in metrics["ranks"] if one["server"])
+
+
+_CHANGES = {
+    "unchanged": "304, or the same bytes or answer as before",
+    "changed": "another payload or status than before",
+    "new": "gave no response in the earlier session",
+    "gone": "a page then, status 404 or 410 now",
+    "no answer now": "a response then, none now",
+}
+
+
+class Changed(NamedTuple):
+    """How many URLs have changed in one way since the earlier session."""
+
+    name: str
+    urls: int
+    meaning: str
+    color: int  # as of an outcome
+
+
+def changes(against: Mapping[str, Any]) -> list[Changed]:
+    """What became of URLs since the earlier session, with words."""
+    left = (
+        "no page links to them any more, or they are out of scope"
+        if against["complete"]
+        else "the crawl ended before; they may still be there"
+    )
+    meanings = {**_CHANGES, "not asked for": left}
+    colors = dict(zip(meanings, (1, 2, 0, 5, 6, 7), strict=True))
+    return [
+        Changed(name, urls, meanings[name], colors[name])
+        for name, urls in against["changes"].items()
+    ]
+
+
+class Saving(NamedTuple):
+    """What a page cost before and now."""
+
+    name: str
+    before: str
+    now: str
+    saved: str
+
+
+def savings(metrics: Mapping[str, Any]) -> list[Saving]:
+    """What a page cost in the earlier session and in this one."""
+    before, now = metrics["against"]["per_page"], per_page(metrics)
+    return [
+        Saving(
+            name,
+            _cost(name, before[name]),
+            _cost(name, now[name]),
+            percent(1 - now[name] / before[name]) if before[name] else "",
+        )
+        for name in now
+        if name in before
+    ]
+
+
+def _cost(name: str, value: float) -> str:
+    return size(value) if name.startswith("bytes") else f"{value:,.3f}"
 
 
 class Matrix(NamedTuple):

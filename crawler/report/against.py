@@ -1,0 +1,125 @@
+"""A session against the earlier one that it names (`session.previous`), page by page."""
+
+import json
+from collections.abc import Mapping
+from enum import StrEnum
+from pathlib import Path
+from typing import Any, Final
+
+import numpy as np
+import numpy.typing as npt
+import pyarrow as pa
+import pyarrow.compute as pc
+import pyarrow.parquet as pq
+from xxhash import xxh3_64_intdigest
+
+from crawler import session
+from crawler.regular import regular
+
+_GONE: Final = (404, 410)
+
+
+class Change(StrEnum):
+    """What became of a URL since the earlier session."""
+
+    UNCHANGED = "unchanged"
+    CHANGED = "changed"
+    NEW = "new"
+    GONE = "gone"
+    FAILED = "no answer now"
+    NOT_ASKED = "not asked for"
+
+
+def compare(directory: Path, earlier: Path, *, complete: bool) -> dict[str, Any] | None:
+    """The URLs of two sessions by what became of them; None if the earlier one has no tables.
+
+    `complete`: whether the crawl has ended by itself. Only URLs that gave a response in one of the
+    sessions count. Memory grows by about 50 bytes for each of their pages.
+    """
+    path = earlier / "tables" / "pages.parquet"
+    if not path.is_file():
+        return None
+    regular(path)
+    now, before = _Pages(directory / "tables" / "pages.parquet"), _Pages(path)
+    counts = dict.fromkeys(Change, 0)
+    place = np.minimum(np.searchsorted(before.keys, now.keys), max(0, len(before.keys) - 1))
+    here = session.among(now.keys, before.keys)
+    old_status = np.zeros(len(now.keys), np.int16)
+    old_digest = np.zeros(len(now.keys), np.uint64)
+    if len(before.keys):
+        old_status[here] = before.statuses[place[here]]
+        old_digest[here] = before.digests[place[here]]
+    asked, known = now.statuses > 0, old_status > 0
+    gone = asked & known & np.isin(now.statuses, _GONE) & _came(old_status)
+    same_bytes = (now.digests != 0) & (now.digests == old_digest) & _came(now.statuses)
+    same_answer = (now.statuses == old_status) & (
+        (now.statuses >= 400) | ((now.digests == 0) & (old_digest == 0))
+    )
+    unchanged = asked & known & ((now.statuses == 304) | same_bytes | same_answer)
+    counts[Change.NEW] = int((asked & ~known).sum())
+    counts[Change.GONE] = int(gone.sum())
+    counts[Change.UNCHANGED] = int((unchanged & ~gone).sum())
+    counts[Change.CHANGED] = int((asked & known & ~gone & ~unchanged).sum())
+    counts[Change.FAILED] = int((~asked & known).sum())
+    responses = before.keys[before.statuses > 0]
+    counts[Change.NOT_ASKED] = int((~session.among(responses, now.keys)).sum())
+    not_modified = np.flatnonzero(here & (now.statuses == 304))
+    return {
+        "session": str(earlier),
+        "changes": {change.value: count for change, count in counts.items()},
+        "complete": complete,
+        "bytes_not_sent": int(before.sizes[place[not_modified]].sum()),
+        "per_page": _costs(earlier),
+    }
+
+
+def _came(statuses: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
+    """Whether the page came, or was as before."""
+    success: npt.NDArray[np.bool_] = ((statuses >= 200) & (statuses < 300)) | (statuses == 304)
+    return success
+
+
+class _Pages:
+    """The pages of a session by key, sorted; the last row of each. Status 0 is none."""
+
+    def __init__(self, path: Path) -> None:
+        table = pq.read_table(path, columns=["key", "time", "status", "digest", "bytes"])
+        keys, times = table["key"].to_numpy(), pc.cast(table["time"], pa.int64()).to_numpy()
+        order = np.lexsort((times, keys))
+        last = np.ones(len(order), np.bool_)
+        np.not_equal(keys[order][1:], keys[order][:-1], out=last[:-1])
+        order = order[last]
+        self.keys = keys[order]
+        self.statuses = pc.fill_null(table["status"], 0).to_numpy()[order]
+        self.sizes = table["bytes"].to_numpy()[order]
+        self.digests = _numbers(table["digest"])[order]
+
+
+def _numbers(digests: pa.ChunkedArray) -> npt.NDArray[np.uint64]:
+    """Digests as numbers, the hash of each; 0 for none."""
+    known = (
+        0 if text is None else xxh3_64_intdigest(text.encode()) for text in digests.to_pylist()
+    )
+    return np.fromiter(known, np.uint64, len(digests))
+
+
+def _costs(earlier: Path) -> dict[str, float]:
+    """What a page cost in the earlier session; empty if its report is missing or damaged."""
+    try:
+        metrics = json.loads(regular(earlier / "report" / "metrics.json").read_bytes())
+    except (OSError, ValueError):
+        return {}
+    return per_page(metrics) if isinstance(metrics, dict) else {}
+
+
+def per_page(metrics: Mapping[str, Any]) -> dict[str, float]:
+    """What a page cost in a session, so that sessions of different sizes can be compared."""
+    pages = metrics.get("pages")
+    costs = {
+        "bytes received": metrics.get("bytes"),
+        "requests": metrics.get("requests"),
+        "URLs between ranks": metrics.get("inter_part_urls"),
+        "messages (page, part)": metrics.get("messages_page_part"),
+        "seconds": metrics.get("seconds"),
+    }
+    return {name: cost / pages for name, cost in costs.items() if cost is not None and pages}
