@@ -8,6 +8,7 @@ from typing import Any
 
 from crawler import config, url
 from crawler.agent.timing import SystemClock
+from crawler.core.courtesy import Courtesy
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.core.tree import Tree
 from crawler.faults import Faults
@@ -38,7 +39,9 @@ async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[d
 async def _fetcher(settings: config.Config, stack: AsyncExitStack) -> HttpFetcher:
     private = settings.fetch.allow_private_addresses
     resolver = await stack.enter_async_context(DnsResolver(settings.dns, private, SystemClock()))
-    return await stack.enter_async_context(HttpFetcher(settings.fetch, resolver))
+    return await stack.enter_async_context(
+        HttpFetcher(settings.fetch, resolver, sites=settings.sites)
+    )
 
 
 async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str) -> dict[str, Any]:
@@ -141,8 +144,9 @@ async def explain(
 ) -> dict[str, Any]:
     """Say what a crawl with this configuration and `ranks` ranks does with a URL.
 
-    Fields: url, normalised, scope {allowed, rule}, robots {allowed, line}, site, key (16 hex
-    digits), part, rank, why. If the configuration has no seeds, the URL is the only seed.
+    Fields: url, normalised, scope {allowed, rule}, robots {allowed, line}, site, delay_s,
+    connections, sites (the numbers of the `[[sites]]` that match), key (16 hex digits), part, rank,
+    why. If the configuration has no seeds, the URL is the only seed.
     `robots_file`: is read instead of the site's robots.txt. `offline`: no request is sent, so
     without a `robots_file` the field robots is null.
     """
@@ -156,6 +160,8 @@ async def explain(
     scheme = make_scheme(settings, ranks)
     ownership = Ownership(0, scheme, place_parts(scheme, ranks), "claim")
     site, key = scope.sites.of(normalised), url.key(normalised)
+    overrides = settings.overrides()
+    courtesy = Courtesy(settings.politeness, overrides)
     part = ownership.part(CrawlUrl(key, normalised, site, 0))
     if not verdict.allowed:
         why = f"not fetched: {verdict.rule}"
@@ -176,8 +182,10 @@ async def explain(
         part, why = _served(ownership.tree, site)
     else:
         why = f"fetched by rank {ownership.rank_of_part[part]}, by {settings.assignment.scheme}"
-    robots = None
+    robots, delay_s = None, courtesy.delay_s(site)
     if rules is not None:
+        crawl_delay_s = min(rules.crawl_delay or 0.0, settings.politeness.max_crawl_delay_s)
+        delay_s = max(delay_s, crawl_delay_s)
         allowed, line = rules.decide(normalised)
         robots = {"allowed": allowed, "line": line}
     return {
@@ -186,6 +194,9 @@ async def explain(
         "scope": {"allowed": verdict.allowed, "rule": verdict.rule},
         "robots": robots,
         "site": site,
+        "delay_s": delay_s,
+        "connections": courtesy.connections(site),
+        "sites": [number + 1 for number in overrides.numbers(site)],
         "key": f"{key:016x}",
         "part": part,
         "rank": None if part is None else ownership.rank_of_part[part],
@@ -215,7 +226,8 @@ async def _rules(
             raise UserError(
                 f"--robots-file {robots_file}: {error.strerror}; name a file that can be read"
             ) from None
-    if offline or not settings.robots.obey:
+    obeys = settings.overrides().of(url.site(address)).robots
+    if offline or not (settings.robots.obey if obeys is None else obeys):
         return None
     async with AsyncExitStack() as stack:
         fetcher = await _fetcher(settings, stack)

@@ -9,6 +9,7 @@ import tomllib
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
+from functools import cached_property
 from pathlib import Path
 from typing import Any, Final, NamedTuple
 
@@ -19,6 +20,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crawler import url
+from crawler.names import NamePatterns
 from crawler.regular import regular
 from partition import UserError
 from partition.webgraph import WebGraph
@@ -28,7 +30,15 @@ RANK_RATE: Final = 700.0  # pages a second that any rank can fetch and read
 Rates = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+class Exceptions(NamedTuple):
+    """What a table `[[sites]]` of a configuration says of the sites that it matches."""
+
+    match: tuple[str, ...]  # patterns of `crawler.names`
+    delay_s: float | None = None
+    connections: int | None = None
+
+
+@dataclass(frozen=True)
 class Politeness:
     """The politeness and the fetch times of sessions.
 
@@ -40,10 +50,29 @@ class Politeness:
     fetch_s: float = 0.0  # the mean of all fetches
     fetch_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> the mean of its fetches
     crawl_delay_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> by robots.txt
+    exceptions: Sequence[Exceptions] = ()  # the first that sets a value counts
+
+    @cached_property
+    def _patterns(self) -> NamePatterns:
+        return NamePatterns([one.match for one in self.exceptions])
+
+    def _exceptions_of(self, site: str) -> list[Exceptions]:
+        if not self.exceptions:
+            return []
+        return [self.exceptions[number] for number in self._patterns.matching(site)]
 
     def delay_s_of(self, site: str) -> float:
         """Return the seconds between two requests to a site."""
-        return max(self.delay_s, self.crawl_delay_s_of.get(site, 0.0))
+        set_s = [one.delay_s for one in self._exceptions_of(site) if one.delay_s is not None]
+        return max((*set_s, self.delay_s)[0], self.crawl_delay_s_of.get(site, 0.0))
+
+    def connections_of(self, site: str) -> int:
+        """Return how many requests to a site may be under way."""
+        exceptions = self._exceptions_of(site)
+        return next(
+            (one.connections for one in exceptions if one.connections is not None),
+            self.connections,
+        )
 
     def rates(self, sites: Sequence[str]) -> Rates:
         """Return the pages a second that each site allows; math.inf without a bound.
@@ -54,10 +83,9 @@ class Politeness:
         """
         fetch_s = np.array([self.fetch_s_of.get(site, self.fetch_s) for site in sites])
         delay_s = np.array([self.delay_s_of(site) for site in sites])
-        if self.connections == 1:
-            page_s = delay_s + fetch_s
-        else:
-            page_s = np.maximum(delay_s, fetch_s / self.connections)
+        connections = np.array([self.connections_of(site) for site in sites])
+        several_s = np.maximum(delay_s, fetch_s / connections)
+        page_s = np.where(connections == 1, delay_s + fetch_s, several_s)
         with np.errstate(divide="ignore"):
             rates: Rates = 1 / page_s
         return rates
@@ -75,8 +103,8 @@ class Bound:
     def __str__(self) -> str:
         pages = f"{self.pages:,} pages" if self.pages > 1 else "1 page"
         how = f"a delay of {self.politeness.delay_s_of(self.site):g} s"
-        if self.politeness.connections > 1:
-            how += f" and {self.politeness.connections} connections"
+        if (connections := self.politeness.connections_of(self.site)) > 1:
+            how += f" and {connections} connections"
         return f"site {self.site} bounds the crawl: {pages} at {how} take {duration(self.seconds)}"
 
 
@@ -124,7 +152,9 @@ def read(paths: Sequence[Path]) -> Politeness | None:
     mean = sum(seconds.values()) / max(sum(fetches.values()), 1)
     of_site = {site: seconds[site] / number for site, number in fetches.items() if number}
     bounded = {site: min(delay, settings.most_s) for site, delay in crawl_delays.items()}
-    return Politeness(settings.delay_s, settings.connections, mean, of_site, bounded)
+    return Politeness(
+        settings.delay_s, settings.connections, mean, of_site, bounded, settings.exceptions
+    )
 
 
 class _Settings(NamedTuple):
@@ -134,6 +164,7 @@ class _Settings(NamedTuple):
     connections: int = 1
     most_s: float = 60.0  # the longest crawl-delay that is obeyed
     obeys_robots: bool = True
+    exceptions: Sequence[Exceptions] = ()
 
 
 def _configured(path: Path) -> _Settings:
@@ -147,12 +178,24 @@ def _configured(path: Path) -> _Settings:
         delay_s = float(table.get("delay_s", usual.delay_s))
         connections = int(table.get("connections_per_site", usual.connections))
         most_s = float(table.get("max_crawl_delay_s", usual.most_s))
+        exceptions = tuple(map(_exceptions, tables.get("sites", [])))
         obeys_robots = tables.get("robots", {}).get("obey", usual.obeys_robots) is True
-    except (ValueError, TypeError, AttributeError, OSError) as error:
+    except (ValueError, TypeError, AttributeError, KeyError, OSError) as error:
         raise UserError(f"{path}: not the file of a session: {error}") from None
     if not 0 <= delay_s < float("inf") or connections < 1:
         raise UserError(f"{path}: politeness: delay_s must be 0 or more, connections 1 or more")
-    return _Settings(delay_s, connections, most_s, obeys_robots)
+    return _Settings(delay_s, connections, most_s, obeys_robots, exceptions)
+
+
+def _exceptions(table: Mapping[str, Any]) -> Exceptions:
+    """Read a table `[[sites]]`. Regular expressions in it say nothing about delays."""
+    match = tuple(str(name) for name in table["match"] if not str(name).startswith("^"))
+    delay_s, connections = table.get("delay_s"), table.get("connections")
+    return Exceptions(
+        match,
+        None if delay_s is None else float(delay_s),
+        None if connections is None else max(int(connections), 1),
+    )
 
 
 def _crawl_delays(path: Path) -> dict[str, float]:

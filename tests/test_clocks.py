@@ -41,9 +41,13 @@ RULES = "http://b.example/rules"  # to which the robots.txt of another site redi
     limit=st.sampled_from([0, 0, 7]),
     moves=st.sampled_from([0.0, 0.05, 0.2]),
     far=st.sampled_from([0.0, 0.5]),
+    other_delay_s=st.sampled_from([None, None, 0.0, 3.0, 50.0]),
+    other_connections=st.sampled_from([None, 1, 3]),
 )
-@example(0, 2, 4, 0.0, "site", "independent", 0, 0.0, 0.5)  # held while its clock was away
-@example(1807092176, 5, 1, 0.5, "site", "exchange", 0, 0.05, 0.5)  # lent after it was forgotten
+@example(0, 2, 4, 0.0, "site", "independent", 0, 0.0, 0.5, None, None)  # held, its clock away
+@example(
+    1807092176, 5, 1, 0.5, "site", "exchange", 0, 0.05, 0.5, None, None
+)  # lent after forgotten
 def test_promises_are_kept_in_any_order(
     late: bool,
     seed: int,
@@ -55,19 +59,28 @@ def test_promises_are_kept_in_any_order(
     limit: int,
     moves: float,
     far: float,
+    other_delay_s: float | None,
+    other_connections: int | None,
 ) -> None:
+    """Also to sites that `[[sites]]` names."""
     dice = random.Random(seed)
     listed = Listed(ranks, {f"h{number}.example": number % ranks for number in (0, 1)})
     scheme: Scheme = dice.choice([UrlHash(ranks), UrlHash(ranks), SiteHash(ranks), listed])
     whole = not isinstance(scheme, UrlHash) and mode in {"exchange", "firewall"}
     if per == "site" and whole and not far:
         scheme = UrlHash(ranks)  # else nothing is shared
+    other = {"match": ["h0.example", "*.h1.example"], "priority": 1}
+    if other_delay_s is not None:
+        other["delay_s"] = other_delay_s
+    if other_connections is not None and per == "site":
+        other["connections"] = other_connections
     cluster = Watched(
         scheme,
         ranks,
         config.load(
             None,
             [
+                f"sites=[{config.toml_value(other)}]",
                 f"politeness.delay_s={delay_s}",
                 f"politeness.connections_per_site={connections}",
                 f"politeness.per={per}",

@@ -6,6 +6,7 @@ import contextlib
 import gzip
 import socket
 import threading
+from collections.abc import Mapping
 from pathlib import Path
 
 import pytest
@@ -33,8 +34,15 @@ def sent(head: bytes) -> dict[str, str]:
     return dict(line.split(": ", 1) for line in lines)
 
 
-def headers(url: str, **settings: object) -> dict[str, str]:
-    return dict(Credentials(config.Fetch.model_validate(settings)).headers(url))
+def of_sites(tables: Mapping[str, Mapping[str, str]]) -> list[config.Site]:
+    return [config.Site(match=(name,), headers=headers) for name, headers in tables.items()]
+
+
+def headers(
+    url: str, sites: Mapping[str, Mapping[str, str]] | None = None, **settings: object
+) -> dict[str, str]:
+    fetch = config.Fetch.model_validate(settings)
+    return dict(Credentials(fetch, of_sites(sites or {})).headers(url))
 
 
 @pytest.fixture
@@ -45,16 +53,16 @@ def file(tmp_path: Path) -> Path:
 # Headers of sites
 
 
-def test_headers_by_host_and_by_authority() -> None:
+def test_headers_by_host_and_by_url() -> None:
     table = {
-        "a.example": {"X-A": "1", "Accept-Language": "de"},
-        "https://a.example": {"X-A": "2"},
-        "http://A.example:81/": {"X-B": "3"},
+        r"^https://a\.example/": {"X-A": "2"},
+        "a.example": {"x-a": "1", "Accept-Language": "de"},
+        "A.example:81": {"X-B": "3"},
     }
-    assert headers("http://a.example/", headers=table) == {"X-A": "1", "Accept-Language": "de"}
-    assert headers("https://a.example/", headers=table)["X-A"] == "2"
-    assert headers("http://a.example:81/x?y", headers=table)["X-B"] == "3"
-    assert headers("http://b.a.example/", headers=table) == {}
+    assert headers("http://a.example/", table) == {"x-a": "1", "Accept-Language": "de"}
+    assert headers("https://a.example/", table) == {"X-A": "2", "Accept-Language": "de"}
+    assert headers("http://a.example:81/x?y", table)["X-B"] == "3"
+    assert headers("http://b.a.example/", table) == {}
 
 
 @pytest.mark.parametrize(
@@ -69,8 +77,8 @@ def test_headers_by_host_and_by_authority() -> None:
     ],
 )
 def test_headers_that_cant_be_sent(name: str, value: str) -> None:
-    with pytest.raises(UserError, match=r"fetch\.headers") as caught:
-        headers("http://a.example/", headers={"a.example": {name: value}})
+    with pytest.raises(UserError, match=r"^\[\[sites\]\] 2: headers") as caught:
+        headers("http://a.example/", {"b.example": {}, "a.example": {name: value}})
     assert "\n" not in str(caught.value)
 
 
@@ -89,7 +97,7 @@ def test_headers_that_cant_be_sent(name: str, value: str) -> None:
 @settings(max_examples=30)
 def test_no_configured_header_gets_into_a_record_whatever_its_name(table: dict[str, str]) -> None:
     with RawServer(PAGE) as server:
-        response = get(f"http://a.example:{server.port}/", A, headers={"a.example": table})
+        response = get(f"http://a.example:{server.port}/", A, sites=of_sites({"a.example": table}))
     (head,) = server.requests
     assert b"SECRET" not in response.request_head
     for name, value in table.items():
@@ -125,7 +133,7 @@ def test_logins(file: Path) -> None:
         assert headers(url, netrc_file=str(file)) == {"Authorization": basic}
     assert headers("http://c.example/", netrc_file=str(file)) == {}
     own = {"a.example": {"Authorization": "Bearer x"}}
-    found = headers("http://a.example/", netrc_file=str(file), headers=own)
+    found = headers("http://a.example/", own, netrc_file=str(file))
     assert found == {"Authorization": "Bearer x"}
 
 
@@ -360,7 +368,7 @@ def assert_secret(session: Path, said: str) -> None:
 
 def test_headers_of_sites_stay_secret_too(tmp_path: Path) -> None:
     with RawServer(PAGE) as server:
-        table = 'fetch.headers={"127.0.0.1" = {X-Plain = "SECRET"}}'
+        table = 'sites=[{match = "127.0.0.1", headers = {X-Plain = "SECRET"}}]'
         done = crawl_here(tmp_path / "s", server.url, *sets("robots.obey=false", table))
         assert done.returncode == 0, done.stderr
         assert sent(server.requests[0])["X-Plain"] == "SECRET"
@@ -385,11 +393,25 @@ def test_a_login_in_a_seed_is_nowhere(tmp_path: Path) -> None:
 
 
 @pytest.mark.parametrize(
-    "setting", ["headers={'a.example' = 'SECRET'}", "headers='SECRET'", "proxy=['SECRET']"]
+    ("setting", "named"),
+    [
+        ("fetch.headers={'a.example' = {A = 'SECRET'}}", "fetch.headers: "),
+        ("fetch.proxy=['SECRET']", "fetch.proxy"),
+        ("sites='SECRET'", "sites: must be a list"),
+        ("sites=['SECRET']", "[[sites]] 1: must be a "),
+        ("sites=[{headers = {A = 'SECRET'}}]", "[[sites]] 1: match: is missing"),
+        ("sites=[{match = 'a.example', headers = 'SECRET'}]", "[[sites]] 1: headers: must be a "),
+        ("sites=[{match = 'a.example', headers = {A = ['SECRET']}}]", "[[sites]] 1: headers.A: "),
+        (
+            "sites=[{match = 'a.example'}, {match = '^a', delay_s = 1, headers = {A = 'SECRET'}}]",
+            "[[sites]] 2: delay_s belongs to a whole site",
+        ),
+    ],
 )
-def test_a_mistake_in_a_secret_doesnt_show_it(setting: str) -> None:
-    with pytest.raises(UserError, match=r"^configuration: fetch\.(headers|proxy)") as caught:
-        config.load(None, [f"fetch.{setting}"])
+def test_a_mistake_in_a_secret_doesnt_show_it(setting: str, named: str) -> None:
+    with pytest.raises(UserError) as caught:
+        config.load(None, [setting])
+    assert str(caught.value).startswith(f"configuration: {named}")
     assert "SECRET" not in str(caught.value)
 
 

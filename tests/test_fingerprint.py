@@ -11,12 +11,13 @@ from pydantic.fields import FieldInfo
 from test_resume import resumed_from_snapshot
 
 from crawler import config, session
-from crawler.config import ASIDE, Config, Table, what_is_named
+from crawler.config import ASIDE, Config, Site, Table, what_is_named
 from crawler.demo.web import serve
 
 KEYS = [
     (name, key)
     for name, table in Config.model_fields.items()
+    if name != "sites"
     for key in table.annotation.model_fields  # type: ignore[union-attr]
 ]
 
@@ -70,6 +71,37 @@ def test_every_key_changes_the_fingerprint_or_is_marked(
     changed = with_value(table, key, another(getattr(getattr(Config(), table), key)))
     same = fingerprint(directory, changed) == fingerprint(directory, Config())
     assert same == (field(table, key).json_schema_extra is ASIDE)
+
+
+@pytest.mark.parametrize(
+    ("key", "value"),
+    [
+        ("match", "b.example"),
+        ("delay_s", 3),
+        ("connections", 3),
+        ("robots", False),
+        ("max_urls", 3),
+        ("max_bytes", 3),
+        ("priority", 3),
+        ("headers", {"A": "b"}),
+    ],
+)
+def test_every_key_for_some_sites_changes_it_or_is_marked(
+    directory: Path, key: str, value: object
+) -> None:
+    before, after = (
+        config.load(values={"sites": [{"match": "a.example", **more}]})
+        for more in ({}, {key: value})
+    )
+    same = fingerprint(directory, before) == fingerprint(directory, after)
+    assert same == (Site.model_fields[key].json_schema_extra is ASIDE)
+    assert fingerprint(directory, before) != fingerprint(directory, Config())
+
+
+def test_the_keys_for_some_sites_are_all_tried() -> None:
+    marked = {key for key, info in Site.model_fields.items() if info.json_schema_extra is ASIDE}
+    assert marked == {"delay_s", "connections", "priority", "headers"}
+    assert marked | {"match", "robots", "max_urls", "max_bytes"} == set(Site.model_fields)
 
 
 # Words in the names of keys that name something.

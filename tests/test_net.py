@@ -8,6 +8,7 @@ import socket
 import ssl
 import time
 import zlib
+from collections.abc import Sequence
 from typing import Any
 
 import brotli
@@ -44,6 +45,7 @@ def get(
     url: str,
     hosts: dict[str, str] | None = None,
     validators: Validators | None = None,
+    sites: Sequence[config.Site] = (),
     **settings: object,
 ) -> Response:
     """One fetch by a fetcher of its own."""
@@ -53,7 +55,7 @@ def get(
     async def main() -> Response:
         async with (
             DnsResolver(dns, fetch.allow_private_addresses, FakeClock()) as resolver,
-            HttpFetcher(fetch, resolver) as fetcher,
+            HttpFetcher(fetch, resolver, sites=sites) as fetcher,
         ):
             return await fetcher.fetch(url, validators)
 

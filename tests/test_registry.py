@@ -67,6 +67,7 @@ class Model:
 
     per_site: int
     pool_for: dict[str, int]
+    priorities: dict[str, int]
     urls: dict[int, Known] = field(default_factory=dict)
     back: dict[str, list[Known]] = field(default_factory=lambda: {site: [] for site in SITES})
 
@@ -88,7 +89,12 @@ class Model:
         return [first for site in sites if (first := self.first(site)) is not None]
 
     def best(self, pool: int) -> Known | None:
-        return min(self.firsts(pool), key=lambda one: (-one.score, one.row), default=None)
+        return min(self.firsts(pool), key=self.place, default=None)
+
+    def place(self, one: Known) -> tuple[float, float, int]:
+        """Where the best URL of a site stands among those of other sites."""
+        assert one.found is not None
+        return -self.priorities.get(one.found.site, 0), -one.score, one.row
 
     def visit(self, key: int) -> None:
         known = self.urls.setdefault(key, Known(None, len(self.urls)))
@@ -112,8 +118,15 @@ class Pair:
         self.dice = dice
         self.pools = range(pools)
         pool_for = {site: dice.randrange(pools) for site in SITES}
-        self.model = Model(per_site, dict(pool_for))
-        self.real = Registry(per_site, Disk(dice) if spilled else None, pool_for.__getitem__)
+        priorities = {site: dice.choice([-2, 0, 0, 5]) for site in SITES}
+        priorities = dice.choice([priorities, {}])
+        self.model = Model(per_site, dict(pool_for), priorities)
+        self.real = Registry(
+            per_site,
+            Disk(dice) if spilled else None,
+            pool_for.__getitem__,
+            lambda site: priorities.get(site, 0),
+        )
         self.next = 1
 
     def some_keys(self, most: int) -> "np.ndarray[tuple[int], np.dtype[np.uint64]]":
@@ -212,7 +225,7 @@ class Pair:
                 also = [free] if free is not None and busy < share else []
                 pools = [own, *others, *also]
                 firsts = [first for pool in pools if (first := self.model.best(pool)) is not None]
-                best = min(firsts, key=lambda one: (-one.score, one.row), default=None)
+                best = min(firsts, key=self.model.place, default=None)
                 if best is None or not room[number] or not most:
                     continue
                 assert best.found is not None

@@ -454,6 +454,7 @@ def test_session_toml_is_a_configuration_with_a_table_more(tmp_path: Path) -> No
             "session": {"seeds": (A,)},
             "assignment": {"suffixes": {"ac.uk": 1}},
             "storage": {"warc_size": "1 MB"},
+            "sites": [{"match": "a.example", "delay_s": 2}, {"match": ["*.b.example", "c"]}],
         }
     )
     session.create(directory, settings, ranks=4, parts=16, seeds=[A])

@@ -873,7 +873,7 @@ def test_of_the_sites_parked_at_an_address_the_one_with_the_best_url_is_next() -
 
 
 def test_a_site_that_is_held_while_its_clock_is_away_asks_for_it_once_woken() -> None:
-    leases = Leases(lambda site: 1)
+    leases = Leases(lambda site: 1, lambda site: 2)
     polite = config.Politeness(delay_s=0, connections_per_site=2)
     one = Workbench(polite, config.Retry(), leases=leases)
     lease = leases.of(SITES[0])
@@ -896,7 +896,7 @@ def test_a_site_that_is_held_while_its_clock_is_away_asks_for_it_once_woken() ->
 
 
 def test_a_crawl_delay_outlives_the_state_of_a_site_whose_clock_may_be_lent() -> None:
-    leases = Leases(lambda site: None)  # this rank owns whole sites
+    leases = Leases(lambda site: None, lambda site: 1)  # this rank owns whole sites
     one = Workbench(config.Politeness(delay_s=1), config.Retry(), leases=leases)
     for number, site in enumerate(SITES[:2]):
         one.enqueue(found(number, site))

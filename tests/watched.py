@@ -8,6 +8,7 @@ from math import inf
 
 from cluster import Cluster, Flight, link, run, store
 
+from crawler.core.courtesy import Courtesy
 from crawler.core.outboxes import OrderedArrivals
 from crawler.core.outcomes import BUSY, DONE, HELD, RETRY, Outcome
 from crawler.core.visits import Visit
@@ -46,6 +47,7 @@ class Watched(Cluster):
 
     def watch(self, dice: random.Random, crawl_delays: dict[str, float]) -> None:
         self.dice = dice
+        self.courtesy = Courtesy(self.settings.politeness, self.settings.overrides())
         self.crawl_delays = crawl_delays
         self.servers: defaultdict[str, Server] = defaultdict(Server)
         self.known: defaultdict[str, set[int]] = defaultdict(set)  # ranks that know robots.txt
@@ -59,12 +61,12 @@ class Watched(Cluster):
 
     def delay_s(self, site: str, rank: int) -> float:
         """The delay that the rank has to keep: at least its own, and what robots.txt asks for."""
-        polite = self.settings.politeness
+        courtesy = self.courtesy
         knows = rank in self.known[site]
-        if polite.connections_per_site == 1 and polite.per == "site":
+        if courtesy.connections(site) == 1 and not courtesy.by_address:
             knows = bool(self.known[site])  # who has the clock knows what those before it learned
         crawl_delay_s = self.crawl_delays.get(site, 0.0) if knows else 0.0
-        return max(polite.delay_s, min(crawl_delay_s, polite.max_crawl_delay_s))
+        return max(courtesy.delay_s(site), min(crawl_delay_s, courtesy.max_crawl_delay_s))
 
     def acquire(self, rank: int, *, clocks_are_fast: bool = True) -> str | None:
         core = self.cores[rank]
@@ -85,9 +87,9 @@ class Watched(Cluster):
         if not core.begin(visit, self.now, crawl_delay_s=crawl_delay_s):
             self.tick(rank)
             return None
-        polite, server = self.settings.politeness, self.server(visit)
-        assert server.under_way < polite.connections_per_site, site
-        since = server.ended if polite.connections_per_site == 1 else server.started
+        server, connections = self.server(visit), self.courtesy.connections(site)
+        assert server.under_way < connections, site
+        since = server.ended if connections == 1 else server.started
         server.gaps.append(self.now - since)
         delay_s = self.delay_s(site, rank) if self.addresses is None else server.delay_s
         assert server.gaps[-1] >= delay_s - 1e-9, (site, server.gaps[-1], delay_s)
@@ -153,8 +155,8 @@ class Watched(Cluster):
             store(core, visit.found, (), self.now, response=False)
             if visit.found.is_errand:
                 core.wake(self.held[rank].pop())
-        polite = self.settings.politeness
-        if rest_s is not None and polite.connections_per_site == 1 and self.addresses is None:
+        several = self.courtesy.connections(visit.found.site) > 1
+        if rest_s is not None and not several and self.addresses is None:
             server.rests_until = max(server.rests_until, self.now + rest_s)
         self.tick(rank)
         return final
@@ -213,7 +215,7 @@ class Watched(Cluster):
                 connections[freed.key] += freed.count
         for key in keys:
             assert places[key] == 1, key
-            assert connections[key] == self.settings.politeness.connections_per_site, key
+            assert connections[key] == self.courtesy.connections(key), key
 
 
 def web(dice: random.Random, hosts: int, pages: int) -> dict[str, list[Link]]:

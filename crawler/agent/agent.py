@@ -91,7 +91,7 @@ class Agent:
         self._declared = DeclaredSitemaps()
         self._jars = Jars()  # cookies of chains of redirects; never stored
         self._faults = Faults()  # errors of code that reads what the web sent
-        self._traps = TrapMonitor(settings.traps)
+        self._traps = TrapMonitor(settings.traps, settings.overrides())
         self._stores = Stores(settings.seen, plan.directory / f"rank-{rank:05}" / "seen", plan.run)
         self._core = make_core(
             plan,
@@ -338,8 +338,11 @@ class Agent:
         The logs may lack the last requests of the dead ranks. After the delay, each site has rested
         from these requests.
         """
-        since = max(self._job.left, self._job.began if self._plan.killed else -inf)
-        return since + self._settings.politeness.delay_s
+        return self._last_unknown() + self._settings.politeness.delay_s
+
+    def _last_unknown(self) -> float:
+        """The latest time of a request that the logs may lack; -inf if they lack none."""
+        return max(self._job.left, self._job.began if self._plan.killed else -inf)
 
     async def _exchange_stage(self) -> None:
         """Run `exchange_stage` until a rank is lost without which this run can't go on."""
@@ -400,8 +403,8 @@ class Agent:
             self._store.seen.restore(*state.about.contents)
         pages = await replay.read_logs()
         looking.cancel()
-        killed = self._plan.killed or self._job.lost > 0
-        await hold_back(self._plan.directory, self._core, self._group, self._clock, killed=killed)
+        since = self._last_unknown()
+        await hold_back(self._plan.directory, self._core, self._group, self._clock, since=since)
         self._job.board.begin_after(pages, lost=self._job.lost > 0)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})

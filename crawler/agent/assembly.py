@@ -107,7 +107,8 @@ def open_store(
         rank,
         settings.storage,
         user_agent=settings.fetch.user_agent_header,
-        obeys_robots=settings.robots.obey,
+        obeys_robots=settings.robots.obey
+        and all(site.robots is not False for site in settings.sites),
         keeps=keeps,
         faults=faults,
         manners=manners,

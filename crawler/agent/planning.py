@@ -14,8 +14,10 @@ from crawler import config, session
 from crawler.core.order import make_order
 from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.modes import mode_of
+from crawler.names import NamePatterns
 from crawler.ports import UserError
 from crawler.reading.reader import make_scope
+from crawler.reading.scope import Sites
 from crawler.report.correcting import correction_of
 from crawler.report.counters import check_counters
 
@@ -177,6 +179,7 @@ def _await_writers(directory: Path, patience_s: float) -> None:
 def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
     """Check the settings and the files that they name. Returns the number of parts."""
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
+    _check_sites(settings, scope.sites)
     for seed in seeds:
         verdict = scope.judge(seed)
         if not verdict.allowed:
@@ -205,6 +208,18 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
             " popular URLs are taken from that session"
         )
     return scheme.parts
+
+
+def _check_sites(settings: config.Config, sites: Sites) -> None:
+    """Raise UserError if a name in `[[sites]]` can't match a site, because sites are domains."""
+    for number, table in enumerate(settings.sites, 1):
+        for name in table.names if sites.are_domains else ():
+            found = sites.of(f"http://{name.replace('*', 'any')}/")
+            if not NamePatterns([[name]]).matching(found):
+                raise UserError(
+                    f"[[sites]] {number}: match = {name!r}: with assignment.site = 'domain' its"
+                    f" site is {found!r}; give that name"
+                )
 
 
 def _replicated(settings: config.Config, ranks: int) -> list[str]:

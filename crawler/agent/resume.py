@@ -25,6 +25,7 @@ from array import array
 from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, field
+from math import inf
 from pathlib import Path
 
 import numpy as np
@@ -70,14 +71,15 @@ class _Past:
 
 
 async def hold_back(
-    directory: Path, core: Core, group: Group, clock: Clock, *, killed: bool
+    directory: Path, core: Core, group: Group, clock: Clock, *, since: float
 ) -> None:
     """Let sites rest as earlier runs promised. Each rank reads some of the request logs.
 
-    `killed`: whether a request log may lack the last requests of its rank.
+    `since`: until when requests may have been made that the request logs lack; -inf if none were.
     """
+    core.resumption.rest_from(since)
     files = session.request_files(directory)[group.rank :: group.size]
-    mine = session.read_rests(files, clock, killed=killed)
+    mine = session.read_rests(files, clock, killed=since > -inf)
     for rests in await group.alltoall([mine] * group.size):
         core.resumption.hold_back(rests, clock.now())
 
@@ -119,8 +121,9 @@ class Replay:
         mode = mode_of(settings)
         self._shared = mode.shares_logs
         self._tells_owners = not mode.overlaps  # then no page may be fetched twice
+        overrides = settings.overrides()
         self._pasts: defaultdict[int, _Past] = defaultdict(
-            lambda: _Past(TrapMonitor(settings.traps), faults, bool(retried))
+            lambda: _Past(TrapMonitor(settings.traps, overrides), faults, bool(retried))
         )
         self._unlisted: dict[str, int] = {}  # sites that no table knows, with their parts so far
         self._unlisted_pages: list[int] = []

@@ -37,6 +37,7 @@ class RobotsGate:
         wake: Callable[[str], None] = lambda _site: None,
         stopping: Callable[[], bool] = lambda: False,
         max_bytes: int = 48 << 20,
+        overrides: config.Overrides | None = None,
     ) -> None:
         """`keep(url, response)` stores a robots.txt on which reading code failed.
 
@@ -44,7 +45,9 @@ class RobotsGate:
         `run_errand(url)` must bring about a call of `fetch_errand`. `wake(site)` is called when a
         site needs to wait no longer. `stopping` says whether the crawl stops; then large files
         aren't read any more. `max_bytes`: how much memory rules may take that aren't large.
+        `overrides` may say for some sites whether robots.txt is obeyed.
         """
+        self._overrides = overrides or config.Overrides()
         self._note = note
         self._site_of = site_of
         self._run_errand = run_errand
@@ -79,11 +82,15 @@ class RobotsGate:
 
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would make a request now."""
-        if not self._robots.obey or authority in self._asking:
+        if authority in self._asking or not self._obeys(authority):
             return False
         if authority in self._far or authority in self._answers:
             return False
         return self._cache.get(authority, self._clock.now()) is None
+
+    def _obeys(self, authority: str) -> bool:
+        obeys = self._overrides.of(url.site(authority)).robots
+        return self._robots.obey if obeys is None else obeys
 
     def awaits(self, authority: str) -> bool:
         """Whether an authority waits for a file of another site."""
@@ -103,7 +110,7 @@ class RobotsGate:
 
         Instead of rules, MOVED_ON or ELSEWHERE may be returned.
         """
-        if not self._robots.obey:
+        if not self._obeys(authority):
             return _ALL_ALLOWED, False
         rules = self._cache.get(authority, self._clock.now())
         if rules is not None:

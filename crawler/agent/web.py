@@ -65,6 +65,7 @@ async def open_web(
         core.wake,
         lambda: core.stopping,
         min(_RULES_BYTES, settings.seen.memory // _RULES_SHARE),
+        settings.overrides(),
     )
     budget.add("robots", robots.nbytes)
     return Web(fetcher, robots, noting(kind="page"), previous.find)
@@ -85,6 +86,7 @@ async def _open_fetcher(
             one_address=settings.politeness.per == "address",
             resends=False,
             faults=faults,
+            sites=settings.sites,
         )
     )
 

@@ -24,8 +24,7 @@ class Dependence(NamedTuple):
 def dependence(config: Config) -> Dependence:
     """What the state of a crawl with this configuration depends on."""
     result = Dependence({}, [], [], [])
-    for table_name in type(config).model_fields:
-        table: Table = getattr(config, table_name)
+    for table_name, table in _tables(config):
         for key, info in type(table).model_fields.items():
             if info.json_schema_extra is ASIDE:
                 continue
@@ -41,3 +40,11 @@ def dependence(config: Config) -> Dependence:
                 elif ":" in name:  # module:function; names without a colon are built in
                     result.modules.append(name.partition(":")[0])
     return result
+
+
+def _tables(config: Config) -> Iterator[tuple[str, Table]]:
+    for name, value in config:
+        if isinstance(value, Table):
+            yield name, value
+        else:
+            yield from ((f"{name}.{number}", table) for number, table in enumerate(value))

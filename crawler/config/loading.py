@@ -1,9 +1,9 @@
 """Loads a configuration: from a file, from another configuration, and from `--set`."""
 
 import tomllib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
-from typing import Any
+from typing import Any, Final
 
 from pydantic import ValidationError as PydanticValidationError
 
@@ -13,11 +13,13 @@ from crawler.config.values import what_is_named
 from crawler.config.whole import Config
 from crawler.ports import UserError
 
+_SITES: Final = "sites"  # the only name in a configuration that isn't the name of one table
+
 
 def load(
     path: Path | None = None,
     overrides: Iterable[str] = (),
-    values: Mapping[str, Mapping[str, object]] | None = None,
+    values: Mapping[str, Mapping[str, object] | Sequence[object]] | None = None,
     *,
     before: Config | None = None,
 ) -> Config:
@@ -38,9 +40,15 @@ def load(
         raise UserError(f"{where}: not TOML: {error}; correct the file") from None
     for override in overrides:
         table, key, value = _parse_override(override)
-        _table(raw, table, where)[key] = value
+        if table == _SITES:
+            raw[table] = value
+        else:
+            _table(raw, table, where)[key] = value
     for table, entries in (values or {}).items():
-        _table(raw, table, where).update(entries)
+        if isinstance(entries, Mapping):
+            _table(raw, table, where).update(entries)
+        else:
+            raw[table] = entries
     try:
         config = Config.model_validate(raw)
     except PydanticValidationError as error:
@@ -49,6 +57,12 @@ def load(
         raise UserError(
             f"{where}: assignment.part_vector = '': assignment.scheme = 'part-vector' needs the"
             " path of a file; python -m partition build writes one"
+        )
+    connections = [site.connections is not None for site in config.sites]
+    if config.politeness.per == "address" and any(connections):
+        raise UserError(
+            f"{where}: [[sites]] {connections.index(True) + 1}: connections: with politeness.per ="
+            " 'address' an address counts its connections, not a site; leave this key out"
         )
     if config.assignment.scheme == "dynamic" and config.session.mode != "exchange":
         raise UserError(
@@ -79,10 +93,13 @@ def _move(value: object, folder: Path) -> object:
 
 
 def _parse_override(text: str) -> tuple[str, str, object]:
-    """Table, key and value of an override. Raises UserError if it has another form."""
+    """Table, key and value of an override. Raises UserError if it has another form.
+
+    All tables `[[sites]]` together are one value, without a key.
+    """
     name, equals, value = text.partition("=")
     table, dot, key = name.strip().partition(".")
-    if not (equals and dot and key):
+    if not equals or bool(dot and key) is (table == _SITES):
         shown = text if is_plain(value) else f"{name}=..."  # the value may be a secret
         raise UserError(
             f"--set {shown}: must have the form table.key=value, for example fetch.concurrency=8"

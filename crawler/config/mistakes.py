@@ -5,11 +5,12 @@ import re
 from pydantic import ValidationError as PydanticValidationError
 
 from crawler.commandline import guess
+from crawler.config.sites import Site
 from crawler.config.table import Table
 from crawler.config.whole import Config
 
 _PLAIN = re.compile(r"[\w.+-]{0,12}")
-_SECRETS = ("fetch.headers", "fetch.proxy")  # messages don't show their values
+_SECRET = re.compile(r"fetch\.proxy.*|sites(\.\d+(\.headers.*)?)?")  # messages don't show values
 _WANTED = {  # by pydantic's type of mistake, where our words are easier to understand
     "bool_parsing": "must be a boolean: true or false",
     "bool_type": "must be a boolean: true or false",
@@ -22,6 +23,8 @@ _WANTED = {  # by pydantic's type of mistake, where our words are easier to unde
     "int_parsing": "must be an integer",
     "int_type": "must be an integer",
     "string_type": "must be a string, in quotes",
+    "missing": "is missing",
+    "model_type": "must be a table",
     "tuple_type": 'must be a list, like ["a", "b"]',
 }
 
@@ -36,9 +39,18 @@ def explain(error: PydanticValidationError) -> str:
         message = _explain_unknown(location)
     else:
         wanted = _WANTED.get(first["type"]) or _reword(first["msg"])
-        value = "" if name.startswith(_SECRETS) else f" = {first['input']!r}"
-        message = f"{name}{value}: {wanted}"
+        hidden = first["type"] == "missing" or _SECRET.fullmatch(name)
+        value = "" if hidden else f" = {first['input']!r}"
+        message = f"{_shown(location)}{value}: {wanted}"
     return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
+
+
+def _shown(location: list[str]) -> str:
+    """The name of a key for a message. Tables of `[[sites]]` are counted from 1."""
+    if location[0] == "sites" and len(location) > 1:
+        number, *keys = location[1:]
+        return ": ".join([f"[[sites]] {int(number) + 1}", *filter(None, [".".join(keys)])])
+    return ".".join(location)
 
 
 def show(value: object) -> str:
@@ -55,13 +67,21 @@ def _explain_unknown(location: list[str]) -> str:
     """A line on an unknown table or key, with the name that was probably meant."""
     *tables, name = location
     known, kind, where = list(Config.model_fields), "table", "the tables are"
+    if location == ["fetch", "headers"]:
+        return (
+            "fetch.headers: headers stand in a table of their sites:"
+            ' [[sites]] match = "a.example" headers = {Accept-Language = "de"}'
+        )
     if tables:
         table = Config.model_fields[tables[0]].annotation
+        written = f"[{tables[0]}]"
+        if tables[0] == "sites":
+            table, written = Site, "[[sites]]"
         assert isinstance(table, type)
         assert issubclass(table, Table)
-        known, kind, where = list(table.model_fields), "key", f"the keys of [{tables[0]}] are"
+        known, kind, where = list(table.model_fields), "key", f"the keys of {written} are"
     meant = guess(name, known)
-    return f"{'.'.join(location)}: unknown {kind}; {meant}{where}: {', '.join(known)}"
+    return f"{_shown(location)}: unknown {kind}; {meant}{where}: {', '.join(known)}"
 
 
 def _reword(message: str) -> str:

@@ -168,12 +168,6 @@ class Fetch(Table):
         ' "environment" uses the variables http_proxy, https_proxy and no_proxy. The proxy looks'
         " names up, so a private address is refused only if it stands in the URL",
     )
-    headers: dict[str, dict[str, str]] = Field(
-        default_factory=dict,
-        json_schema_extra=ASIDE,
-        description="further request headers, by host or scheme://host[:port], such as"
-        ' {"a.example" = {Accept-Language = "de"}}',
-    )
     netrc_file: InputFile = Field(
         "",
         json_schema_extra=ASIDE,
@@ -196,11 +190,6 @@ class Fetch(Table):
         description="a URL or e-mail address, which is added to User-Agent. Without a contact, only"
         " private addresses are crawled, and those only if fetch.allow_private_addresses is true",
     )
-
-    @property
-    def holds_secrets(self) -> bool:
-        """Whether the table may hold a secret: a header for a site, or the password of a proxy."""
-        return bool(self.headers) or "@" in self.proxy
 
     @property
     def user_agent_header(self) -> str:

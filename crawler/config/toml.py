@@ -4,6 +4,7 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Literal
 
+from crawler.config.sites import Site
 from crawler.config.table import Table
 from crawler.config.whole import Config
 
@@ -11,14 +12,21 @@ from crawler.config.whole import Config
 def as_toml(config: Config, *, commented: bool = False) -> str:
     """The configuration as TOML; with `commented`, each key under its description."""
     lines: list[str] = []
-    for table_name in type(config).model_fields:
-        table: Table = getattr(config, table_name)
+    for table_name, table in config:
+        if not isinstance(table, Table):
+            continue
         lines += ["", f"[{table_name}]"]
         for key, info in type(table).model_fields.items():
             if commented:
                 allowed = _choices(info.annotation)
                 lines.append(f"# {info.description}" + (f" ({allowed})" if allowed else ""))
             lines.append(f"{key} = {toml_value(getattr(table, key))}")
+    if commented:
+        lines += ["", "# Tables [[sites]] say what differs for some sites. Their keys:"]
+        lines += [f"#   {key}: {info.description}" for key, info in Site.model_fields.items()]
+    for site in config.sites:
+        lines += ["", "[[sites]]"]
+        lines += [f"{key} = {toml_value(value)}" for key, value in site if value is not None]
     return "\n".join(lines[1:]) + "\n"
 
 

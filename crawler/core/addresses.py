@@ -4,15 +4,13 @@ If the address of a site isn't free, the site is parked there. When the address 
 parked sites take turns.
 """
 
-from collections import deque
 from collections.abc import Callable
 from typing import Final
 from weakref import WeakValueDictionary
 
-from crawler import config
+from crawler.core.courtesy import Courtesy
 from crawler.core.leases import Leases
-from crawler.core.order import Heads, Priority
-from crawler.core.visits import PARKED, WAITING, Address, Visit, VisitState
+from crawler.core.visits import PARKED, WAITING, Address, Parked, Visit, VisitState
 
 
 class Addresses:
@@ -23,37 +21,36 @@ class Addresses:
 
     def __init__(
         self,
-        politeness: config.Politeness,
+        courtesy: Courtesy,
         leases: Leases | None,
-        priority: Callable[[VisitState], Priority] | None,
+        new_queue: Callable[[], Parked],
         push: Callable[[VisitState, float], None],
     ) -> None:
         """`push` puts a site into the schedule, to come out at a given time.
 
-        `priority` returns the priority of a site's best URL; None without an order by scores.
+        `new_queue` makes an empty queue for the sites that are parked at an address.
         """
         self.now = 0.0
         # These addresses are never dropped, because other ranks may want their clocks.
         self.leased: dict[str, Address] = {}
         # An address lives as long as visit states refer to it, so as long as its clock matters.
         self._known: WeakValueDictionary[str, Address] = WeakValueDictionary()
-        self._connections: Final = politeness.connections_per_site
-        self._paced: Final = politeness.connections_per_site > 1 and politeness.delay_s > 0
+        self._connections: Final = courtesy.usual_connections
+        self._paced: Final = courtesy.usual_connections > 1 and courtesy.usual_delay_s > 0
         self._leases = leases
-        self._priority = priority
+        self._new_queue = new_queue
         self._push = push
 
-    def find(self, name: str, rests: dict[str, float]) -> Address:
+    def find(self, name: str, rest_of: Callable[[str], float]) -> Address:
         """The address with this name, which is made if there is none.
 
-        `rests`: the times until which addresses rest, by name. A new address takes its time out.
+        `rest_of` returns the time until which a new address rests.
         """
         address = self._known.get(name)
         if address is None:
-            parked = deque[VisitState]() if self._priority is None else Heads(self._priority)
             lease = None if self._leases is None else self._leases.of(name)
-            address = self._known[name] = Address(parked, lease)
-            address.next_time = max(address.next_time, rests.pop(name, 0.0))
+            address = self._known[name] = Address(self._new_queue(), lease)
+            address.next_time = max(address.next_time, rest_of(name))
             if lease is not None:
                 self.leased[name] = address
         return address

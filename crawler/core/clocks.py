@@ -29,7 +29,6 @@ from heapq import heappop, heappush
 from itertools import count
 from typing import Final
 
-from crawler import config
 from crawler.core.leases import ClockHome, Lease, Rest
 from crawler.core.outboxes import Outboxes
 from crawler.core.sharing import Sharing
@@ -54,7 +53,6 @@ class SharedClocks:
     def __init__(
         self,
         rank: int,
-        politeness: config.Politeness,
         sharing: Sharing,
         outboxes: Outboxes,
     ) -> None:
@@ -62,12 +60,7 @@ class SharedClocks:
         self._leases = sharing.leases
         self._sharing = sharing
         self._outboxes = outboxes
-        self._by_address = politeness.per == "address"
-        self._delay_s = politeness.delay_s
-        self._connections = politeness.connections_per_site
-        paced = politeness.delay_s > 0 or self._connections == 1
-        shortest_s = _TURN_S if paced else _UNPACED_TURN_S
-        self._shortest_turn_s = max(shortest_s, _TURN_DELAYS * politeness.delay_s)
+        self._courtesy = sharing.courtesy
         self._handover_s = 0.0  # duration of the latest handover of any clock with its home here
         self._homes: dict[str, ClockHome] = {}
         self._turns: list[tuple[float, int, Lease]] = []  # contested leases, by the end of the turn
@@ -105,7 +98,7 @@ class SharedClocks:
 
         The owner is the home of the clock from now on.
         """
-        if not self._by_address and self._leases.of(site) is None:
+        if not self._courtesy.by_address and self._leases.of(site) is None:
             self._leases.share(site, owner)
 
     def offer(self, keys: Iterable[str], rank: int, now: float) -> None:
@@ -136,10 +129,11 @@ class SharedClocks:
                 home.free += home.lent.pop(rank, 0)
             if home.holder == rank:
                 home.holder, home.begun = None, now
-                if self._connections == 1:
+                if home.connections == 1:
                     home.free = 1
                 delays_s = (rest.delay_s for rest in home.rests.values())
-                home.next_time = max(home.next_time, now + max(self._delay_s, *delays_s, 0.0))
+                delay_s = max(self._courtesy.longest_delay_s(key), *delays_s, 0.0)
+                home.next_time = max(home.next_time, now + delay_s)
             self._serve(key, home, now)
 
     def next_time(self) -> float | None:
@@ -190,7 +184,7 @@ class SharedClocks:
     def _keeps(self, lease: Lease, now: float, *, wanted: bool) -> bool:
         """Whether a clock that others want stays here for now."""
         sharing = self._sharing
-        if self._connections == 1:
+        if lease.connections == 1:
             if sharing.is_in_use(lease):
                 return True  # the request must end first, because the delay begins at its end
         elif sharing.is_about_to_begin(lease):
@@ -279,7 +273,8 @@ class SharedClocks:
         if self._leases.of(key) is not None:
             return
         lease = self._leases.share(key, self._rank)
-        home = self._homes[key] = ClockHome(0)
+        home = self._homes[key] = ClockHome(lease.connections)
+        home.free = 0
         home.holder, home.serial = self._rank, 1
         lease.serial, lease.ends = 1, now
         self._sharing.share(lease)
@@ -352,7 +347,7 @@ class SharedClocks:
         home.recalled = bool(home.wants)
         wait_s = max(0.0, home.next_time - now)
         rests = self._packed(home.rests, now)
-        turn_s = max(self._shortest_turn_s, min(_TURN_HANDOVERS * self._handover_s, _TURN_S))
+        turn_s = max(self._shortest_turn_s(key), min(_TURN_HANDOVERS * self._handover_s, _TURN_S))
         terms = ClockTerms(
             key, home.serial, wait_s, now - home.begun, turn_s, home.free, home.recalled, rests
         )
@@ -363,9 +358,15 @@ class SharedClocks:
         else:
             self._outboxes.open(rank, now, urgent=True).clocks.append(terms)
 
+    def _shortest_turn_s(self, key: str) -> float:
+        courtesy = self._courtesy
+        delay_s = courtesy.usual_delay_s if courtesy.by_address else courtesy.delay_s(key)
+        paced = delay_s > 0 or courtesy.connections(key) == 1
+        return max(_TURN_S if paced else _UNPACED_TURN_S, _TURN_DELAYS * delay_s)
+
     def _lend(self, home: ClockHome, rank: int, connections: int) -> None:
         """Note how many connections a rank has. With one connection, the holder has it."""
-        if self._connections > 1:
+        if home.connections > 1:
             if home.lent is None:
                 home.lent = {}
             home.lent[rank] = home.lent.get(rank, 0) + connections
@@ -383,17 +384,18 @@ class SharedClocks:
     def _home(self, key: str) -> ClockHome:
         home = self._homes.get(key)
         if home is None:
-            home = self._homes[key] = ClockHome(self._connections)
+            home = self._homes[key] = ClockHome(self._courtesy.connections(key))
         return home
 
     def _packed(self, rests: Mapping[str, Rest], now: float) -> dict[str, RestTerms]:
         """The rests that the next holder must know, with times as seconds still to wait."""
         if not rests:  # nearly always, at a seed server
             return {}
+        courtesy = self._courtesy
         return {
             site: RestTerms(max(0.0, rest.next_time - now), rest.delay_s, rest.failures)
             for site, rest in rests.items()
-            if rest.failures or rest.delay_s > self._delay_s or rest.next_time > now
+            if rest.failures or rest.delay_s > courtesy.delay_s(site) or rest.next_time > now
         }
 
     def _unpacked(self, rests: Mapping[str, RestTerms], now: float) -> dict[str, Rest]:

@@ -21,6 +21,7 @@ from typing import Final
 
 from crawler import config, url
 from crawler.core.budget import Budget
+from crawler.core.courtesy import Courtesy
 from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role, make_seen
 from crawler.core.foreign import Origin
@@ -83,9 +84,8 @@ class Core:
         tree = ownership.tree
         self.is_server = tree is not None and tree.is_server(self.rank)  # fetches nothing
         self.hands_out = tree is not None and tree.hands_out  # so a client gets URLs of any site
-        leases = make_leases(
-            settings.politeness, ranks, ownership.clock_home, ownership.address_home
-        )
+        courtesy = Courtesy(settings.politeness, settings.overrides())
+        leases = make_leases(courtesy, ranks, ownership.clock_home, ownership.address_home)
         groups = seen.groups if isinstance(seen, LateSeen) else None
         bench = make_bench(settings, ownership, order, spill, leases, groups)
         parts = Parts(

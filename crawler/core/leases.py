@@ -15,7 +15,7 @@ from collections.abc import Callable
 from math import inf
 from typing import Final, NamedTuple
 
-from crawler import config
+from crawler.core.courtesy import Courtesy
 
 _LEASE_BYTES: Final = 500  # with its name
 
@@ -40,6 +40,7 @@ class Lease:
         "arrived",
         "asked",
         "begun",
+        "connections",
         "contested",
         "early_free",
         "early_recall",
@@ -56,8 +57,9 @@ class Lease:
         "used",
     )
 
-    def __init__(self, key: str, home: int) -> None:
+    def __init__(self, key: str, home: int, connections: int) -> None:
         self.key = key  # the site, or the address
+        self.connections = connections  # all that the clock has
         self.home = home  # the rank that grants the clock
         self.held = False  # whether the clock is here
         self.asked = False  # whether this rank has asked the home for the clock
@@ -94,6 +96,7 @@ class ClockHome:
 
     __slots__ = (
         "begun",
+        "connections",
         "free",
         "granted",
         "holder",
@@ -111,6 +114,7 @@ class ClockHome:
         self.granted = 0.0  # the time of the latest grant
         self.recalled = False  # whether the latest grant has been recalled
         self.wants: list[int] = []  # ranks that want the clock, in the order of asking
+        self.connections = connections
         self.free = connections  # free connections that are at the home
         self.lent: dict[int, int] | None = None  # those that each rank has, if a site has several
         self.next_time = 0.0
@@ -121,13 +125,17 @@ class ClockHome:
 class Leases:
     """All leases of a rank. `marked` holds the leases that `crawler.core.clocks` must settle."""
 
-    def __init__(self, home_of: Callable[[str], int | None]) -> None:
+    def __init__(
+        self, home_of: Callable[[str], int | None], connections: Callable[[str], int]
+    ) -> None:
         """`home_of` returns the home of the clock of a site or address.
 
-        It returns None for a clock that only one rank needs.
+        It returns None for a clock that only one rank needs. `connections` returns how many
+        requests a clock allows at a time.
         """
         self.marked: deque[Lease] = deque()
         self._home_of = home_of
+        self._connections = connections
         self._leases: dict[str, Lease] = {}
 
     def nbytes(self) -> int:
@@ -141,14 +149,14 @@ class Leases:
             home = self._home_of(key)
             if home is None:
                 return None
-            lease = self._leases[key] = Lease(key, home)
+            lease = self._leases[key] = Lease(key, home, self._connections(key))
         return lease
 
     def share(self, key: str, home: int) -> Lease:
         """Make the lease of a site that only its home owns, once another rank needs the clock."""
         lease = self._leases.get(key)
         if lease is None:
-            lease = self._leases[key] = Lease(key, home)
+            lease = self._leases[key] = Lease(key, home, self._connections(key))
         return lease
 
     def mark(self, lease: Lease) -> None:
@@ -159,7 +167,7 @@ class Leases:
 
 
 def make_leases(
-    politeness: config.Politeness,
+    courtesy: Courtesy,
     ranks: int,
     home_of_site: Callable[[str], int | None],
     home_of_address: Callable[[str], int],
@@ -171,4 +179,5 @@ def make_leases(
     """
     if ranks == 1:
         return None
-    return Leases(home_of_address if politeness.per == "address" else home_of_site)
+    home_of = home_of_address if courtesy.by_address else home_of_site
+    return Leases(home_of, courtesy.connections)

@@ -49,15 +49,13 @@ class Parts:
         self.declared = DeclaredSitemaps() if declared is None else declared
         self.jars = Jars() if jars is None else jars
         self.faults = faults or Faults()
-        self.traps = traps or TrapMonitor(settings.traps)
+        self.traps = traps or TrapMonitor(settings.traps, settings.overrides())
         self.rules = TrapRules(self.traps, self.faults)
         self.outboxes = Outboxes(ranks, settings.exchange)
         self.quota = Quota(settings.session.max_pages, ownership.rank, ranks, self.outboxes)
         self.clocks: SharedClocks | None = None
         if bench.sharing is not None:
-            self.clocks = SharedClocks(
-                ownership.rank, settings.politeness, bench.sharing, self.outboxes
-            )
+            self.clocks = SharedClocks(ownership.rank, bench.sharing, self.outboxes)
         self.door = Door(
             settings,
             ranks,

@@ -109,6 +109,10 @@ class Resumption:
         """Let sites and addresses rest for some seconds, because earlier runs have asked them."""
         self._bench.states.hold_back({name: now + seconds for name, seconds in rests.items()})
 
+    def rest_from(self, time: float) -> None:
+        """Let each site rest for its delay from `time` on, because it may have been asked then."""
+        self._bench.states.rest_from(time)
+
     def admit_again(
         self,
         source: CrawlUrl | None,

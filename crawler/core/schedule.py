@@ -3,16 +3,19 @@
 WAITING sites are in a heap, by the time of their next allowed request. With an order by scores, the
 sites whose time has come move to a second heap. They are DUE, and the site with the best URL comes
 first. If the store of URL-seen works with one group of sites at a time, the DUE sites of that group
-come before the others. Then there is such a heap without scores, too.
+come before the others. Then there is such a heap without scores, too. If `[[sites]]`
+sets priorities, there is such a heap for each priority.
 """
 
 from collections.abc import Callable
 from heapq import heappop, heappush
 from typing import Final
 
-from crawler.core.order import GroupedHeads, Heads, Priority
+from crawler.core.order import GroupedHeads, Heads, Priority, Tiers
 from crawler.core.seen import SiteGroups
-from crawler.core.visits import DUE, PARKED, WAITING, VisitState
+from crawler.core.visits import DUE, PARKED, WAITING, VisitState, tier_of
+
+_Due = Heads[VisitState] | GroupedHeads[VisitState]
 
 _COUNTED: Final = 1000
 
@@ -21,23 +24,27 @@ class Schedule:
     """The sites of a workbench that wait for their time or their turn."""
 
     def __init__(
-        self, priority: Callable[[VisitState], Priority] | None, groups: SiteGroups | None = None
+        self,
+        priority: Callable[[VisitState], Priority] | None,
+        groups: SiteGroups | None = None,
+        *,
+        has_tiers: bool = False,
     ) -> None:
         """`priority` returns the priority of a site's best URL; None without an order by scores.
 
-        `groups`: if sites of the group at hand come first. Set `pass_turn` before anything else is
+        `groups`: if sites of the group at hand come first. `has_tiers`: if sites of higher tiers
+        come before all others. Set `pass_turn` before anything else is
         called. It is called with each site whose turn has come but which must rest.
         """
         self.pass_turn: Callable[[VisitState], None]
         self._heap: list[tuple[float, int, VisitState]] = []
         self._turn = 0  # sites of equal time take turns
-        self._due: Heads[VisitState] | GroupedHeads[VisitState] | None = None
-        if groups is not None:
-            self._due = GroupedHeads(
-                priority or _by_time, lambda state: groups.group_of(state.site), groups.at_hand
-            )
-        elif priority is not None:
-            self._due = Heads(priority)
+        self._priority, self._groups = priority, groups
+        self._due: _Due | Tiers[VisitState] | None = None
+        if has_tiers:
+            self._due = Tiers(tier_of, self._new_due)
+        elif groups is not None or priority is not None:
+            self._due = self._new_due()
 
     def __bool__(self) -> bool:
         return bool(self._heap or self._due)
@@ -56,6 +63,14 @@ class Schedule:
                 at.append(2 * place + 2)
         due = 0 if self._due is None else len(self._due)
         return ready + due, len(heap) - ready
+
+    def _new_due(self) -> "_Due":
+        groups = self._groups
+        if groups is None:
+            return Heads(self._priority or _by_time)
+        return GroupedHeads(
+            self._priority or _by_time, lambda state: groups.group_of(state.site), groups.at_hand
+        )
 
     def push(self, state: VisitState, time: float) -> None:
         """Put in a WAITING site, to come out at `time` or later."""

@@ -6,8 +6,8 @@ and tells `Sharing` when a clock leaves or arrives.
 
 from collections.abc import Callable
 
-from crawler import config
 from crawler.core.addresses import Addresses
+from crawler.core.courtesy import Courtesy
 from crawler.core.leases import Lease, Leases, Rest
 from crawler.core.states import States
 from crawler.core.visits import AWAY, BUSY, Address, VisitState
@@ -19,15 +19,15 @@ class Sharing:
     def __init__(
         self,
         leases: Leases,
-        politeness: config.Politeness,
+        courtesy: Courtesy,
         states: States,
         addresses: Addresses,
         settle: Callable[[VisitState], None],
     ) -> None:
         """`settle` brings a visit state into the phase that its queue and its clock call for."""
         self.leases = leases
-        self._by_address = politeness.per == "address"
-        self._connections = politeness.connections_per_site
+        self.courtesy = courtesy
+        self._by_address = courtesy.by_address
         self._states = states
         self._addresses = addresses
         self._settle = settle
@@ -47,7 +47,7 @@ class Sharing:
         states = self._states
         state = states.by_site.get(lease.key) or states.make_resting(lease.key)
         state.lease = lease
-        lease.held, lease.free = True, self._connections - state.active
+        lease.held, lease.free = True, lease.connections - state.active
         self.tell(state, None, {})
 
     def is_in_use(self, lease: Lease) -> bool:
@@ -87,7 +87,7 @@ class Sharing:
             self._addresses.next_turn(clock)
             return
         clock.begun = max(clock.begun, lease.begun)
-        if self._connections > 1:
+        if lease.connections > 1:
             clock.next_time = max(clock.next_time, clock.begun + clock.delay_s)
         if clock.phase is AWAY or clock.phase is BUSY:
             self._settle(clock)

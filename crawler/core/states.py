@@ -7,9 +7,10 @@ kept in the lease of the site's clock; a crawl-delay of a site without a lease i
 
 from collections import deque
 from collections.abc import Callable, Mapping
+from math import inf
 from typing import Final
 
-from crawler import config
+from crawler.core.courtesy import Courtesy
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
 from crawler.core.order import Queue
@@ -28,7 +29,7 @@ class States:
 
     def __init__(
         self,
-        politeness: config.Politeness,
+        courtesy: Courtesy,
         leases: Leases | None,
         failures: Failures,
         by_site: dict[str, VisitState],
@@ -42,8 +43,9 @@ class States:
         self.by_site = by_site
         self.rests: dict[str, float] = {}  # when rests of earlier runs end, by site and address
         self.resting: deque[VisitState] = deque()
-        self._delay_s = politeness.delay_s
-        self._site_leases = leases if politeness.per == "site" else None
+        self._courtesy = courtesy
+        self._killed = -inf  # when the last run may have made requests that no log has
+        self._site_leases = None if courtesy.by_address else leases
         self._is_shared = leases is not None
         self._failures = failures
         self._new_queue = new_queue
@@ -64,14 +66,23 @@ class States:
 
         The site comes after the sites that are due already, so that new sites don't delay these.
         """
-        delay_s, time, lease = self._delay_s, self.now, None
+        courtesy, lease = self._courtesy, None
+        delay_s = courtesy.delay_s(site)
+        time = max(self.now, self.rest_of(site))
         if self._site_leases is not None:
             lease = self._site_leases.of(site)
-        if self.rests:
-            time = max(time, self.rests.pop(site, 0.0))
         if self._crawl_delays:
             delay_s = self._crawl_delays.pop(site, delay_s)
-        state = VisitState(site, self._new_queue(site), delay_s, time, lease)
+        state = VisitState(
+            site,
+            self._new_queue(site),
+            delay_s,
+            time,
+            lease,
+            courtesy.connections(site),
+            courtesy.priority(site),
+            paced=courtesy.is_paced(site),
+        )
         self.by_site[site] = state
         if lease is not None:
             state.next_time, state.begun = max(time, lease.next_time), lease.begun
@@ -98,6 +109,20 @@ class States:
         for state in self.by_site.values():
             state.next_time = max(state.next_time, until.get(state.site, 0.0))
 
+    def rest_of(self, key: str) -> float:
+        """Return until when a new site or address must rest after earlier runs; 0 or less if not.
+
+        Call this once for a key, because it forgets the rest.
+        """
+        rest = self.rests.pop(key, 0.0) if self.rests else 0.0
+        return max(rest, self._killed + self._courtesy.longest_delay_s(key))
+
+    def rest_from(self, time: float) -> None:
+        """Let each site rest from `time` for its delay, because it may have been asked then."""
+        self._killed = time
+        for state in self.by_site.values():
+            state.next_time = max(state.next_time, time + state.delay_s)
+
     def let_rest(self, state: VisitState) -> None:
         """Have an EMPTY state forgotten in time, unless it gets work before."""
         state.resting = True
@@ -119,6 +144,6 @@ class States:
         if lease is not None:
             lease.next_time = max(state.next_time, lease.next_time)
             lease.begun = max(state.begun, lease.begun)
-        elif self._is_shared and state.delay_s > self._delay_s:
+        elif self._is_shared and state.delay_s > self._courtesy.delay_s(state.site):
             self._crawl_delays[state.site] = state.delay_s
         del self.by_site[state.site]

@@ -8,7 +8,7 @@ from typing import NamedTuple
 from mypy_extensions import mypyc_attr
 
 from crawler.core.leases import Lease
-from crawler.core.order import Heads, Priority, Queue
+from crawler.core.order import Heads, Priority, Queue, Tiers
 from crawler.ports import CrawlUrl
 
 
@@ -49,9 +49,7 @@ class Address:
         "unbegun",
     )
 
-    def __init__(
-        self, parked: "deque[VisitState] | Heads[VisitState]", lease: Lease | None
-    ) -> None:
+    def __init__(self, parked: "Parked", lease: Lease | None) -> None:
         self.active = 0  # visits that hold a connection to it
         self.next_time = 0.0 if lease is None else lease.next_time
         self.parked = parked
@@ -67,23 +65,41 @@ class VisitState:
         "active",
         "address",
         "begun",
+        "connections",
         "delay_s",
         "errands",
         "lease",
         "next_time",
         "on_hold",
+        "paced",
         "phase",
         "queue",
         "resting",
         "site",
         "ticket",
+        "tier",
         "unbegun",
     )
 
     def __init__(
-        self, site: str, queue: Queue, delay_s: float, now: float, lease: Lease | None
+        self,
+        site: str,
+        queue: Queue,
+        delay_s: float,
+        now: float,
+        lease: Lease | None,
+        connections: int,
+        tier: int = 0,
+        *,
+        paced: bool = False,
     ) -> None:
         self.site = site
+        self.connections = connections  # the most visits at a time
+        # With several connections and a configured delay, a site has only one visit at a time whose
+        # request hasn't begun, because the delay counts from that beginning. Without a configured
+        # delay, `Workbench.begin` enforces the delay that a robots.txt asks for.
+        self.paced = paced
+        self.tier = tier  # sites of a higher tier come first
         self.queue = queue
         self.ticket = 0  # see `order.heads.Holder`
         self.phase = EMPTY
@@ -107,6 +123,14 @@ class VisitState:
             f"<{self.site}: {self.phase.value}, {self.queue.size} queued, {self.active} active,"
             f" next at {self.next_time:.3f}>"
         )
+
+
+Parked = deque[VisitState] | Heads[VisitState] | Tiers[VisitState]  # in the order of their turns
+
+
+def tier_of(state: VisitState) -> int:
+    """The tier of a site. Sites of a higher tier come first."""
+    return state.tier
 
 
 class Visit:

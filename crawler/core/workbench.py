@@ -36,15 +36,17 @@ of a WAITING site leaves, the site stays in the heap, and becomes AWAY when its 
 """
 
 import sys
+from collections import deque
 from collections.abc import Callable, Iterator
 from typing import Final
 
 from crawler import config, url
 from crawler.core.addresses import Addresses
 from crawler.core.backlog import Backlog
+from crawler.core.courtesy import Courtesy
 from crawler.core.failures import Failures
 from crawler.core.leases import Lease, Leases
-from crawler.core.order import BreadthFirst, Priority
+from crawler.core.order import BreadthFirst, Heads, Priority, Tiers
 from crawler.core.outcomes import BUSY as TOO_BUSY
 from crawler.core.outcomes import DENIED, DONE, FAILED, POSTPONED, STILL_HELD, Outcome
 from crawler.core.schedule import Schedule
@@ -59,9 +61,11 @@ from crawler.core.visits import (
     PARKED,
     WAITING,
     Address,
+    Parked,
     SiteCounts,
     Visit,
     VisitState,
+    tier_of,
 )
 from crawler.ports import CrawlUrl, Spill
 
@@ -84,33 +88,30 @@ class Workbench:
         memory: int = sys.maxsize,
         leases: Leases | None = None,
         groups: SiteGroups | None = None,
+        overrides: config.Overrides | None = None,
     ) -> None:
         """`memory`: how many URLs may wait in memory; the others go to `spill`, if that is given.
 
         `leases`: the leases of the clocks that ranks share. `politeness.per` says whether the
         clocks belong to sites or to addresses. `groups`: if sites of one group come before others.
+        `overrides`: what `[[sites]]` says of some sites.
         """
-        self._connections = politeness.connections_per_site
-        # With several connections and a delay, a site has only one visit at a time whose request
-        # hasn't begun, because the delay counts from that beginning. Without a configured delay,
-        # `begin` enforces the delay that a robots.txt asks for.
-        self._paced = politeness.connections_per_site > 1 and politeness.delay_s > 0
-        self._by_address = politeness.per == "address"
-        self._max_crawl_delay_s = politeness.max_crawl_delay_s
+        courtesy = Courtesy(politeness, overrides or config.Overrides())
+        self._has_tiers = courtesy.has_priorities
+        self._by_address = courtesy.by_address
+        self._max_crawl_delay_s = courtesy.max_crawl_delay_s
         self._states: dict[str, VisitState] = {}
         self.backlog = Backlog(order or BreadthFirst(), spill, memory, self._states)
         self.failures = Failures(retry)
-        self.states = States(
-            politeness, leases, self.failures, self._states, self.backlog.new_queue
-        )
+        self.states = States(courtesy, leases, self.failures, self._states, self.backlog.new_queue)
         self._priority = self.backlog.priority if self.backlog.by_scores else None
-        self._schedule = Schedule(self._priority, groups)
-        self._addresses = Addresses(politeness, leases, self._priority, self._schedule.push)
+        self._schedule = Schedule(self._priority, groups, has_tiers=self._has_tiers)
+        self._addresses = Addresses(courtesy, leases, self._new_parked, self._schedule.push)
         self._schedule.pass_turn = self._addresses.pass_turn
         self.backlog.head_changed = self._schedule.head_changed
         self.sharing: Sharing | None = None
         if leases is not None:
-            self.sharing = Sharing(leases, politeness, self.states, self._addresses, self._settle)
+            self.sharing = Sharing(leases, courtesy, self.states, self._addresses, self._settle)
 
     def __repr__(self) -> str:
         return f"<Workbench: {len(self._states)} sites, {self.backlog.waiting} URLs waiting>"
@@ -170,7 +171,7 @@ class Workbench:
             return True
         state = visit.state
         assert state is not None, visit.found
-        its = self._addresses.find(address, self.states.rests)
+        its = self._addresses.find(address, self.states.rest_of)
         if its.lease is not None:
             self.states.apply_rest(state, its.lease)
         held = visit.address
@@ -200,10 +201,10 @@ class Workbench:
         request to the start of the next. Since the visit was issued, the site may have asked for a
         longer delay or a rest, or its clock may have left for another rank.
         """
-        if self._connections == 1:
-            return True  # the site has no other visit, so nothing has changed
         state, address = visit.state, visit.address
         assert state is not None, visit.found
+        if state.connections == 1:
+            return True  # the site has no other visit, so nothing has changed
         self._lengthen(state, crawl_delay_s)
         if not self._may_begin(state, now) or not (
             address is None or self._may_begin(address, now)
@@ -245,7 +246,7 @@ class Workbench:
         delay_s = min(crawl_delay_s, self._max_crawl_delay_s)
         if delay_s > state.delay_s:
             state.delay_s = delay_s
-            if self._connections > 1:
+            if state.connections > 1:
                 state.next_time = max(state.next_time, state.begun + delay_s)
 
     def end(
@@ -359,7 +360,7 @@ class Workbench:
         state.active += 1
         if state.lease is not None:
             state.lease.free -= 1
-        if self._connections > 1:  # then the delay counts from start to start
+        if state.connections > 1:  # then the delay counts from start to start
             visit.has_begun = False
             state.unbegun += 1
         if state.address is not None:
@@ -382,7 +383,7 @@ class Workbench:
         if crawl_delay_s is not None and crawl_delay_s > state.delay_s:
             state.begun = max(state.begun, visit.begun)
             self._lengthen(state, crawl_delay_s)
-            if address is not None and self._connections > 1:
+            if address is not None and state.connections > 1:
                 address.next_time = max(address.next_time, visit.begun + state.delay_s)
             if self.sharing is not None:
                 self.sharing.tell(state, address, {})
@@ -401,7 +402,7 @@ class Workbench:
         `address`: the address that the visit held a connection to, if any. `requested`: whether the
         visit made a request.
         """
-        if requested and self._connections == 1:
+        if requested and state.connections == 1:
             free = now + state.delay_s
             state.next_time = max(state.next_time, free)
             if address is not None:
@@ -424,7 +425,7 @@ class Workbench:
             return
         lease = state.lease
         if lease is None:
-            has_room = state.active < self._connections
+            has_room = state.active < state.connections
         elif lease.held:
             has_room = lease.free > 0
         else:
@@ -432,11 +433,18 @@ class Workbench:
             assert self.sharing is not None
             self.sharing.leases.mark(lease)
             return
-        if has_room and not (self._paced and state.unbegun):
+        if has_room and not (state.paced and state.unbegun):
             state.phase = WAITING
             self._schedule.push(state, state.next_time)
         else:
             state.phase = BUSY
+
+    def _new_parked(self) -> Parked:
+        """An empty queue for the sites that are parked at an address."""
+        return Tiers(tier_of, self._new_turns) if self._has_tiers else self._new_turns()
+
+    def _new_turns(self) -> deque[VisitState] | Heads[VisitState]:
+        return deque() if self._priority is None else Heads(self._priority)
 
     def _look_at(self, lease: Lease) -> None:
         assert self.sharing is not None

@@ -10,13 +10,12 @@ import netrc
 import re
 import time
 from base64 import b64encode
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
 from crawler import config, textfile
 from crawler.ports import UserError
-from crawler.url import authority
 from crawler.url import host as host_of
 
 _TOKEN: Final = re.compile(r"[!#$%&'*+.^_`|~0-9A-Za-z-]+")
@@ -38,23 +37,20 @@ class Credentials:
     Raises UserError for a file that can't be read, and for a header that can't be sent.
     """
 
-    def __init__(self, fetch: config.Fetch) -> None:
-        self._by_site: dict[str, dict[str, str]] = {}
-        for site, headers in fetch.headers.items():
-            self._by_site[site.lower().rstrip("/")] = dict(headers)
-            for name, value in headers.items():
-                _check_header(site, name, value)
+    def __init__(self, fetch: config.Fetch, sites: Sequence[config.Site] = ()) -> None:
+        for number, site in enumerate(sites, 1):
+            for name, value in (site.headers or {}).items():
+                _check_header(number, name, value)
+        self._has_headers = any(site.headers for site in sites)
+        self._overrides = config.Overrides(sites)
         self._logins = _logins(fetch.netrc_file)
         self._cookies = _cookies(fetch.cookies_file)
 
     def __bool__(self) -> bool:
-        return bool(self._by_site or self._logins or self._cookies)
+        return bool(self._has_headers or self._logins or self._cookies)
 
     def headers(self, url: str) -> Mapping[str, str]:
-        """Return the headers for a normalised URL.
-
-        Where its authority and its host configure the same header, that of the authority is sent.
-        """
+        """Return the headers for a normalised URL."""
         host = host_of(url)
         headers: dict[str, str] = {}
         if login := self._logins.get(host):
@@ -62,8 +58,7 @@ class Credentials:
         cookies = [cookie for cookie in self._cookies if cookie.belongs(url, host)]
         if cookies:
             headers["Cookie"] = "; ".join(cookie.pair for cookie in cookies)
-        for site in (host, authority(url)):
-            headers.update(self._by_site.get(site, {}))
+        headers.update(self._overrides.at(url).headers or {})
         return headers
 
 
@@ -84,11 +79,11 @@ class _Cookie(NamedTuple):
         return path == self.path or path.startswith(self.path.rstrip("/") + "/")
 
 
-def _check_header(site: str, name: str, value: str) -> None:
+def _check_header(number: int, name: str, value: str) -> None:
     """Raise UserError if a configured header can't be sent. The message doesn't show the value."""
     if not _TOKEN.fullmatch(name) or name.lower() in _OURS or not _is_plain(value):
         raise UserError(
-            f'fetch.headers: "{site}" = {{"{name}" = ...}} can\'t be sent: the name must be a'
+            f'[[sites]] {number}: headers = {{"{name}" = ...}} can\'t be sent: the name must be a'
             f" header name other than {', '.join(sorted(_OURS))}, and the value printable ASCII"
         )
 

@@ -75,8 +75,9 @@ class HttpFetcher(Fetcher):
         one_address: bool = False,
         resends: bool = True,
         faults: Faults | None = None,
+        sites: Sequence[config.Site] = (),
     ) -> None:
-        """Read the settings.
+        """Read the settings. `sites` may name further headers.
 
         With `one_address` only the address that `locate` returns is connected to, because the
         clocks are by address. When that address fails, `fetch` raises a MovedError, and `locate`
@@ -100,7 +101,7 @@ class HttpFetcher(Fetcher):
             }
         )
         self._head_end = _head_end(self._headers)
-        self._credentials = Credentials(fetch)
+        self._credentials = Credentials(fetch, sites)
         self._proxies = Proxies(fetch.proxy)
         self._addresses = AddressBook(
             resolver, self._proxies.addresses, self._check_address, one_address=one_address

@@ -38,10 +38,15 @@ class TrapMonitor:
     each payload that a site has sent several times.
     """
 
-    def __init__(self, traps: config.Traps) -> None:
+    def __init__(self, traps: config.Traps, overrides: config.Overrides | None = None) -> None:
+        """`overrides`: other limits of some sites."""
         self.fired: Counter[str] = Counter()
         self._traps = traps
-        self.rules = any(traps.model_dump().values())  # whether any rule is on
+        self._overrides = overrides or config.Overrides()
+        self._counts_urls = traps.max_urls_per_site > 0 or self._overrides.limit_urls
+        self._counts_bytes = traps.max_bytes_per_site > 0 or self._overrides.limit_bytes
+        # Whether any rule is on.
+        self.rules = any(traps.model_dump().values()) or self._counts_urls or self._counts_bytes
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
         self._queries = Numbers()  # by path
@@ -89,7 +94,7 @@ class TrapMonitor:
         """Note a fetch. Returns whether the links of the page are followed."""
         if self._has_host_rules:
             self.hosts.note(row)
-        if self._traps.max_bytes_per_site and row.bytes:
+        if self._counts_bytes and row.bytes:
             self._bytes[hash_of(row.site)] += row.bytes
         if not (self._traps.max_same_content and row.duplicate and row.digest):
             return True
@@ -205,7 +210,9 @@ class TrapMonitor:
 
     def is_full(self, site: str) -> bool:
         """Whether a site has sent max_bytes_per_site. If so, counts a URL that is kept out."""
-        limit = self._traps.max_bytes_per_site
+        limit = self._overrides.of(site).max_bytes
+        if limit is None:
+            limit = self._traps.max_bytes_per_site
         if not limit or self._bytes[hash_of(site)] < limit:
             return False
         self.fired["max_bytes_per_site"] += 1
@@ -213,8 +220,8 @@ class TrapMonitor:
 
     def _rule(self, found: CrawlUrl | PageRow, source: CrawlUrl | None) -> str | None:
         traps, address = self._traps, found.url
-        site = hash_of(found.site) if traps.max_urls_per_site else 0
-        if 0 < traps.max_urls_per_site <= self._urls[site]:
+        site = hash_of(found.site) if self._counts_urls else 0
+        if 0 < self._max_urls(found.site) <= self._urls[site]:
             return "max_urls_per_site"
         if self._has_host_rules:
             rule = self.hosts.rule(address)
@@ -236,9 +243,13 @@ class TrapMonitor:
             if self._queries[key] >= traps.max_queries_per_path:
                 return "max_queries_per_path"
             self._queries[key] += 1
-        if traps.max_urls_per_site:
+        if self._counts_urls:
             self._urls[site] += 1
         return None
+
+    def _max_urls(self, site: str) -> int:
+        limit = self._overrides.of(site).max_urls
+        return self._traps.max_urls_per_site if limit is None else limit
 
     def _grows(self, found: CrawlUrl | PageRow | Link, source: CrawlUrl | None) -> bool:
         """Whether a URL is the URL of its page with text inserted, once too often in a row.

@@ -5,8 +5,9 @@ site or, with `politeness.per = "address"`, also to an address. With one connect
 the end of a request to the start of the next. With several, it runs from start to start. The
 promised length of a gap is:
 
-* `politeness.delay_s`, or the Crawl-delay of the authority that the first request went to, if that
-  is longer and was known in time. `max_crawl_delay_s` bounds it;
+* `politeness.delay_s`, or what `[[sites]]` says in its place, or the Crawl-delay of the authority
+  that the first request went to, if that is longer and was known in time. `max_crawl_delay_s`
+  bounds it;
 * after a 429 or 503, its Retry-After, or else `retry.busy_base_s`; after a request without an
   answer, `retry.base_s`. `retry.max_s` bounds both. Neither counts if the host was given up.
 
@@ -200,8 +201,12 @@ class Requests:
         promises = before.promise, after.promise
         several = max(one.connections for one in promises) > 1
         seconds = after.start - (before.start if several else before.end)
-        promised_s, why = min(one.delay_s for one in promises), "politeness.delay_s"
         run = promises[0].run
+        # In one run both promises are the same, unless they were made to two sites of an address.
+        # The address then waits for the delay of the first one.
+        settles = promises[:1] if run == promises[1].run else promises
+        delay = min(settles, key=lambda one: one.delay_s)
+        promised_s, why = delay.delay_s, delay.delay_key
         known = self._delays.get((run, before.asked.authority))
         if known:
             # With several connections, the delay is decided when the first request starts. With

@@ -4,6 +4,7 @@ session.toml holds the configuration of the latest run, in the form of a configu
 holds a table [[run]] for each time that the session was started or resumed.
 """
 
+import re
 import tomllib
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
@@ -157,6 +158,15 @@ def _modernise(raw: dict[str, Any], last: Run) -> None:
     scope = raw.get("scope")
     if last.version == "0.1.0" and isinstance(scope, dict) and scope.get("max_hops") == 0:
         scope["max_hops"] = "unlimited"
+    # The headers of an authority came before those of its host.
+    fetch = raw.get("fetch")
+    old = fetch.pop("headers", {}) if isinstance(fetch, dict) else {}
+    tables = [
+        {"match": f"^{re.escape(name.rstrip('/'))}/" if "://" in name else name, "headers": headers}
+        for name, headers in sorted(old.items(), key=lambda item: "://" not in item[0])
+    ]
+    if tables:
+        raw["sites"] = [*tables, *raw.get("sites", [])]
 
 
 def enlarge_seeds(directory: Path, more: Iterable[str]) -> None:
@@ -209,6 +219,9 @@ def write_replicated(directory: Path, urls: Iterable[str]) -> None:
 
 def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
     judges = settings.model_dump_json(include={"scope": True, "traps": True, "robots": True})
+    if settings.sites:
+        keys = {"match", "robots", "max_urls", "max_bytes"}
+        judges += settings.model_dump_json(include={"sites": {"__all__": keys}})
     # The scope depends on how sites are named, because the sites of the seeds are in scope.
     what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
     scope = f"{xxh3_64_intdigest(what.encode()):016x}"
@@ -231,7 +244,7 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
         lines.append("")
     text = "\n".join(lines) + "\n" + config.as_toml(_without_logins(settings))
     # A resume needs the secrets again, so the file holds them. Nobody else may read it then.
-    _replace(directory / _NAME, text, 0o600 if settings.fetch.holds_secrets else 0o666)
+    _replace(directory / _NAME, text, 0o600 if settings.holds_secrets else 0o666)
 
 
 def _without_logins(settings: config.Config) -> config.Config:

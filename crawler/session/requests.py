@@ -19,6 +19,7 @@ import socket
 import struct
 from collections import deque
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
@@ -26,6 +27,7 @@ import msgspec
 from isal import isal_zlib
 
 from crawler import config
+from crawler.names import NamePatterns
 from crawler.ports import Asked, Clock, CrawlDelay, NoRoomError, UserError
 from crawler.session.files import AppendFile
 from crawler.session.gaps import Requests
@@ -39,10 +41,22 @@ _FRAME: Final = struct.Struct("<II")
 _MANNERS: Final = b"M"
 _REQUEST: Final = b"Q"
 _DELAY: Final = b"D"
+_SITE_DELAY: Final = "delay_s in [[sites]]"
+
+
+class SiteManners(msgspec.Struct, array_like=True, frozen=True):
+    """What a rank promises to some sites, in place of what it promises to others, by [[sites]]."""
+
+    match: list[str]  # patterns of `names`
+    delay_s: float | None
+    connections: int | None
 
 
 class Manners(msgspec.Struct, array_like=True, frozen=True):
-    """What a rank promises in a run, by [politeness] and [retry]. It is the first row of a file."""
+    """What a rank promises in a run, by [politeness], [retry] and [[sites]].
+
+    It is the first row of a file.
+    """
 
     run: int  # the number of the run
     rank: int
@@ -57,6 +71,7 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
     busy_base_s: float
     max_rest_s: float
     give_up_after: int
+    sites: list[SiteManners] = []  # logs of earlier versions have none
 
     def time(self, steady: float) -> float:
         """Return the time of a row, in seconds since the epoch, by the steady clock of the rank."""
@@ -88,6 +103,37 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
             give_up_after=self.give_up_after,
         )
 
+    def promises(self) -> Callable[[str], Promise]:
+        """Return a function from a site to the promise by which its requests are judged."""
+        usual = self.promise
+        if not self.sites:
+            return lambda site: usual
+        patterns = NamePatterns([site.match for site in self.sites])
+        promises: dict[tuple[int, ...], Promise] = {(): usual}
+
+        def promise_to(site: str) -> Promise:
+            numbers = patterns.matching(site)
+            if numbers not in promises:
+                promises[numbers] = self._promise_by([self.sites[at] for at in numbers])
+            return promises[numbers]
+
+        return promise_to
+
+    def _promise_by(self, tables: Sequence[SiteManners]) -> Promise:
+        """Return the promise to a site that these tables match."""
+        promise = self.promise
+        for table in reversed(tables):  # the first one counts
+            if table.delay_s is not None:
+                promise = replace(promise, delay_s=table.delay_s, delay_key=_SITE_DELAY)
+            if table.connections is not None:
+                promise = replace(promise, connections=table.connections)
+        return promise
+
+    @property
+    def longest_delay_s(self) -> float:
+        """Return the longest delay between requests to any site, before any Crawl-delay."""
+        return max([self.delay_s, *(site.delay_s or 0.0 for site in self.sites)])
+
     @classmethod
     def of(cls, settings: config.Config, run: int, rank: int, clock: Clock) -> "Manners":
         """Return the promises that the settings make, for a run on this host that begins now."""
@@ -106,6 +152,11 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
             busy_base_s=retry.busy_base_s,
             max_rest_s=retry.max_s,
             give_up_after=retry.give_up_after,
+            sites=[
+                SiteManners(list(site.names), site.delay_s, site.connections)
+                for site in settings.sites
+                if site.delay_s is not None or site.connections is not None
+            ],
         )
 
 
@@ -225,17 +276,17 @@ def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: N
     """Return the requests of all ranks and runs. `tears` is called with each torn tail."""
     requests = Requests()
     for path in request_files(session):
-        promise = None
+        promise, promise_to = None, None
         for row in read_requests(path):
             if isinstance(row, Manners):
-                promise = row.promise
+                promise, promise_to = row.promise, row.promises()
             elif isinstance(row, Torn):
                 tears(row)
-            elif promise is None:
+            elif promise is None or promise_to is None:
                 tears(Torn(path, 0, path.stat().st_size))
                 break
             elif isinstance(row, Asked):
-                requests.add(row, promise)
+                requests.add(row, promise_to(row.site))
             else:
                 requests.add_delay(row, promise)
     return requests
@@ -265,14 +316,15 @@ def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
     if not isinstance(manners, Manners):
         return {}
     promise, now = manners.promise, manners.now(clock)
-    since = now - max(promise.delay_s, promise.max_crawl_delay_s, promise.max_rest_s)
+    promise_to = manners.promises()
+    since = now - max(manners.longest_delay_s, promise.max_crawl_delay_s, promise.max_rest_s)
     if clock.time() - path.stat().st_mtime > now - since:
         return {}
     requests, sites, delays = Requests(), dict[str, str](), dict[str, float]()
     for row in rows:
         if isinstance(row, Asked):
             if row.started + row.seconds > since:
-                requests.add(row, promise)
+                requests.add(row, promise_to(row.site))
                 sites[row.authority] = row.site
         elif isinstance(row, CrawlDelay):
             requests.add_delay(row, promise)
@@ -280,7 +332,7 @@ def _rests_after(path: Path, clock: Clock, *, killed: bool) -> dict[str, float]:
     rests = {name: until - now for name, until in requests.resting().items()}
     for authority, delay_s in delays.items() if killed else ():
         site = sites.get(authority)
-        if site is not None and delay_s > promise.delay_s:
+        if site is not None and delay_s > promise_to(site).delay_s:
             rests[site] = max(rests.get(site, 0.0), delay_s)
     return rests
 

@@ -34,6 +34,7 @@ class Promise:
     busy_base_s: float
     max_rest_s: float
     give_up_after: int
+    delay_key: str = "politeness.delay_s"  # the key of the configuration that `delay_s` comes from
 
     @property
     def place(self) -> str:
@@ -58,6 +59,7 @@ class Timeline:
 
     def __init__(self) -> None:
         self._promises: list[Promise] = []
+        self._promise_numbers: dict[int, int] = {}  # by id of the promise
         self._names: dict[str | None, int] = {None: 0}
         self._offsets: dict[str, float] = {}  # by boot
         self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
@@ -70,9 +72,10 @@ class Timeline:
 
     def add(self, asked: Asked, promise: Promise) -> None:
         """Add a request, with the promise that it was made under."""
-        if not (self._promises and self._promises[-1] is promise):
+        number = self._promise_numbers.setdefault(id(promise), len(self._promises))
+        if number == len(self._promises):
             self._promises.append(promise)
-        self._promise.append(len(self._promises) - 1)
+        self._promise.append(number)
         start = self.time(asked.started, promise)
         self._start.append(start)
         self._end.append(start + asked.seconds)

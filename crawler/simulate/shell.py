@@ -114,7 +114,8 @@ class Simulation:
         self._addresses = addresses
         # With one connection a site, each request may start at once. So `begin` isn't called, which
         # saves time.
-        self._one_connection = settings.politeness.connections_per_site == 1
+        connections = [site.connections or 1 for site in settings.sites]
+        self._one_connection = max(settings.politeness.connections_per_site, 1, *connections) == 1
         self._trouble = trouble
         self._encoded = encoded
         self._copies = copies

@@ -3,6 +3,7 @@
 from functools import partial
 
 from crawler import config
+from crawler.core.courtesy import Courtesy
 from crawler.core.dynamic.client import Client
 from crawler.core.dynamic.held_seen import HeldSeen
 from crawler.core.dynamic.holder import Assigner, Holder
@@ -34,17 +35,21 @@ def make_bench(
     """
     tree = ownership.tree
     order = order or make_order(settings.frontier)
+    overrides = settings.overrides()
     if tree is None or not tree.hands_out:
         pass
     elif tree.is_server(ownership.rank):
         from crawler.core.registry import Registry  # noqa: PLC0415 (it imports numba: a second)
 
-        registry = partial(Registry, per_site(settings), spill)
-        return SeedBench(settings.politeness, settings.retry, order, registry, leases)
+        courtesy = Courtesy(settings.politeness, overrides)
+        registry = partial(Registry, per_site(settings), spill, priority_of=courtesy.priority)
+        return SeedBench(settings.politeness, settings.retry, order, registry, leases, overrides)
     else:
         order = Given()
     memory = settings.frontier.memory
-    return Workbench(settings.politeness, settings.retry, order, spill, memory, leases, groups)
+    return Workbench(
+        settings.politeness, settings.retry, order, spill, memory, leases, groups, overrides
+    )
 
 
 def make_seen(

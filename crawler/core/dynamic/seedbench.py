@@ -165,8 +165,9 @@ class SeedBench(Workbench):
         order: BreadthFirst,
         make_registry: MakeRegistry,
         leases: Leases | None,
+        overrides: config.Overrides | None = None,
     ) -> None:
-        super().__init__(politeness, retry, None, None, sys.maxsize, leases)
+        super().__init__(politeness, retry, None, None, sys.maxsize, leases, overrides=overrides)
         self.seeds = SeedBacklog(order, make_registry)
         self.backlog = self.seeds  # mypyc wants one type for this attribute in all workbenches
         self.seen = RegistrySeen(self.seeds.registry)

@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from crawler import config
 from crawler.core.order.fifo import Fifos
-from crawler.core.order.heads import GroupedHeads, Heads, Priority
+from crawler.core.order.heads import GroupedHeads, Heads, Priority, Tiers
 from crawler.core.order.heaps import Heaps
 from crawler.core.order.packing import Queue, Queues
 from crawler.core.order.pagerank import PageRank, pagerank, pagerank_by_key
@@ -45,6 +45,7 @@ __all__ = [
     "Queues",
     "Random",
     "Scored",
+    "Tiers",
     "make_order",
     "pagerank",
     "pagerank_by_key",

@@ -1,13 +1,14 @@
 """Queues ordered by the priority of their first element, which may change.
 
 A heap with lazy deletion: outdated entries stay in the heap until they are met or swept out. With
-`GroupedHeads` the elements of one group come before all others.
+`GroupedHeads` the elements of one group come before all others. `Tiers` puts several such queues
+one before the other.
 """
 
 from collections.abc import Callable
 from heapq import heapify, heappop, heappush
 from itertools import count
-from typing import Final, Generic, Protocol, TypeVar
+from typing import Any, Final, Generic, Protocol, TypeVar
 
 Priority = tuple[float, int]  # a priority: the element with the smaller one comes first
 
@@ -139,3 +140,60 @@ class GroupedHeads(Generic[T]):
     def _first_group(self) -> _Group[T]:
         group = self._groups.get(self._at_hand())
         return group if group is not None and group.heads else self._best.first()
+
+
+class Tiers(Generic[T]):
+    """A queue for each tier, where all objects of a higher tier come first.
+
+    There are only a few tiers, so the queues of empty ones are kept.
+    """
+
+    def __init__(self, tier_of: Callable[[T], int], new_queue: Callable[[], Any]) -> None:
+        """`tier_of` returns the tier of an object, which never changes.
+
+        `new_queue` makes the empty queue of a tier.
+        """
+        self._tier_of = tier_of
+        self._new_queue = new_queue
+        self._queues: dict[int, Any] = {}  # the highest tier first
+
+    def __bool__(self) -> bool:  # see Heads
+        return any(map(bool, self._queues.values()))
+
+    def __len__(self) -> int:
+        return sum(map(len, self._queues.values()))
+
+    def append(self, thing: T) -> None:
+        """See Heads.append."""
+        self._queue(thing).append(thing)
+
+    def appendleft(self, thing: T) -> None:
+        """Put in an object before the others of its tier."""
+        self._queue(thing).appendleft(thing)
+
+    def remove(self, thing: T) -> None:
+        """Take out an object that is in this queue."""
+        self._queue(thing).remove(thing)
+
+    def first(self) -> T:
+        """The object that comes first. Raises IndexError if there is none."""
+        thing: T = self._first_queue().first()
+        return thing
+
+    def popleft(self) -> T:
+        """Take out the object that comes first. Raises IndexError if there is none."""
+        thing: T = self._first_queue().popleft()
+        return thing
+
+    def _queue(self, thing: T) -> Any:
+        tier = self._tier_of(thing)
+        if tier not in self._queues:
+            queues = {**self._queues, tier: self._new_queue()}
+            self._queues = dict(sorted(queues.items(), reverse=True))
+        return self._queues[tier]
+
+    def _first_queue(self) -> Any:
+        for queue in self._queues.values():
+            if queue:
+                return queue
+        raise IndexError("no object waits")

@@ -91,7 +91,7 @@ class Arrays:
         self._known = known
         return start
 
-    def create_site(self, pool: int) -> int:
+    def create_site(self, pool: int, priority: int = 0) -> int:
         """Let a site be born in a pool. Returns its number."""
         self.create_pool(pool)
         number = self._born
@@ -101,6 +101,7 @@ class Arrays:
         site["root"] = site["back"] = NONE
         site["previous"] = ABSENT
         site["pool"] = pool
+        site["priority"] = priority
         return number
 
     def create_pool(self, pool: int) -> None:

@@ -34,6 +34,8 @@ def best_of(
     if best == NONE:
         return other
     ours, its = pools[best].root, pools[other].root
+    if sites[its].priority != sites[ours].priority:
+        return other if sites[its].priority > sites[ours].priority else best
     if sites[its].score != sites[ours].score:
         return other if sites[its].score > sites[ours].score else best
     return other if sites[its].row < sites[ours].row else best

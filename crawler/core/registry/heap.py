@@ -2,8 +2,9 @@
 
 The nodes are records with the fields `score`, `child`, `sibling` and `previous`. The node with the
 higher score comes first. Among equal scores that with the smaller row comes first: `ties[node].row`
-or, if `ties` is None, the number of the node itself. The nodes of many heaps stand in one array; a
-heap is known by its root, and an empty heap is NONE.
+or, if `ties` is None, the number of the node itself. With `ties`, the node with the higher
+`ties[node].priority` comes first, whatever the scores. The nodes of many heaps stand in one array;
+a heap is known by its root, and an empty heap is NONE.
 """
 
 from crawler.compiled import compiled
@@ -16,11 +17,11 @@ def comes_first(
 ) -> bool:  # pragma: no cover - compiled
     """Whether a node comes before another one."""
     ours, its = nodes[a].score, nodes[b].score
-    if ours != its:
-        return bool(ours > its)
     if ties is None:
-        return a < b
-    return bool(ties[a].row < ties[b].row)
+        return bool(ours > its or (ours == its and a < b))
+    if ties[a].priority != ties[b].priority:
+        return bool(ties[a].priority > ties[b].priority)
+    return bool(ours > its or (ours == its and ties[a].row < ties[b].row))
 
 
 @compiled

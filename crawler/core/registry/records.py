@@ -47,6 +47,7 @@ SITE_RECORD: Final = np.dtype(
         ("pool", "u4"),
         ("out", "u4"),  # URLs handed out
         ("waiting", "u4"),  # URLs
+        ("priority", "i4"),  # sites with a higher one come first
     ]
 )
 POOL: Final = np.dtype(

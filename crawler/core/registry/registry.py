@@ -37,13 +37,16 @@ class Registry:
         per_site: int,
         spill: Spill | None = None,
         pool_for: Callable[[str], int] = lambda site: 0,
+        priority_of: Callable[[str], int] = lambda site: 0,
     ) -> None:
         """`per_site`: how many URLs of a site may be handed out at a time.
 
         `spill` keeps the texts of the URLs; without it they stay in memory. `pool_for` says in
-        which pool a new site is born.
+        which pool a new site is born. `priority_of` returns the priority of a site: the URLs of a
+        site with a higher one are better, whatever their scores.
         """
         self.pool_for = pool_for
+        self._priority_of = priority_of
         self.waits = 0  # URLs that wait
         self.handed = 0  # URLs that are handed out now
         self._known = 0
@@ -330,7 +333,9 @@ class Registry:
     def _site(self, name: str) -> int:
         number = self._numbers.get(name)
         if number is None:
-            number = self._numbers[name] = self._arrays.create_site(self.pool_for(name))
+            number = self._numbers[name] = self._arrays.create_site(
+                self.pool_for(name), self._priority_of(name)
+            )
             self._names.append(name)
         return number
 

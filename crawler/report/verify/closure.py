@@ -142,7 +142,8 @@ class Closure:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
             return True  # another rank has the URL, or the mode firewall kept it out
         if self._traps is None:
-            self._traps = TrapMonitor(self._settings.traps)
+            settings = self._settings
+            self._traps = TrapMonitor(settings.traps, settings.overrides())
             for page in _pages(self._logs):
                 self._traps.replay(page.row)
         return self._traps.keeps_out(CrawlUrl(link.key, link.url, link.site, 0), source)
