@@ -7,7 +7,7 @@ from cases import CASES, needs_cases
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.reading.sitemaps import Entry, belongs, entries
+from crawler.reading.sitemaps import Entry, belongs, entries, is_sitemap
 from crawler.url import normalise
 
 SITEMAP = "http://a.example/dir/sitemap.xml"
@@ -79,6 +79,34 @@ def test_everything_that_an_entry_says() -> None:
 )
 def test_forms(body: bytes | str) -> None:
     assert urls(body) == [A, B]
+
+
+@pytest.mark.parametrize(
+    ("body", "expected"),
+    [
+        (urlset(A, B), True),
+        ("\n<?xml version='1.0'?>\n<!-- by x --><?xml-stylesheet href='x'?>" + urlset(A), True),
+        ("<!DOCTYPE urlset>" + urlset(A), True),
+        (urlset(A).replace("<", "<s:").replace("<s:/", "</s:"), True),
+        (urlset(A).encode("utf-16"), True),
+        ("<sitemapindex><sitemap><loc>x</loc></sitemap></sitemapindex>", True),
+        (gzip.compress(urlset(*[A] * 9999).encode()), True),
+        (gzip.compress(gzip.compress(f"{A}\n{B}\n".encode())), True),
+        (f"\ufeff{A}\r\n{B}\r\n", True),
+        ("\n".join([f"http://a.example/{number}" for number in range(9999)]), True),
+        ("", False),
+        ("hello\n" + A, False),
+        (f"{A} is a page\nof mine", False),
+        ("<html><pre><urlset></pre>", False),
+        ("<!-- <urlset> --><html>", False),
+        ("<rss><channel><item><link>x</link></item></channel></rss>", False),
+        ("<urlsets>", False),
+        (b"\x1f\x8b broken", False),
+        ("<!--" * 1000 + "-->", False),
+    ],
+)
+def test_a_sitemap_is_known_by_what_it_is(body: bytes | str, expected: bool) -> None:
+    assert is_sitemap(body if isinstance(body, bytes) else body.encode()) is expected
 
 
 def test_dates_of_feeds() -> None:

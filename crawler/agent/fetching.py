@@ -189,6 +189,8 @@ class FetchStage:
     async def _fetch(self, visit: Visit, crawl_delay_s: float | None) -> None:
         core, clock, found = self.core, self.clock, visit.found
         earlier = self.find_earlier(found.key)
+        if earlier is not None and earlier.row.hops < 0:
+            earlier = None  # a sitemap that is a seed is read each time
         if not core.begin(visit, clock.now(), crawl_delay_s=crawl_delay_s):
             return
         try:
@@ -196,7 +198,7 @@ class FetchStage:
             response = await self.fetcher.fetch(
                 found.url,
                 _validators(earlier),
-                self.reader.max_bytes(found.key),
+                self.reader.max_bytes(found),
                 self.reader.cookie(found),
             )
             fetched = Fetched(found, response.started, response, earlier=earlier)

@@ -153,6 +153,7 @@ async def parse_stage(
         except BaseException as error:
             faults.note(error, "the page", found.url)
             _spoil(fetched)
+        found = fetched.found  # reading may have changed its hops
         part = core.ownership.row_part(found)
         if found.chain and traps.gets_lost(fetched):
             fetched.failure, fetched.links = Failure.TOO_MANY_REDIRECTS, []

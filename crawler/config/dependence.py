@@ -4,6 +4,7 @@ Every key counts unless it is marked as ASIDE, so nobody can forget a new key. T
 says whether its value names a file, a session or a module. The content of these counts as well.
 """
 
+from collections.abc import Iterator
 from pathlib import Path
 from typing import NamedTuple
 

@@ -32,6 +32,7 @@ from crawler.ports.fetches import (
 from crawler.ports.links import (
     ALTERNATE,
     ANEW,
+    BY_USER,
     CANONICAL,
     COOKIES_LOST,
     FRAME,
@@ -57,6 +58,7 @@ from crawler.ports.protocols import Clock, Fetcher, Group, Repository, Resolver,
 __all__ = [
     "ALTERNATE",
     "ANEW",
+    "BY_USER",
     "CANONICAL",
     "COOKIES_LOST",
     "EXIT_INTERNAL",

@@ -18,19 +18,21 @@ COOKIES_LOST: Final = 256  # never stored: the target needs cookies that a resum
 NEVER_FOLLOWED: Final = -1
 
 
-# Authorities whose robots.txt names a sitemap. Mostly there is one; several are sorted.
+# Who names a sitemap: authorities, by their robots.txt, or the user. Mostly there is one name;
+# several are sorted.
 Names = str | tuple[str, ...]
+BY_USER: Final = "*"  # a seed is the sitemap, or an index that lists it
 
 
 def names_of(names: Names | None) -> tuple[str, ...]:
-    """Return the authorities one by one."""
+    """Return the names one by one."""
     if names is None:
         return ()
     return (names,) if isinstance(names, str) else tuple(names)
 
 
 def joined_names(names: Names | None, more: Names) -> Names:
-    """Return the authorities of both, each once."""
+    """Return the names of both, each once."""
     both = sorted({*names_of(names), *names_of(more)})
     return both[0] if len(both) == 1 else tuple(both)
 
@@ -67,7 +69,9 @@ class CrawlUrl(NamedTuple):
     key: int
     url: str
     site: str
-    hops: int  # links followed from a seed; a redirect isn't one
+    # Links followed from a seed; a redirect isn't one. What a sitemap lists counts as a seed if the
+    # user names the sitemap. So such a sitemap has -1, once it is known to be one.
+    hops: int
     chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first; and ANEW
 
     @property

@@ -9,6 +9,7 @@ from typing import Final
 
 from crawler import config, url
 from crawler.ports import (
+    BY_USER,
     NOFOLLOW,
     OUT_OF_SCOPE,
     REDIRECT,
@@ -28,7 +29,7 @@ from crawler.reading.parse import MediaTypes, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.shapes import Shapes
-from crawler.reading.sitemaps import Entry, belongs, entries
+from crawler.reading.sitemaps import Entry, belongs, entries, is_sitemap
 
 REDIRECTS: Final = frozenset((301, 302, 303, 307, 308))
 _MOST_NOTICES: Final = 20  # messages about seeds from one rank
@@ -37,7 +38,8 @@ _STEP: Final = 1 << 17  # characters of links that are compared with the scope i
 _WORK_PER_LINK: Final = 256  # characters that each link counts as, in addition to its own
 _AS_SENT: Final = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
-_SITEMAP_HEAD = 4096  # bytes at the start that must contain one of these
+_SITEMAP_HEAD = 4096  # bytes at the start that must contain a tag of a sitemap
+_SITEMAP_NAMES: Final = (".xml", ".gz", ".txt")  # of seeds that may be as long as a sitemap
 
 
 def make_scope(
@@ -126,8 +128,8 @@ class PageReader:
         targets: Iterable[tuple[str, int]] = ()
         if response.status == 304 and fetched.earlier is not None:
             targets = fetched.earlier.links
-        elif response.has_page and self._is_sitemap(fetched.found.key, response):
-            targets = yield from self._listed(fetched, response)
+        elif response.has_page and (names := self._named_by(fetched.found, response)) is not None:
+            targets = yield from self._listed(fetched, response, names)
         elif response.has_page:
             page = yield from self.page(response)
             fetched.noindex, targets = page.noindex, page.links
@@ -151,7 +153,7 @@ class PageReader:
 
         For example, such a page refreshes to another site, or holds only frames of another site.
         """
-        if fetched.found.hops or not fetched.links:
+        if fetched.found.hops > 0 or not fetched.links:
             return
         seed = self._scope.seed_of(fetched.found)
         if seed is not None and all(link.flags & OUT_OF_SCOPE for link in fetched.links):
@@ -256,13 +258,18 @@ class PageReader:
         return list(links.values())
 
     def sitemap(self, address: str, names: Names | None) -> Link:
-        """Return the link to a sitemap that the robots.txt files of these authorities name."""
-        held = any(map(self._scope.holds, names_of(names)))
+        """Return the link to a sitemap that the user or these authorities name."""
+        held = any(name == BY_USER or self._scope.holds(name) for name in names_of(names))
         return self._scope.link_beyond(address) if held else self._scope.link(address)
 
-    def max_bytes(self, key: int) -> int | None:
-        """Return the limit on the body of a URL by its key; None for the usual limit of pages."""
-        return self._most_bytes if key in self._declared else None
+    def max_bytes(self, found: CrawlUrl) -> int | None:
+        """Return the limit on the body of a URL; None for the usual limit of pages."""
+        if found.key in self._declared:
+            return self._most_bytes
+        if found.hops == 0 and self._scope.seed_of(found) is not None:
+            path = found.url.partition("?")[0].lower()
+            return self._most_bytes if path.endswith(_SITEMAP_NAMES) else None
+        return None
 
     def _follow(self, fetched: Fetched, response: Response) -> None:
         fetched.judged_with = len(self._scope.joined)
@@ -319,27 +326,39 @@ class PageReader:
         judge = self._scope.link_beyond if beyond else self._scope.link
         return judge(address, flags | REDIRECT)
 
-    def _is_sitemap(self, key: int, response: Response) -> bool:
-        if not (self._sitemaps.from_robots or self._sitemaps.well_known):
-            return False
-        head = response.body[:_SITEMAP_HEAD]
-        return key in self._declared or any(name in head for name in _SITEMAP)
+    def _named_by(self, found: CrawlUrl, response: Response) -> Names | None:
+        """Return who names the sitemap that a response is; None if it isn't read as a sitemap.
+
+        The names are empty if nobody names it.
+        """
+        reads_others = self._sitemaps.from_robots or self._sitemaps.well_known
+        names = self._declared.authorities(found.key)
+        if names is not None and (reads_others or BY_USER in names_of(names)):
+            return names
+        if self._scope.seed_of(found) is not None and is_sitemap(response.body):
+            return BY_USER
+        if reads_others:
+            head = response.body[:_SITEMAP_HEAD]
+            return () if any(tag in head for tag in _SITEMAP) else None
+        return None
 
     def _listed(
-        self, fetched: Fetched, response: Response
+        self, fetched: Fetched, response: Response, names: Names
     ) -> Generator[None, None, list[tuple[str, int]]]:
-        limits, authorities = self._sitemaps, self._declared.authorities(fetched.found.key)
+        limits = self._sitemaps
+        if BY_USER in names_of(names):
+            fetched.found = fetched.found._replace(hops=-1)  # so its entries have 0, like seeds
         found: dict[str, Entry] = {}
         for entry in entries(response.body, response.url, limits.max_bytes, limits.max_entries):
             if entry is None:
                 yield
-            elif belongs(response.url, entry.url, authorities):
+            elif belongs(response.url, entry.url, names):
                 found[entry.url if entry.is_sitemap else self._folded(entry.url)] = entry
-        if authorities is not None:
+        if names:
             for address, entry in found.items():
                 if entry.is_sitemap:  # the file is an index, so all its entries are sitemaps
-                    self._declared.declare(url.key(address), authorities)
-                    fetched.sitemaps_of = authorities
+                    self._declared.declare(url.key(address), names)
+                    fetched.sitemaps_of = names
         lastmods = enumerate(entry.lastmod for entry in found.values())
         fetched.lastmods = {number: text for number, text in lastmods if text}
         return [(address, 0) for address in found]
@@ -352,7 +371,7 @@ class PageReader:
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
         names = self._declared.authorities(url.key(address))
-        if names is not None and source.key in self._declared:
+        if names is not None and (source.key in self._declared or source.hops < 0):
             return self.sitemap(address, names)
         return self.link(address, flags & ~OUT_OF_SCOPE)
 

@@ -17,7 +17,7 @@ from typing import Any, Final, NamedTuple
 
 from isal import isal_zlib
 
-from crawler.ports import Names, names_of
+from crawler.ports import BY_USER, Names, names_of
 from crawler.reading import encodings
 from crawler.url import BadUrlError, authority, normalise, site
 
@@ -26,6 +26,12 @@ MAX_BYTES: Final = 50_000_000  # decoded
 MAX_ENTRIES: Final = 50_000
 
 
+_FIRST_TAG: Final = re.compile(
+    rb"(?:<\?.*?\?>\s*|<!--.*?-->\s*|<!DOCTYPE[^>]*>\s*)*+<(?:[\w.-]+:)?(?:urlset|sitemapindex)\b",
+    re.DOTALL,
+)
+_HEAD: Final = 4096  # bytes that tell a sitemap from other documents
+_IS_URL: Final = re.compile(rb"https?://", re.IGNORECASE)
 _URL_BYTES_AT_LEAST: Final = 1 << 20  # as for the links of pages: docs/decisions/bounds.md
 _URL_BYTES_PER_BYTE: Final = 16
 
@@ -44,12 +50,32 @@ def belongs(sitemap: str, entry: str, declared_by: Names | None = None) -> bool:
 
     A sitemap may list URLs in its own folder and below. If the robots.txt of an authority
     (`declared_by`) names the sitemap, or an index that lists it, the sitemap may also list all URLs
-    of that host and port, with http and https.
+    of that host and port, with http and https. If the user does so, it may list all URLs.
     """
     folder = sitemap.partition("?")[0]
     if entry.startswith(folder[: folder.rindex("/") + 1]):
         return True
-    return site(authority(entry)) in map(site, names_of(declared_by))
+    names = names_of(declared_by)
+    return BY_USER in names or site(authority(entry)) in map(site, names)
+
+
+def is_sitemap(body: bytes) -> bool:
+    """Whether a document is a sitemap or an index of sitemaps, by its first bytes.
+
+    It may also be a list of URLs as text. A feed or a page is none.
+    """
+    head = body[:_HEAD]
+    for _ in range(_LAYERS):
+        if head.startswith(_GZIP):
+            with suppress(_BROKEN):
+                head = isal_zlib.decompressobj(wbits=31).decompress(head, _HEAD)
+    name, text = _encoding(head)
+    if name != "utf-8":
+        text = text.decode(name, "replace").encode("utf-8", "replace").strip()
+    if text.startswith(b"<"):
+        return _FIRST_TAG.match(text) is not None
+    lines = text.split()
+    return bool(lines) and all(_IS_URL.match(line) for line in lines[: max(1, len(lines) - 1)])
 
 
 def entries(
