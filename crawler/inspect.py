@@ -14,19 +14,20 @@ from crawler.core.tree import Tree
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
-from crawler.ports import CrawlUrl, Failure, Fetched, FetchError, Response, UserError
+from crawler.ports import NO_HTTPS, CrawlUrl, Failure, Fetched, FetchError, Response, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.parse import finish
 from crawler.reading.reader import REDIRECTS, PageReader, make_scope
 from crawler.reading.robots import Rules
 from crawler.reading.scope import Scope
-from crawler.session import digest, joined, read_seeds
+from crawler.session import digest, joined, parse_seed, read_seeds
 
 
 async def fetch(settings: config.Config, urls: Sequence[str]) -> AsyncIterator[dict[str, Any]]:
     """Fetch URLs as a crawl would. Gives one object for each URL, in their order.
 
-    Redirects are followed. No robots.txt is asked for, because a person asked for this page.
+    Redirects are followed. A host name without a scheme is asked for by https, and by http if https
+    can't be reached. No robots.txt is asked for, because a person asked for this page.
     Fields: url, status or error, redirects (each with url, status and location), headers, encoding,
     bytes, truncated, digest, links (each with url and flags, see ports).
     """
@@ -56,6 +57,9 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
     reader = PageReader(settings, _scope(settings, target), jars=jars)
     try:
         response, failure = await _follow(fetcher, reader, jars, target, result["redirects"])
+        if failure in NO_HTTPS and parse_seed(address).startswith("//"):
+            target = f"http:{target.removeprefix('https:')}"
+            response, failure = await _follow(fetcher, reader, jars, target, result["redirects"])
     except BaseException as error:
         faults.note(error, "the exchange", target)
         return {**result, "error": Failure.INTERNAL.value}
@@ -118,7 +122,8 @@ async def _follow(
 
 def _normalised(settings: config.Config, address: str) -> str:
     """Normalise a URL as a seed is normalised. Raises BadUrlError."""
-    normalised, fold = url.normalise(address), settings.normalise.folding()
+    normalised = url.of_seed(parse_seed(address))
+    fold = settings.normalise.folding()
     return fold(normalised) if fold else normalised
 
 

@@ -8,7 +8,7 @@ import time
 from collections.abc import Sequence
 from pathlib import Path
 
-from crawler import session
+from crawler import session, url
 from crawler.ports import UserError
 from crawler.reading.reader import make_scope
 
@@ -60,12 +60,12 @@ def add_seeds(directory: Path, seeds: Sequence[str], file: Path | None) -> str:
     fixed = info.last.ended is None and settings.scope.of_seeds != "site"
     present = make_scope(settings, before, year)
     for seed in new:
-        if fixed and not present.judge(seed).allowed:
+        if fixed and not present.judge(url.of_seed(seed)).allowed:
             raise UserError(
                 f"seed {seed}: scope.of_seeds = {settings.scope.of_seeds!r} can't grow while the"
                 " session is being crawled; stop it, add the seed, and resume it"
             )
-        verdict = scope.judge(seed)
+        verdict = scope.judge(url.of_seed(seed))
         if not verdict.allowed:
             raise UserError(
                 f"seed {seed}: out of scope ({verdict.rule}); the [scope] of a session that is"

@@ -81,6 +81,14 @@ def key(url: str) -> int:
     return xxh3_64_intdigest(url.encode())
 
 
+def of_seed(seed: str) -> str:
+    """Return the normalised URL of a seed.
+
+    A seed that the user gave without a scheme is written `//host/path`. Its URL has https.
+    """
+    return f"https:{seed}" if seed.startswith("//") else seed
+
+
 def authority(url: str) -> str:
     """Return `scheme://host[:port]` of a normalised URL, without a default port."""
     return url[: url.index("/", 8)]

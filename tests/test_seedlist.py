@@ -65,12 +65,23 @@ def test_letters_of_all_languages(file: Path) -> None:
     assert found == ["http://xn--bcher-kva.example/%C3%A9?%C3%A8"]
 
 
+def test_host_names(file: Path) -> None:
+    assert read(file, b"a.example # mine\nwww.b.example/x\n") == [
+        "//a.example/",
+        "//www.b.example/x",
+    ]
+
+
+NEITHER = "neither a URL with http:// or https:// nor a host name like www.example.org"
+
+
 @pytest.mark.parametrize(
     ("line", "why"),
     [
-        (b"a.example", "a URL must begin with http:// or https://"),
-        (b"www.a.example/x", "a URL must begin with http:// or https://"),
-        (b"mailto:a.example", "a URL must begin with http:// or https://"),
+        (b"example", NEITHER),
+        (b"a.exmaple/x", NEITHER),
+        (b"index.html", NEITHER),
+        (b"mailto:a.example", NEITHER),
         (b"ftp://a.example/", "not an http or https URL"),
         (b"http://", "not an http or https URL"),
         (b"http://a.example:99999/", "not an http or https URL"),
@@ -117,7 +128,7 @@ def test_any_bytes_give_seeds_or_one_line(
     path = tmp_path_factory.getbasetemp() / "any"
     message = ""
     try:
-        assert all(seed.startswith("http") for seed in read(path, data))
+        assert all(seed.startswith(("http", "//")) for seed in read(path, data))
     except UserError as error:
         message = str(error)
     assert message == "" or message.isprintable()

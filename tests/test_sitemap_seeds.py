@@ -99,7 +99,7 @@ def test_all_ranks_know_the_sitemaps_and_a_resume_knows_them_again(
     with PageServer(SITE) as server:
         seed, more = f"{server.url}/index.xml", ["--session", str(session), "--max-pages=3"]
         done = mpirun(3, "-m", "crawler", "crawl", seed, *more, *words)
-        assert done.returncode == 75, done.stderr
+        assert done.returncode == 0, done.stderr
         for path in session.glob("rank-*/snapshot"):
             path.rename(path.with_name("no-snapshot"))
         done = mpirun(2, "-m", "crawler", "resume", str(session), "--max-pages=0")

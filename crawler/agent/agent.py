@@ -15,7 +15,7 @@ from dataclasses import asdict
 from math import inf
 from typing import NoReturn
 
-from crawler import session
+from crawler import session, url
 from crawler.agent.assembly import (
     allow_files,
     make_core,
@@ -105,7 +105,7 @@ class Agent:
             self._traps,
             self._stores,
         )
-        self._seeds = [self._scope.link(seed) for seed in plan.seeds]
+        self._seeds = [self._scope.link(url.of_seed(seed)) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = MediaTypes(settings.storage.types)
         session.mend({path.parent.parent for path in self._logs})

@@ -8,7 +8,7 @@ import asyncio
 import logging
 from typing import Final
 
-from crawler import session
+from crawler import session, url
 from crawler.agent.planning import Plan
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
@@ -88,9 +88,9 @@ class Orders:
             # If this process dies before the seeds are fetched, a resume finds them in seeds.txt.
             session.enlarge_seeds(self._directory, new)
             for seed in new:
-                link = self._scope.link(seed)
+                link = self._scope.link(url.of_seed(seed))
                 if link.flags & OUT_OF_SCOPE and self._scope.widens:
-                    core.joining.join(link.site, seed, seed, now)
+                    core.joining.join(link.site, link.url, link.url, now)
             core.add_seeds(new, now)
             self._seeds.update(new)
             _LOG.info("seeds added", extra={"about": {"seeds": len(new)}})

@@ -10,7 +10,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawler import config, session
+from crawler import config, session, url
 from crawler.core.order import make_order
 from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.modes import mode_of
@@ -181,7 +181,7 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
     scope = make_scope(settings, seeds, time.gmtime().tm_year)
     _check_sites(settings, scope.sites)
     for seed in seeds:
-        verdict = scope.judge(seed)
+        verdict = scope.judge(url.of_seed(seed))
         if not verdict.allowed:
             raise UserError(f"seed {seed}: out of scope ({verdict.rule}); [scope] must allow it")
     if settings.assignment.scheme == "dynamic" and settings.seen.store in {"drum", "veuniq"}:

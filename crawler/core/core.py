@@ -175,7 +175,7 @@ class Core:
     def add_seeds(self, seeds: Sequence[str], now: float) -> None:
         """At rank 0, during the crawl: admit further seeds on all ranks.
 
-        `seeds`: normalised URLs that are in scope, or whose sites have just joined it.
+        `seeds`: normalised, and in scope, or their sites have just joined it.
         """
         for box in self._order_all(now):
             box.seeds.extend(seeds)
@@ -184,7 +184,8 @@ class Core:
     def _add_seeds(self, seeds: Sequence[str], now: float) -> None:
         for seed in seeds:
             self._note_seed(seed)
-        links = [Link(url.key(seed), seed, self._sites.of(seed), 0) for seed in seeds]
+        urls = map(url.of_seed, seeds)
+        links = [Link(url.key(one), one, self._sites.of(one), 0) for one in urls]
         self._admit_seeds(links, (), now)
 
     def _order_all(self, now: float) -> list[Outbox]:

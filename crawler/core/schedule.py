@@ -9,13 +9,13 @@ sets priorities, there is such a heap for each priority.
 
 from collections.abc import Callable
 from heapq import heappop, heappush
-from typing import Final
+from typing import Final, TypeAlias
 
 from crawler.core.order import GroupedHeads, Heads, Priority, Tiers
 from crawler.core.seen import SiteGroups
 from crawler.core.visits import DUE, PARKED, WAITING, VisitState, tier_of
 
-_Due = Heads[VisitState] | GroupedHeads[VisitState]
+_Due: TypeAlias = "Heads[VisitState] | GroupedHeads[VisitState]"
 
 _COUNTED: Final = 1000
 

@@ -3,7 +3,7 @@
 from collections import deque
 from enum import Enum
 from math import inf
-from typing import NamedTuple
+from typing import NamedTuple, TypeAlias
 
 from mypy_extensions import mypyc_attr
 
@@ -125,7 +125,8 @@ class VisitState:
         )
 
 
-Parked = deque[VisitState] | Heads[VisitState] | Tiers[VisitState]  # in the order of their turns
+# Sites in the order of their turns.
+Parked: TypeAlias = "deque[VisitState] | Heads[VisitState] | Tiers[VisitState]"
 
 
 def tier_of(state: VisitState) -> int:

@@ -82,6 +82,17 @@ PASSING: Final = frozenset(
         Failure.UNAVAILABLE,
     )
 )
+# Failures of https after which a seed that was given without a scheme is asked for by http.
+NO_HTTPS: Final = frozenset(
+    (
+        Failure.UNREACHABLE,
+        Failure.REFUSED,
+        Failure.CONNECT_TIMEOUT,
+        Failure.DISCONNECTED,
+        Failure.TLS,
+        Failure.SITE_GIVEN_UP,
+    )
+)
 # Failures that are known without a request.
 UNASKED: Final = frozenset(
     (

@@ -10,6 +10,7 @@ from typing import Final
 from crawler import config, url
 from crawler.ports import (
     BY_USER,
+    NO_HTTPS,
     NOFOLLOW,
     OUT_OF_SCOPE,
     REDIRECT,
@@ -119,6 +120,8 @@ class PageReader:
         if response is None:
             if fetched.failure is Failure.ROBOTS_DENIED:  # the site exists, so it may join
                 self._arrive(fetched)
+            elif fetched.failure in NO_HTTPS:
+                self._turn_to_http(fetched)
             return
         if response.status in REDIRECTS:
             self._follow(fetched, response)
@@ -147,6 +150,15 @@ class PageReader:
                 work = 0
                 yield
         self._look_at_seed(fetched)
+
+    def _turn_to_http(self, fetched: Fetched) -> None:
+        """Let a seed without a scheme, which https can't reach, redirect to http."""
+        address = self._scope.by_http(fetched.found)
+        if address is not None:
+            fetched.judged_with = len(self._scope.joined)
+            fetched.links = [self._scope.link(address, REDIRECT)]
+            text = f"seed {fetched.found.url}: {fetched.failure}; {address} is asked for instead"
+            self._notice(fetched, text)
 
     def _look_at_seed(self, fetched: Fetched) -> None:
         """Tell the user about a seed if none of its links is in scope.

@@ -85,8 +85,9 @@ class Scope:
     ) -> None:
         """Read the rules.
 
-        `seeds` are normalised URLs; their sites are the scope if no rule names hosts. `trap`
-        returns the rule on traps that a URL breaks by its shape, or None (traps.Shapes.rule).
+        `seeds` are normalised (`url.of_seed` gives their URLs); their sites are the scope if no
+        rule names hosts. `trap` returns the rule on traps that a URL breaks by its shape, or None
+        (traps.Shapes.rule).
         `by_scheme`: judge as earlier versions did, where `http://` and `https://` of a seed's host
         were two sites, and one of them could be out of scope.
 
@@ -99,8 +100,11 @@ class Scope:
         self._any_host = "*" in rules.domains
         self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
         self._suffixes = tuple("." + _host_name(name, "suffixes") for name in rules.suffixes)
-        seeds = list(seeds)
-        self._seeds = {url.key(seed): seed for seed in seeds}
+        self._seeds: dict[int, str] = {}  # their URLs, by key
+        self._bare: set[int] = set()  # the keys of those that the user gave without a scheme
+        for seed in seeds:
+            self.add_seed(seed)
+        seeds = list(self._seeds.values())
         self.joined: set[str] = set()  # sites that redirects of seeds have brought in
         self._seed_sites: frozenset[str] = frozenset()
         self._seed_authorities: frozenset[str] = frozenset()  # empty: all of a seed's site
@@ -149,6 +153,11 @@ class Scope:
         """Return the seed that a URL is, or whose redirects led to it; None if there is none."""
         return self._seeds.get(found.chain[0] if found.chain else found.key)
 
+    def by_http(self, found: CrawlUrl) -> str | None:
+        """Return the URL by which a seed is asked for if https fails; None if there is none."""
+        bare = not found.chain and found.key in self._bare
+        return f"http:{found.url.removeprefix('https:')}" if bare else None
+
     @property
     def widens(self) -> bool:
         """Whether sites to which seeds redirect join the scope; they do if no rule names hosts."""
@@ -163,9 +172,13 @@ class Scope:
         self._known_link.cache_clear()
         return True
 
-    def add_seed(self, address: str) -> None:
-        """Note a seed that comes during the crawl. If it isn't in scope, its site must join."""
-        self._seeds[url.key(address)] = address
+    def add_seed(self, seed: str) -> None:
+        """Note a seed, also during the crawl. If it isn't in scope then, its site must join."""
+        address = url.of_seed(seed)
+        key = url.key(address)
+        self._seeds[key] = address
+        if address != seed:
+            self._bare.add(key)
 
     def restore_joined(self, sites: Iterable[str]) -> None:
         """Add the sites that joined in earlier runs. Must be called before a link is judged."""

@@ -71,7 +71,7 @@ def is_sitemap(body: bytes) -> bool:
                 head = isal_zlib.decompressobj(wbits=31).decompress(head, _HEAD)
     name, text = _encoding(head)
     if name != "utf-8":
-        text = text.decode(name, "replace").encode("utf-8", "replace").strip()
+        text = text.decode(name, "replace").lstrip("\ufeff").encode("utf-8", "replace").strip()
     if text.startswith(b"<"):
         return _FIRST_TAG.match(text) is not None
     lines = text.split()

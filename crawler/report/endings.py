@@ -48,7 +48,7 @@ class SeedTrail:
 
     def __init__(self, seeds: Sequence[str], joined: Collection[str]) -> None:
         """`joined`: the sites that seeds' redirects have brought into the scope."""
-        self._seeds = {url.key(seed): seed for seed in seeds}
+        self._seeds = {url.key(seed): seed for seed in map(url.of_seed, seeds)}
         self._joined = joined
         self._stops: dict[int, _Stop] = {}  # by key of the URL
 

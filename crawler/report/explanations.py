@@ -43,7 +43,7 @@ _ADVICE: Final[dict[str, str]] = {
     Failure.SITE_FULL: _TRAPS,
     Failure.TOO_MANY_HOSTS: _TRAPS,
     Failure.INTERNAL: "its traceback is in rank-*/agent.log: please report it",
-    "status 401": "set fetch.netrc_file or fetch.headers",
+    "status 401": "set fetch.netrc_file, or headers in [[sites]]",
     "status 403": "ask the owner of the site",
     "status 404": "check the path of the URL",
     "status 410": "name other seeds",

@@ -98,7 +98,7 @@ from crawler.session.requests import (
 )
 from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed
 from crawler.session.scores import EarlierScores
-from crawler.session.seedlist import read_seeds
+from crawler.session.seedlist import parse_seed, read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
@@ -179,6 +179,7 @@ __all__ = [
     "most_linked",
     "no_room_told",
     "order_client",
+    "parse_seed",
     "pause",
     "rank_of",
     "read_all_requests",

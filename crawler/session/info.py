@@ -20,7 +20,7 @@ from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
 from crawler.session.orders import forget_orders
-from crawler.url import BadUrlError, normalise, without_login
+from crawler.url import BadUrlError, normalise, of_seed, without_login
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"
@@ -175,7 +175,7 @@ def enlarge_seeds(directory: Path, more: Iterable[str]) -> None:
 
 
 def seeds(directory: Path) -> list[str]:
-    """Return the normalised seeds of a session.
+    """Return the normalised seeds of a session (`url.of_seed` gives their URLs).
 
     Raises UserError if their file is missing or damaged.
     """
@@ -204,7 +204,7 @@ def _read_urls(path: Path) -> list[str]:
         raise UserError(f"{path}: the last line is incomplete; {needed}")
     for number, url in enumerate(urls, 1):
         try:
-            normalise(url)
+            normalise(of_seed(url))
         except BadUrlError:
             raise UserError(f"{path}, line {number}: {url!r} is no URL; {needed}") from None
     return urls

@@ -12,7 +12,7 @@ from pathlib import Path
 from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
-from crawler.url import BadUrlError, normalise
+from crawler.url import BadUrlError, normalise, of_seed
 
 _STOP = "stop"
 _PAUSED = "paused"
@@ -52,7 +52,7 @@ def is_paused(directory: Path) -> bool:
 
 
 def add_seeds(directory: Path, seeds: Iterable[str]) -> None:
-    """Write the order that the crawl has further seeds, which are normalised URLs.
+    """Write the order that the crawl has further seeds, which are normalised.
 
     Raises UserError if the file can't be written.
     """
@@ -76,7 +76,7 @@ def added_seeds(directory: Path, after: int = 0) -> tuple[list[str], int]:
     seeds = text.decode("utf-8", "replace").split("\n")[:-1]
     for seed in seeds:
         try:
-            normalise(seed)
+            normalise(of_seed(seed))
         except BadUrlError:
             raise UserError(f"{path}: {seed!r} is no URL; remove this line") from None
     return seeds, after + len(text)

@@ -2,20 +2,26 @@
 
 import re
 from collections.abc import Iterator, Sequence
+from functools import cache
 from itertools import groupby
 from pathlib import Path
 from typing import Final, NamedTuple
 
+from publicsuffixlist import PublicSuffixList
+
 from crawler import config, textfile
 from crawler.ports import UserError
-from crawler.url import BadUrlError, normalise, without_login
+from crawler.url import BadUrlError, host, normalise, of_seed, without_login
 
 _REMARK: Final = re.compile(r"(?:^|\s)#.*")
 _INVISIBLE: Final = "\ufeff\u200b\u2060"  # characters that copying a URL may leave beside it
 _SCHEME: Final = re.compile(r"[A-Za-z][A-Za-z0-9+.-]*:/")
 _ODD: Final = re.compile("(\\s)|[\udc80-\udcff]")
 _NO_URL: Final = "not an http or https URL"
-_NO_SCHEME: Final = "a URL must begin with http:// or https://"
+_NO_SCHEME: Final = "neither a URL with http:// or https:// nor a host name like www.example.org"
+_BARE: Final = re.compile(r"(\[[0-9A-Fa-f:.]+\]|[^\s/?#@:\[\]]+)(:[0-9]{1,5})?([/?#].*)?")
+# Last labels of host names that are reserved for private use, tests and documentation.
+_RESERVED: Final = frozenset(("example", "internal", "invalid", "local", "localhost", "test"))
 _NAMED: Final = 20  # wrong lines whose text a message shows
 _SHOWN: Final = 60  # characters shown of each wrong line
 
@@ -37,20 +43,66 @@ class _Wrong(NamedTuple):
 def read_seeds(settings: config.Config) -> list[str]:
     """Return the seeds that a configuration names, normalised and folded.
 
-    Raises UserError for seeds that aren't URLs. It names all wrong lines of a file.
+    A seed without a scheme has the form that `url.of_seed` reads. Raises UserError for seeds that
+    are neither URLs nor host names. It names all wrong lines of a file.
     """
     seeds = [_seed(text) for text in settings.session.seeds if text and not text.startswith("#")]
     if settings.session.seeds_file:
         seeds += _read_file(settings.session.seeds_file)
-    fold = settings.normalise.folding()
-    return list(dict.fromkeys(map(fold, seeds) if fold else seeds))
+    if fold := settings.normalise.folding():
+        seeds = [_like(seed, fold(of_seed(seed))) for seed in seeds]
+    return list(dict.fromkeys(seeds))
+
+
+def parse_seed(text: str) -> str:
+    """Normalise a URL, or a host name with or without a port and a path (see `url.of_seed`).
+
+    Also reads what it has returned. Raises BadUrlError if the text is neither.
+    """
+    text = text.removeprefix("//")
+    bare = _BARE.fullmatch(text)
+    if bare is None:
+        return normalise(text)
+    if bare[2] == ":80":  # nobody speaks TLS there
+        return normalise(f"http://{text}")
+    address = normalise(f"https://{text}")
+    if not _is_host(bare[1], host(address)):
+        raise BadUrlError(text)
+    return _like("//", address)
+
+
+def _like(seed: str, address: str) -> str:
+    """Return a URL without its scheme, if the seed has none."""
+    return address.removeprefix("https:") if seed.startswith("//") else address
+
+
+def _is_host(written: str, name: str) -> bool:
+    """Whether a text is certainly meant as a host, whose normalised name is given.
+
+    For example, index.html and seeds are not. An address must be written as it is normalised.
+    """
+    if name.replace(".", "").isdigit() or ":" in name:
+        return written.strip("[]") == name
+    labels = name.rstrip(".").split(".")
+    if not all(labels) or (len(labels) == 1 and name != "localhost"):
+        return False
+    return labels[-1] in _RESERVED or _suffixes().publicsuffix(labels[-1]) is not None
+
+
+@cache
+def _suffixes() -> PublicSuffixList:
+    return PublicSuffixList(accept_unknown=False)
 
 
 def _seed(text: str) -> str:
     try:
-        return normalise(text)
+        return parse_seed(text)
     except BadUrlError:
-        raise UserError(f"seed {without_login(text)!r}: {_NO_URL}") from None
+        raise UserError(f"seed {without_login(text)!r}: {_why(text)}") from None
+
+
+def _why(text: str) -> str:
+    return _NO_URL if _SCHEME.match(text) else _NO_SCHEME
 
 
 def _read_file(name: str) -> list[str]:
@@ -65,9 +117,9 @@ def _read_file(name: str) -> list[str]:
         why = _oddity(line)
         if why is None:
             try:
-                seeds.append(normalise(line))
+                seeds.append(parse_seed(line))
             except BadUrlError:
-                why = _NO_URL if _SCHEME.match(line) else _NO_SCHEME
+                why = _why(line)
         if why is not None:
             wrong.append(_Wrong(number, line, why))
     if wrong:

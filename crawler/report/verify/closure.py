@@ -52,7 +52,7 @@ class Closure:
         self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
         self._traps: TrapMonitor | None = None
         self._alone = not mode_of(settings).shares_logs
-        self._starts = [self._scope.link(address) for address in session.seeds(directory)]
+        self._starts = [self._scope.link(url.of_seed(seed)) for seed in session.seeds(directory)]
         replicated = [self._scope.link(address) for address in session.replicated(directory)]
         self._starts += replicated
         self._replicated = {link.key for link in replicated}  # their owners have them
