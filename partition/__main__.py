@@ -34,12 +34,13 @@ def _check_file(option: str, path: Path) -> None:
 def _build(arguments: argparse.Namespace) -> None:
     out: Path = arguments.out
     _check_file("--out", out)
+    settings = options.settings(arguments, _say)
     plans = job.build(
         arguments.paths,
         arguments.k,
         out,
         model=arguments.model,
-        settings=replace(options.settings(arguments, _say), rank_rate=arguments.rank_rate),
+        settings=replace(settings, rank_rate=arguments.rank_rate),
         together=arguments.together == "address",
         replicate=arguments.replicate,
         site_column=arguments.site_column,
@@ -48,12 +49,8 @@ def _build(arguments: argparse.Namespace) -> None:
     built, *baselines = plans
     if not arguments.json:
         sys.stdout.write(f"{built.bound}\n")
-    for baseline in baselines:
-        _say(
-            f"messages: {baseline.counts.messages_page_part:,} by {baseline.model},"
-            f" {built.counts.messages_page_part:,} by {built.model}"
-        )
     _say(f"written: {out}; {built.bound}")
+    _say(table.closing(built, baselines, settings.tolerances))
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:

@@ -1,10 +1,12 @@
 """Shows plans to people: as a text table, or as a self-contained HTML page."""
 
 from collections.abc import Callable, Sequence
-from html import escape
 from typing import Final
 
+from crawler import __version__
+from crawler.pages import render
 from partition.job import Plan
+from partition.settings import Tolerances
 
 _COLUMNS: Final[dict[str, Callable[[Plan], str]]] = {
     "model": lambda plan: plan.model,
@@ -23,32 +25,6 @@ _BARS: Final[dict[str, Callable[[Plan], int]]] = {  # columns with bars; less is
     "transmissions": lambda plan: plan.counts.transmissions_target_part,
     "volume KB": lambda plan: plan.counts.volume_bytes,
 }
-_PAGE: Final = """<!doctype html>
-<html lang="en">
-<meta charset="utf-8">
-<title>{title}</title>
-<style>
-body {{ font: 15px/1.5 sans-serif; margin: 2em auto; max-width: 70em; padding: 0 1em }}
-table {{ border-collapse: collapse; font-variant-numeric: tabular-nums }}
-th, td {{ padding: 0 .7em; text-align: right; white-space: nowrap }}
-th:first-child, td:first-child {{ text-align: left }}
-tbody {{ border-top: 1px solid }}
-.over {{ font-weight: bold }}
-</style>
-<h1>{title}</h1>
-<p>{web}</p>
-<p>Messages are (page, other part) pairs and (site, receiving part) pairs, transmissions
-(target URL, sending part) pairs; the volume is that of the URLs of all links between parts. A bar
-is the share of the most with as many parts. A row in bold is out of balance, as said below.</p>
-<table>
-<thead>
-<tr>{heads}</tr>
-</thead>
-{bodies}</table>
-<ul>
-{notes}</ul>
-</html>
-"""
 
 
 def text(plans: Sequence[Plan]) -> str:
@@ -64,34 +40,55 @@ def text(plans: Sequence[Plan]) -> str:
 
 def page(title: str, web: str, plans: Sequence[Plan]) -> str:
     """Return the table as HTML. `web` is a line that describes the web."""
-    bodies = []
+    groups = []
     for parts in dict.fromkeys(plan.parts for plan in plans):
         group = [plan for plan in plans if plan.parts == parts]
         most = {name: max(1, *map(value, group)) for name, value in _BARS.items()}
-        rows = (f"<tr{_over(plan)}>{_cells(plan, most)}</tr>\n" for plan in group)
-        bodies.append(f"<tbody>\n{''.join(rows)}</tbody>\n")
-    return _PAGE.format(
-        title=escape(title),
-        web=escape(web),
-        heads="".join(f"<th>{name}" for name in _COLUMNS),
-        bodies="".join(bodies),
-        notes="".join(f"<li>{escape(note)}\n" for note in _notes(plans)),
+        groups.append([{"over": not plan.feasible, "cells": _cells(plan, most)} for plan in group])
+    return render(
+        "plans.html",
+        title=title,
+        web=web,
+        heads=list(_COLUMNS),
+        groups=groups,
+        notes=_notes(plans),
+        version=__version__,
     )
 
 
-def _over(plan: Plan) -> str:
-    return "" if plan.feasible else ' class="over"'
+def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> str:
+    """Return what a plan has reached in one line: its messages beside its balance."""
+    counts = built.counts
+    messages = counts.messages_page_part
+    against = ", ".join(
+        f"{_fewer(messages, plan.counts.messages_page_part)} than by {plan.model}"
+        f" ({plan.counts.messages_page_part:,})"
+        for plan in baselines
+    )
+    return (
+        f"{built.parts} parts by {built.model}: {messages:,} messages, {against}; over the average:"
+        f" bytes {counts.imbalance_bytes:.1%} (allowed {tolerances[0]:.1%}),"
+        f" requests {counts.imbalance_requests:.1%} (allowed {tolerances[1]:.1%})"
+    )
 
 
-def _cells(plan: Plan, most: dict[str, int]) -> str:
-    cells = []
-    for name, cell in _COLUMNS.items():
-        style = ""
-        if name in most:
-            share = _BARS[name](plan) / most[name]
-            style = f' style="background: linear-gradient(to left, #bcd {share:.1%}, #fff 0)"'
-        cells.append(f"<td{style}>{escape(cell(plan))}")
-    return "".join(cells)
+def _fewer(messages: int, others: int) -> str:
+    if not others:
+        return "as many" if not messages else "more"
+    share = 1 - messages / others
+    return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
+
+
+def _cells(plan: Plan, most: dict[str, int]) -> list[dict[str, object]]:
+    """Return the cells of a row; `width` is the share of a bar in percent, or None."""
+    return [
+        {
+            "name": name,
+            "text": cell(plan),
+            "width": 100 * _BARS[name](plan) / most[name] if name in most else None,
+        }
+        for name, cell in _COLUMNS.items()
+    ]
 
 
 def _notes(plans: Sequence[Plan]) -> list[str]:

@@ -395,7 +395,9 @@ def test_command_build_then_evaluate_the_vector(
     out = str(tmp_path / "pv")
     assert main(["build", str(crawl), "-k", "4", "--out", out, "--json"]) == 0
     built, stderr = capsys.readouterr()
-    assert "by site-hash, 4 by site-hypergraph" in stderr
+    closing = stderr.splitlines()[-1]
+    assert closing.startswith("4 parts by site-hypergraph: 4 messages, ")
+    assert "bytes 0.0% (allowed 5.0%), requests 0.0% (allowed 5.0%)" in closing
     assert main(["evaluate", out, "--on", str(crawl), "--json"]) == 0
     followed = json.loads(capsys.readouterr().out)
     counts = [name for name in FIELDS if name not in ("seconds", "peak_bytes")]

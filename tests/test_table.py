@@ -26,7 +26,7 @@ def test_page(web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     tree = LexborHTMLParser(page.read_text())
     assert tree.css_first("h1").text() == f"Partitions of {web}"
     assert not tree.css("script")
-    rows = [[cell.text() for cell in row.css("td, th")] for row in tree.css("tr")]
+    rows = [[cell.text().strip() for cell in row.css("td, th")] for row in tree.css("tr")]
     assert [row[:2] for row in rows] == [
         ["model", "k"],
         *([model, k] for k in "25" for model in ("site-graph", "hybrid")),
