@@ -6,7 +6,8 @@
 The web has 1.5 times as many URLs as fetched pages, on sites of 1,000 URLs. Each link leads to a
 random URL; half of the links stay within the site. `measure` prints for each rank how long the
 steps of `crawler.agent.resume` take, from the logs and from a snapshot. `read_logs` must end before
-the first visit; `admit` continues during the crawl. The crawl itself isn't started.
+the first visit; `admit` continues during the crawl. The crawl itself isn't started. At last it
+prints how long `seen.exact` takes at the end of a run (`crawler.agent.telling_apart`).
 """
 
 import asyncio
@@ -23,6 +24,7 @@ from harness import Row, Timer, show
 from crawler import config, mpi, session, url
 from crawler.agent.pipeline import exchange_stage
 from crawler.agent.resume import Replay
+from crawler.agent.telling_apart import tell_apart
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
@@ -101,6 +103,10 @@ async def measure(directory: Path, group: Group) -> int:
         state = CoreSnapshot(*parts)
     await report(group, "read", {"seconds": timer.wall_s})
     await resume_on(directory, group, Wire(transport), state)
+    with Timer() as timer:
+        await tell_apart(directory, [], group)
+    figures = {"seconds": round(timer.wall_s, 2), "cpu_seconds": round(timer.cpu_s, 2)}
+    await report(group, "tell_apart", figures)
     await transport.close()
     return 0
 

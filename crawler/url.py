@@ -17,7 +17,7 @@ from collections.abc import Iterable
 from typing import Final
 
 import ada_url
-from xxhash import xxh3_64_intdigest
+from xxhash import xxh3_64_intdigest, xxh64_intdigest
 
 MAX_LENGTH: Final = 256 << 10  # characters of a URL, as it is written and as it is normalised
 # Longer URLs may be recorded, but are never fetched. No server accepts them by default: the limit
@@ -77,7 +77,7 @@ def _tidy(url: str) -> str:
 
 
 def key(url: str) -> int:
-    """Return the URL key: the 64-bit XXH3 hash of the normalised URL."""
+    """Return the 64-bit XXH3 hash of a normalised URL: its key, unless another URL has this key."""
     return xxh3_64_intdigest(url.encode())
 
 
@@ -87,6 +87,41 @@ def of_seed(seed: str) -> str:
     A seed that the user gave without a scheme is written `//host/path`. Its URL has https.
     """
     return f"https:{seed}" if seed.startswith("//") else seed
+
+
+# The URLs that have given up their keys, with how many keys each has given up, and these keys. They
+# are those of one session, because a process crawls or reads one session at a time.
+_GIVEN_UP: Final[dict[str, int]] = {}
+SHARED_KEYS: Final[set[int]] = set()
+
+
+def tell_apart(given_up: Iterable[tuple[int, str]]) -> None:
+    """Give each of these URLs a key of its own, and all other URLs their hashes again.
+
+    `given_up`: keys that several URLs have had, each with a URL that doesn't have it any more. A
+    URL that comes several times has given up several keys, one after the other.
+    """
+    _GIVEN_UP.clear()
+    SHARED_KEYS.clear()
+    for shared, url in given_up:
+        SHARED_KEYS.add(shared)
+        _GIVEN_UP[url] = _GIVEN_UP.get(url, 0) + 1
+
+
+def own_key(url: str) -> int:
+    """Return the key by which the session knows a URL.
+
+    That is `key(url)`, unless the URL has given up this key (docs/decisions/keys.md). Then it is
+    the 64-bit XXH64 hash, with the number of given-up keys as its seed.
+    """
+    if _GIVEN_UP and (times := _GIVEN_UP.get(url)):
+        return xxh64_intdigest(url.encode(), times)
+    return key(url)
+
+
+def key_now(logged: int, url: str) -> int:
+    """Return the key by which the session knows a URL that was logged with some key."""
+    return own_key(url) if url in _GIVEN_UP else logged
 
 
 def authority(url: str) -> str:

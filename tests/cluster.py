@@ -37,7 +37,7 @@ class Listed:
 
 
 def link(address: str, flags: int = 0) -> Link:
-    return Link(url.key(address), address, AUTHORITIES.of(address), flags)
+    return Link(url.own_key(address), address, AUTHORITIES.of(address), flags)
 
 
 def store(

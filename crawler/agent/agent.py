@@ -1,7 +1,7 @@
 """One rank's part in one run of a session: it makes its parts from the plan, and runs to the end.
 
-`crawl` makes an agent on each rank, and a new one when ranks are lost. Only rank 0 speaks to the
-user; the other ranks send notes to rank 0.
+`crawl` makes an agent on each rank, and a new one for each further run of the session. Only rank 0
+speaks to the user; the other ranks send notes to rank 0.
 """
 
 import asyncio
@@ -227,6 +227,10 @@ class Agent:
         _LOG.info("a rank is lost")
         self._store.close()
         self._log.close()
+        self.make_way()
+
+    def make_way(self) -> None:
+        """Do what `close` does, but handle signals until the next agent does."""
         self._remove_derived()
         gc.unfreeze()  # this agent is garbage now
 
@@ -405,7 +409,7 @@ class Agent:
         looking.cancel()
         since = self._last_unknown()
         await hold_back(self._plan.directory, self._core, self._group, self._clock, since=since)
-        self._job.board.begin_after(pages, lost=self._job.lost > 0)
+        self._job.board.begin_after(pages, lost=self._job.begins_anew)
         about = {"seconds": round(self._clock.now() - began, 1), "from_snapshot": restored}
         _LOG.info("resumed", extra={"about": about | {"pages": pages}})
 

@@ -67,7 +67,7 @@ class Board:
         self._draws = voice is not Voice.QUIET and sys.stderr.isatty()
         self._prints = voice is not Voice.QUIET and not self._draws
         self._clock = clock or SystemClock()
-        self._earlier = 0  # pages fetched before this run, or before ranks were lost
+        self._earlier = 0  # pages fetched before this run
         self._heard: dict[int, _Heard] = {}
         self._said: Counter[str] = Counter()
         self._bounds: deque[Bound] = deque(maxlen=_BOUNDS)
@@ -83,8 +83,8 @@ class Board:
     def begin_after(self, pages: int, *, lost: bool) -> None:
         """Note how many pages the session has had so far.
 
-        `lost`: whether ranks are lost, and the others begin a new run. The notes of the last run
-        don't count any more, because its pages are among `pages`.
+        `lost`: whether the last agents are gone, and new ones begin a further run. The notes of the
+        last run don't count any more, because its pages are among `pages`.
         """
         self._earlier = pages
         if lost:

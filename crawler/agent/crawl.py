@@ -1,4 +1,6 @@
-"""Crawls a session on all ranks together, goes on when some of them are lost, and ends it.
+"""Crawls a session on all ranks together, run by run, and ends it.
+
+A further run follows if ranks are lost, or if URLs with the same key get different keys.
 
 The command line and the demonstration call `crawl` on all ranks at the same time, with the plan
 that `planning` has made on rank 0.
@@ -8,12 +10,13 @@ from collections.abc import Collection, Sequence
 from dataclasses import replace
 from pathlib import Path
 
-from crawler import config, session
+from crawler import config, session, url
 from crawler.agent.agent import Agent
 from crawler.agent.board import Board, Voice
-from crawler.agent.job import Ending, Job
+from crawler.agent.job import SHARED_KEYS, Ending, Job
 from crawler.agent.losses import DEAD_LOCK_S
 from crawler.agent.planning import Plan, prepare_again
+from crawler.agent.telling_apart import tell_apart
 from crawler.core.order import pagerank_by_key
 from crawler.messages import Note
 from crawler.modes import mode_of
@@ -35,7 +38,8 @@ async def crawl(
     If ranks are lost, and the MPI lets the other ranks go on, they begin a further run of the
     session. They replay all logs, as a resume on fewer ranks does, also the logs of the lost ranks.
     In modes whose number of ranks must stay the same, this raises LostRankError instead. If a seed
-    server loses a client, the run itself goes on (`losses`).
+    server loses a client, the run itself goes on (`losses`). If URLs get other keys at the end of a
+    run, all ranks begin a further run, in the same way.
 
     `reachable`: see report.write_counters. `voice`: how much the user is told. Only the arguments
     of rank 0 are used.
@@ -53,7 +57,7 @@ async def crawl(
 async def _crawl_to_the_end(
     plan: Plan, group: Group, reachable: Collection[int] | None, voice: Voice
 ) -> Ending:
-    """Make one run after the other, until a run ends without the loss of a rank."""
+    """Make one run after the other, until no further run must follow."""
     job = Job(Board(plan.directory, plan.settings, group.size, voice))
     if group.rank == 0:
         job.board.begin()
@@ -61,8 +65,9 @@ async def _crawl_to_the_end(
         transport = agent = ending = None
         ranks = group.size
         try:
-            if job.lost:
+            if job.begins_anew:
                 plan = await _plan_again(plan, group, job)
+            url.tell_apart(plan.given_up)
             transport = await group.connect()
             with session.mistakes_told():
                 agent = Agent(plan, group, transport, await _earlier_scores(plan, group), job)
@@ -80,26 +85,33 @@ async def _crawl_to_the_end(
         if await group.all_done(ending is not None):
             assert ending is not None
             assert agent is not None
-            agent.close()
-            return ending
+            if ending.stopped != SHARED_KEYS:
+                agent.close()
+                return ending
+            agent.make_way()
+            job.begins_anew = True
+            continue
         for left in (transport, agent):
             if left is not None:
                 left.abandon()
         await group.survive()
         job.lost += ranks - group.size
+        job.begins_anew = True
 
 
 async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
-    """Return the plan of the remaining ranks. An order to stop that has just come still counts."""
+    """Return the plan of a further run. An order to stop that has just come still counts."""
     again = None
     if group.rank == 0:
-        # The lost rank may have held the lock. If another command has taken the lock since then,
+        # A lost rank may have held the lock. If another command has taken the lock since then,
         # that command notices that ranks are alive, and gives up.
         session.lock_session(plan.directory, session.CRAWLED, DEAD_LOCK_S)
         if session.is_asked_to_stop(plan.directory):  # `prepare_again` removes the order
             job.stopped = job.stopped or "stop"
-        lost = session.load(plan.directory).last.ranks - group.size
-        session.finish(plan.directory, False, "lost rank", lost=lost)
+        last = session.load(plan.directory).last
+        lost = last.ranks - group.size
+        if lost or last.reason != SHARED_KEYS:
+            session.finish(plan.directory, False, "lost rank", lost=lost)
         settings = _with_fewer_spares(plan.settings, lost)
         again = prepare_again(plan.directory, settings, group.size, DEAD_LOCK_S, plan.retried)
     again = await group.bcast(again)
@@ -174,10 +186,31 @@ async def _end(
         for counters, _, note in everybody:
             job.board.update_last(counters.rank, note)
         await job.board.tell(session.State.REPORTING)
+    if plan.settings.seen.exact:
+        ending = await _tell_apart(ending, plan, group, job)
+    if group.rank == 0:
         all_counters = [counters for counters, _, _ in everybody]
         ending = _report(plan, ending, all_counters, lost, reachable)
-        await job.board.tell(session.State.ENDED, ending.reason)
+        if ending.stopped != SHARED_KEYS:
+            await job.board.tell(session.State.ENDED, ending.reason)
     return await group.bcast(ending)
+
+
+async def _tell_apart(ending: Ending, plan: Plan, group: Group, job: Job) -> Ending:
+    """Give URLs that have the same key different keys. If there are any, the crawl isn't complete.
+
+    A snapshot that the ranks have just left doesn't fit any more then.
+    """
+    directory, starts = plan.directory, list[str]()
+    if group.rank == 0:
+        starts = [*map(url.of_seed, session.seeds(directory)), *session.replicated(directory)]
+    count = await tell_apart(directory, starts, group)
+    if not count:
+        return ending
+    if group.rank == 0:
+        goes_on = "the crawl goes on" if ending.complete else "a resume fetches them"
+        job.board.say([f"{count:,} URLs had the key of another URL, and get new keys; {goes_on}"])
+    return Ending(False, SHARED_KEYS) if ending.complete else ending
 
 
 def _report(
@@ -200,6 +233,8 @@ def _report(
             if ending.complete:
                 plan.snapshots.remove()
             write_counters(plan.directory, plan.run, counters, lost, reachable)
+            if ending.stopped == SHARED_KEYS:  # a further run follows
+                return ending
             metrics = write_metrics(plan.directory)
             seeded = metrics["seeds_failed"] < metrics["seeds"] or bool(ending.stopped)
             return replace(ending, internal_errors=metrics["internal_errors"], seeded=seeded)

@@ -44,7 +44,7 @@ class EarlierLinks:
         sorted.
         """
         core, sites = self._core, scope.sites
-        sitemaps = [(url.key(text), text, 0) for text in self._share.sitemaps]
+        sitemaps = [(url.own_key(text), text, 0) for text in self._share.sitemaps]
         declared = self._share.declared
         found = self._make_links(
             lambda key, text, _: reader.sitemap(text, declared.authorities(key)), sitemaps

@@ -191,6 +191,8 @@ class FetchStage:
         earlier = self.find_earlier(found.key)
         if earlier is not None and earlier.row.hops < 0:
             earlier = None  # a sitemap that is a seed is read each time
+        if earlier is not None and earlier.row.url != found.url:  # it has the same key
+            earlier = None
         if not core.begin(visit, clock.now(), crawl_delay_s=crawl_delay_s):
             return
         try:

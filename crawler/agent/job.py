@@ -1,14 +1,18 @@
 """What a rank keeps over a whole crawl, and how the crawl ended.
 
-When other ranks are lost, the rank goes on with a new agent and the same `Job`.
+When other ranks are lost, or URLs get other keys, the rank goes on with a new agent and the same
+`Job`.
 """
 
 import time
 from dataclasses import dataclass, field
 from math import inf
+from typing import Final
 
 from crawler.agent.board import Board
 from crawler.report.endings import NOT_FETCHED
+
+SHARED_KEYS: Final = "shared keys"  # the reason that a run ends with, if URLs get other keys
 
 
 @dataclass(frozen=True, slots=True)
@@ -16,7 +20,7 @@ class Ending:
     """How a crawl ended, at one rank or on all ranks together."""
 
     complete: bool  # the frontier ran empty
-    stopped: str  # what ended it early: the name of a signal, or max_time; empty if nothing did
+    stopped: str  # what ended it early: a signal, stop, max_time, SHARED_KEYS; empty if nothing did
     reported: bool = True  # false: there was no room for tables and measures
     internal_errors: int = 0  # errors of reading code in all runs of the session
     fetched: bool = True  # false: the session has no page that was fetched with success
@@ -33,9 +37,10 @@ class Ending:
 
 @dataclass(slots=True)
 class Job:
-    """What a rank keeps when it replaces its agent, after other ranks are lost."""
+    """What a rank keeps when it replaces its agent."""
 
     board: Board
+    begins_anew: bool = False  # whether the next agent begins a further run of the session
     began: float = field(default_factory=time.monotonic)
     lost: int = 0  # how many ranks are lost
     left: float = -inf  # when the last agent was abandoned

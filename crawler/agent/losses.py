@@ -174,7 +174,7 @@ class Losses:
         for named in legacy.sitemaps:
             found = []
             for address in named.urls:
-                self._declared.declare(url.key(address), named.authority)
+                self._declared.declare(url.own_key(address), named.authority)
                 found.append(self._reader.sitemap(address, named.authority))
             self._core.resumption.admit_again(None, found, now)
 
@@ -234,7 +234,7 @@ class Losses:
         """
         row, keys, links = page.row, page.keys.tolist(), []
         found = CrawlUrl(row.key, row.url, row.site, row.hops, page.chain)
-        if page.return_key in again:
+        if page.return_key in again or page.is_loop:
             return Logged(found, (), row.status is not None)
         if page.sitemaps_of is not None:
             for key in keys:

@@ -169,7 +169,7 @@ async def parse_stage(
         if fetched.notice:
             _LOG.warning("%s", fetched.notice)
         response = row.status is not None
-        for _ in core.stored(found, fetched.links, clock.now(), response=response):
+        for _ in core.stored(found, fetched.followed, clock.now(), response=response):
             await turn.rest()
         wire.deliver(core, clock.now())
         alarm.ring()

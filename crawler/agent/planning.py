@@ -40,6 +40,7 @@ class Plan:
     joined: Sequence[session.Joined] = ()  # sites that joined the scope in earlier runs
     paused: bool = False  # whether the crawl begins no fetch until `crawler continue`
     kept_sites: Mapping[str, int] = field(default_factory=dict)  # the parts that sites must keep
+    given_up: Sequence[tuple[int, str]] = ()  # URLs that have keys of their own (url.tell_apart)
 
 
 def prepare(settings: config.Config, ranks: int) -> Plan:
@@ -133,6 +134,7 @@ def _plan_again(
         joined=session.joined(directory),
         paused=session.is_paused(directory),
         kept_sites=session.kept_sites(resumed, [log.path for log in logs]),
+        given_up=session.given_up(directory),
     )
 
 

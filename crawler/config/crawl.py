@@ -364,6 +364,13 @@ class Seen(Table):
         description="for veuniq: of the sites that may be asked now, those of the repository"
         " that is merged next come first. So fewer URLs are put aside, and they wait less long",
     )
+    exact: bool = Field(
+        False,
+        json_schema_extra=ASIDE,
+        description="also fetch URLs that have the same 64-bit hash as another URL: at the end of a"
+        " run, all URLs in the logs are compared. If some share a hash, all but one of them get"
+        " other keys, and the crawl goes on (docs/decisions/keys.md)",
+    )
 
 
 class Storage(Table):

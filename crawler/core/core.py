@@ -126,7 +126,9 @@ class Core:
         self._connections = settings.fetch.concurrency
         self._divides = mode_of(settings).divides
         self.unfinished = Unfinished()
-        self._visiting: dict[int, Visit] = {}  # by key of the URL
+        # By key of the URL. Only `veuniq` lets two URLs in that have the same key: then one of the
+        # visits isn't here.
+        self._visiting: dict[int, Visit] = {}
         self.joining = Joining(ranks, ownership, self.door, self._outboxes, self.unfinished)
         self.resumption = Resumption(
             parts, self.joining, self._visiting, self.unfinished, self.role.show_page
@@ -185,7 +187,7 @@ class Core:
         for seed in seeds:
             self._note_seed(seed)
         urls = map(url.of_seed, seeds)
-        links = [Link(url.key(one), one, self._sites.of(one), 0) for one in urls]
+        links = [Link(url.own_key(one), one, self._sites.of(one), 0) for one in urls]
         self._admit_seeds(links, (), now)
 
     def _order_all(self, now: float) -> list[Outbox]:
@@ -401,7 +403,7 @@ class Core:
         return over
 
     def _put_back(self, visit: Visit) -> None:
-        del self._visiting[visit.found.key]
+        self._visiting.pop(visit.found.key, None)
         self.unfinished.visits -= 1
         self._quota.left += 1
 
@@ -434,7 +436,7 @@ class Core:
 
     def _finish(self, found: CrawlUrl, *, response: bool) -> None:
         fields: Fields = found
-        del self._visiting[fields[0]]
+        self._visiting.pop(fields[0], None)
         self.unfinished.visits -= 1
         crossing = self._foreign.crossing
         if crossing and found.key in crossing:

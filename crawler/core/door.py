@@ -175,7 +175,7 @@ class Door:
         if indexes is None:
             indexes = range(len(batch.urls))
         packed = memoryview(batch.keys).cast("Q")
-        keys = {i: packed[i] if packed else url.key(batch.urls[i]) for i in indexes}
+        keys = {i: packed[i] if packed else url.own_key(batch.urls[i]) for i in indexes}
         unmet = self._known.unmet(keys.values())
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]
@@ -235,7 +235,7 @@ class Door:
         This rank visits it as an errand (`ports.errand`), as soon as the clock of its site allows
         that. If another rank has the clock, this rank borrows the clock.
         """
-        self._run_errand(Link(url.key(address), address, self._sites.of(address), 0), now)
+        self._run_errand(Link(url.own_key(address), address, self._sites.of(address), 0), now)
 
     def _run_errand(self, link: Link, now: float) -> None:
         owner = self._ownership.owner(link)
@@ -247,7 +247,7 @@ class Door:
             self._clocks.borrow(link.site, owner)
         self._errands += 1
         name = errand(link.url, self._errands)
-        self._bench.enqueue_errand(CrawlUrl(url.key(name), name, link.site, 0))
+        self._bench.enqueue_errand(CrawlUrl(url.own_key(name), name, link.site, 0))
 
     def _learn(self, site: str, part: int, now: float) -> None:
         """Note the owner of an unlisted site, and admit the links held for the site."""

@@ -241,7 +241,7 @@ class Resumption:
                 self._faults.note(error, "the site", address)
                 continue
             redirects = piece.chains.get(index, ())
-            found = CrawlUrl(url.key(address), address, site, piece.hops[index], redirects)
+            found = CrawlUrl(url.own_key(address), address, site, piece.hops[index], redirects)
             if piece.deferred:
                 self._door.foreign.deferred.append(found)
             else:

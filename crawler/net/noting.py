@@ -103,7 +103,7 @@ class NotingFetcher(Fetcher):
             site=self._sites.of_authority(authority),
             authority=authority,
             kind=self._kind,
-            key=url.key(address),
+            key=url.own_key(address),
             status=status,
             error=error,
             address=server,

@@ -189,6 +189,11 @@ class Fetched:
     notice: str = ""  # a message about this page for the user
     detail: str = ""  # more about the failure than its class, if that is known
 
+    @property
+    def followed(self) -> list[Link]:
+        """The links that may be followed. `links` may also name the URL where a loop begins."""
+        return [] if self.failure is Failure.REDIRECT_LOOP else self.links
+
 
 class Validators(NamedTuple):
     """The validators of a stored page; with them, a request asks for the page only if changed."""

@@ -109,6 +109,7 @@ class PageReader:
         self._declared = DeclaredSitemaps() if declared is None else declared
         self._max_redirects = settings.fetch.max_redirects
         self._jars = Jars() if jars is None else jars
+        self._exact = settings.seen.exact
 
     def read(self, fetched: Fetched) -> Iterator[None]:
         """Find the out-links of a fetch, and put them into it, in steps.
@@ -294,6 +295,9 @@ class PageReader:
         fetched.failure = redirect_failure(
             fetched.found, target.key, self._max_redirects, again=again
         )
+        is_loop = fetched.failure is Failure.REDIRECT_LOOP
+        if self._exact and is_loop and target.url != fetched.found.url:
+            fetched.links = [target]  # its key may be in the chain only because another URL has it
         if fetched.failure is None:
             fetched.links = [target]
             authorities = self._declared.authorities(fetched.found.key)
@@ -369,7 +373,7 @@ class PageReader:
         if names:
             for address, entry in found.items():
                 if entry.is_sitemap:  # the file is an index, so all its entries are sitemaps
-                    self._declared.declare(url.key(address), names)
+                    self._declared.declare(url.own_key(address), names)
                     fetched.sitemaps_of = names
         lastmods = enumerate(entry.lastmod for entry in found.values())
         fetched.lastmods = {number: text for number, text in lastmods if text}
@@ -382,7 +386,7 @@ class PageReader:
         """Return the link to a URL, judged again by the present scope."""
         if flags & REDIRECT:
             return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
-        names = self._declared.authorities(url.key(address))
+        names = self._declared.authorities(url.own_key(address))
         if names is not None and (source.key in self._declared or source.hops < 0):
             return self.sitemap(address, names)
         return self.link(address, flags & ~OUT_OF_SCOPE)

@@ -175,7 +175,7 @@ class Scope:
     def add_seed(self, seed: str) -> None:
         """Note a seed, also during the crawl. If it isn't in scope then, its site must join."""
         address = url.of_seed(seed)
-        key = url.key(address)
+        key = url.own_key(address)
         self._seeds[key] = address
         if address != seed:
             self._bare.add(key)
@@ -247,7 +247,7 @@ class Scope:
         if not allowed:
             flags = OUT_OF_SCOPE
             trap = rule.removeprefix(_TRAPS) if rule.startswith(_TRAPS) else None
-        return Link(url.key(address), address, site, flags), trap
+        return Link(url.own_key(address), address, site, flags), trap
 
     def _judge_authority(self, authority: str) -> Verdict:
         host = url.host(authority)

@@ -148,7 +148,7 @@ class TrapMonitor:
         if not most or excess < 0:
             return False
         site = hash_of(fetched.found.site)
-        if not (fetched.links and fetched.links[0].flags & REDIRECT):
+        if not (fetched.followed and fetched.followed[0].flags & REDIRECT):
             if fetched.failure is None and self._long_redirects[site]:
                 self._long_redirects[site] = max(0, self._long_redirects[site] - excess)
             return False

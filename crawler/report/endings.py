@@ -48,7 +48,7 @@ class SeedTrail:
 
     def __init__(self, seeds: Sequence[str], joined: Collection[str]) -> None:
         """`joined`: the sites that seeds' redirects have brought into the scope."""
-        self._seeds = {url.key(seed): seed for seed in map(url.of_seed, seeds)}
+        self._seeds = {url.own_key(seed): seed for seed in map(url.of_seed, seeds)}
         self._joined = joined
         self._stops: dict[int, _Stop] = {}  # by key of the URL
 
@@ -59,7 +59,7 @@ class SeedTrail:
         if root not in self._seeds:
             return
         target, outside, what = None, "", ""
-        if page.flags and page.flags[0] & REDIRECT:
+        if page.flags and page.flags[0] & REDIRECT and not page.is_loop:
             target = int(page.keys[0])
             if page.flags[0] & OUT_OF_SCOPE:
                 outside = page.urls[0]

@@ -70,7 +70,7 @@ def read_reference(path: Path) -> Reference:
             columns = pages["key"], links["source_key"], links["target_key"]
             return Reference.of(*(column.to_numpy() for column in columns))
         urls = pages["url"].to_pylist()
-        keys = np.array([url.key(url.normalise(address)) for address in urls], np.uint64)
+        keys = np.array([url.own_key(url.normalise(address)) for address in urls], np.uint64)
         ids = pages["id"].to_numpy()
         order = np.argsort(ids)
         start, end = (position(ids[order], links[name].to_numpy()) for name in ("src", "dst"))

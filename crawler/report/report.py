@@ -18,7 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from crawler import session
+from crawler import session, url
 from crawler.ports import Failure
 from crawler.report.against import compare
 from crawler.report.correcting import correction_of
@@ -43,6 +43,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     explains all measures. Raises UserError for a graph that can't be used.
     """
     info = session.load(directory)
+    url.tell_apart(session.given_up(directory))
     web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
     reference = read_reference(web) if web else None
     seeds = session.seeds(directory)

@@ -103,7 +103,7 @@ class _Skipped:
         self._write_links(keys, codes)
         known = np.union1d(keys, fetched)
         for seed in session.seeds(self._directory):
-            if not np.isin(np.uint64(url.key(seed)), known):
+            if not np.isin(np.uint64(url.own_key(seed)), known):
                 self._tell(seed, self._reasons[_WAITING])
         return self._counts
 

@@ -4,6 +4,7 @@
     SESSION/seeds.txt             `info`: the seeds, normalised
     SESSION/added-seeds.txt       `orders`: this and others: what a running crawl is to do
     SESSION/replicated.txt        `info`: the URLs that every rank knows, if there are any
+    SESSION/shared-keys.txt       `shared_keys`: URLs that gave up their keys, if there are any
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
@@ -100,6 +101,17 @@ from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_fa
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import parse_seed, read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
+from crawler.session.shared_keys import (
+    Found,
+    Pairs,
+    SecondHashes,
+    Sharers,
+    different,
+    give_up,
+    given_up,
+    shared_among,
+    those_that_give_up,
+)
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
 from crawler.session.status import Bound, RankStatus, State, Status, read_status, write_status
@@ -118,6 +130,7 @@ __all__ = [
     "Damage",
     "EarlierScores",
     "Entry",
+    "Found",
     "Joined",
     "Keys",
     "LogFile",
@@ -126,12 +139,15 @@ __all__ = [
     "LoggedPage",
     "LoggedSitemaps",
     "Manners",
+    "Pairs",
     "Previous",
     "RankStatus",
     "RankStore",
     "Record",
     "Run",
+    "SecondHashes",
     "SessionInfo",
+    "Sharers",
     "Snapshots",
     "SpillFiles",
     "State",
@@ -148,6 +164,7 @@ __all__ = [
     "client_orders",
     "create",
     "deal",
+    "different",
     "digest",
     "enlarge_seeds",
     "exists",
@@ -155,6 +172,8 @@ __all__ = [
     "failures_named",
     "fingerprint",
     "finish",
+    "give_up",
+    "given_up",
     "go_on",
     "has_failed",
     "holds",
@@ -195,7 +214,9 @@ __all__ = [
     "request_files",
     "resume",
     "seeds",
+    "shared_among",
     "shares",
+    "those_that_give_up",
     "told_with",
     "unlock_session",
     "warc_date",

@@ -6,7 +6,7 @@ without need. So it covers:
 
 * the whole configuration, except for keys that are marked, and the content of all files that the
   configuration names (`config.dependence`);
-* the URLs that the session starts with;
+* the URLs that the session starts with, and those that have given up their keys;
 * every source file of the program.
 """
 
@@ -26,6 +26,7 @@ import crawler
 from crawler import config
 from crawler.session import info
 from crawler.session.log import log_files
+from crawler.session.shared_keys import given_up
 from partition import partvector
 
 _PIECE: Final = 1 << 20
@@ -45,6 +46,7 @@ def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
         depends.values,
         info.seeds(directory),
         info.replicated(directory),
+        given_up(directory),
         [metadata.version(library) for library in _LIBRARIES],
         [_hash(path) for path in [*depends.files, *code]],
         [_state_of(session) for session in depends.sessions],

@@ -12,6 +12,7 @@ _FILES: Final = (  # patterns; a file that ends in .new will replace another fil
     "session.toml",
     "seeds.txt",
     "replicated.txt",
+    "shared-keys.txt",
     "clients",
     "added-seeds.txt",
     "status.json*",

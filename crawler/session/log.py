@@ -10,6 +10,9 @@ A file is a header and then frames. Each frame has a checksum and is written by 
 Version 2 can be read, too. Its rows name a site with the scheme, as `http://host`. Readers get the
 present name of the site, unless they ask for the row as it was written.
 
+If URLs have shared a key, the log may have that key for each of them. Readers get the key that a
+URL has now (`url.tell_apart`), but the keys in `chain` stay as they were written.
+
 All integers are little-endian. A file ends at the first frame that is incomplete or fails its
 checksum.
 """
@@ -31,7 +34,7 @@ from isal import isal_zlib
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
-from crawler.ports import ANEW, REDIRECT, Link, Names, PageRow, UserError
+from crawler.ports import ANEW, REDIRECT, Failure, Link, Names, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # other names in the directory are ignored
@@ -85,6 +88,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
         return self.row.key in self.chain
 
     @property
+    def is_loop(self) -> bool:
+        """Whether the page redirects to a URL of its chain, which isn't requested again."""
+        return self.row.error == Failure.REDIRECT_LOOP
+
+    @property
     def request_key(self) -> int:
         """Return the key of the request: that of the URL, or another one for a second request."""
         row = self.row
@@ -93,7 +101,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     @property
     def return_key(self) -> int | None:
         """Return the `request_key` of the next row, if this page redirects back to its chain."""
-        if not (self.flags and self.flags[0] & REDIRECT):
+        if not (self.flags and self.flags[0] & REDIRECT) or self.is_loop:
             return None
         target, chain = int.from_bytes(self.packed_keys[:8], "little"), (*self.chain, self.row.key)
         return _again_key(target, chain) if target in chain else None
@@ -218,8 +226,26 @@ def _page(body: memoryview, *, renamed: bool = True) -> LoggedPage:
     page = _decode(body)
     if renamed and "//" in page.row.site:
         row = msgspec.structs.replace(page.row, site=url.renamed_site(page.row.site))
-        return msgspec.structs.replace(page, row=row)
-    return page
+        page = msgspec.structs.replace(page, row=row)
+    return _with_own_keys(page) if url.SHARED_KEYS else page
+
+
+def _with_own_keys(page: LoggedPage) -> LoggedPage:
+    """Return the page with the keys that its URLs have now, where a shared key was logged.
+
+    If the page was taken for the end of a loop only because of a shared key, it isn't one now.
+    """
+    row, keys = page.row, page.keys.tolist()
+    if row.key in url.SHARED_KEYS:
+        row = msgspec.structs.replace(row, key=url.key_now(row.key, row.url))
+    if not url.SHARED_KEYS.isdisjoint(keys):
+        keys = list(map(url.key_now, keys, page.urls))
+    elif row is page.row:
+        return page
+    if page.is_loop and keys and keys[0] not in {row.key, *page.chain}:
+        row = msgspec.structs.replace(row, error=None)
+    packed = struct.pack(f"<{len(keys)}Q", *keys)
+    return msgspec.structs.replace(page, row=row, packed_keys=packed)
 
 
 def holds_rows(path: Path) -> bool:

@@ -138,7 +138,7 @@ class LogShard:
                     self.torn.append(entry)
                 elif isinstance(entry, LoggedSitemaps):
                     self.sitemaps += entry.urls
-                    self._declare(map(url.key, entry.urls), entry.authority)
+                    self._declare(map(url.own_key, entry.urls), entry.authority)
         self._links.add(*chunk.unique(self._skipped))
         self._links.settle()
 

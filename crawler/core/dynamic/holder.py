@@ -163,7 +163,7 @@ class Assigner(Role):
             self._door.returning.add(sender)
             self._assign(batch.moved, now)
         for index, chain in batch.chains.items():
-            key = url.key(batch.urls[index])
+            key = url.own_key(batch.urls[index])
             if key in chain:
                 self._returns.add(hash((key, chain)))
         super().receive(sender, batch, now)
@@ -229,7 +229,7 @@ class Assigner(Role):
         visited = self._visited.pop(rank)
         for batch in self.retained.batches(rank):
             for index, address in enumerate(batch.urls):
-                key, chain = url.key(address), batch.chains.get(index, ())
+                key, chain = url.own_key(address), batch.chains.get(index, ())
                 if key in visited and key not in chain:
                     continue
                 found = CrawlUrl(key, address, self._sites.of(address), batch.hops[index], chain)

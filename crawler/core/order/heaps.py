@@ -235,7 +235,7 @@ class Heaps(Queues):
             self._queues.append(queue)
         if chain:
             self._chains[slot] = chain
-        if not final:
+        if not (final or self._index.find(key)):  # `veuniq` may let two URLs with one key in
             self._index.add(slot)
         queue.slots.append(slot)
         self._up(queue.slots, len(queue.slots) - 1, slot)

@@ -20,13 +20,13 @@ from pathlib import Path
 
 import numpy as np
 
-from crawler import session
+from crawler import session, url
 from crawler.modes import mode_of
 from crawler.ports import UserError
 from crawler.report.verify.closure import Closure
 from crawler.report.verify.findings import Findings
 from crawler.report.verify.politeness import check_politeness
-from crawler.report.verify.same_keys import note_same_keys
+from crawler.report.verify.same_keys import check_keys
 from crawler.report.verify.walk import RankWalk
 from crawler.session import LoggedPage, SessionInfo
 
@@ -69,6 +69,7 @@ def verify(directory: Path) -> Verdict:
     """
     info = session.load(directory)
     session.check_layout(directory)
+    url.tell_apart(session.given_up(directory))
     logs = session.log_files(directory)
     _refuse_if_written(directory, logs)
     findings = Findings()
@@ -80,7 +81,7 @@ def verify(directory: Path) -> Verdict:
     if unknown and not info.config.session.previous:
         findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
     _check_once(directory, walks, info, logs, findings)
-    note_same_keys([walk.hashes for walk in walks], logs, findings)
+    check_keys([walk.hashes for walk in walks], logs, info, findings)
     _check_servers(info, logs, findings)
     closure = Closure(directory, info, logs, findings)
     closure.check()

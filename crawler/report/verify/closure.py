@@ -87,7 +87,7 @@ class Closure:
             self._look_at(share, missing, pages, paths)
         else:
             self.pending += int(missing.sum())
-        starts = [link.key for link in self._starts] + list(map(url.key, share.sitemaps))
+        starts = [link.key for link in self._starts] + list(map(url.own_key, share.sitemaps))
         led = np.union1d(share.link_keys, np.array(starts, np.uint64))
         share.close()
         unreached = pages[~np.isin(pages, led)]
@@ -119,7 +119,7 @@ class Closure:
                 self._missing(link, source, rank)
         self._declared.update(share.declared.as_dict())
         for address in share.sitemaps:
-            authorities = share.declared.authorities(url.key(address))
+            authorities = share.declared.authorities(url.own_key(address))
             link = self._reader.sitemap(address, authorities)
             if link.key not in pages:
                 self._missing(link, None, rank)

@@ -19,7 +19,6 @@ from crawler import session, url
 from crawler.ports import PageRow, has_page
 from crawler.reading.scope import Sites
 from crawler.report.verify.findings import Findings
-from crawler.report.verify.same_keys import SecondHashes
 from crawler.session import Damage, LoggedPage, Record, SessionInfo, Torn
 
 Keys = npt.NDArray[np.uint64]
@@ -36,7 +35,7 @@ class RankWalk:
         """`logs`: the log files of the rank, oldest first."""
         directory = logs[0].parent.parent
         self.keys = array("Q")
-        self.hashes = SecondHashes()  # of all URLs in the rows and links
+        self.hashes = session.SecondHashes()  # of all URLs in the rows and links
         self.rows = self.links = 0
         self._rank = session.rank_of(logs[0])
         self._logs = logs
@@ -57,6 +56,7 @@ class RankWalk:
         """Go through the rank's log files and its WARC files."""
         for path in self._logs:
             for entry in session.read_log(path):
+                self.hashes.add(entry)
                 if isinstance(entry, LoggedPage):
                     self._page(path, entry)
                 elif isinstance(entry, Torn):
@@ -73,7 +73,6 @@ class RankWalk:
         if not page.is_again:
             self.keys.append(row.key)
         self.links += len(page.flags)
-        self.hashes.add(page)
         faults = [*self._row_faults(row), *_link_faults(page)]
         if row.warc_file is not None:
             record = self._responses.find(row)
@@ -83,7 +82,7 @@ class RankWalk:
             self._findings.add("log", f"{path}: {row.url}", fault)
 
     def _row_faults(self, row: PageRow) -> Iterator[str]:
-        if url.key(row.url) != row.key:
+        if url.own_key(row.url) != row.key:
             yield "the row's key isn't the key of its URL"
         elif self._sites.of(row.url) != row.site:
             yield f"the site of the URL isn't {row.site}"
@@ -115,7 +114,7 @@ def _link_faults(page: LoggedPage) -> Iterator[str]:
     urls = page.urls
     if not len(page.packed_keys) == 8 * len(page.flags) == 8 * len(urls):
         yield f"{len(urls)} links with {len(page.flags)} flags, {len(page.packed_keys) / 8:g} keys"
-    elif list(map(url.key, urls)) != page.keys.tolist():
+    elif list(map(url.own_key, urls)) != page.keys.tolist():
         yield "the keys of its links aren't those of their URLs"
 
 
