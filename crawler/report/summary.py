@@ -36,6 +36,7 @@ def summary(metrics: Mapping[str, Any]) -> str:
         _skipped(metrics["overview"]),
         _gaps(metrics["overview"]["closest_gaps"]),
         ["Measures", *_pairs(measures(metrics))],
+        ["The same as a page: report/index.html in the directory of the session"],
     ]
     text = "\n\n".join("\n".join(part) for part in parts if part)
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
