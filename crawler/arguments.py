@@ -5,10 +5,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Never
 
-from crawler import __version__
 from crawler.commandline import SHELLS, Parser, program
 from crawler.ports import UserError
 from crawler.templates import TEMPLATES
+from crawler.version import __version__
 
 SCRIPT = "abc-crawl"
 

@@ -12,7 +12,8 @@ from typing import Final
 
 import numpy as np
 
-from crawler import __version__, compiled, url
+from crawler import compiled, url
+from crawler.version import __version__
 from partition import (
     UserError,
     arrays,

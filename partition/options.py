@@ -7,8 +7,8 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import Final, Never
 
-from crawler import __version__
 from crawler.commandline import SHELLS, Parser, program
+from crawler.version import __version__
 from partition import (
     UserError,
     importers,

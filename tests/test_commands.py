@@ -14,10 +14,11 @@ from crawls import run_here, sets
 from servers import Page, PageServer, RawServer, forever
 from xxhash import xxh3_64_intdigest
 
-from crawler import __version__, url
+from crawler import url
 from crawler.__main__ import main
 from crawler.config import Config
 from crawler.templates import TEMPLATES
+from crawler.version import __version__
 from partition import partvector
 
 HTML = {"Content-Type": "text/html; charset=utf-8"}

@@ -4,9 +4,9 @@ from typing import Annotated, Literal
 
 from pydantic import ByteSize, Field
 
-from crawler import __version__
 from crawler.config.table import ASIDE, Table
 from crawler.config.values import Count, InputFile, ListenAddress, Natural, Size
+from crawler.version import __version__
 
 
 class Politeness(Table):

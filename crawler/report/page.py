@@ -3,13 +3,13 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler import __version__
 from crawler.pages import duration, number, render
 from crawler.report import view
 from crawler.report.findings import idle_ranks, what_limited
 from crawler.report.outcomes import MEANING, Outcome
 from crawler.report.overview import TOP
 from crawler.report.summary import measures
+from crawler.version import __version__
 
 _HEATS = 8  # shades of the matrix, see style.css
 

@@ -22,7 +22,6 @@ from typing import Final
 import publicsuffixlist
 from xxhash import xxh3_128
 
-import crawler
 from crawler import config
 from crawler.session import info
 from crawler.session.log import log_files
@@ -57,7 +56,7 @@ def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
 def _program() -> Iterator[Path]:
     """Yield the files of the crawler, interpreted and compiled, and those of `partition`."""
     for pattern in ("**/*.py", "**/*.so"):
-        yield from sorted(Path(crawler.__file__).parent.glob(pattern))
+        yield from sorted(Path(__file__).parents[1].glob(pattern))
     yield from sorted(Path(partvector.__file__).parent.glob("*.py"))
 
 

@@ -15,12 +15,13 @@ from typing import Annotated, Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from crawler import __version__, config
+from crawler import config
 from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
 from crawler.session.orders import forget_orders
 from crawler.url import BadUrlError, normalise, of_seed, without_login
+from crawler.version import __version__
 
 _NAME = "session.toml"
 _SEEDS = "seeds.txt"

@@ -19,10 +19,10 @@ from typing import NamedTuple
 
 from isal import isal_zlib
 
-from crawler import __version__
 from crawler.config import Storage
 from crawler.ports import Original, Response
 from crawler.session.files import AppendFile
+from crawler.version import __version__
 
 _FILE_NAME = re.compile(r"abc-\d+-\d+-\d+\.warc\.gz")  # other names in the directory are ignored
 _GZIP = 31  # zlib's code for data with a gzip header and trailer

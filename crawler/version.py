@@ -1,0 +1,5 @@
+"""The version of the program."""
+
+from typing import Final
+
+__version__: Final = "0.2.0"
