@@ -3,8 +3,8 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crawler import __version__
 from crawler.pages import render
+from crawler.version import __version__
 from partition.job import Plan
 from partition.settings import Tolerances
 
