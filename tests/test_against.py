@@ -50,7 +50,8 @@ def _change(before: _Fetched | None, now: _Fetched | None) -> Change | None:
     came = old in {200, 304}
     if status in {404, 410} and came:
         return Change.GONE
-    if status == 304 or (status == 200 and digest is not None and digest == old_digest):
+    same_kind = status == old or (came and status in {200, 304})
+    if status == 304 or (same_kind and digest is not None and digest == old_digest):
         return Change.UNCHANGED
     if status == old and (status >= 400 or digest is old_digest is None):
         return Change.UNCHANGED

@@ -51,7 +51,8 @@ def compare(directory: Path, earlier: Path, *, complete: bool) -> dict[str, Any]
         old_digest[here] = before.digests[place[here]]
     asked, known = now.statuses > 0, old_status > 0
     gone = asked & known & np.isin(now.statuses, _GONE) & _came(old_status)
-    same_bytes = (now.digests != 0) & (now.digests == old_digest) & _came(now.statuses)
+    same_kind = (now.statuses == old_status) | (_came(now.statuses) & _came(old_status))
+    same_bytes = (now.digests != 0) & (now.digests == old_digest) & same_kind
     same_answer = (now.statuses == old_status) & (
         (now.statuses >= 400) | ((now.digests == 0) & (old_digest == 0))
     )

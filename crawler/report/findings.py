@@ -153,7 +153,7 @@ def _warnings(metrics: Mapping[str, Any]) -> Iterator[Finding]:
             Severity.WARNING,
             f"{view['broken_links']:,} links lead to {view['broken']:,} pages that don't exist",
             f"The most linked-to of them is {short_url(worst['url'], 100)}, with"
-            f" {worst['links']:,} links.",
+            f" {worst['links']:,} {'link' if worst['links'] == 1 else 'links'}.",
             f"head {shlex.quote(metrics['session'])}/report/broken.jsonl",
             "broken",
         )
