@@ -120,10 +120,12 @@ class Server(Role):
         unknown = places[self._backlog.count_known(keys[places], links[places])]
         urls, hops, counts, site_of = batch.urls, batch.hops, batch.counts, self._sites.of
         found, counted, poor, beyond = [], [], set(batch.poor), []
+        new_tuple = tuple.__new__
         for index, key in zip(unknown.tolist(), keys[unknown].tolist(), strict=True):
             address = urls[index]
             site = site_of(address)
-            one = CrawlUrl(key, address, site, hops[index])
+            # The same as CrawlUrl(...), in half the time.
+            one = new_tuple(CrawlUrl, (key, address, site, hops[index], ()))
             owner = self._rank if self._owns_all else self._tree.part(key, site)
             if owner != self._rank:
                 beyond.append((owner, one, counts[index]))

@@ -320,6 +320,7 @@ class Registry:
     def _found(self, rows: Rows, keys: Keys, fields: NDArray[np.uint32]) -> list[CrawlUrl]:
         """The URLs of rows, whose records have these keys and fields `site`."""
         found, names, kept, read = [], self._names, self._kept, self._texts.read
+        new_tuple = tuple.__new__
         sites = (fields & SITE).tolist()
         for row, key, number in zip(rows.tolist(), keys.tolist(), sites, strict=True):
             if row in kept:
@@ -327,7 +328,8 @@ class Registry:
                 continue
             site = names[number]
             hops, _, text = read(row).partition(" ")
-            found.append(CrawlUrl(key, whole(text, site), site, int(hops, 16)))
+            # The same as CrawlUrl(...), in half the time.
+            found.append(new_tuple(CrawlUrl, (key, whole(text, site), site, int(hops, 16), ())))
         return found
 
     def _site(self, name: str) -> int:
