@@ -2,12 +2,16 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Callable
 from pathlib import Path
+from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
-from crawls import assert_sound, page_rows
+from conftest import MpiRun
+from crawls import assert_sound, page_rows, sets
 from servers import served
+from test_kill import crawl_with_kills
 from test_one_process import (
     Ranks,
     Tables,
@@ -198,3 +202,29 @@ def test_without_exact_some_urls_are_not_fetched(tmp_path: Path) -> None:
         assert crawl_here(plan, 2).reason == "complete"
     assert_whole(directory, web)
     assert asked_pages(asked) == dict.fromkeys(web.requests, 1)
+
+
+WEAK = f"""
+import sys
+from crawler import url
+hash_of = url.key
+url.key = lambda text: hash_of(text) >> {64 - BITS}
+from crawler.__main__ import main
+sys.exit(main())
+"""
+
+
+@pytest.mark.slow
+@pytest.mark.timeout(600)
+@pytest.mark.parametrize("store", ["auto", "veuniq"])
+def test_kills(
+    tmp_path: Path, start_mpirun: Callable[..., Any], mpirun: MpiRun, store: str
+) -> None:
+    """Of ranks under mpirun, at random moments, and also while URLs are compared."""
+    options = sets("seen.exact=true", f"seen.store={store}", "assignment.scheme=url-hash")
+    program = ("-c", WEAK)
+    crawl_with_kills(
+        tmp_path, start_mpirun, mpirun, seed=40, kills=4, program=program, options=options
+    )
+    assert_keys(tmp_path / "session-40")
+    assert session.given_up(tmp_path / "session-40")

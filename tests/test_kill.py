@@ -7,7 +7,7 @@ import random
 import signal
 import subprocess
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
@@ -65,7 +65,14 @@ def are_fetched(directory: Path, web: DemoWeb) -> bool:
 
 
 def crawl_with_kills(
-    tmp_path: Path, start_mpirun: Start, mpirun: MpiRun, seed: int, kills: int
+    tmp_path: Path,
+    start_mpirun: Start,
+    mpirun: MpiRun,
+    seed: int,
+    kills: int,
+    *,
+    program: Sequence[str] = ("-m", "crawler"),
+    options: Sequence[str] = (),
 ) -> int:
     """Kill a crawl until that has hit it so many times, unless it ends before, then let it end; how
     many did. A kill that comes before the crawl has begun, or when no page is left, hits nothing.
@@ -75,8 +82,9 @@ def crawl_with_kills(
     directory = tmp_path / f"session-{seed}"
     with served(web) as (port, asked):
         config = demo_config(tmp_path / "c.toml", web, port)
-        words = ["-m", "crawler", "crawl", str(config), "--session", str(directory), "--resume"]
+        words = [*program, "crawl", str(config), "--session", str(directory), "--resume"]
         words += ["--set", f"fetch.concurrency={CONCURRENCY}", "--set", "politeness.delay_s=0.05"]
+        words += options
         killed = hits = 0
         while hits < kills and killed < 3 * kills and not are_fetched(directory, web):
             runs = len(session.load(directory).runs) if session.exists(directory) else 0
