@@ -118,6 +118,16 @@ def test_loops_and_long_chains_of_redirects_are_not_followed() -> None:
     assert read(moved(b"x")).failure is Failure.REDIRECT_LOOP
     assert read(moved(b"/b"), chain=(url.key(B),)).failure is Failure.REDIRECT_LOOP
     assert read(moved(b"/b"), chain=tuple(range(20))).failure is Failure.TOO_MANY_REDIRECTS
+
+
+@pytest.mark.parametrize(("exact", "location"), [(True, b"/b"), (True, b"x"), (False, b"/b")])
+def test_a_loop_may_be_one_only_by_a_shared_key(exact: bool, location: bytes) -> None:
+    """With `seen.exact` its row has the target, if that is another URL. It isn't followed yet."""
+    fetched = Fetched(found(A)._replace(chain=(url.key(B),)), 0.0, moved(location))
+    list(reader(f"seen.exact={str(exact).lower()}").read(fetched))
+    assert fetched.failure is Failure.REDIRECT_LOOP
+    assert [link.url for link in fetched.links] == [B] * (exact and location == b"/b")
+    assert fetched.followed == []
     assert read(moved(b"/b"), chain=tuple(range(19))).failure is None
 
 

@@ -236,10 +236,12 @@ class Crawl:
 
 
 def assert_exact(crawl: Crawl) -> None:
-    """Each URL has one row, but for requests made again, and a key of its own everywhere."""
+    """Each URL has one row, and a key of its own everywhere. All loops are loops."""
     pages = crawl.pages()
-    once = [page.row.url for page in pages if not page.is_again]
-    assert sorted(once) == sorted(crawl.world.reachable(crawl.seeds))
+    fetched = sorted(page.row.url for page in pages)
+    assert fetched == sorted(crawl.world.reachable(crawl.seeds))
+    for page in pages:
+        assert not page.is_loop or not page.urls or page.keys[0] in {page.row.key, *page.chain}
     keys: dict[str, set[int]] = {}
     for page in pages:
         for key, text in zip(
