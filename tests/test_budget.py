@@ -1,5 +1,8 @@
 """The memory budget of a rank: what is measured, what makes room, and that no order changes."""
 
+import json
+import subprocess
+import sys
 from itertools import count
 from pathlib import Path
 from tempfile import TemporaryDirectory
@@ -192,6 +195,47 @@ def test_a_rank_stays_within_its_budget_and_loses_no_url(tmp_path: Path) -> None
         # written. That matters only with so small a budget.
         assert used["all"].peak < 2 * most
     stores.close()
+
+
+_CRAWL = """
+import json, sys, time
+from pathlib import Path
+benchmarks, work, store, budget, urls, keys = sys.argv[1:]
+sys.path.insert(0, benchmarks)
+import memory
+crawl = memory.crawl(
+    *(int(urls), int(keys), 5000, 60, int(budget), store, "breadth-first", int(urls) // 8),
+    Path(work), time.perf_counter(),
+)
+*_, row = crawl
+print(json.dumps(row))
+"""
+
+
+@pytest.mark.parametrize(
+    ("store", "budget", "urls", "keys"),
+    [
+        ("auto", 40_000_000, 1_700_000, 1_550_000),
+        pytest.param("runs", 40_000_000, 1_700_000, 1_550_000, marks=pytest.mark.slow),
+        pytest.param("drum", 40_000_000, 400_000, 0, marks=pytest.mark.slow),
+        pytest.param("veuniq", 40_000_000, 400_000, 0, marks=pytest.mark.slow),
+    ],
+)
+def test_the_memory_of_a_crawl_stays_within_its_budget_and_15_percent(
+    tmp_path: Path, store: str, budget: int, urls: int, keys: int
+) -> None:
+    """The resident set of a process, above that before its crawl. The tables fill the budget."""
+    benchmarks = Path(__file__).parent.parent / "benchmarks"
+    words = [str(benchmarks), str(tmp_path), store, str(budget), str(urls), str(keys)]
+    crawl = subprocess.run(
+        [sys.executable, "-c", _CRAWL, *words], capture_output=True, text=True, check=True
+    )
+    row = json.loads(crawl.stdout)
+    assert row["known"] > 0.99 * urls * 7 / 8
+    assert row["peak"] <= 1.15 * budget
+    # Other stores have nearly all of their keys on disk.
+    assert row["counted_peak"] > (0.8 if store == "auto" else 0.4) * budget
+    assert row["on_disk"] > 10_000
 
 
 def fetch(core: Core, links: tuple[Link, ...] | list[Link], fetched: list[CrawlUrl]) -> None:
