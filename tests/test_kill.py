@@ -64,6 +64,10 @@ def are_fetched(directory: Path, web: DemoWeb) -> bool:
     return {row.url for row in rows if row.status is not None} == set(web.requests)
 
 
+def log_bytes(directory: Path) -> int:
+    return sum(log.bytes for log in session.log_sizes(directory))
+
+
 def crawl_with_kills(
     tmp_path: Path,
     start_mpirun: Start,
@@ -73,9 +77,13 @@ def crawl_with_kills(
     *,
     program: Sequence[str] = ("-m", "crawler"),
     options: Sequence[str] = (),
+    stops_at: int = 0,
 ) -> int:
     """Kill a crawl until that has hit it so many times, unless it ends before, then let it end; how
     many did. A kill that comes before the crawl has begun, or when no page is left, hits nothing.
+
+    `stops_at`: so many pages are fetched first, up to a stop in good order. Then most kills come
+    when a run has fetched something.
     """
     dice = random.Random(seed)
     web = DemoWeb.generate(seed, 300, 12)
@@ -85,16 +93,21 @@ def crawl_with_kills(
         words = [*program, "crawl", str(config), "--session", str(directory), "--resume"]
         words += ["--set", f"fetch.concurrency={CONCURRENCY}", "--set", "politeness.delay_s=0.05"]
         words += options
+        if stops_at:
+            done = mpirun(RANKS, *words, "--max-pages", str(stops_at))
+            assert done.returncode == 0, done.stderr
         killed = hits = 0
         while hits < kills and killed < 3 * kills and not are_fetched(directory, web):
             runs = len(session.load(directory).runs) if session.exists(directory) else 0
             logs = len(session.log_files(directory)) if runs else 0
+            before = log_bytes(directory) if runs else 0
             early = dice.random() < 0.2
             with start_mpirun(RANKS, *words) as crawl:
                 while not early and not (
                     session.exists(directory)
                     and len(session.load(directory).runs) > runs
                     and len(session.log_files(directory)) >= logs + RANKS
+                    and (not stops_at or log_bytes(directory) > before + 2000)
                 ):
                     assert crawl.poll() is None, crawl.communicate()
                     time.sleep(0.01)
@@ -133,6 +146,25 @@ def wait_for_death(directory: Path) -> None:
 
 def test_kills(tmp_path: Path, start_mpirun: Start, mpirun: MpiRun) -> None:
     assert crawl_with_kills(tmp_path, start_mpirun, mpirun, seed=1, kills=3) > 0
+
+
+def resumed_from_snapshot(directory: Path) -> list[bool]:
+    """Of each resume of rank 0, whether it began with the snapshot."""
+    lines = (directory / "rank-00000" / "agent.log").read_text().splitlines()
+    events = [json.loads(line) for line in lines if line.endswith("}")]
+    return [event["from_snapshot"] for event in events if event["event"] == "resumed"]
+
+
+@pytest.mark.parametrize("store", ["runs", pytest.param("memory", marks=pytest.mark.slow)])
+def test_kills_after_a_stop(
+    tmp_path: Path, start_mpirun: Start, mpirun: MpiRun, store: str
+) -> None:
+    """The snapshot of the stop still counts, and only later logs are read besides."""
+    seed = 4
+    options = ["--set", f"seen.store={store}", "--set", "politeness.delay_s=0.3"]
+    crawl_with_kills(tmp_path, start_mpirun, mpirun, seed, kills=3, stops_at=80, options=options)
+    directory = tmp_path / f"session-{seed}"
+    assert resumed_from_snapshot(directory)[-1]
 
 
 @pytest.mark.slow

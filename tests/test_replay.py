@@ -1,5 +1,6 @@
 """Logs read again: by shares, as arrays, and what a snapshot keeps instead."""
 
+import asyncio
 import os
 import random
 import shutil
@@ -10,6 +11,7 @@ import numpy as np
 import pytest
 from cluster import Cluster, link, run, settings
 from crawls import demo_config, page_rows, run_here, sets
+from fakes import World
 from hypothesis import given
 from hypothesis import strategies as st
 from slow_seen import stores
@@ -17,6 +19,7 @@ from test_order import Memory
 from test_session import page_row, write_log
 
 from crawler import config, session, url
+from crawler.agent.resume import Replay
 from crawler.core import resumption
 from crawler.core.order import make_order
 from crawler.core.ownership import SiteHash
@@ -24,7 +27,9 @@ from crawler.core.snapshot import WaitingPiece
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench
 from crawler.demo.web import serve
+from crawler.faults import Faults
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Link, PageRow
+from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.traps import TrapMonitor
 from crawler.session import LogFile, LogShard
 from crawler.session import shards as shards_module
@@ -134,14 +139,21 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
     for rank in (0, 1):
         snapshots.leave(rank, [logs[rank]], content)
 
-    def fit(ranks: int = 2, fingerprint: str = "fingerprint") -> bool:
-        return session.Snapshots(tmp_path, ranks, fingerprint).fit(session.log_sizes(tmp_path))
+    def covered(ranks: int = 2, fingerprint: str = "fingerprint") -> frozenset[Path] | None:
+        snapshots = session.Snapshots(tmp_path, ranks, fingerprint)
+        return snapshots.covered(session.log_sizes(tmp_path))
 
-    assert fit()
+    def fit() -> bool:
+        return covered() is not None
+
+    assert covered() == set(logs)
     assert list(snapshots.read(1) or ()) == content
-    assert not fit(ranks=1)  # one log isn't covered
-    assert not fit(ranks=3)
-    assert not fit(fingerprint="other")
+    assert covered(ranks=3) is None
+    assert covered(fingerprint="other") is None
+    later = logs[0].with_name("rank-00000-00001.log")
+    shutil.copy(logs[0], later)
+    assert covered() == set(logs)
+    later.unlink()
 
     path = tmp_path / "rank-00001" / "snapshot"
     whole = path.read_bytes()
@@ -375,6 +387,36 @@ def test_the_state_keeps_chains_hops_and_counts() -> None:
     assert (waiting.urls, waiting.hops) == ([target.url], [0])
     assert waiting.chains == {0: (url.key("http://a.example/"),)}
     assert np.frombuffer(state.about.traps[0][1], np.int64).tolist() == [2]
+
+
+def test_a_page_that_is_later_than_the_snapshot_counts_once_for_a_limit(tmp_path: Path) -> None:
+    a, b, c = (f"http://a.example/{n}" for n in "abc")
+    chosen = settings("traps.max_urls_per_site=3")
+    cluster, again = (Cluster(SiteHash(1), 1, chosen) for _ in range(2))
+    cluster.start(a, b)
+    cluster.stop(0)
+    state, core = cluster.cores[0].resumption.state(), again.cores[0]
+    assert state is not None
+    found = CrawlUrl(url.key(a), a, "a.example", 0)
+    row = PageRow(a, found.key, found.site, 0, 0, 0, 1.8e9, 0.5, status=200)
+    later = write_log(tmp_path / "rank-00000" / "log", (row, []))
+    replay = Replay(
+        *([later], chosen, core, World(1).groups[0], lambda row: None),
+        *(DeclaredSitemaps(), Faults()),
+        judges_again=False,
+    )
+
+    async def resume() -> None:
+        assert await replay.adopt(state)
+        assert await replay.read_logs() == 1
+
+    asyncio.run(resume())
+    for _ in replay._restoring:
+        pass
+    core.resumption.end(wholly=True)
+    again.fetch(0, b, link(c))
+    again.fetch(0, c)  # the third URL of the site
+    assert core.complete
 
 
 @pytest.mark.parametrize(("order", "restored"), [("opic", True), ("pagerank", False)])

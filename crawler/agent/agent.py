@@ -202,6 +202,10 @@ class Agent:
         self._log.close()
         return counters, ending, self._figures.note(list(self._log.latest))
 
+    def forget_snapshot(self) -> None:
+        """Let the files go that a snapshot names, because the crawl is complete."""
+        self._stores.forget_base()
+
     def leave_snapshot(self) -> None:
         """Write a snapshot of what this rank knew at the end, so that a resume is faster.
 
@@ -401,7 +405,7 @@ class Agent:
             except OSError as error:
                 _LOG.warning("%s: all logs are read again", error)
                 state = None
-        restored = await replay.adopt(state)
+        restored = await replay.adopt(state, self._plan.covered or frozenset())
         self._stores.go_on_with(opened, use=restored)
         if state is not None and restored:
             self._store.seen.restore(*state.about.contents)

@@ -180,7 +180,9 @@ async def _end(
             next((one.stopped for one in endings if one.stopped), ""),
         )
     )
-    if not ending.complete:
+    if ending.complete:
+        agent.forget_snapshot()
+    else:
         agent.leave_snapshot()
     if group.rank == 0:
         for counters, _, note in everybody:

@@ -36,12 +36,12 @@ class EarlierLinks:
         self._judges_again = judges_again
 
     def admit(
-        self, pending: Flags, fetched: Keys, reader: PageReader, scope: Scope, clock: Clock
+        self, pending: Flags, fetched: Keys | None, reader: PageReader, scope: Scope, clock: Clock
     ) -> Iterator[None]:
         """Admit links, in steps of a few milliseconds.
 
         `pending`: which of the `link_keys` of the share. `fetched`: the keys of fetched targets,
-        sorted.
+        sorted; None if targets may have been fetched in other logs.
         """
         core, sites = self._core, scope.sites
         sitemaps = [(url.own_key(text), text, 0) for text in self._share.sitemaps]
@@ -87,9 +87,9 @@ class EarlierLinks:
         return links
 
 
-def _is_lost(source: CrawlUrl, target: int, fetched: Keys) -> bool:
+def _is_lost(source: CrawlUrl, target: int, fetched: Keys | None) -> bool:
     """Whether a redirect leads back to a URL of its chain whose own row is lost by damage."""
-    if target not in source.chain:
+    if target not in source.chain or fetched is None:
         return False
     return not session.among(np.array([target], np.uint64), fetched)[0]
 

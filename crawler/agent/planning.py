@@ -33,7 +33,8 @@ class Plan:
     run: int = 0  # the number of the run in the session
     logs: Sequence[Sequence[Path]] = ()  # files of earlier runs, by the rank that reads them
     judges_again: bool = False  # whether any earlier run had another scope
-    snapshots_fit: bool = False  # whether the ranks may begin with their snapshots
+    # The logs whose pages are in the snapshots; None if the ranks can't begin with their snapshots.
+    covered: frozenset[Path] | None = None
     retried: Sequence[str] = ()  # failures whose URLs are fetched again
     killed: bool = False  # whether the last run was killed; its last requests may not be logged
     replicated: Sequence[str] = ()  # URLs that all ranks know from the start
@@ -119,6 +120,9 @@ def _plan_again(
     resumed = session.resume(directory, settings, ranks, parts, seeds, retried)
     runs = resumed.runs
     snapshots = _snapshots(settings, ranks, directory)
+    covered = None if retried else snapshots.covered(logs)
+    if covered is None:  # this run begins without them, so later ones can't begin with them either
+        snapshots.remove()
     return Plan(
         settings,
         directory,
@@ -129,7 +133,7 @@ def _plan_again(
         judges_again=len({run.scope for run in runs}) > 1,
         replicated=replicated,
         killed=info.last.ended is None,
-        snapshots_fit=not retried and snapshots.fit(logs),
+        covered=covered,
         retried=retried,
         joined=session.joined(directory),
         paused=session.is_paused(directory),

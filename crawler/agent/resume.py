@@ -17,14 +17,16 @@ The ranks work together. Their number, and what each of them owns, may differ fr
 
 After a stop in good order, snapshots hold the result of all steps. They are valid if the ranks and
 what they own have stayed the same. Then the ranks read the snapshots instead (`session.snapshots`).
+Of the logs they read only those that a later run has left, which was killed.
 """
 
 import asyncio
 import logging
 from array import array
 from collections import defaultdict
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Container, Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from math import inf
 from pathlib import Path
 
@@ -60,10 +62,11 @@ class _Past:
     keys: "array[int]" = field(default_factory=lambda: array("Q"))
     given_up: set[str] = field(default_factory=set)
 
-    def add(self, row: PageRow) -> None:
+    def add(self, row: PageRow, *, admitted: bool) -> None:
+        """`admitted`: whether a snapshot knows that the URL was admitted."""
         self.keys.append(row.key)
         try:
-            self.traps.replay(row)
+            self.traps.replay(row, admitted=admitted)
             if row.error == Failure.SITE_GIVEN_UP and not self.retries:
                 self.given_up.add(url.authority(row.url))
         except BaseException as error:
@@ -130,12 +133,13 @@ class Replay:
         self._read = 0
         self.pages = 0  # pages with a response in this rank's share of the logs
         self._state: CoreSnapshot | None = None
-        self._restoring: Iterator[None] | None = None
+        self._restoring: Iterator[None] = iter(())
         core.resumption.begin()
         skipped = unfollowed(settings, judges_again=judges_again)
         self._share = session.LogShard(
             paths, self._note_page, skipped=skipped, retried=retried, correct=correct
         )
+        self._later = frozenset[int]()  # request keys of pages that are later than the snapshot
         self._pending: npt.NDArray[np.bool_] = np.zeros(0, np.bool_)
         self._fetched: npt.NDArray[np.uint64] = np.zeros(0, np.uint64)  # keys of fetched targets
         core.budget.add("replay", self.nbytes)
@@ -144,13 +148,21 @@ class Replay:
         """The bytes of memory that this rank's share of the logs takes."""
         return self._share.nbytes() + self._pending.nbytes + self._fetched.nbytes
 
-    async def adopt(self, state: CoreSnapshot | None) -> bool:
+    async def adopt(
+        self, state: CoreSnapshot | None, covered: Container[Path] = frozenset()
+    ) -> bool:
         """Use the state of the last stop instead of the logs, if all ranks have their state.
 
-        Returns whether all have. Must be called first.
+        `covered`: the logs whose pages are in the state. The others are read. Returns whether all
+        have. Must be called first. A store that answers late can't say which URLs were admitted, so
+        it needs all logs, if any is to be read.
         """
+        if state is not None and self._core.door.late is not None and not self._share.are(covered):
+            state = None
         agreed = all(await self._group.alltoall([state is not None] * self._group.size))
         self._state = state if agreed else None
+        if agreed:
+            self._share.leave_out(covered)
         return agreed
 
     async def read_logs(self) -> int:
@@ -159,8 +171,8 @@ class Replay:
         A stop ends the reading. Then only the pages read so far are counted.
         """
         if self._state is not None:
-            pages = await self._restore(self._state)
-        elif await self._read_logs():
+            self._restore(self._state)
+        if await self._read_logs():
             await self._settle_sites()
             pages = await self._tell_owners()
             await self._find_pending()
@@ -176,8 +188,9 @@ class Replay:
         """Do step 6, while the crawl runs."""
         core, wholly = self._core, not self._given_up
         earlier = EarlierLinks(core, self._share, self._faults, judges_again=self._judges_again)
-        admitting = earlier.admit(self._pending, self._fetched, reader, scope, clock)
-        for _ in self._restoring or admitting:
+        fetched = self._fetched if self._state is None else None
+        admitting = earlier.admit(self._pending, fetched, reader, scope, clock)
+        for _ in () if self._given_up else chain(self._restoring, admitting):
             if core.stopping:
                 wholly = False
                 break
@@ -192,15 +205,13 @@ class Replay:
         wire.deliver(core, clock.now())
         alarm.ring()
 
-    async def _restore(self, state: CoreSnapshot) -> int:
-        """Begin to restore what this rank knew at the last stop.
-
-        Returns the number of pages of all ranks.
-        """
+    def _restore(self, state: CoreSnapshot) -> None:
+        """Begin to restore what this rank knew at the last stop."""
         self.pages = state.about.pages
-        self._restoring = self._core.resumption.restore(state)
+        self._restoring = self._core.resumption.restore(
+            state, lambda found: session.request_key(found.key, found.chain) in self._later
+        )
         next(self._restoring)
-        return sum(await self._group.alltoall([self.pages] * self._group.size))
 
     async def _read_logs(self) -> bool:
         """Do step 1. Returns whether all ranks have read their shares to the end."""
@@ -221,7 +232,6 @@ class Replay:
     def _give_up(self) -> int:
         """Admit nothing, because the crawl stops before the logs are read. A resume does all."""
         self._given_up = True
-        self._restoring = iter(())
         self._core.stopping = True
         return self.pages
 
@@ -241,9 +251,13 @@ class Replay:
         elif owner is None:
             self._unlisted_pages.append(self._read)
         else:
-            self._pasts[owner].add(row)
+            self._pasts[owner].add(row, admitted=self._is_admitted(row))
         self._read += 1
         return self._core.door.follows(row.hops)
+
+    def _is_admitted(self, row: PageRow) -> bool:
+        """Whether the snapshot, if there is one, knows that the URL of a page was admitted."""
+        return self._state is not None and row.key in self._core.door.known
 
     async def _settle_sites(self) -> None:
         """Do step 2: settle the owners of these sites, then note the pages of the sites."""
@@ -264,7 +278,7 @@ class Replay:
             row = self._share.row(page)
             owner = ownership.owner(row)
             assert owner is not None, row
-            self._pasts[owner].add(row)
+            self._pasts[owner].add(row, admitted=self._is_admitted(row))
             if number % _STEP == 0:
                 await asyncio.sleep(0)
 
@@ -283,6 +297,8 @@ class Replay:
             if past is not None:
                 self._core.resumption.note_fetched(past.keys, past.traps, past.given_up)
         self._pasts.clear()
+        if self._state is not None:
+            self._later = frozenset(self._share.page_keys.tolist())
         return pages
 
     def _remember_handed(self) -> set[str]:

@@ -37,7 +37,7 @@ class RankSnapshot:
             await asyncio.sleep(0)
             if self._core.stopping:
                 break
-        if not self._plan.snapshots_fit or self._core.stopping:
+        if self._plan.covered is None or self._core.stopping:
             return None
         blocks = self._plan.snapshots.read(self._rank, self._hashes)
         if blocks is None:

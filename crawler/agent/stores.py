@@ -4,8 +4,14 @@ The files of the stores are in a folder for each run of the session. If the rank
 the files of stores on disk stay. The snapshot names them with their lengths and checksums, and
 leaves out their keys (`stores.files.Generation`). The next run checks the files, goes on with them,
 and removes all others. If it has another kind of store, it reads the keys from the files.
+
+Until the run leaves a snapshot of its own, the snapshot that it began with counts: after a kill the
+next run begins with it again. So the files that it names get second names (hard links) in another
+folder, the *base*, before the run changes anything.
 """
 
+import logging
+import os
 import shutil
 from collections.abc import Iterable, Mapping
 from contextlib import suppress
@@ -28,6 +34,7 @@ if TYPE_CHECKING:  # they import numba
     from crawler.stores.late import LateStore
     from crawler.stores.runs import RunStore
 
+_LOG = logging.getLogger("crawler")
 _MET: Final = "met"
 _SENT: Final = "sent"
 _STEP: Final = 1 << 20  # keys that go from one store to another at a time
@@ -52,6 +59,7 @@ class Stores:
         self._root = root
         self._runs = {_MET: run, _SENT: run}  # the runs that have begun the files
         self.kept: dict[str, tuple[int, bytes]] = {}  # for a snapshot: by name, run and generation
+        self._base: set[Path] = set()  # folders with the files that the last snapshot names
         self.stays = False  # whether a snapshot names the files, so that they must stay
         self.seen: MemoryStore | AutoStore | LateStore  # URLs that the rank has met as their owner
         self.sent: MemoryStore | AutoStore  # URLs that it has sent
@@ -82,17 +90,21 @@ class Stores:
         if not self.stays:
             self.seen.close()
             self.sent.close()
-            shutil.rmtree(self._root, ignore_errors=True)
+            self._remove_all_but(self._base)
             return
         self.seen.end()
         self.sent.end()
         self._remove_all_but({self._folder(name, run) for name, (run, _) in self.kept.items()})
 
+    def forget_base(self) -> None:
+        """Have `close` also remove the files that the last snapshot names."""
+        self._base.clear()
+
     def _remove_all_but(self, used: set[Path]) -> None:
         for path in self._root.glob("*/*"):
             if path not in used:
                 shutil.rmtree(path, ignore_errors=True)
-        for path in self._root.glob("*"):
+        for path in (*self._root.glob("*"), self._root):
             with suppress(OSError):  # there are files in it
                 path.rmdir()
 
@@ -129,15 +141,38 @@ class Stores:
     def _open(self, name: str, run: int, encoded: bytes) -> Kept:
         generation = msgspec.msgpack.decode(encoded, type=Generation)
         folder, kind = self._folder(name, run), generation.kind
-        for path in (folder.parent, folder):
+        base = _base_of(folder)
+        for path in (folder.parent, base if base.exists() else folder):
             if path.is_symlink() or not path.is_dir():
                 raise DamagedStoreError(path, "there is no such folder")
+        if base.exists():  # a run that went on with the files was killed, or left no snapshot
+            shutil.rmtree(folder, ignore_errors=True)
+            base.rename(folder)
         check_generation(folder, generation)
+        self._keep_base(folder, generation)
         if kind == RUNS:
             return Kept(run, kind, load_runs(folder, self._settings.memory))
         from crawler.stores.late import open_batch_store  # noqa: PLC0415 (it imports numba)
 
         return Kept(run, kind, open_batch_store(kind, folder, self._settings))
+
+    def _keep_base(self, folder: Path, generation: Generation) -> None:
+        """Give the files of a generation second names, so that they stay as they are.
+
+        Without hard links, the files are changed, and after a kill all logs are read.
+        """
+        base = _base_of(folder)
+        new = base.with_suffix(".new")
+        shutil.rmtree(new, ignore_errors=True)
+        try:
+            new.mkdir()
+            for name in generation.files:
+                os.link(folder / name, new / name)
+            new.rename(base)
+        except OSError as error:
+            _LOG.warning("%s: %s; after a kill, all logs will be read", base, error.strerror)
+            return
+        self._base.add(base)
 
     def go_on_with(self, opened: Mapping[str, Kept], *, use: bool = True) -> None:
         """Go on with stores that `open` gave, and remove all other files of earlier runs.
@@ -148,6 +183,7 @@ class Stores:
             store = self.seen if name == _MET else self.sent
             if not use:
                 old.close()
+                self._base.clear()
             elif store.kind == kind:
                 if isinstance(store, AutoStore):
                     store.go_on_with(cast("RunStore", old))
@@ -159,4 +195,9 @@ class Stores:
                 while some := list(islice(keys, _STEP)):
                     store.update(some)
                 old.close()
-        self._remove_all_but({self._folder(name, run) for name, run in self._runs.items()})
+        folders = {self._folder(name, run) for name, run in self._runs.items()}
+        self._remove_all_but(folders | self._base)
+
+
+def _base_of(folder: Path) -> Path:
+    return folder.with_suffix(".base")

@@ -56,7 +56,7 @@ class Door:
         self.claims = Claims(ranks, ownership, outboxes, self.foreign.traffic)
         self.replicated: frozenset[int] = frozenset()  # keys that every rank knows
         self.late = seen if isinstance(seen, LateSeen) else None
-        self._known = known_at_once(seen)
+        self.known = known_at_once(seen)  # URLs of this rank that have been met
         self._ownership = ownership
         self._sites = sites
         self._bench = bench
@@ -101,7 +101,7 @@ class Door:
     def admit(self, links: Sequence[Link], origin: Origin, now: float) -> None:
         """Admit links that were found at `origin`. A seen link costs a few look-ups and no call."""
         rank, late, replicated = self._ownership.rank, self.late, self.replicated
-        unmet = self._known.unmet(map(key_of, links))
+        unmet = self.known.unmet(map(key_of, links))
         origin.links, origin.unmet = links, None
         owners, counts = self._ownership.rank_of_site, self._backlog.counts
         elsewhere, new_tuple, chain = self.foreign.meet, tuple.__new__, origin.chain
@@ -176,7 +176,7 @@ class Door:
             indexes = range(len(batch.urls))
         packed = memoryview(batch.keys).cast("Q")
         keys = {i: packed[i] if packed else url.own_key(batch.urls[i]) for i in indexes}
-        unmet = self._known.unmet(keys.values())
+        unmet = self.known.unmet(keys.values())
         for index, key in keys.items():
             address, links = batch.urls[index], batch.counts[index]
             chain = batch.chains.get(index, ())
@@ -200,7 +200,7 @@ class Door:
             if site not in owners and self._ownership.part(found) is None:
                 # The sender has learned that this rank owns the site before this rank has.
                 self._learn(site, self._ownership.home, now)
-                unmet = self._known.unmet(keys.values())  # without URLs held for the site
+                unmet = self.known.unmet(keys.values())  # without URLs held for the site
             if late is None:
                 self.take_in(found, None, links, poor=key in batch.poor)
 
@@ -313,7 +313,7 @@ class Door:
         if self._rules.admits(found, source):
             return True
         if self.late is None:
-            self._known.update((found.key,))  # a seed server notes only what waits by `add`
+            self.known.update((found.key,))  # a seed server notes only what waits by `add`
         return False
 
     def is_poor(self, found: CrawlUrl) -> bool:

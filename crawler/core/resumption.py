@@ -29,8 +29,10 @@ def _pieces(store: Literal["seen", "sent"], keys: Iterable[int]) -> Iterator[Key
 class Resumption:
     """Brings back into a core what earlier runs of the session knew.
 
-    Call `begin` first and `end` last. Between them, either exhaust `restore`, or call
-    `note_fetched` and `admit_again`. Meanwhile the rank isn't passive.
+    Call `begin` first and `end` last. Between them, exhaust `restore`, or call `note_fetched` and
+    `admit_again` for all logs. Do both if there are logs that are later than the snapshot: take the
+    first step of `restore`, call `note_fetched`, exhaust `restore`, and call `admit_again`.
+    Meanwhile the rank isn't passive.
     """
 
     def __init__(
@@ -209,8 +211,14 @@ class Resumption:
         had_some = found.key in found.chain or self._jars.get(found.key).cookies
         return begun_anew(found.chain) if had_some else found.chain
 
-    def restore(self, state: CoreSnapshot) -> Iterator[None]:
-        """Restore what a snapshot holds, in steps. After the first step, visits may begin."""
+    def restore(
+        self, state: CoreSnapshot, is_fetched: Callable[[CrawlUrl], bool] = lambda _: False
+    ) -> Iterator[None]:
+        """Restore what a snapshot holds, in steps. After the first step, visits may begin.
+
+        `is_fetched`: whether a URL that waited then was fetched later. It isn't called in the first
+        step.
+        """
         about = state.about
         self._traps.restore(about.traps)
         self._door.claims.restore(about.given)
@@ -222,7 +230,7 @@ class Resumption:
         for piece in state.pieces:
             if isinstance(piece, WaitingPiece):
                 begun = True
-                yield from self._restore_waiting(piece)
+                yield from self._restore_waiting(piece, is_fetched)
             elif piece.store == "seen":
                 self._seen.update(array("Q", piece.keys))
             else:
@@ -230,7 +238,9 @@ class Resumption:
         if not begun:
             yield
 
-    def _restore_waiting(self, piece: WaitingPiece) -> Iterator[None]:
+    def _restore_waiting(
+        self, piece: WaitingPiece, is_fetched: Callable[[CrawlUrl], bool]
+    ) -> Iterator[None]:
         scores = array("d", piece.scores)
         for index, address in enumerate(piece.urls):
             if index % _STEP == 0:
@@ -242,6 +252,8 @@ class Resumption:
                 continue
             redirects = piece.chains.get(index, ())
             found = CrawlUrl(url.own_key(address), address, site, piece.hops[index], redirects)
+            if is_fetched(found):
+                continue
             if piece.deferred:
                 self._door.foreign.deferred.append(found)
             else:

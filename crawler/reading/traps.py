@@ -165,9 +165,10 @@ class TrapMonitor:
         self.fired["max_near_duplicates"] += 1
         return True
 
-    def replay(self, row: PageRow) -> None:
-        """Note a page that an earlier run admitted and stored."""
-        self._rule(row, None)
+    def replay(self, row: PageRow, *, admitted: bool = False) -> None:
+        """Note a page that an earlier run admitted and stored. `admitted`: its URL is counted."""
+        if not admitted:
+            self._rule(row, None)
         self.stored(row)
 
     def absorb(self, other: "TrapMonitor") -> None:

@@ -75,6 +75,7 @@ from crawler.session.log import (
     log_files,
     rank_of,
     read_log,
+    request_key,
 )
 from crawler.session.orders import (
     add_seeds,
@@ -212,6 +213,7 @@ __all__ = [
     "replacing",
     "replicated",
     "request_files",
+    "request_key",
     "resume",
     "seeds",
     "shared_among",

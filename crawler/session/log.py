@@ -96,7 +96,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     def request_key(self) -> int:
         """Return the key of the request: that of the URL, or another one for a second request."""
         row = self.row
-        return _again_key(row.key, self.chain) if row.key in self.chain else row.key
+        return request_key(row.key, self.chain)
 
     @property
     def return_key(self) -> int | None:
@@ -105,6 +105,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
             return None
         target, chain = int.from_bytes(self.packed_keys[:8], "little"), (*self.chain, self.row.key)
         return _again_key(target, chain) if target in chain else None
+
+
+def request_key(key: int, chain: tuple[int, ...]) -> int:
+    """Return `LoggedPage.request_key` of the page of a URL, to which this chain leads."""
+    return _again_key(key, chain) if key in chain else key
 
 
 def _again_key(key: int, chain: tuple[int, ...]) -> int:

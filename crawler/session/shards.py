@@ -5,7 +5,7 @@ keys in numpy arrays. Afterwards, the URLs of the few links that must still be f
 """
 
 from array import array
-from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
+from collections.abc import Callable, Collection, Container, Iterable, Iterator, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -93,7 +93,7 @@ class LogShard:
         self._skipped = skipped
         self._retried = frozenset(retried)
         self._correct = correct or (lambda page: page)
-        self._paths = paths
+        self.paths = paths
         self._files = [path.open("rb") for path in paths]
         self._keys = array("Q")  # the keys of pages
         self._counted = bytearray()  # for each page, whether it is fetched for good
@@ -114,10 +114,21 @@ class LogShard:
         """Return all keys of followed links and all `LoggedPage.return_key`, sorted, each once."""
         return self._links.keys
 
+    def are(self, paths: Container[Path]) -> bool:
+        """Whether these are all of the log files."""
+        return all(path in paths for path in self.paths)
+
+    def leave_out(self, paths: Container[Path]) -> None:
+        """Don't read these files. Call this before `read`."""
+        for file in self._files:
+            file.close()
+        self.paths = [path for path in self.paths if path not in paths]
+        self._files = [path.open("rb") for path in self.paths]
+
     def read(self) -> Iterator[None]:
         """Read the files, in steps of a few milliseconds."""
         chunk = _Chunk(0)
-        for number, path in enumerate(self._paths):
+        for number, path in enumerate(self.paths):
             for offset, entry in read_placed(path):
                 if isinstance(entry, LoggedPage):
                     self._keys.append(entry.request_key)

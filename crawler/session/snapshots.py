@@ -2,9 +2,10 @@
 
 `Snapshots` is the only code that finds, reads, leaves and removes snapshots. A snapshot is never
 needed, because the logs hold all of its content. So a snapshot is used only if every rank has one,
-if all have the fingerprint of today (see `fingerprint`), and if together they name all log files of
-the session. The log files must have the lengths and the hashes that the snapshots name: pages that
-a damaged log has lost must be fetched again, so a snapshot mustn't know them.
+if all have the fingerprint of today (see `fingerprint`), and if the log files that they name are
+there. Logs that were written later are read as well. The log files that are named must have the
+lengths and the hashes that the snapshots name: pages that a damaged log has lost must be fetched
+again, so a snapshot mustn't know them.
 
     8 bytes "ABC-SNAP", u32 format version; then blocks, each a u64 length, a u32 CRC-32 and that
     many bytes: MessagePack of [fingerprint, {log file: [length, XXH3-64]}]; the blocks of the
@@ -80,16 +81,22 @@ class Snapshots:
     ranks: int
     fingerprint: str  # of all that the snapshots depend on besides the logs
 
-    def fit(self, logs: Iterable[LogFile]) -> bool:
-        """Whether the ranks may begin with the snapshots that are there."""
+    def covered(self, logs: Iterable[LogFile]) -> frozenset[Path] | None:
+        """Return the logs whose pages are in the snapshots that are there.
+
+        Returns None if the ranks can't begin with these snapshots.
+        """
         covered: dict[str, int] = {}
         for rank in range(self.ranks):
             block = next(_blocks(self._path(rank)), None)
             head = None if block is None else _decode_head(block)
             if head is None or head.fingerprint != self.fingerprint:
-                return False
+                return None
             covered |= {path: size for path, (size, _) in head.logs.items()}
-        return covered == {str(log.path.relative_to(self.session)): log.bytes for log in logs}
+        there = {str(log.path.relative_to(self.session)): log.bytes for log in logs}
+        if any(there.get(path) != size for path, size in covered.items()):
+            return None
+        return frozenset(self.session / path for path in covered)
 
     def read(self, rank: int, hashes: LogHashes | None = None) -> Iterator[bytes] | None:
         """Return the blocks of a rank's snapshot; None if it, or a log that it covers, is damaged.
