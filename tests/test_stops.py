@@ -43,7 +43,7 @@ sys.exit(main(sys.argv[1:]))
 PLACES = {
     "hashes": ("crawler.session", "LogHashes.read"),
     "reading": ("crawler.session", "LogShard.read"),
-    "admission": ("crawler.agent.resume", "Replay._admit"),
+    "admission": ("crawler.agent.earlier", "EarlierLinks.admit"),
     "restoring": ("crawler.core.resumption", "Resumption.restore"),
 }
 
