@@ -17,7 +17,7 @@ import contextlib
 import json
 import os
 import time
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
@@ -81,7 +81,7 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
     `now`: the time of the line, in seconds since 1970.
     """
     fields = [
-        datetime.fromtimestamp(now, UTC).isoformat(timespec="milliseconds")[:-6] + "Z",
+        f"{_second(int(now), '%Y-%m-%dT%H:%M:%S')}.{int(now * 1000) % 1000:03}Z",
         f"{_status(row):5}",
         f"{_NONE if row.status is None else row.bytes:>10}",
         row.url,
@@ -89,8 +89,8 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
         _NONE,  # a rank doesn't keep where it has found a URL
         _word(row.media_type or row.content_type),
         f"#{row.rank:03}",
-        datetime.fromtimestamp(row.time, UTC).strftime("%Y%m%d%H%M%S%f")[:-3]
-        + f"+{round(row.seconds * 1000)}",
+        f"{_second(int(row.time), '%Y%m%d%H%M%S')}{int(row.time * 1000) % 1000:03}"
+        f"+{round(row.seconds * 1000)}",
         row.digest or _NONE,
         _NONE,
         ",".join(_annotations(row)) or _NONE,
@@ -99,6 +99,11 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
         why = detail or MEANINGS[Failure(row.error)]
         fields.append(json.dumps({"error": row.error, "why": why}))
     return " ".join(fields) + "\n"
+
+
+@lru_cache(256)  # many lines have the same second
+def _second(seconds: int, form: str) -> str:
+    return time.strftime(form, time.gmtime(seconds))
 
 
 def _status(row: PageRow) -> int:
