@@ -262,6 +262,6 @@ def test_the_report_names_the_fullest_rank_and_its_largest_tables() -> None:
     other = {"seen": {"peak": 1, "end": 1}, "all": {"peak": 1, "end": 1}}
     ranks = [{"rank": 0, "memory": other}, {"rank": 1, "memory": memory}]
     metrics = {"memory_budget": 10**9, "ranks": ranks}
-    assert memory_lines(metrics) == ["memory    95 of 1,000 MB at rank 1: seen 90"]
+    assert memory_lines(metrics) == [("memory", "95 of 1,000 MB at rank 1: seen 90")]
     assert memory_of([{}]) is None
     assert memory_lines({"ranks": [{"rank": 0, "memory": None}]}) == []

@@ -550,7 +550,7 @@ def test_a_signal_ends_the_crawl_in_good_order(
         crawl.send_signal(signal.SIGTERM)
         output, errors = crawl.communicate(timeout=30)
     assert crawl.returncode == 75, errors
-    assert "ended     SIGTERM" in output
+    assert "ended early: SIGTERM" in output
     measures = metrics_of(session)
     assert not measures["complete"]
     assert 0 < measures["pages"] < len(web.requests)

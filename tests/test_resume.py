@@ -291,7 +291,7 @@ def test_every_way_to_stop_leaves_a_session_to_be_resumed(
             crawl.send_signal(signal.Signals[how])
         output, errors = crawl.communicate(timeout=60)
     assert crawl.returncode == 75, errors
-    assert f"ended     {how}" in output
+    assert f"ended early: {how}" in output
     measures = metrics_of(directory)
     assert not measures["complete"]
     assert 0 < measures["pages"] < len(web.requests)
