@@ -2,7 +2,9 @@
 
 import asyncio
 import itertools
+import os
 import shutil
+import signal
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
 from pathlib import Path
@@ -83,6 +85,7 @@ async def browsing(folder: Path) -> AsyncIterator[Browser]:
         *(BROWSER, "--no-sandbox", *(f"--disable-{what}" for what in _OFFLINE)),
         *("--remote-debugging-port=0", f"--user-data-dir={files}", "about:blank"),
         stderr=asyncio.subprocess.DEVNULL,
+        start_new_session=True,  # the program may be a script, and it has many children
     )
     try:
         told = files / "DevToolsActivePort"  # a line with the port, and a line with the path
@@ -94,5 +97,5 @@ async def browsing(folder: Path) -> AsyncIterator[Browser]:
         async with ClientSession() as client, client.ws_connect(where, max_msg_size=0) as socket:
             yield Browser(socket)
     finally:
-        process.kill()
+        os.killpg(process.pid, signal.SIGKILL)
         await process.wait()
