@@ -16,7 +16,6 @@ from test_stores import in_a_table, on_disk
 from watched import PATIENT, Watched, crawl_politely
 from webs import reachable
 
-from crawler.core.core import Core
 from crawler.core.members import Logged
 from crawler.core.ownership import make_scheme
 from crawler.core.seen import MemorySeen, UrlSeen
@@ -36,7 +35,6 @@ class Changing:
     crawl: Served
     logs: defaultdict[int, list[Logged]] = field(default_factory=lambda: defaultdict(list))
     lost: set[int] = field(default_factory=set)
-    lost_late: bool = False  # whether one was lost when rank 0 had already ended the crawl
 
     def run(self, dice: random.Random, *, lasts: float, reads_logs: bool) -> bool:
         """Crawl. Orders and losses come within the time that the crawl `lasts` without them.
@@ -62,7 +60,6 @@ class Changing:
                 moment += dice.random() * (lasts - moment)
             if what == "lost" or (what == "leave" and dice.random() < 0.3):
                 losses.append((moment, rank))
-                orders.append((moment, 0, self._note_loss))
         self.lost = {rank for _, rank in losses}
         return simulation.run(
             self.crawl.seeds,
@@ -71,8 +68,11 @@ class Changing:
             log_of=self.logs.__getitem__ if reads_logs else None,
         )
 
-    def _note_loss(self, first: Core, now: float) -> None:
-        self.lost_late |= first.ended
+    @property
+    def lost_late(self) -> bool:
+        """Whether the crawl ended by reports of the ranks that don't know of a loss yet."""
+        before = self.crawl.simulation.cores[0]._mail._termination._before
+        return before is not None and before[1] < len(self.crawl.simulation.gone)
 
 
 def activating(rank: int | None):  # type: ignore[no-untyped-def]
