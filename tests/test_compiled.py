@@ -64,7 +64,7 @@ def crawls_of(packages: Path) -> list[str]:
 @pytest.mark.skipif(shutil.which("cc") is None, reason="needs a C compiler")
 def test_compiled_crawls_are_the_same(tmp_path: Path) -> None:
     source = tmp_path / "source"  # mypyc builds in place
-    for name in ("crawler", "partition"):
+    for name in ("crawler", "partition", "configs"):
         shutil.copytree(ROOT / name, source / name, ignore=shutil.ignore_patterns("__pycache__"))
     for name in ("pyproject.toml", "README.md", "LICENSE"):
         shutil.copy(ROOT / name, source)
