@@ -104,7 +104,7 @@ def test_a_resume_on_another_number_of_ranks(tmp_path: Path, before: int, after:
         assert (ending.complete, ending.reason) == (False, "max_pages")
         assert metrics_of(directory)["pages"] == 40
         plan = planning.prepare_again(directory, settings_for(web, port, directory), after)
-        assert plan.snapshots_fit == (before == after)
+        assert (plan.covered is not None) == (before == after)
         assert crawl_here(plan, after).reason == "complete"
     assert_whole(directory, web)
     assert asked_pages(asked) == dict.fromkeys(web.requests, 1)
