@@ -122,7 +122,9 @@ def test_a_resume_goes_on_by_http(tmp_path: Path) -> None:
     assert len(rows(directory)) == 4
 
 
-@pytest.mark.parametrize("assignment", ["url-hash", "dynamic"])
+@pytest.mark.parametrize(
+    "assignment", [pytest.param("url-hash", marks=pytest.mark.slow), "dynamic"]
+)
 def test_all_ranks_turn_to_http(tmp_path: Path, mpirun: MpiRun, assignment: str) -> None:
     names = [f"h{number}.test" for number in range(4)]
     with PageServer({"/": Page(b"", headers=HTML)}) as server:

@@ -273,7 +273,9 @@ def smallest_gap(times: list[float]) -> float:
     return min(later - earlier for earlier, later in pairwise(sorted(times)))
 
 
-@pytest.mark.parametrize("assignment", ["url-hash", "dynamic"])
+@pytest.mark.parametrize(
+    "assignment", [pytest.param("url-hash", marks=pytest.mark.slow), "dynamic"]
+)
 def test_ranks_share_a_site_with_a_delay_of_its_own(
     tmp_path: Path, mpirun: MpiRun, assignment: str
 ) -> None:

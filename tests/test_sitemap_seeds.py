@@ -87,7 +87,9 @@ def test_a_text_that_lists_urls_is_a_sitemap_only_as_a_seed(tmp_path: Path) -> N
         assert "/1" not in hops(tmp_path / "t")
 
 
-@pytest.mark.parametrize("assignment", ["url-hash", "dynamic"])
+@pytest.mark.parametrize(
+    "assignment", [pytest.param("url-hash", marks=pytest.mark.slow), "dynamic"]
+)
 def test_all_ranks_know_the_sitemaps_and_a_resume_knows_them_again(
     tmp_path: Path, mpirun: MpiRun, assignment: str
 ) -> None:
