@@ -55,6 +55,7 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
         assert value(hyper, MESSAGES) <= value(graph, MESSAGES)
 
 
+@pytest.mark.slow
 def test_further_searches_find_more(monkeypatch: pytest.MonkeyPatch) -> None:
     """Where units are small; a web of more links than `_MAX_LINKS` has only one."""
     web = web_of_sites(0, sites=100, links=8000)

@@ -185,7 +185,7 @@ def test_a_broken_invariant_of_the_core_ends_the_rank(
     ("place", "links"),
     [
         ("crawler.reading.traps:TrapMonitor.replay", True),
-        ("crawler.agent.agent:Agent._remember", True),
+        pytest.param("crawler.agent.agent:Agent._remember", True, marks=pytest.mark.slow),
         pytest.param("crawler.reading.scope:Sites.of", False, marks=pytest.mark.slow),
     ],
 )

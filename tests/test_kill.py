@@ -155,7 +155,8 @@ def resumed_from_snapshot(directory: Path) -> list[bool]:
     return [event["from_snapshot"] for event in events if event["event"] == "resumed"]
 
 
-@pytest.mark.parametrize("store", ["runs", pytest.param("memory", marks=pytest.mark.slow)])
+@pytest.mark.slow
+@pytest.mark.parametrize("store", ["runs", "memory"])
 def test_kills_after_a_stop(
     tmp_path: Path, start_mpirun: Start, mpirun: MpiRun, store: str
 ) -> None:

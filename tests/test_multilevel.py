@@ -477,6 +477,7 @@ def test_a_giant_gets_a_part_of_its_own():
     assert (others.max(axis=0) / others.mean(axis=0) - 1 <= 0.05).all()
 
 
+@pytest.mark.slow
 def test_what_a_giant_is_light_in_stays_in_balance():
     """The others have all of the requests, 2 % more a part; 5 % over the mean of all is allowed."""
     h = random_hypergraph(8, vertices=2000, nets=4000)

@@ -90,7 +90,13 @@ def test_of_half_a_megabyte_every_rule_counts(name: str) -> None:
         assert Rules.parse(longer, "abc").allows(A + denied) or name in UNENDED
 
 
-@pytest.mark.parametrize("name", MANY)
+@pytest.mark.parametrize(
+    "name",
+    [
+        pytest.param(name, marks=[pytest.mark.slow] * (place % 3 > 0))
+        for place, name in enumerate(MANY)
+    ],
+)
 def test_rules_take_a_memory_that_grows_with_their_file(name: str) -> None:
     body = filled(MANY[name][0])
     Rules.parse(body, "abc")  # what is made once

@@ -151,7 +151,7 @@ DENIED = {"h0.test", "h1.test", "h2.test", "h3.test", "h6.test"}
 @pytest.mark.parametrize(
     "settings",
     [
-        ("assignment.scheme=site-hash",),
+        pytest.param(("assignment.scheme=site-hash",), marks=pytest.mark.slow),
         pytest.param(("assignment.scheme=url-hash",), marks=pytest.mark.slow),
         ("politeness.per=address",),
         pytest.param(("session.mode=independent",), marks=pytest.mark.slow),

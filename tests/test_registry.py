@@ -411,7 +411,7 @@ def test_texts_that_have_nothing_in_common_need_no_dictionary(
 @pytest.mark.usefixtures("tiny")
 @pytest.mark.parametrize(
     "seed",
-    [*range(20), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(20, 60))],
+    [*range(10), *(pytest.param(seed, marks=pytest.mark.slow) for seed in range(10, 60))],
 )
 def test_whatever_happens_the_registry_is_as_the_model(seed: int) -> None:
     dice = random.Random(seed)

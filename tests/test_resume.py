@@ -66,7 +66,7 @@ def damage(path: Path) -> None:
 @pytest.mark.parametrize(
     ("runs", "scheme"),
     [
-        ([2, 2, 2], "site-hash"),
+        pytest.param([2, 2, 2], "site-hash", marks=pytest.mark.slow),
         ([3, 1, 2], "site-hash"),
         pytest.param([1, 4], "url-hash", marks=pytest.mark.slow),
     ],
