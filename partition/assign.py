@@ -323,7 +323,7 @@ class _Search:
         web = self.web
         net = models.hypergraph(web, unit, objective) if hyper else models.graph(web, unit)
         edges = f"{len(net.costs):,} nets" if hyper else f"{len(net.costs) // 2:,} edges"
-        self.settings.progress(f"{engine}: {len(net.weights):,} vertices, {edges}")
+        self.settings.progress(f"{engine}: {len(net.weights):,} units, {edges}")
         return net
 
     def counted(self, part: Ids) -> Evaluation:

@@ -99,7 +99,7 @@ def partition(
     if engine == "zoltan":
         found = _zoltan(_one_weight(hypergraph, parts, tolerances, seed), ranks)
         if progress is not None:
-            progress(f"zoltan: connectivity - 1 {connectivity_minus_one(hypergraph, found.part)}")
+            progress(f"zoltan: cost {connectivity_minus_one(hypergraph, found.part):,}")
         start, peak_bytes = Start(found.part), found.peak_bytes
     part = multilevel.partition(
         hypergraph,

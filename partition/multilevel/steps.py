@@ -191,7 +191,7 @@ class Walk:
 
     def _say(self, step: str, so_far: Quality) -> None:
         over = f", over by {so_far.excess:.2%}" if so_far.excess else ""
-        self.progress(f"{step}: connectivity - 1 {so_far.cost}{over}")
+        self.progress(f"{step}: cost {so_far.cost:,}{over}")
 
 
 def _top(h: Hypergraph) -> _Level:
