@@ -111,19 +111,11 @@ async def _crawl_together(
     from crawler.agent.board import Voice  # noqa: PLC0415
     from crawler.agent.crawl import crawl  # noqa: PLC0415
 
-    plan: planning.Plan | UserError | None = None
-    if group.rank == 0:
-        try:
-            with session.mistakes_told():
-                plan = prepare(group.size)
-        except UserError as error:
-            plan = error
-    plan = await group.bcast(plan)
+    plan = await planning.plan_together(prepare, group)
     if isinstance(plan, UserError):  # all ranks know of the error, so all leave without an abort
         if group.rank == 0:
             _complain(plan)
         return EXIT_USAGE
-    assert plan is not None
     ending = await crawl(plan, group, voice=Voice(arguments.voice))
     if group.rank == 0 and ending.reported:
         _print_report(plan.directory, as_json=arguments.json)

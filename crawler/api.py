@@ -53,17 +53,9 @@ def run(settings: Settings, *, resume: bool = False, progress: bool = False) -> 
         return planning.prepare(chosen, ranks)
 
     async def main(group: Group) -> int:
-        plan: planning.Plan | UserError | None = None
-        if group.rank == 0:
-            try:
-                with session.mistakes_told():
-                    plan = prepare(group.size)
-            except UserError as error:
-                plan = error
-        plan = await group.bcast(plan)
+        plan = await planning.plan_together(prepare, group)
         if isinstance(plan, UserError):
             raise plan
-        assert plan is not None
         await crawl(plan, group, voice=Voice.NORMAL if progress else Voice.QUIET)
         places.append(plan.directory)
         return 0

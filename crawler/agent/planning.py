@@ -5,7 +5,7 @@ mistakes of the user are found before the crawl begins.
 """
 
 import time
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
@@ -15,7 +15,7 @@ from crawler.core.order import make_order
 from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.modes import mode_of
 from crawler.names import NamePatterns
-from crawler.ports import UserError
+from crawler.ports import Group, UserError
 from crawler.reading.reader import make_scope
 from crawler.reading.scope import Sites
 from crawler.report.correcting import correction_of
@@ -66,6 +66,23 @@ def prepare(settings: config.Config, ranks: int) -> Plan:
         session.write_replicated(directory, replicated)
         snapshots = _snapshots(settings, ranks, directory)
     return Plan(settings, directory, seeds, snapshots, replicated=replicated)
+
+
+async def plan_together(prepare: Callable[[int], Plan], group: Group) -> Plan | UserError:
+    """Let rank 0 make the plan by `prepare(ranks)`. Returns it, or a mistake, on all ranks.
+
+    All ranks learn of a mistake, so that all can leave without an abort.
+    """
+    plan: Plan | UserError | None = None
+    if group.rank == 0:
+        try:
+            with session.mistakes_told():
+                plan = prepare(group.size)
+        except UserError as error:
+            plan = error
+    plan = await group.bcast(plan)
+    assert plan is not None
+    return plan
 
 
 def prepare_again(
