@@ -31,8 +31,9 @@ from crawler.demo.web import serve
 from crawler.messages import Note, Trouble
 from crawler.ports import MEANINGS, Asked, Failure, PageRow, UserError
 from crawler.session import Bound, Manners, State, Status, read_status
-from crawler.session.courtesy import Courtesy
+from crawler.session.early import EarlyRequests
 from crawler.session.gaps import Requests
+from crawler.session.requests import SiteManners
 from crawler.watch.table import draw
 from crawler.watch.words import duration, line, short
 
@@ -312,39 +313,64 @@ def test_a_drawing_says_how_it_goes_on(tmp_path: Path) -> None:
 SLOTS = st.lists(st.tuples(st.sampled_from("ab"), st.integers(0, 30), st.integers(0, 12)))
 
 
-@given(SLOTS, st.sampled_from([0.0, 0.5, 1.0]))
+DELAYS = st.sampled_from([0.0, 0.5, 1.0])
+
+
+@given(SLOTS, DELAYS, st.none() | DELAYS)
 def test_a_rank_counts_the_early_requests_that_the_request_log_shows(
-    slots: list[tuple[str, int, int]], delay_s: float
+    slots: list[tuple[str, int, int]], delay_s: float, of_b: float | None
 ) -> None:
-    manners = Manners(0, 0, "here", "boot", 0.0, "site", delay_s, 1, 60, 1, 60, 3600, 6)
+    tables = [SiteManners(["b"], of_b, None)]
+    manners = Manners(0, 0, "here", "boot", 0.0, "site", delay_s, 1, 60, 1, 60, 3600, 6, tables)
     ends, asked = dict.fromkeys("ab", 0.0), []
     for site, wait, length in slots:
         started = ends[site] + wait / 10
         ends[site] = started + length / 10
         asked.append(Asked(started, length / 10, site, f"http://{site}", "page", 1, 200))
-    courtesy, requests = Courtesy(manners), Requests()
+    early, requests = EarlyRequests(manners), Requests()
     for one in asked:
-        courtesy.note(one)
-        requests.add(one, manners.promise)
-    assert courtesy.early == sum(clock.impolite for _, clock in requests.judge())
+        early.note(one)
+        requests.add(one, manners.promises()(one.site))
+    assert early.count == sum(clock.impolite for _, clock in requests.judge())
 
 
 def test_with_several_connections_a_delay_runs_from_start_to_start() -> None:
     manners = Manners(0, 0, "here", "boot", 0.0, "site", 1.0, 4, 60, 1, 60, 3600, 6)
-    courtesy = Courtesy(manners)
+    early = EarlyRequests(manners)
     for started, seconds in ((1.0, 0.2), (2.0, 0.2), (0.0, 5.0), (3.0, 0.1)):  # as they end
-        courtesy.note(Asked(started, seconds, "a", "http://a", "page", 1, 200))
-    assert courtesy.early == 0
-    courtesy.note(Asked(3.5, 0.1, "a", "http://a", "page", 1, 200))
-    assert courtesy.early == 1
+        early.note(Asked(started, seconds, "a", "http://a", "page", 1, 200))
+    assert early.count == 0
+    early.note(Asked(3.5, 0.1, "a", "http://a", "page", 1, 200))
+    assert early.count == 1
+
+
+def test_connections_of_a_site_count_in_place_of_the_usual_ones() -> None:
+    tables = [SiteManners(["a"], None, 4)]
+    manners = Manners(0, 0, "here", "boot", 0.0, "site", 1.0, 1, 60, 1, 60, 3600, 6, tables)
+    for site, expected in (("a", 0), ("b", 1)):
+        early = EarlyRequests(manners)
+        for started in (0.0, 1.1):
+            early.note(Asked(started, 0.5, site, f"http://{site}", "page", 1, 200))
+        assert early.count == expected, site
+
+
+def test_an_address_waits_for_the_delay_of_the_site_that_was_asked_last() -> None:
+    tables = [SiteManners(["b"], 3.0, None)]
+    manners = Manners(0, 0, "here", "boot", 0.0, "address", 1.0, 1, 60, 1, 60, 3600, 6, tables)
+    for sites, expected in (("ac", 0), ("ab", 0), ("bc", 1)):
+        early = EarlyRequests(manners)
+        for site, started in zip(sites, (0.0, 1.5), strict=True):
+            host = f"http://{site}"
+            early.note(Asked(started, 0.1, site, host, "page", 1, 200, None, "10.0.0.1"))
+        assert early.count == expected, sites
 
 
 def test_an_address_has_a_clock_of_its_own() -> None:
     manners = Manners(0, 0, "here", "boot", 0.0, "address", 1.0, 1, 60, 1, 60, 3600, 6)
-    courtesy = Courtesy(manners)
+    early = EarlyRequests(manners)
     for site, started in (("a", 0.0), ("b", 0.5)):
-        courtesy.note(Asked(started, 0.1, site, f"http://{site}", "page", 1, 200, None, "10.0.0.1"))
-    assert courtesy.early == 1
+        early.note(Asked(started, 0.1, site, f"http://{site}", "page", 1, 200, None, "10.0.0.1"))
+    assert early.count == 1
 
 
 # --- live -------------------------------------------------------------------------------------

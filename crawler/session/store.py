@@ -29,7 +29,7 @@ from crawler.ports import (
 )
 from crawler.reading import media
 from crawler.session.content_seen import ContentSeen
-from crawler.session.courtesy import Courtesy
+from crawler.session.early import EarlyRequests
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.pagelog import PageLog
@@ -159,10 +159,10 @@ class RankStore:
         self._joined = JoinedWriter(self.log_path)
         self._page_log = PageLog(self.directory / "crawl.log")
         self._requests = None
-        self._courtesy = None
+        self._early = None
         self.lacks_room = False  # whether the last fetch couldn't be stored, as the disk is full
         if manners is not None:
-            self._courtesy = Courtesy(manners)
+            self._early = EarlyRequests(manners)
             path = self.directory / "requests" / self.log_path.name
             self._requests = RequestLog(path, manners)
         self._policy = storage.sync
@@ -225,13 +225,13 @@ class RankStore:
         """Write a row of the request log: a request, or a Crawl-delay."""
         if self._requests is not None:
             self._requests.note(what)
-        if self._courtesy is not None and isinstance(what, Asked):
-            self._courtesy.note(what)
+        if self._early is not None and isinstance(what, Asked):
+            self._early.note(what)
 
     @property
     def early(self) -> int:
         """The number of requests that came earlier than promised, as far as this rank sees."""
-        return 0 if self._courtesy is None else self._courtesy.early
+        return 0 if self._early is None else self._early.count
 
     def sync(self) -> None:
         """Force all files to disk, whatever `storage.sync` says."""
