@@ -3,7 +3,6 @@
 import argparse
 from collections.abc import Callable
 from pathlib import Path
-from typing import Never
 
 from crawler.commandline import SHELLS, Parser, program
 from crawler.ports import UserError
@@ -14,8 +13,7 @@ SCRIPT = "abc-crawl"
 
 
 class _Parser(Parser):
-    def refuse(self, message: str) -> Never:
-        raise UserError(message)
+    mistake = UserError
 
 
 def make_parser(prog: str | None = None) -> argparse.ArgumentParser:

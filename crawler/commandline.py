@@ -29,12 +29,10 @@ def print_completion(parser: argparse.ArgumentParser, shell: str) -> None:
 class Parser(argparse.ArgumentParser):
     """A parser that guesses what a mistyped word was meant to be.
 
-    A subclass says in `refuse` which exception wrong usage is.
+    A subclass names the exception for wrong usage, which gets the message.
     """
 
-    def refuse(self, message: str) -> Never:
-        """Raise the exception for wrong usage."""
-        raise NotImplementedError
+    mistake: type[Exception]
 
     def parse_known_args(self, args: Any = None, namespace: Any = None) -> tuple[Any, list[str]]:
         """Parse the words of one command.
@@ -48,7 +46,7 @@ class Parser(argparse.ArgumentParser):
 
     def error(self, message: str) -> Never:
         """Refuse wrong usage, with a guess."""
-        self.refuse(f"{message}; {self._guess(message)}see {self.prog} --help")
+        raise self.mistake(f"{message}; {self._guess(message)}see {self.prog} --help")
 
     def _guess(self, message: str) -> str:
         mistyped = _MISTYPED.search(message)

@@ -5,7 +5,7 @@ import math
 import time
 from collections.abc import Callable
 from pathlib import Path
-from typing import Final, Never
+from typing import Final
 
 from crawler.commandline import SHELLS, Parser, program
 from crawler.version import __version__
@@ -30,8 +30,7 @@ SCRIPT: Final = "abc-partition"
 
 
 class _Parser(Parser):
-    def refuse(self, message: str) -> Never:
-        raise UserError(message)
+    mistake = UserError
 
 
 def _whole(text: str) -> int:
