@@ -45,6 +45,8 @@ class _Server:
     ) -> None:
         with contextlib.suppress(OSError):
             self.socket.shutdown(socket.SHUT_RDWR)  # wakes the thread
+        # A thread that still accepts would take its descriptor, which the next server may get.
+        self._thread.join()
         self.socket.close()
 
 

@@ -38,6 +38,7 @@ def outcome(server: RawServer, host: str = "a.example", **settings: object) -> o
         try:
             return get(url, {host.rstrip("."): "127.0.0.1"}, **trusted).status
         except FetchError as error:
+            print(error)  # a test that fails shows it
             return error.failure
 
 

@@ -94,7 +94,7 @@ def test_our_refinement_follows(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     found = engines.partition(
         net, 2, engine="zoltan", tolerances=(0.05, 0.05), seed=0, progress=said.append
     )
-    assert said[0] == "zoltan: connectivity - 1 38"
+    assert said[0] == "zoltan: cost 38"
     assert connectivity_minus_one(net, found.part) < 38 / 4
     assert max(imbalances(net, found.part, 2)) <= 0.05
     assert (found.constraints, found.peak_bytes) == (2, 4096)
