@@ -19,7 +19,7 @@ from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
 from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
 from crawler.report.endings import causes
-from crawler.report.explanations import explained
+from crawler.report.explanations import explained_alone
 from crawler.report.outcomes import failure_of
 from crawler.report.report import write_metrics
 from crawler.report.summary import comparison, summary
@@ -271,7 +271,7 @@ def _fetch(arguments: argparse.Namespace) -> int:
             came = came or what is None
             internal = internal or what == Failure.INTERNAL
             if what is not None:
-                _complain(_one_line(f"{result['url']}: {what}: {explained(what)}"))
+                _complain(_one_line(f"{result['url']}: {what}: {explained_alone(what)}"))
         if internal:
             return EXIT_INTERNAL
         return 0 if came else EXIT_FAILED

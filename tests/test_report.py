@@ -25,7 +25,7 @@ from servers import Page, PageServer
 from crawler.pages import duration, percent, short_url, size
 from crawler.ports import Failure
 from crawler.report import view
-from crawler.report.explanations import advice, meaning
+from crawler.report.explanations import advice, explained_alone, meaning
 from crawler.report.findings import find
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
 from crawler.report.overview import _Elapsed
@@ -342,6 +342,7 @@ def test_each_row_has_an_outcome_and_a_bad_one_an_explanation(
     if what is not None and (status, error) != (None, None):
         assert meaning(what)
         assert advice(what)
+        assert not re.search(r"SESSION|`", explained_alone(what))
 
 
 @given(st.lists(st.lists(st.integers(0, 10**6), min_size=1), min_size=1, max_size=4))

@@ -297,7 +297,7 @@ def test_ranks_share_a_site_with_a_delay_of_its_own(
     assert "/robots.txt" not in server.paths
 
 
-def test_verify_finds_a_delay_that_was_too_short(tmp_path: Path) -> None:
+def test_verify_names_the_promise_to_a_site_that_was_broken(tmp_path: Path) -> None:
     with PageServer({"/": Page(b"<a href=/a>", headers=HTML), "/a": b""}) as server:
         table = f'sites=[{{match = "127.0.0.1:{server.port}", delay_s = 0.1}}]'
         done = crawl_here(tmp_path / "s", server.url, *sets("politeness.delay_s=9", table))
@@ -307,15 +307,16 @@ def test_verify_finds_a_delay_that_was_too_short(tmp_path: Path) -> None:
     assert isinstance(manners, Manners)
     (table_of_sites,) = manners.sites
     file.unlink()
-    longer = msgspec.structs.replace(table_of_sites, delay_s=5.0)
+    longer = msgspec.structs.replace(table_of_sites, delay_s=5.0, connections=1)
     log = RequestLog(file, msgspec.structs.replace(manners, sites=[longer]))
     for row in rows:
         assert isinstance(row, Asked)
-        log.note(row)
+        log.note(msgspec.structs.replace(row, seconds=60.0))
     log.close()
     verdict = verify(tmp_path / "s")
     assert not verdict.sound
     assert any("promised were 5 s (delay_s in [[sites]])" in line for line in verdict.lines)
+    assert any("allowed were 1 (connections in [[sites]])" in line for line in verdict.lines)
 
 
 def test_a_resume_lets_a_site_rest_for_its_delay(tmp_path: Path) -> None:

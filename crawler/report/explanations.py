@@ -1,7 +1,7 @@
 """Why a URL gave no page, and what a user can do about it, for each error class and status.
 
-These are texts only. The page, the terminal, and the messages of a crawl that has fetched nothing
-use the same ones.
+These are texts only. The page, the terminal, the messages of a crawl that has fetched nothing, and
+the command `fetch` use the same ones.
 """
 
 from typing import Final
@@ -11,8 +11,10 @@ from crawler.ports import MEANINGS, Failure
 OUTSIDE: Final = "out of scope"
 _SPELLING: Final = "check the spelling of its host"
 _SERVER: Final = "check its host and port, and your network (fetch.proxy)"
-_LATER: Final = "try again later (resume SESSION --retry-failed)"
-_BROWSER: Final = "look at it in a browser, or with `python -m crawler fetch URL`"
+_RESUME: Final = " (resume SESSION --retry-failed)"
+_FETCH: Final = ", or with `python -m crawler fetch URL`"
+_LATER: Final = f"try again later{_RESUME}"
+_BROWSER: Final = f"look at it in a browser{_FETCH}"
 _TRAPS: Final = "raise the limit in [traps] if the site is worth more"
 
 _ADVICE: Final[dict[str, str]] = {
@@ -80,3 +82,8 @@ def meaning(what: str) -> str:
 def explained(what: str) -> str:
     """What an error class or a status means, and what a user can do about it."""
     return "; ".join(text for text in (meaning(what), advice(what)) if text)
+
+
+def explained_alone(what: str) -> str:
+    """What `explained` says, for the command `fetch`: there is no session, and the URL is asked."""
+    return explained(what).replace(_RESUME, "").replace(_FETCH, "")

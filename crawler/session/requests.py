@@ -42,6 +42,7 @@ _MANNERS: Final = b"M"
 _REQUEST: Final = b"Q"
 _DELAY: Final = b"D"
 _SITE_DELAY: Final = "delay_s in [[sites]]"
+_SITE_CONNECTIONS: Final = "connections in [[sites]]"
 
 
 class SiteManners(msgspec.Struct, array_like=True, frozen=True):
@@ -126,7 +127,9 @@ class Manners(msgspec.Struct, array_like=True, frozen=True):
             if table.delay_s is not None:
                 promise = replace(promise, delay_s=table.delay_s, delay_key=_SITE_DELAY)
             if table.connections is not None:
-                promise = replace(promise, connections=table.connections)
+                promise = replace(
+                    promise, connections=table.connections, connections_key=_SITE_CONNECTIONS
+                )
         return promise
 
     @property

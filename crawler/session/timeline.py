@@ -34,7 +34,9 @@ class Promise:
     busy_base_s: float
     max_rest_s: float
     give_up_after: int
-    delay_key: str = "politeness.delay_s"  # the key of the configuration that `delay_s` comes from
+    # The keys of the configuration that `delay_s` and `connections` come from.
+    delay_key: str = "politeness.delay_s"
+    connections_key: str = "politeness.connections_per_site"
 
     @property
     def place(self) -> str:

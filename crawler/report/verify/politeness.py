@@ -69,7 +69,7 @@ def _words_for_crowd(crowd: Crowd) -> str:
     others = "; ".join(map(_words_for_event, crowd.under_way))
     return (
         f"{len(crowd.under_way) + 1} requests at a time, allowed were {crowd.allowed}"
-        f" (politeness.connections_per_site): {_words_for_event(crowd.at)},"
+        f" ({crowd.at.promise.connections_key}): {_words_for_event(crowd.at)},"
         f" while these were under way: {others}"
     )
 
