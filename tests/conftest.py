@@ -17,6 +17,11 @@ hypothesis.settings.register_profile("shared machines", deadline=None)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
 hypothesis.settings.load_profile("shared machines")
 
+# Containers often set this variable. Then each of the hundreds of ranks that the tests start would
+# compile all modules again, which takes longer than the rest of its start.
+os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
+sys.dont_write_bytecode = False
+
 MpiRun = Callable[..., subprocess.CompletedProcess[str]]
 
 # What launchers leave in the environment: an inner mpirun would think itself part of the outer.
