@@ -17,7 +17,15 @@ import uvloop
 from crawler import config, inspect, session, simulate, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
-from crawler.ports import EXIT_INTERNAL, EXIT_STOPPED, Failure, Group, UserError
+from crawler.ports import (
+    EXIT_FAILED,
+    EXIT_INTERNAL,
+    EXIT_STOPPED,
+    EXIT_USAGE,
+    Failure,
+    Group,
+    UserError,
+)
 from crawler.report.endings import causes
 from crawler.report.explanations import explained_alone
 from crawler.report.outcomes import failure_of
@@ -26,8 +34,6 @@ from crawler.report.summary import comparison, summary
 from crawler.report.verify import verify
 from crawler.templates import TEMPLATES, template
 
-EXIT_FAILED = 1  # also: no page was fetched
-EXIT_USAGE = 2
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
 
 

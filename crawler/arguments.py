@@ -5,7 +5,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 from crawler.commandline import SHELLS, Parser, program
-from crawler.ports import UserError
+from crawler.ports import EXIT_CODES, UserError
 from crawler.templates import TEMPLATES
 from crawler.version import __version__
 
@@ -22,10 +22,8 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         prog=prog or program(SCRIPT, "crawler"),
         description="A parallel web crawler: mpirun -n K python -m crawler COMMAND ..."
         " Without a command, it runs the demonstration, which needs no network.",
-        epilog="Exit codes: 0 done; 1 failed, nothing fetched, or all seeds failed;"
-        " 2 wrong usage or configuration;"
-        " 3 done, but this program failed on some pages (error internal);"
-        " 75 the crawl was stopped before its end: resume the session.",
+        epilog="Exit codes. "
+        + " ".join(f"{code}: {meaning}." for code, meaning in EXIT_CODES.items()),
     )
     parser.add_argument("--version", action="version", version=f"abc-crawler {__version__}")
     commands = parser.add_subparsers(dest="command", metavar="COMMAND", parser_class=_Parser)

@@ -72,7 +72,7 @@ def test_the_metrics_of_a_status(tmp_path: Path) -> None:
 
 
 def test_the_docs_name_each_metric(tmp_path: Path) -> None:
-    text = (ROOT / "docs" / "watching.md").read_text()
+    text = (ROOT / "docs" / "reference" / "metrics.md").read_text()
     named = set(re.findall(r"^\| `(abc_\w+)` \|", text, re.MULTILINE))
     assert named == {name for name, _ in samples(exposition(status(tmp_path)).decode())}
 

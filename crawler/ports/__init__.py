@@ -6,8 +6,11 @@ tests.
 """
 
 from crawler.ports.errors import (
+    EXIT_CODES,
+    EXIT_FAILED,
     EXIT_INTERNAL,
     EXIT_STOPPED,
+    EXIT_USAGE,
     MEANINGS,
     NO_HTTPS,
     PASSING,
@@ -62,8 +65,11 @@ __all__ = [
     "BY_USER",
     "CANONICAL",
     "COOKIES_LOST",
+    "EXIT_CODES",
+    "EXIT_FAILED",
     "EXIT_INTERNAL",
     "EXIT_STOPPED",
+    "EXIT_USAGE",
     "FRAME",
     "MEANINGS",
     "NEVER_FOLLOWED",

@@ -5,8 +5,20 @@ from enum import StrEnum
 from types import MappingProxyType
 from typing import Final
 
-EXIT_INTERNAL: Final = 3  # the crawl is done, but this program failed on at least one page
-EXIT_STOPPED: Final = 75  # EX_TEMPFAIL: the same command resumes the crawl
+EXIT_FAILED: Final = 1
+EXIT_USAGE: Final = 2
+EXIT_INTERNAL: Final = 3
+EXIT_STOPPED: Final = 75  # EX_TEMPFAIL
+
+EXIT_CODES: Final[Mapping[int, str]] = MappingProxyType(
+    {
+        0: "done, because no URL is left or max_pages is reached",
+        EXIT_FAILED: "failed, nothing fetched, or all seeds failed",
+        EXIT_USAGE: "wrong usage or configuration, or a disk that is full before the first page",
+        EXIT_INTERNAL: "done, but this program failed on at least one page (error class internal)",
+        EXIT_STOPPED: "stopped before the end, or no room for the tables; resume continues",
+    }
+)
 
 
 class Failure(StrEnum):
