@@ -16,7 +16,7 @@ from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched
 from crawler.reading.parse.headers import header_links, reading_links
 from crawler.reading.parse.links import Links, reading
 from crawler.reading.parse.resolution import most_characters
-from crawler.reading.parse.tokens import TooLong, attributes_of, tags, unescape
+from crawler.reading.parse.tokens import Tag, TooLong, attributes_of, tags, unescape
 from crawler.reading.parse.xhtml import tags as xhtml_tags
 from crawler.reading.reader import PageReader, make_scope
 from crawler.reading.shapes import Shapes
@@ -209,11 +209,11 @@ def test_queries_are_encoded_in_steps() -> None:
 
 @pytest.mark.parametrize("read_tags", [tags, xhtml_tags])
 def test_the_attributes_of_a_long_tag_are_another_step_than_its_end(
-    read_tags: Callable[[str, frozenset[str]], Iterator[tuple[str, str] | None]],
+    read_tags: Callable[[str, frozenset[str]], Iterator[Tag | None]],
 ) -> None:
     tag = "<a " + "x=' ' " * 200_000 + "/>"
     without_end, whole = (list(read_tags(text, frozenset({"a"}))) for text in (tag[:-1], tag))
-    assert whole[-1] == ("a", tag[2:-1])
+    assert whole[-1] == ("a", tag[2:-1], len(tag))
     assert len(whole) == len(without_end) + 2  # a step ends behind the tag, before it is told
 
 
@@ -228,19 +228,20 @@ def test_xhtml_that_holds_no_markup_is_read_in_steps() -> None:
         close = "</script>" if "script" in start else ""
         steps = list(xhtml_tags(f"{text}{close}<a href='1'/>", frozenset({"a"})))
         assert steps.count(None) >= 8
-        assert [step for step in steps if step] == [("a", " href='1'/")]
+        assert [step[:2] for step in steps if step] == [("a", " href='1'/")]
 
 
 def test_the_end_of_xhtml_without_markup_may_lie_across_steps() -> None:
     for shift in range(5):
         text = "<![CDATA[" + "]" * ((1 << 20) - shift) + "]]><a/>"
-        assert [step for step in xhtml_tags(text, frozenset({"a"})) if step] == [("a", "/")]
+        assert [step[:2] for step in xhtml_tags(text, frozenset({"a"})) if step] == [("a", "/")]
 
 
 def test_a_long_name_of_xhtml_is_no_link_and_ends_where_it_ends() -> None:
     name = "a" * 1_000_000
     text = f"<a{name}><{name}:a href='2'/></a{name}><a href='1'/>"
-    assert [step for step in xhtml_tags(text, frozenset({"a"})) if step] == [("a", " href='1'/")]
+    [tag] = [step for step in xhtml_tags(text, frozenset({"a"})) if step]
+    assert tag == ("a", " href='1'/", len(text))
 
 
 SCRIPT = st.lists(

@@ -295,6 +295,7 @@ def test_what_the_page_asks_for() -> None:
         [("http://a.example/dir/x", 0)],
         True,
         False,
+        (None, None),
     )
     commented = read_page(b'<!-- <meta name=robots content="noindex,nofollow"> --><a href=x>')
     assert (commented.noindex, commented.nofollow) == (False, False)

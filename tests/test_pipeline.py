@@ -659,7 +659,20 @@ def test_a_site_that_has_sent_too_much_is_asked_no_more() -> None:
 
 
 def earlier(*links: tuple[str, int], etag: str | None = '"1"') -> Earlier:
-    row = PageRow(A, url.key(A), "a.example", 0, 0, 0, 0.0, 0.0, status=200, etag=etag)
+    row = PageRow(
+        A,
+        url.key(A),
+        "a.example",
+        0,
+        0,
+        0,
+        0.0,
+        0.0,
+        status=200,
+        etag=etag,
+        title="T",
+        language="de",
+    )
     return Earlier(row, links, Path("x.warc.gz"))
 
 
@@ -671,7 +684,7 @@ def test_a_page_that_was_stored_before_is_asked_for_by_its_validators() -> None:
         assert world.validators == [None, sent]  # robots.txt, the page
 
 
-def test_an_unchanged_page_has_the_links_that_it_had() -> None:
+def test_an_unchanged_page_has_the_links_and_the_title_that_it_had() -> None:
     links = [(B, NOFOLLOW | OUT_OF_SCOPE), ("http://c.example/", 0)]
     fetched = Fetched(found(A), 0.0, response(A, b"", status=304), earlier=earlier(*links))
     list(reader().read(fetched))
@@ -679,6 +692,7 @@ def test_an_unchanged_page_has_the_links_that_it_had() -> None:
         (B, NOFOLLOW),
         ("http://c.example/", OUT_OF_SCOPE),
     ]
+    assert (fetched.title, fetched.language) == ("T", "de")
     assert read(response(A, b"", status=304)).links == []
 
 

@@ -47,6 +47,23 @@ def test_html_meta_robots_noindex_is_noted_and_nofollow_flags_the_links() -> Non
     assert (commented.noindex, len(commented.links)) == (False, 1)
 
 
+def test_a_page_has_a_title_and_the_language_of_its_html_or_its_header() -> None:
+    header, html = (b"Content-Language", b"de-AT"), (b"Content-Type", b"text/html")
+    for body, expected in (
+        (b"<html lang=fr><title>T</title>", ("T", "fr")),
+        (b"<title>T</title>", ("T", "de-at")),
+        (b"", (None, "de-at")),
+    ):
+        fetched = read(reader(), response(PAGE, body, headers=(html, header)))
+        assert (fetched.title, fetched.language) == expected
+    pdf = response(PAGE, b"%PDF-", headers=((b"Content-Type", b"application/pdf"), header))
+    assert read(reader(), pdf).language == "de-at"
+    latin = response(PAGE, "<title>Übung</title>".encode("latin-1"), headers=(html,))
+    assert read(reader(), latin).title == "Übung"
+    missing = read(reader(), response(PAGE, b"<html lang=fr><title>Oops</title>", status=404))
+    assert (missing.title, missing.language) == (None, None)
+
+
 @pytest.mark.parametrize(
     ("overrides", "flags"),
     [((), [NOFOLLOW, 0]), (("robots.obey_nofollow=true",), [NOFOLLOW | OUT_OF_SCOPE, 0])],

@@ -8,10 +8,12 @@ import struct
 import subprocess
 import sys
 import tomllib
+import zlib
 from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
+import msgspec
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
@@ -403,6 +405,33 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
         "links.parquet", "pages.parquet", "sites.parquet",
     ]  # fmt: skip
+
+
+def test_the_title_and_the_language_come_from_the_fetch_into_the_table(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    page = fetched(response(A))
+    page.title, page.language = "Übung", "de"
+    store.append(page, 0)
+    store.append(fetched(response(B)), 0)
+    store.close()
+    session.write_tables(tmp_path)
+    table = pq.read_table(tmp_path / "tables" / "pages.parquet")
+    assert table["title"].to_pylist() == ["Übung", None]
+    assert table["language"].to_pylist() == ["de", None]
+
+
+def test_rows_and_tables_of_earlier_versions_lack_the_title(tmp_path: Path) -> None:
+    path = tmp_path / "rank-00000" / "log" / "00000.log"
+    path.parent.mkdir(parents=True)
+    row = list(msgspec.structs.astuple(page_row(1)))[: PageRow.__struct_fields__.index("title")]
+    body = b"P" + msgspec.msgpack.encode([row, b"", b"", b"", False])
+    path.write_bytes(b"ABC-LOG\n\3\0\0\0" + struct.pack("<II", len(body), zlib.crc32(body)) + body)
+    session.write_tables(tmp_path)
+    pages = tmp_path / "tables" / "pages.parquet"
+    table = pq.read_table(pages)
+    assert (table["title"].to_pylist(), table["language"].to_pylist()) == ([None], [None])
+    pq.write_table(table.drop_columns(["title", "language"]), pages)
+    assert list(session.check_tables(tmp_path)) == []
 
 
 def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:

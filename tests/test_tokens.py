@@ -14,7 +14,7 @@ NAMES = frozenset({"a", "base", "img"})
 
 
 def found(html: str) -> list[tuple[str, str]]:
-    return [tag for tag in tags(html, NAMES) if tag]
+    return [tag[:2] for tag in tags(html, NAMES) if tag]
 
 
 def hrefs(html: str) -> list[str]:

@@ -18,7 +18,7 @@ NSH = 'xmlns:h="http://www.w3.org/1999/xhtml"'
 
 def hrefs(text: str, *, default: bool = True) -> list[str]:
     found = [tag for tag in tags(text, NAMES, default=default) if tag]
-    return [attributes_of(attributes).get("href", "") for _, attributes in found]
+    return [attributes_of(attributes).get("href", "") for _, attributes, _ in found]
 
 
 @pytest.mark.parametrize(

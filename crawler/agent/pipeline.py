@@ -205,6 +205,7 @@ def _spoil(fetched: Fetched) -> None:
     fetched.links = []
     fetched.lastmods = {}
     fetched.noindex = False
+    fetched.title = fetched.language = None
     fetched.sitemaps_of = None
 
 

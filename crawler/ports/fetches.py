@@ -114,6 +114,8 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     noindex: bool = False  # the page asks not to be indexed (meta robots, X-Robots-Tag)
     alike: bool = False  # like pages of other hosts, by the comparison of reading.hosts
     media_type: str | None = None  # of the body, as browsers sniff it; None in rows of old logs
+    title: str | None = None  # None also in rows of old logs
+    language: str | None = None  # a language tag in lower case; None also in rows of old logs
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
@@ -177,6 +179,8 @@ class Fetched:
     links: list[Link] = field(default_factory=list)
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
+    title: str | None = None
+    language: str | None = None
     earlier: Earlier | None = None  # the earlier fetch, if the request was conditional
     sitemaps_of: Names | None = None  # the links are sitemaps that the robots.txt there names
     lastmods: dict[int, str] = field(

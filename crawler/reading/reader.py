@@ -132,11 +132,16 @@ class PageReader:
         targets: Iterable[tuple[str, int]] = ()
         if response.status == 304 and fetched.earlier is not None:
             targets = fetched.earlier.links
+            fetched.title, fetched.language = (
+                fetched.earlier.row.title,
+                fetched.earlier.row.language,
+            )
         elif response.has_page and (names := self._named_by(fetched.found, response)) is not None:
             targets = yield from self._listed(fetched, response, names)
         elif response.has_page:
             page = yield from self.page(response)
             fetched.noindex, targets = page.noindex, page.links
+            fetched.title, fetched.language = page.head
         work = 0
         index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
         for target, flags in targets:

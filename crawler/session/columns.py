@@ -44,6 +44,8 @@ PAGES: Final = pa.schema(
         ("noindex", pa.bool_()),
         ("alike", pa.bool_()),
         ("media_type", pa.string()),
+        ("title", pa.string()),
+        ("language", pa.string()),
     ]
 )
 LINKS: Final = pa.schema(

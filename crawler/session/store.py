@@ -281,7 +281,13 @@ class RankStore:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
             row = msgspec.structs.replace(
-                row, error=Failure.INTERNAL.value, content_type=None, etag=None, last_modified=None
+                row,
+                error=Failure.INTERNAL.value,
+                content_type=None,
+                etag=None,
+                last_modified=None,
+                title=None,
+                language=None,
             )
             self._unlogged = fetched, row
             self._log.page(row, [], fetched.found.chain)
@@ -317,6 +323,8 @@ class RankStore:
             noindex=fetched.noindex,
             alike=fetched.alike,
             media_type=kept.media_type,
+            title=fetched.title,
+            language=fetched.language,
         )
 
     def _keep(self, response: Response, fetched: Fetched) -> _Kept:

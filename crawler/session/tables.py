@@ -36,16 +36,18 @@ _PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
 # An entry in the metadata of each file. Files of earlier versions don't have it. They have fewer
 # columns, and name sites with the scheme, as `http://host`.
 _FORMAT: Final = {b"abc_tables": b"2"}
-_NEW_COLUMNS: Final = frozenset(
-    ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type", "crawl_delay")
+_LATEST_COLUMNS: Final = frozenset(  # tables of this format may lack these
+    ("crawl_delay", "title", "language")
 )
-_LATEST_COLUMNS: Final = frozenset(("crawl_delay",))  # tables of this format may lack these
+_NEW_COLUMNS: Final = _LATEST_COLUMNS.union(
+    ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
+)
 _SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
 # Columns whose values recur, which a dictionary makes smaller.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
-    "duplicate", "warc_file", "retries", "noindex", "alike", "media_type", "source_key",
-    "flags", "lastmod",
+    "duplicate", "warc_file", "retries", "noindex", "alike", "media_type", "language",
+    "source_key", "flags", "lastmod",
 ]  # fmt: skip
 
 

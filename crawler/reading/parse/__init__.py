@@ -7,6 +7,7 @@
     xhtml       from XHTML to tags, by the rules of XML
     links       from tags to the references in them, and on to the links of the page
     resolution  from references to normalised URLs, within the bounds on a page
+    head        the title and the language of a page
     headers     Link, X-Robots-Tag, meta robots
 
 `read` goes the whole way from a response to its links. It works in steps (see `reading.steps`), so
@@ -22,6 +23,7 @@ from crawler.ports import NOFOLLOW, Response
 from crawler.reading.media import XHTML, charset_source, is_html, media_type
 from crawler.reading.parse.elements import Form
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding
+from crawler.reading.parse.head import Head, header_language, reading_head
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
@@ -46,12 +48,13 @@ __all__ = [
 
 
 class Page(NamedTuple):
-    """The links and robots directives of a page."""
+    """The links and robots directives of a page, and what it says of itself."""
 
     encoding: str  # WHATWG name, lower case
     links: list[tuple[str, int]]  # distinct normalised targets in document order, with their flags
     noindex: bool
     nofollow: bool  # if set, all links have the flag NOFOLLOW
+    head: Head = Head()
 
 
 def form_of(media: str, label: str | None) -> Form:
@@ -93,6 +96,7 @@ def read(
         more = reading_links(_values(response, b"link"))
     if "refresh" in elements and (refreshes := refresh_links(response)):
         more = chain(more, refreshes)
+    head = yield from reading_head(text, form)
     utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
     links, metas = yield from reading(
         text,
@@ -108,7 +112,7 @@ def read(
         left_out,
         form,
     )
-    return _page(response, encoding, links, metas, agent)
+    return _page(response, encoding, links, metas, agent, head)
 
 
 def read_headers(
@@ -117,13 +121,13 @@ def read_headers(
     agent: str = "",
     fold: Callable[[str], str] | None = None,
 ) -> Page:
-    """Return the robots directives and refreshes of a document whose body isn't read.
+    """Return what the headers say of a document whose body isn't read.
 
     Browsers follow the header Refresh of any document, as they follow a redirect.
     """
     refreshes = refresh_links(response) if "refresh" in elements else []
     links, metas = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
-    return _page(response, "", links, metas, agent)
+    return _page(response, "", links, metas, agent, Head())
 
 
 def _page(
@@ -132,12 +136,16 @@ def _page(
     links: list[tuple[str, int]],
     metas: list[tuple[str, str]],
     agent: str,
+    head: Head,
 ) -> Page:
     robots_tags = _values(response, b"x-robots-tag", _MOST_ROBOTS_TAGS)
     noindex, nofollow = page_directives(metas, robots_tags, agent)
     if nofollow:
         links = [(target, flags | NOFOLLOW) for target, flags in links]
-    return Page(encoding, links, noindex, nofollow)
+    if head.language is None:
+        language = header_language(response.values(b"content-language"))
+        head = head._replace(language=language)
+    return Page(encoding, links, noindex, nofollow, head)
 
 
 def refresh_links(response: Response) -> list[tuple[str, int]]:

@@ -98,12 +98,15 @@ _SCRIPT_NESTED_MARKS: Final = re.compile(rf"-->|{_SCRIPT_END}")
 _ABRUPT_END: Final = re.compile("-*+>")  # <!--> is a whole comment
 
 
-def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
-    """Yield the start tags with these names: the name in lower case, and the attributes' text.
+Tag = tuple[str, str, int]  # name, text of the attributes, and where the start tag ends
+
+
+def tags(text: str, names: frozenset[str]) -> Iterator[Tag | None]:
+    """Yield the start tags with these names; the names are in lower case.
 
     Yields None between two steps, each of a few milliseconds. Tags in comments, scripts, templates
-    and the like don't count. Tags in noscript and in declarative shadow roots count. Tags in
-    noframes count if the page has a frameset.
+    and the like don't count, nor does the title of a picture. Tags in noscript and in declarative
+    shadow roots count. Tags in noframes count if the page has a frameset.
     """
     read = _reader(names).match
     at, end, pause, length = 0, _WINDOW, _WINDOW, len(text)
@@ -124,9 +127,10 @@ def tags(text: str, names: frozenset[str]) -> Iterator[tuple[str, str] | None]:
             if name == "frameset" and not has_frameset:
                 has_frameset = True
                 for first, last in unread:
-                    yield from tags(text[first:last], names)
-            if name in names and not templates:
-                yield name, attributes
+                    for tag in tags(text[first:last], names):
+                        yield tag and (*tag[:2], first + tag[2])
+            if name in names and not templates and not (foreign and name == "title"):
+                yield name, attributes, at
             elif name in _NESTED:
                 change = -1 if closing else 1
                 if name == "template":

@@ -13,7 +13,7 @@ from itertools import islice
 from typing import Final
 
 from crawler.reading.media import XHTML_NAMESPACE
-from crawler.reading.parse.tokens import ATTRIBUTES, unescape
+from crawler.reading.parse.tokens import ATTRIBUTES, Tag, unescape
 from crawler.url import MAX_LENGTH
 
 # If a name is longer, its rest counts as an attribute.
@@ -86,10 +86,8 @@ class _Scopes:
             self._kinds[prefix] = before
 
 
-def tags(
-    text: str, names: frozenset[str], *, default: bool = True
-) -> Iterator[tuple[str, str] | None]:
-    """Yield the start tags of XHTML elements with these names: local name, and text of attributes.
+def tags(text: str, names: frozenset[str], *, default: bool = True) -> Iterator[Tag | None]:
+    """Yield the start tags of XHTML elements with these names, which are local names.
 
     Yields None between two steps. In the attributes, entities of the document are expanded. Tags in
     comments, CDATA, scripts, styles and templates don't count. With `default`, elements without a
@@ -138,7 +136,7 @@ def tags(
         elif kind == _XHTML and local == "template" and not attributes.endswith("/"):
             templates += 1
         elif not templates and local in names and (kind == _XHTML or (kind and local == "a")):
-            yield local, entities.expand(attributes) if entities else attributes
+            yield local, entities.expand(attributes) if entities else attributes, at
 
 
 def _after(text: str, mark: str, at: int) -> int:

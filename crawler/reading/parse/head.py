@@ -1,0 +1,86 @@
+"""Reads the title and the language of a page. docs/session.md says what they are."""
+
+import re
+from collections.abc import Generator, Sequence
+from html import unescape
+from itertools import islice
+from typing import Final, NamedTuple
+
+from crawler.reading.parse import xhtml
+from crawler.reading.parse.elements import Form
+from crawler.reading.parse.tokens import SPACE, tags
+
+_READ: Final = 1 << 17  # characters; a title behind them isn't found
+_MOST_READ: Final = 1 << 12  # characters of a title, before its blanks are collapsed
+_MOST_TITLE: Final = 512  # characters of a title
+_MOST_ATTRIBUTES: Final = 1 << 8
+_NAMES: Final = frozenset({"html", "title"})
+_TITLE_END: Final = re.compile(r"</[tT][iI][tT][lL][eE](?=[\t\n\f\r />])")
+_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
+_ATTRIBUTE: Final = re.compile(
+    rf"""[\t\n\f\r /]*+([^\t\n\f\r />][^\t\n\f\r />=]*+)
+    (?:{SPACE}*+={SPACE}*+(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >]*+)))?""",
+    re.VERBOSE,
+)
+_LANGUAGE: Final = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8}){0,7}")
+
+
+class Head(NamedTuple):
+    """The title of a page, and its language, as far as they are given."""
+
+    title: str | None = None
+    language: str | None = None  # a language tag in lower case, such as `de` or `pt-br`
+
+
+def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
+    """Return the first title in the text of a page, and the language of its `html`, in steps."""
+    text = text[:_READ]
+    language = None
+    is_html = form is Form.HTML
+    read = tags(text, _NAMES) if is_html else xhtml.tags(text, _NAMES, default=form is Form.XHTML)
+    for tag in read:
+        if tag is None:
+            yield
+            continue
+        name, attributes, end = tag
+        if name == "title":
+            is_empty = attributes.endswith("/") and not is_html
+            return Head(None if is_empty else _title(text, end, is_html=is_html), language)
+        if language is None:
+            language = _language_of(attributes)
+    return Head(None, language)
+
+
+def _title(text: str, start: int, *, is_html: bool) -> str | None:
+    """Return the title that starts at a place, with its blanks collapsed."""
+    most = start + _MOST_READ
+    if is_html:
+        match = _TITLE_END.search(text, start, most + len("</title "))
+        end = match.start() if match else most
+    else:
+        end = text.find("<", start, most)
+        end = end if end >= 0 else most
+    words = _CONTROLS.sub(" ", unescape(text[start : min(end, most)])).split()
+    return " ".join(words)[:_MOST_TITLE].rstrip() or None
+
+
+def _language_of(attributes: str) -> str | None:
+    """Return the language in the attributes of a tag; `lang` counts before `xml:lang`."""
+    found: dict[str, str] = {}
+    for match in islice(_ATTRIBUTE.finditer(attributes), _MOST_ATTRIBUTES):
+        found.setdefault(match[1].lower(), match[2] or match[3] or match[4] or "")
+    return language_tag(found.get("lang", "")) or language_tag(found.get("xml:lang", ""))
+
+
+def language_tag(text: str) -> str | None:
+    """Return a language tag (RFC 5646) in lower case, or None if the text isn't one.
+
+    Many pages write `en_US` for `en-US`.
+    """
+    tag = text[:80].strip().lower().replace("_", "-")
+    return tag if _LANGUAGE.fullmatch(tag) else None
+
+
+def header_language(values: Sequence[str]) -> str | None:
+    """Return the language in Content-Language headers; None if they name several."""
+    return language_tag(values[0]) if len(values) == 1 else None
