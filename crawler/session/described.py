@@ -108,6 +108,18 @@ PAGES: Final[Mapping[str, str]] = MappingProxyType(
             "the type of the document by its header and its first bytes, as browsers sniff it "
             "(docs/decisions/reading.md); null: no body, or a row of an older version"
         ),
+        "title": (
+            "the first title of an HTML page (status 2xx): character references are undone, blanks "
+            "are collapsed, and at most 512 characters are kept. Null if there is none in the "
+            "first 131,072 characters, and in rows of older versions. After status 304, the title "
+            "of the page that hasn't changed"
+        ),
+        "language": (
+            "what the page says, as a language tag in lower case, such as de or pt-br: the "
+            "attribute lang of the element html, else its xml:lang, else the header "
+            "Content-Language if it names one language. Nothing is guessed from the text. Null "
+            "also in rows of older versions"
+        ),
     }
 )
 LINKS: Final[Mapping[str, str]] = MappingProxyType(
