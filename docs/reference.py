@@ -140,18 +140,18 @@ def _commands() -> Iterator[str]:
     ):
         (commands,) = (
             action
-            for action in parser._actions  # noqa: SLF001  argparse has no other way
-            if isinstance(action, argparse._SubParsersAction)  # noqa: SLF001
+            for action in parser._actions  # argparse has no other way
+            if isinstance(action, argparse._SubParsersAction)
         )
-        helps = {one.dest: one.help for one in commands._choices_actions}  # noqa: SLF001
+        helps = {one.dest: one.help for one in commands._choices_actions}
         for name, command in commands.choices.items():
             yield from ("", f"## {script} {name}", "", _sentence(helps[name] or ""), "")
             yield from _table(("argument", ""), _arguments(command))
 
 
 def _arguments(command: argparse.ArgumentParser) -> Iterator[tuple[str, str]]:
-    for action in command._actions:  # noqa: SLF001
-        if isinstance(action, argparse._HelpAction | argparse._VersionAction):  # noqa: SLF001
+    for action in command._actions:
+        if isinstance(action, argparse._HelpAction | argparse._VersionAction):
             continue
         value = action.metavar or (
             ",".join(map(str, action.choices)) if action.choices else action.dest.upper()

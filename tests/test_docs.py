@@ -1,15 +1,19 @@
 """The documentation: its site builds, and its reference says what the code has."""
 
+import contextlib
 import fnmatch
 import importlib.util
 import re
+import shlex
+import socket
 import subprocess
 import sys
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
 import pytest
-from crawls import metrics_of, run_here, sets
+from crawls import metrics_of, run_here, run_unverified, sets
 from servers import PageServer
 
 from crawler.ports import EXIT_CODES
@@ -18,6 +22,13 @@ from crawler.session import described
 
 ROOT = Path(__file__).parent.parent
 REFERENCE = ROOT / "docs" / "reference"
+TUTORIAL = ROOT / "docs" / "tutorial.md"
+
+
+def free_address() -> str:
+    """An address of loopback at which nobody listens now."""
+    with socket.create_server(("127.0.0.1", 0)) as server:
+        return f"127.0.0.1:{server.getsockname()[1]}"
 
 
 @pytest.fixture(scope="module")
@@ -127,3 +138,85 @@ def test_the_site_loads_nothing_from_elsewhere(site: Path) -> None:
 def test_each_page_is_in_the_site(site: Path) -> None:
     pages = {path.relative_to(ROOT / "docs") for path in (ROOT / "docs").rglob("*.md")}
     assert not {page for page in pages if not (site / page).with_suffix(".html").exists()}
+
+
+# --- commands in the documentation
+
+
+def blocks(page: Path, language: str = "") -> list[str]:
+    """The code blocks of a page that stand in a language, or in none."""
+    text = page.read_text(encoding="utf-8")
+    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
+    return [block for its_language, block in found if its_language == language]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each command in the blocks of a page.
+
+    Lines with optional words in brackets, and with other programs, are for readers only.
+    """
+    lines = re.sub(r" *\\\n *", " ", "\n".join(blocks(page))).splitlines()
+    whole = [line for line in lines if not set(line.partition("#")[0]) & set("[|&;>")]
+    told = [re.split(" {2,}", line.strip())[0] for line in whole if "python -m" in line]
+    each = [shlex.split(line, comments=True) for line in told]
+    return [words for words in each if words[0] in {"mpirun", "python"}]
+
+
+@pytest.mark.parametrize(
+    "page", [ROOT / "README.md", *sorted((ROOT / "docs").glob("*.md"))], ids=lambda page: page.stem
+)
+def test_the_commands_in_the_docs_exist(page: Path) -> None:
+    from crawler.arguments import make_parser
+    from partition.options import make_parser as make_partition_parser
+
+    parsers = {"crawler": make_parser(), "partition": make_partition_parser()}
+    for words in commands(page):
+        module, *rest = words[words.index("-m") + 1 :]
+        if module in parsers:
+            exact = [re.sub(r"^[KNR]$", "4", word.removesuffix("...")) for word in rest]
+            with contextlib.suppress(SystemExit):  # --version ends the program
+                parsers[module].parse_args(list(filter(None, exact)))
+
+
+def test_there_are_commands_in_the_docs() -> None:
+    assert len(commands(ROOT / "README.md")) >= 10
+    assert len(commands(ROOT / "docs" / "tutorial.md")) >= 8
+
+
+@pytest.fixture
+def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
+    """Serves a small web in the way that the tutorial says: `demo_web`, the words for it."""
+    monkeypatch.chdir(tmp_path)
+    (words,) = (one for one in commands(TUTORIAL) if "crawler.demo.web" in one)
+    command = [sys.executable, *words[1:], "--pages", "400", "--sites", "24"]
+    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
+        assert server.stdin
+        assert server.stdout
+        assert server.stdout.readline()
+        settings = Path("demo.toml").read_text()
+        assert "delay_s = 0.1" in settings
+        Path("demo.toml").write_text(settings.replace("delay_s = 0.1", "delay_s = 0"))
+        yield words
+        server.stdin.close()
+
+
+def test_the_tutorial_can_be_followed(demo_web: list[str], mpirun: Any) -> None:
+    rest = [one for one in commands(TUTORIAL) if one != demo_web]
+    for words in rest:
+        told = [word.replace("127.0.0.1:8080", free_address()) for word in words]
+        if told[0] == "mpirun":
+            assert told[1:4] == ["-n", "2", "python"]
+            done = mpirun(2, *told[4:])
+        elif told[2] == "crawler":
+            done = run_unverified(*told[3:])
+        else:
+            command = [sys.executable, *told[1:]]
+            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+        assert done.returncode == 0, (words, done.stderr)
+    for script in blocks(TUTORIAL, "python"):
+        subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+    first, second = metrics_of(Path("first")), metrics_of(Path("second"))
+    assert first["complete"]
+    assert first["pages"] == second["pages"] > 400
+    assert second["messages_page_part"] < 0.8 * first["messages_page_part"]
+    assert second["inter_part_urls"] < 0.8 * first["inter_part_urls"]

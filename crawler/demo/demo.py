@@ -16,7 +16,7 @@ from typing import Any
 from crawler import config, url
 from crawler.agent import planning
 from crawler.agent.crawl import crawl
-from crawler.demo.web import DemoWeb, outside_mpi, serve
+from crawler.demo.web import DemoWeb, outside_mpi, serve, settings
 from crawler.ports import Group
 from crawler.report.summary import comparison
 
@@ -63,17 +63,10 @@ async def _crawl(
     plan, reachable = None, None
     if served is not None:
         web, port = served
-        settings = config.load(
-            values={
-                "session": {"directory": str(directory), "seeds": web.seeds},
-                "scope": {"hosts": web.hosts},
-                "assignment": assignment,
-                "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
-                "fetch": {"allow_private_addresses": True},
-                "politeness": {"delay_s": 0},  # the server is our own
-            }
-        )
-        plan = planning.prepare(settings, group.size)
+        tables = settings(web, port)
+        tables["session"] |= {"directory": str(directory)}
+        tables |= {"assignment": dict(assignment), "politeness": {"delay_s": 0}}
+        plan = planning.prepare(config.load(values=tables), group.size)
         reachable = [url.key(address) for address in web.reachable]
     plan = await group.bcast(plan)
     assert plan is not None

@@ -8,10 +8,11 @@ partition of the sites has far fewer links between its parts than a hash has. Th
 a crawler must handle: redirects inside and across sites, dead links, duplicates, robots.txt,
 `base` elements, encodings, and different spellings of links.
 
-`serve` runs the server in a child process. `python -m crawler.demo.web --seed 1` runs it by hand.
+`serve` runs the server in a child process. `python -m crawler.demo.web --config demo.toml` runs it
+by hand, and writes the configuration of a crawl of it (docs/tutorial.md).
 """
 
-from crawler.demo.web.server import outside_mpi, serve
+from crawler.demo.web.server import outside_mpi, serve, settings
 from crawler.demo.web.web import DemoWeb
 
-__all__ = ["DemoWeb", "outside_mpi", "serve"]
+__all__ = ["DemoWeb", "outside_mpi", "serve", "settings"]

@@ -16,6 +16,7 @@ from typing import cast
 
 import uvloop
 
+from crawler.config import toml_value
 from crawler.demo.web.web import DemoWeb
 
 
@@ -60,7 +61,28 @@ class _Connection(asyncio.Protocol):
                 return
 
 
-async def _serve(web: DemoWeb, port: int) -> None:
+def settings(web: DemoWeb, port: int) -> dict[str, dict[str, object]]:
+    """The tables of a configuration that crawls a web served at a port. Its delay is 0.1 s."""
+    return {
+        "session": {"seeds": web.seeds},
+        "scope": {"hosts": web.hosts},
+        "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
+        "fetch": {"allow_private_addresses": True},
+        "politeness": {"delay_s": 0.1},  # the server is our own
+    }
+
+
+def _write_config(path: Path, tables: dict[str, dict[str, object]]) -> None:
+    path.write_text(
+        "\n".join(
+            f"[{table}]\n" + "".join(f"{key} = {toml_value(keys[key])}\n" for key in keys)
+            for table, keys in tables.items()
+        ),
+        encoding="utf-8",
+    )
+
+
+async def _serve(web: DemoWeb, port: int, configuration: Path | None) -> None:
     loop = asyncio.get_running_loop()
     stop = asyncio.Event()
     for number in (signal.SIGTERM, signal.SIGINT):
@@ -79,7 +101,10 @@ async def _serve(web: DemoWeb, port: int) -> None:
         loop.call_soon_threadsafe(stop.set)
 
     threading.Thread(target=wait_for_parent, daemon=True).start()
-    print(json.dumps({"port": server.sockets[0].getsockname()[1]}), flush=True)  # noqa: T201
+    port = server.sockets[0].getsockname()[1]
+    if configuration:
+        _write_config(configuration, settings(web, port))
+    print(json.dumps({"port": port}), flush=True)  # noqa: T201
     await stop.wait()
     server.close()
 
@@ -143,6 +168,9 @@ def main() -> None:
     parser.add_argument(
         "--port", type=int, default=0, help="default: a free port, which is printed as JSON"
     )
+    parser.add_argument(
+        "--config", type=Path, metavar="FILE", help="write a configuration that crawls the web"
+    )
     arguments = parser.parse_args()
     web = DemoWeb.generate(arguments.seed, arguments.pages, arguments.sites)
-    uvloop.run(_serve(web, arguments.port))
+    uvloop.run(_serve(web, arguments.port, arguments.config))
