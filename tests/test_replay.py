@@ -137,7 +137,8 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
     logs = [write_log(tmp_path / f"rank-{rank:05}" / "log", (page_row(1), [])) for rank in (0, 1)]
     snapshots = session.Snapshots(tmp_path, 2, "fingerprint")
     for rank in (0, 1):
-        snapshots.leave(rank, [logs[rank]], content)
+        assert snapshots.leave(rank, 0, [logs[rank]], content)
+        snapshots.replace(rank)
 
     def covered(ranks: int = 2, fingerprint: str = "fingerprint") -> frozenset[Path] | None:
         snapshots = session.Snapshots(tmp_path, ranks, fingerprint)
@@ -179,14 +180,31 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
 def test_without_room_there_is_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "rank-00000" / "log", (page_row(1), []))
     snapshots = session.Snapshots(tmp_path, 1, "fingerprint")
-    snapshots.leave(0, [log], [b"old"])
+    assert snapshots.leave(0, 0, [log], [b"old"])
+    snapshots.replace(0)
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    snapshots.leave(0, [log], [b"new"])
-    assert [path.name for path in (tmp_path / "rank-00000").iterdir()] == ["log"]
+    assert not snapshots.leave(0, 1, [log], [b"new"])
+    assert list(snapshots.read(0) or ()) == [b"old"]
+    assert {path.name for path in (tmp_path / "rank-00000").iterdir()} == {"log", "snapshot"}
+
+
+def test_snapshots_of_different_runs_dont_count(tmp_path: Path) -> None:
+    """A kill between two ranks may leave them."""
+    logs = [write_log(tmp_path / f"rank-{rank:05}" / "log", (page_row(1), [])) for rank in (0, 1)]
+    snapshots = session.Snapshots(tmp_path, 2, "fingerprint")
+    sizes = session.log_sizes(tmp_path)
+    for number in (0, 1):
+        for rank in (0, 1):
+            assert snapshots.leave(rank, number, [logs[rank]], [b"%d" % number])
+            assert (snapshots.covered(sizes) is None) == (number == 0)
+        for rank in (0, 1):
+            snapshots.replace(rank)
+            assert (snapshots.covered(sizes) is None) == (rank == 0)
+    assert list(snapshots.read(1) or ()) == [b"1"]
 
 
 def restored(cluster: Cluster) -> Cluster:

@@ -206,19 +206,19 @@ class Agent:
         """Let the files go that a snapshot names, because the crawl is complete."""
         self._stores.forget_base()
 
-    def leave_snapshot(self) -> None:
+    async def leave_snapshot(self) -> None:
         """Write a snapshot of what this rank knew at the end, so that a resume is faster.
 
-        Nothing is written if the rank didn't know the whole state at the end.
+        All ranks must call this. Nothing is written if one of them didn't know the whole state.
         """
         state, self._state = self._state, None
-        if state is None:
-            return
-        about = state.about
-        about.pages = self._core.pages + (self._replay.pages if self._replay else 0)
-        about.contents = self._store.seen.state()
-        about.stores = self._stores.kept
-        self._stores.stays = self._snapshot.write(state, self._store.log_path)
+        if state is not None:
+            about = state.about
+            about.pages = self._core.pages + (self._replay.pages if self._replay else 0)
+            about.contents = self._store.seen.state()
+            about.stores = self._stores.kept
+        log = self._store.log_path
+        self._stores.stays = await self._snapshot.leave(state, log, self._group)
 
     def abandon(self) -> None:
         """Close the files after the loss of a rank. What is stored so far is kept.

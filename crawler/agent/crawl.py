@@ -183,7 +183,7 @@ async def _end(
     if ending.complete:
         agent.forget_snapshot()
     else:
-        agent.leave_snapshot()
+        await agent.leave_snapshot()
     if group.rank == 0:
         for counters, _, note in everybody:
             job.board.update_last(counters.rank, note)

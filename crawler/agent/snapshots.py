@@ -12,6 +12,7 @@ from crawler import session
 from crawler.agent.planning import Plan
 from crawler.core.core import Core
 from crawler.core.snapshot import About, CoreSnapshot, Piece
+from crawler.ports import Group
 
 _LOG = logging.getLogger("crawler")
 _PIECES: Final = msgspec.msgpack.Decoder(Piece)
@@ -46,8 +47,23 @@ class RankSnapshot:
         about = msgspec.msgpack.decode(next(blocks), type=About)
         return CoreSnapshot(about, map(_PIECES.decode, blocks))
 
-    def write(self, state: CoreSnapshot, log_path: Path) -> bool:
-        """Write a snapshot. Returns whether it is written. `log_path` is the log of this run."""
+    async def leave(self, state: CoreSnapshot | None, log_path: Path, group: Group) -> bool:
+        """Write a snapshot, if all ranks can. All ranks must call this. Returns whether they have.
+
+        `state`: what this rank knows; None if it doesn't know all. `log_path`: the log of this run.
+        If a rank can't, the snapshots of the last stop stay, on all ranks.
+        """
+        if not await _all(group, state is not None):
+            return False
+        assert state is not None
         blocks = map(msgspec.msgpack.encode, chain((state.about,), state.pieces))
-        logs = [log_path, *self._logs]
-        return self._plan.snapshots.leave(self._rank, logs, blocks, self._hashes)
+        logs, snapshots = [log_path, *self._logs], self._plan.snapshots
+        written = snapshots.leave(self._rank, self._plan.run, logs, blocks, self._hashes)
+        if not await _all(group, written):
+            return False
+        snapshots.replace(self._rank)
+        return True
+
+
+async def _all(group: Group, said: bool) -> bool:
+    return all(await group.alltoall([said] * group.size))

@@ -27,6 +27,7 @@ _RANK_FILES: Final = (
     "agent.log",
     "crawl.log",
     "snapshot",
+    "snapshot.next",
     "abc-*.warc.gz",
     "log/[0-9]*.log",
     "log/[0-9]*.joined",

@@ -1,15 +1,21 @@
 """Snapshots: what the ranks knew when a session was stopped, so that no log has to be read.
 
 `Snapshots` is the only code that finds, reads, leaves and removes snapshots. A snapshot is never
-needed, because the logs hold all of its content. So a snapshot is used only if every rank has one,
-if all have the fingerprint of today (see `fingerprint`), and if the log files that they name are
-there. Logs that were written later are read as well. The log files that are named must have the
-lengths and the hashes that the snapshots name: pages that a damaged log has lost must be fetched
-again, so a snapshot mustn't know them.
+needed, because the logs hold all of its content. So a snapshot is used only if every rank has one
+of the same run, if all have the fingerprint of today (see `fingerprint`), and if the log files that
+they name are there. Logs that were written later are read as well.
+
+The log files that are named must have the lengths and the hashes that the snapshots name: pages
+that a damaged log has lost must be fetched again, so a snapshot mustn't know them.
+
+The ranks replace their snapshots together. Each first writes a new one beside the old one
+(`leave`). Only when all have written theirs, the new ones take the place of the old ones
+(`replace`). In snapshots of different runs, one rank may have sent URLs that another one hasn't
+received.
 
     8 bytes "ABC-SNAP", u32 format version; then blocks, each a u64 length, a u32 CRC-32 and that
-    many bytes: MessagePack of [fingerprint, {log file: [length, XXH3-64]}]; the blocks of the
-    content, in zstd; an empty block
+    many bytes: MessagePack of [fingerprint, run, {log file: [length, XXH3-64]}]; the blocks of
+    the content, in zstd; an empty block
 """
 
 import logging
@@ -34,15 +40,17 @@ from crawler.session.shards import LogFile
 
 _LOG = logging.getLogger("crawler")
 _NAME: Final = "snapshot"
+_NEXT: Final = "snapshot.next"  # until all ranks have written theirs
 _START: Final = struct.Struct("<8sI")
 _MAGIC: Final = b"ABC-SNAP"
-_VERSION: Final = 6
+_VERSION: Final = 7
 _PIECE: Final = 16 << 20  # bytes of a log that are hashed in one step, in a few milliseconds
 _BLOCK: Final = struct.Struct("<QI")
 
 
 class _Head(msgspec.Struct, array_like=True):
     fingerprint: str
+    run: int  # the number of the run that has left it
     logs: dict[str, tuple[int, int]]  # bytes and hash, by path
 
 
@@ -87,14 +95,16 @@ class Snapshots:
         Returns None if the ranks can't begin with these snapshots.
         """
         covered: dict[str, int] = {}
+        runs: set[int] = set()
         for rank in range(self.ranks):
             block = next(_blocks(self._path(rank)), None)
             head = None if block is None else _decode_head(block)
             if head is None or head.fingerprint != self.fingerprint:
                 return None
             covered |= {path: size for path, (size, _) in head.logs.items()}
+            runs.add(head.run)
         there = {str(log.path.relative_to(self.session)): log.bytes for log in logs}
-        if any(there.get(path) != size for path, size in covered.items()):
+        if len(runs) > 1 or any(there.get(path) != size for path, size in covered.items()):
             return None
         return frozenset(self.session / path for path in covered)
 
@@ -119,22 +129,23 @@ class Snapshots:
     def leave(
         self,
         rank: int,
+        run: int,
         logs: Sequence[Path],
         content: Iterable[bytes],
         hashes: LogHashes | None = None,
     ) -> bool:
-        """Write a rank's snapshot, if the disk has room. Returns whether it is written.
+        """Write a rank's next snapshot, if the disk has room. Returns whether it is written.
 
-        `content`: its blocks. `logs` are the log files whose pages are in the content. `hashes` are
-        those of files that have been read already. After an OSError, for example on a full disk, no
-        snapshot is left.
+        It counts from `replace` on. `content`: its blocks. `run`: the number of the run that leaves
+        it. `logs` are the log files whose pages are in the content. `hashes` are those of files
+        that have been read already.
         """
-        path = self._path(rank)
+        path = self._path(rank, _NEXT)
         known = {} if hashes is None else hashes.of
         try:
             known = _hashed([log for log in logs if log not in known]) | known
             told = {str(log.relative_to(self.session)): known[log] for log in logs}
-            head = _Head(self.fingerprint, told)
+            head = _Head(self.fingerprint, run, told)
             with replacing(path) as file:
                 file.write(_START.pack(_MAGIC, _VERSION))
                 blocks = map(zstandard.ZstdCompressor(level=1).compress, content)
@@ -142,18 +153,21 @@ class Snapshots:
                     file.write(_BLOCK.pack(len(block), isal_zlib.crc32(block)) + block)
         except (OSError, NoRoomError) as error:
             _LOG.warning("no snapshot: %s", error)
-            with suppress(OSError):
-                path.unlink()
             return False
         return True
 
+    def replace(self, rank: int) -> None:
+        """Let a rank's next snapshot take the place of the last one, once all have left theirs."""
+        self._path(rank, _NEXT).replace(self._path(rank))
+
     def remove(self) -> None:
         """Remove the snapshots of all ranks, also of ranks that the next run won't have."""
-        for path in self.session.glob(f"rank-*/{_NAME}"):
-            path.unlink()
+        for name in (_NAME, _NEXT):
+            for path in self.session.glob(f"rank-*/{name}"):
+                path.unlink()
 
-    def _path(self, rank: int) -> Path:
-        return self.session / f"rank-{rank:05}" / _NAME
+    def _path(self, rank: int, name: str = _NAME) -> Path:
+        return self.session / f"rank-{rank:05}" / name
 
 
 def _hashed(paths: Sequence[Path]) -> dict[Path, tuple[int, int]]:
