@@ -200,6 +200,7 @@ SMALL = [
     "report/counters.json", "report/site_part.npz", "report/reachable.npy", "report/metrics.json",
     "report/metrics.json.new", "tables/pages.parquet", "tables/pages.new",
     "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/snapshot.new",
+    "rank-00000/snapshot.next",
     "rank-00000/frontier", "rank-00000/log/00000.log", "rank-00000/log/00001.log",
     "rank-00000/log/x.log", "rank-x", "rank-00007", "rank-00000/abc-x.warc.gz",
 ]  # fmt: skip
@@ -256,7 +257,8 @@ OPENED = [
     "session.toml", "seeds.txt", "replicated.txt",
     "report/counters.json", "report/site_part.npz", "report/metrics.json.new",
     "tables/pages.parquet", "tables/links.new",
-    "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/log/00001.log",
+    "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/snapshot.next",
+    "rank-00000/log/00001.log",
     "rank-00000/log/00000.joined", "rank-00000/requests/00000.log", "rank-00000/*.warc.gz",
 ]  # fmt: skip
 

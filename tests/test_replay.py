@@ -137,7 +137,7 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
     logs = [write_log(tmp_path / f"rank-{rank:05}" / "log", (page_row(1), [])) for rank in (0, 1)]
     snapshots = session.Snapshots(tmp_path, 2, "fingerprint")
     for rank in (0, 1):
-        assert snapshots.leave(rank, 0, [logs[rank]], content)
+        assert snapshots.leave(rank, 0, [logs[rank]], content, session.LogHashes())
         snapshots.replace(rank)
 
     def covered(ranks: int = 2, fingerprint: str = "fingerprint") -> frozenset[Path] | None:
@@ -148,7 +148,7 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
         return covered() is not None
 
     assert covered() == set(logs)
-    assert list(snapshots.read(1) or ()) == content
+    assert list(snapshots.read(1, session.LogHashes()) or ()) == content
     assert covered(ranks=3) is None
     assert covered(fingerprint="other") is None
     later = logs[0].with_name("rank-00000-00001.log")
@@ -160,16 +160,16 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
     whole = path.read_bytes()
     for at in range(0, len(whole), 3):
         path.write_bytes(whole[:at] + bytes([whole[at] ^ 1]) + whole[at + 1 :])
-        assert not fit() or snapshots.read(1) is None, at
+        assert not fit() or snapshots.read(1, session.LogHashes()) is None, at
         path.write_bytes(whole[:at])
-        assert not fit() or snapshots.read(1) is None, at
+        assert not fit() or snapshots.read(1, session.LogHashes()) is None, at
     path.write_bytes(whole)
     assert fit()
     sites = joined_file(logs[1])
     sites.write_text("{}\n")
-    assert snapshots.read(1) is None
+    assert snapshots.read(1, session.LogHashes()) is None
     sites.unlink()
-    assert list(snapshots.read(1) or ()) == content
+    assert list(snapshots.read(1, session.LogHashes()) or ()) == content
     os.truncate(logs[0], logs[0].stat().st_size - 1)
     assert not fit()
     shutil.copytree(tmp_path / "rank-00001", tmp_path / "rank-00007")
@@ -180,15 +180,15 @@ def test_a_snapshot_counts_only_if_it_fits_the_logs_and_is_whole(tmp_path: Path)
 def test_without_room_there_is_no_snapshot(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     log = write_log(tmp_path / "rank-00000" / "log", (page_row(1), []))
     snapshots = session.Snapshots(tmp_path, 1, "fingerprint")
-    assert snapshots.leave(0, 0, [log], [b"old"])
+    assert snapshots.leave(0, 0, [log], [b"old"], session.LogHashes())
     snapshots.replace(0)
 
     def full(_: int) -> None:
         raise OSError(28, "No space left on device")
 
     monkeypatch.setattr(os, "fsync", full)
-    assert not snapshots.leave(0, 1, [log], [b"new"])
-    assert list(snapshots.read(0) or ()) == [b"old"]
+    assert not snapshots.leave(0, 1, [log], [b"new"], session.LogHashes())
+    assert list(snapshots.read(0, session.LogHashes()) or ()) == [b"old"]
     assert {path.name for path in (tmp_path / "rank-00000").iterdir()} == {"log", "snapshot"}
 
 
@@ -196,15 +196,15 @@ def test_snapshots_of_different_runs_dont_count(tmp_path: Path) -> None:
     """A kill between two ranks may leave them."""
     logs = [write_log(tmp_path / f"rank-{rank:05}" / "log", (page_row(1), [])) for rank in (0, 1)]
     snapshots = session.Snapshots(tmp_path, 2, "fingerprint")
-    sizes = session.log_sizes(tmp_path)
+    sizes, hashes = session.log_sizes(tmp_path), session.LogHashes()
     for number in (0, 1):
         for rank in (0, 1):
-            assert snapshots.leave(rank, number, [logs[rank]], [b"%d" % number])
+            assert snapshots.leave(rank, number, [logs[rank]], [b"%d" % number], hashes)
             assert (snapshots.covered(sizes) is None) == (number == 0)
         for rank in (0, 1):
             snapshots.replace(rank)
             assert (snapshots.covered(sizes) is None) == (rank == 0)
-    assert list(snapshots.read(1) or ()) == [b"1"]
+    assert list(snapshots.read(1, session.LogHashes()) or ()) == [b"1"]
 
 
 def restored(cluster: Cluster) -> Cluster:

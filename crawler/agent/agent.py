@@ -139,7 +139,7 @@ class Agent:
             group,
             self._clock,
         )
-        self._snapshot = RankSnapshot(plan, rank, self._core)
+        self._snapshot = RankSnapshot(plan, rank, self._core, job.hashes)
         self._replay = self._make_replay() if plan.logs else None
         self._widening = Widening(
             self._core,
@@ -174,8 +174,10 @@ class Agent:
         keeps the report from being written nor changes the exit code.
         """
         started = self._clock.now()
+        self._stopper.listen()  # from here on nothing holds the agent of an earlier run
+        if self._job.begins_anew:
+            gc.collect()
         collect_rarely()
-        self._stopper.listen()
         about = {"pid": os.getpid(), "host": socket.gethostname()}
         _LOG.info("started", extra={"about": about})
         if self._job.lost and self._transport.rank == 0:
@@ -197,7 +199,7 @@ class Agent:
             self._job.board.close()
         remembers = self._settings.exchange.remember == "all"
         counters = self._figures.counters(self._clock.now() - started, remembers=remembers)
-        ending = Ending(self._core.complete, self._job.stopped)
+        ending = Ending(self._core.complete, self._stopper.reason)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()
         return counters, ending, self._figures.note(list(self._log.latest))
@@ -225,7 +227,8 @@ class Agent:
 
         This agent still handles signals, until the next agent does.
         """
-        if self._core.stopping:  # the rank that knows why may be the lost one
+        # The rank that knows why the run stops may be the lost one. It may stop for a checkpoint.
+        if self._core.stopping and not self._settings.session.checkpoint:
             self._job.stopped = self._job.stopped or "stop"
         self._job.left = self._clock.now()
         _LOG.info("a rank is lost")
@@ -337,6 +340,8 @@ class Agent:
                 self._plan, self._core, self._scope, self._wire, self._alarm, self._clock
             )
             stages.append(orders.stage())
+            if self._settings.session.checkpoint and not self._plan.retried:
+                stages.append(self._stopper.checkpoints())
         stages.append(self._stopper.stage(work))
         return [tasks.create_task(one) for one in stages]
 

@@ -1,6 +1,7 @@
 """Crawls a session on all ranks together, run by run, and ends it.
 
-A further run follows if ranks are lost, or if URLs with the same key get different keys.
+A further run follows if ranks are lost, if URLs with the same key get different keys, and after a
+checkpoint.
 
 The command line and the demonstration call `crawl` on all ranks at the same time, with the plan
 that `planning` has made on rank 0.
@@ -13,7 +14,7 @@ from pathlib import Path
 from crawler import config, session, url
 from crawler.agent.agent import Agent
 from crawler.agent.board import Board, Voice
-from crawler.agent.job import SHARED_KEYS, Ending, Job
+from crawler.agent.job import CHECKPOINT, SHARED_KEYS, Ending, Job
 from crawler.agent.losses import DEAD_LOCK_S
 from crawler.agent.planning import Plan, prepare_again
 from crawler.agent.telling_apart import tell_apart
@@ -39,7 +40,9 @@ async def crawl(
     session. They replay all logs, as a resume on fewer ranks does, also the logs of the lost ranks.
     In modes whose number of ranks must stay the same, this raises LostRankError instead. If a seed
     server loses a client, the run itself goes on (`losses`). If URLs get other keys at the end of a
-    run, all ranks begin a further run, in the same way.
+    run, all ranks begin a further run, in the same way. After a checkpoint
+    (`config.Session.checkpoint`), the further run begins with the snapshots that the last one has
+    left.
 
     `reachable`: see report.write_counters. `voice`: how much the user is told. Only the arguments
     of rank 0 are used.
@@ -85,7 +88,7 @@ async def _crawl_to_the_end(
         if await group.all_done(ending is not None):
             assert ending is not None
             assert agent is not None
-            if ending.stopped != SHARED_KEYS:
+            if not ending.goes_on:
                 agent.close()
                 return ending
             agent.make_way()
@@ -110,7 +113,7 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
             job.stopped = job.stopped or "stop"
         last = session.load(plan.directory).last
         lost = last.ranks - group.size
-        if lost or last.reason != SHARED_KEYS:
+        if lost or last.ended is None:
             session.finish(plan.directory, False, "lost rank", lost=lost)
         settings = _with_fewer_spares(plan.settings, lost)
         again = prepare_again(plan.directory, settings, group.size, DEAD_LOCK_S, plan.retried)
@@ -173,13 +176,7 @@ async def _end(
     `counted`: what `Agent.run` has returned. `lost`: the ranks that were lost in this run.
     """
     everybody = await group.gather(counted)
-    endings = [one for _, one, _ in everybody]
-    ending = await group.bcast(  # sends the ending of rank 0
-        Ending(
-            all(one.complete for one in endings),
-            next((one.stopped for one in endings if one.stopped), ""),
-        )
-    )
+    ending = await group.bcast(_joint([one for _, one, _ in everybody]))
     if ending.complete:
         agent.forget_snapshot()
     else:
@@ -187,15 +184,31 @@ async def _end(
     if group.rank == 0:
         for counters, _, note in everybody:
             job.board.update_last(counters.rank, note)
-        await job.board.tell(session.State.REPORTING)
-    if plan.settings.seen.exact:
+        if not ending.goes_on:
+            await job.board.tell(session.State.REPORTING)
+    if plan.settings.seen.exact and not ending.goes_on:
         ending = await _tell_apart(ending, plan, group, job)
     if group.rank == 0:
         all_counters = [counters for counters, _, _ in everybody]
         ending = _report(plan, ending, all_counters, lost, reachable)
-        if ending.stopped != SHARED_KEYS:
+        if not ending.goes_on:
             await job.board.tell(session.State.ENDED, ending.reason)
     return await group.bcast(ending)
+
+
+def _joint(endings: Sequence[Ending]) -> Ending:
+    """Return how a run ended on all ranks together. What the user wants comes before a checkpoint.
+
+    Only rank 0 has the endings of all ranks.
+    """
+    complete = all(one.complete for one in endings)
+    reasons = {one.stopped: None for one in endings if one.stopped}  # in the order of the ranks
+    is_checkpoint = CHECKPOINT in reasons
+    reasons.pop(CHECKPOINT, None)
+    stopped = next(iter(reasons), "")
+    if is_checkpoint and not (stopped or complete):
+        stopped = CHECKPOINT
+    return Ending(complete, stopped)
 
 
 async def _tell_apart(ending: Ending, plan: Plan, group: Group, job: Job) -> Ending:
@@ -235,7 +248,7 @@ def _report(
             if ending.complete:
                 plan.snapshots.remove()
             write_counters(plan.directory, plan.run, counters, lost, reachable)
-            if ending.stopped == SHARED_KEYS:  # a further run follows
+            if ending.goes_on:
                 return ending
             metrics = write_metrics(plan.directory)
             seeded = metrics["seeds_failed"] < metrics["seeds"] or bool(ending.stopped)

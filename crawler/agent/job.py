@@ -1,7 +1,7 @@
 """What a rank keeps over a whole crawl, and how the crawl ended.
 
-When other ranks are lost, or URLs get other keys, the rank goes on with a new agent and the same
-`Job`.
+When other ranks are lost, when URLs get other keys, and after a checkpoint, the rank goes on with a
+new agent and the same `Job`.
 """
 
 import time
@@ -9,10 +9,14 @@ from dataclasses import dataclass, field
 from math import inf
 from typing import Final
 
+from crawler import session
 from crawler.agent.board import Board
 from crawler.report.endings import NOT_FETCHED
 
-SHARED_KEYS: Final = "shared keys"  # the reason that a run ends with, if URLs get other keys
+# Reasons for which a run ends and the crawl goes on, in a further run of the same processes.
+SHARED_KEYS: Final = "shared keys"  # URLs get other keys
+CHECKPOINT: Final = "checkpoint"  # the ranks leave snapshots
+_GOES_ON: Final = frozenset({SHARED_KEYS, CHECKPOINT})
 
 
 @dataclass(frozen=True, slots=True)
@@ -20,12 +24,16 @@ class Ending:
     """How a crawl ended, at one rank or on all ranks together."""
 
     complete: bool  # the frontier ran empty
-    stopped: str  # what ended it early: a signal, stop, max_time, SHARED_KEYS; empty if nothing did
+    stopped: str  # what ended it early: a signal, stop, max_time ...; empty if nothing did
     reported: bool = True  # false: there was no room for tables and measures
     internal_errors: int = 0  # errors of reading code in all runs of the session
     fetched: bool = True  # false: the session has no page that was fetched with success
-
     seeded: bool = True  # false: each seed of the session has failed
+
+    @property
+    def goes_on(self) -> bool:
+        """Whether a further run follows in the same processes."""
+        return self.stopped in _GOES_ON
 
     @property
     def reason(self) -> str:
@@ -46,3 +54,4 @@ class Job:
     left: float = -inf  # when the last agent was abandoned
     stopped: str = ""  # what ends the crawl early: the name of a signal, stop, or max_time
     stopped_at: float = 0.0
+    hashes: session.LogHashes = field(default_factory=session.LogHashes)  # of logs that are closed

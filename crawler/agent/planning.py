@@ -213,7 +213,9 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
             " servers answer at once whether a URL is new; set seen.store = 'auto'"
         )
     scheme = make_scheme(settings, ranks)
-    make_order(settings.frontier)
+    order = make_order(settings.frontier)
+    if settings.session.checkpoint:
+        _check_checkpoints(settings, order.state() is not None)
     for file in settings.fetch.ca_files:
         if not Path(file).is_file():
             raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")
@@ -231,6 +233,23 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
             " popular URLs are taken from that session"
         )
     return scheme.parts
+
+
+def _check_checkpoints(settings: config.Config, order_is_kept: bool) -> None:
+    """Raise UserError if a resume after a kill couldn't begin with snapshots."""
+    reasons = {
+        "assignment.scheme = 'dynamic'": settings.assignment.scheme == "dynamic",
+        f"seen.store = {settings.seen.store!r}": settings.seen.store in {"drum", "veuniq"},
+        f"frontier.order = {settings.frontier.order!r}": not order_is_kept,
+        "exchange.remember = 'cache'": mode_of(settings).sends
+        and settings.exchange.remember == "cache",
+    }
+    for reason, holds in reasons.items():
+        if holds:
+            raise UserError(
+                f"session.checkpoint: with {reason}, a resume after a kill reads all logs, so"
+                " checkpoints are of no use; set session.checkpoint = 0"
+            )
 
 
 def _check_sites(settings: config.Config, sites: Sites) -> None:

@@ -21,20 +21,19 @@ _PIECES: Final = msgspec.msgpack.Decoder(Piece)
 class RankSnapshot:
     """Reads a rank's snapshot of the last run, and writes one of this run."""
 
-    def __init__(self, plan: Plan, rank: int, core: Core) -> None:
+    def __init__(self, plan: Plan, rank: int, core: Core, hashes: session.LogHashes) -> None:
         self._plan = plan
         self._rank = rank
         self._core = core
         self._logs = plan.logs[rank] if plan.logs else ()
-        self._hashes: session.LogHashes | None = None  # of the logs of earlier runs
+        self._hashes = hashes
 
     async def read(self) -> CoreSnapshot | None:
         """Return what this rank knew at the last stop.
 
         Returns None if no snapshot fits, or if the crawl stops meanwhile.
         """
-        self._hashes = session.LogHashes(self._logs)
-        for _ in self._hashes.read():
+        for _ in self._hashes.read(self._logs):
             await asyncio.sleep(0)
             if self._core.stopping:
                 break

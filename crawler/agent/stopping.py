@@ -1,6 +1,6 @@
-"""Ends a crawl before its frontier is empty.
+"""Ends a run of a crawl before its frontier is empty.
 
-A signal, `session.max_time`, the command `stop`, or the loss of a rank ends it.
+A signal, `session.max_time`, the command `stop`, the loss of a rank, or a checkpoint ends it.
 """
 
 import asyncio
@@ -9,7 +9,7 @@ import signal
 from pathlib import Path
 
 from crawler import config, session
-from crawler.agent.job import Job
+from crawler.agent.job import CHECKPOINT, Job
 from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.agent.work import Work
@@ -45,6 +45,7 @@ class Stopper:
         self._group = group
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
+        self._is_checkpoint = False  # whether this rank has stopped the run for a checkpoint
 
     def listen(self) -> None:
         """Handle signals from now until `close`, and watch the time limit until `disarm`."""
@@ -65,10 +66,21 @@ class Stopper:
         for number in _STOP_SIGNALS:
             asyncio.get_running_loop().remove_signal_handler(number)
 
+    @property
+    def reason(self) -> str:
+        """What stopped the run at this rank; empty if nothing did."""
+        return self._job.stopped or (CHECKPOINT if self._is_checkpoint else "")
+
     def stop(self, reason: str) -> None:
         """Begin to stop the crawl on all ranks. What is under way may still finish."""
+        self._note(reason)
+        self._stop_run(reason)
+
+    def _note(self, reason: str) -> None:
         if not self._job.stopped:
             self._job.stopped, self._job.stopped_at = reason, self._clock.now()
+
+    def _stop_run(self, reason: str) -> None:
         _LOG.info("stopping", extra={"about": {"reason": reason}})
         now = self._clock.now()
         self._core.stop(now)
@@ -87,6 +99,21 @@ class Stopper:
                 self.stop("stop")
             await asyncio.sleep(_STOP_POLL_S)
 
+    async def checkpoints(self) -> None:
+        """Stop the run each `session.checkpoint`, so that all ranks leave snapshots and go on.
+
+        The time of a replay doesn't count, as no snapshot can be left before its end. A crawl that
+        is paused has nothing to leave.
+        """
+        while self._core.unfinished.replay:
+            await asyncio.sleep(_STOP_POLL_S)
+        await asyncio.sleep(self._limits.checkpoint)
+        while self._core.paused:
+            await asyncio.sleep(_STOP_POLL_S)
+        if not self._core.stopping:
+            self._is_checkpoint = True
+            self._stop_run(CHECKPOINT)
+
     async def stage(self, work: Work) -> None:
         """After a stop, wait for `session.stop_grace`, then drop what is still under way."""
         await self.wait(looks=self._group.rank == 0)
@@ -98,9 +125,11 @@ class Stopper:
     def _signalled(self, number: signal.Signals) -> None:
         """Stop the crawl in good order at the first signal, and at once at a second one.
 
-        SIGUSR1 never stops it at once, because schedulers may send SIGUSR1 twice.
+        SIGUSR1 never stops it at once, because schedulers may send SIGUSR1 twice. A signal between
+        two runs stops the next one.
         """
         if self._core.ended:
+            self._note(number.name)
             return
         late = self._clock.now() - self._job.stopped_at > _REPEATED_SIGNAL_S
         if self._job.stopped and late and number != signal.SIGUSR1:

@@ -56,6 +56,12 @@ class Session(Table):
         description="how long fetches under way may continue after a stop; then they are broken"
         " off, and a resume fetches their pages",
     )
+    checkpoint: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
+        0.0,
+        json_schema_extra=ASIDE,
+        description="write all that the ranks know to disk each time so much time has passed, such"
+        ' as "6h", so that a resume after a kill reads only the logs since then; 0: only at a stop',
+    )
     previous: EarlierSession = Field(
         "",
         description="directory of an earlier session. The crawl makes conditional requests for its"

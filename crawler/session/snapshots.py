@@ -63,13 +63,14 @@ class LogHashes:
     A hash also covers the file that names the sites that joined (`joined`).
     """
 
-    def __init__(self, paths: Sequence[Path]) -> None:
-        self._paths = paths
+    def __init__(self) -> None:
         self.of: dict[Path, tuple[int, int]] = {}
 
-    def read(self) -> Iterator[None]:
-        """Read the files, in steps of a few milliseconds."""
-        for path in self._paths:
+    def read(self, paths: Iterable[Path]) -> Iterator[None]:
+        """Read files that haven't been read before, in steps of a few milliseconds."""
+        for path in paths:
+            if path in self.of:
+                continue
             content, size = xxh3_64(), 0
             with path.open("rb") as file:
                 while piece := file.read(_PIECE):
@@ -79,6 +80,12 @@ class LogHashes:
             with suppress(FileNotFoundError):
                 content.update(joined_file(path).read_bytes())
             self.of[path] = size, content.intdigest()
+
+    def of_all(self, paths: Iterable[Path]) -> dict[Path, tuple[int, int]]:
+        """Return lengths and hashes of these files, of which some may have been read before."""
+        for _ in self.read(paths):
+            pass
+        return self.of
 
 
 @dataclass(frozen=True, slots=True)
@@ -108,10 +115,10 @@ class Snapshots:
             return None
         return frozenset(self.session / path for path in covered)
 
-    def read(self, rank: int, hashes: LogHashes | None = None) -> Iterator[bytes] | None:
+    def read(self, rank: int, hashes: LogHashes) -> Iterator[bytes] | None:
         """Return the blocks of a rank's snapshot; None if it, or a log that it covers, is damaged.
 
-        `hashes` are those of the logs, if the logs have been read already.
+        `hashes` has, or will have, those of the logs.
         """
         blocks = _blocks(self._path(rank))
         first, last = next(blocks, b""), b"-"
@@ -120,8 +127,8 @@ class Snapshots:
         if last or not first:
             return None
         logs = {self.session / name: told for name, told in _decode_head(first).logs.items()}
-        known = _hashed(list(logs)) if hashes is None else hashes.of
-        if any(known.get(log) != told for log, told in logs.items()):
+        known = hashes.of_all(logs)
+        if any(known[log] != told for log, told in logs.items()):
             return None
         decompress = zstandard.ZstdDecompressor().decompress
         return (decompress(block) for block in islice(_blocks(self._path(rank)), 1, None) if block)
@@ -132,18 +139,17 @@ class Snapshots:
         run: int,
         logs: Sequence[Path],
         content: Iterable[bytes],
-        hashes: LogHashes | None = None,
+        hashes: LogHashes,
     ) -> bool:
         """Write a rank's next snapshot, if the disk has room. Returns whether it is written.
 
         It counts from `replace` on. `content`: its blocks. `run`: the number of the run that leaves
-        it. `logs` are the log files whose pages are in the content. `hashes` are those of files
-        that have been read already.
+        it. `logs` are the log files whose pages are in the content. `hashes` has, or will have,
+        those of the logs.
         """
         path = self._path(rank, _NEXT)
-        known = {} if hashes is None else hashes.of
         try:
-            known = _hashed([log for log in logs if log not in known]) | known
+            known = hashes.of_all(logs)
             told = {str(log.relative_to(self.session)): known[log] for log in logs}
             head = _Head(self.fingerprint, run, told)
             with replacing(path) as file:
@@ -168,13 +174,6 @@ class Snapshots:
 
     def _path(self, rank: int, name: str = _NAME) -> Path:
         return self.session / f"rank-{rank:05}" / name
-
-
-def _hashed(paths: Sequence[Path]) -> dict[Path, tuple[int, int]]:
-    hashes = LogHashes(paths)
-    for _ in hashes.read():
-        pass
-    return hashes.of
 
 
 def _blocks(path: Path) -> Iterator[bytes]:
