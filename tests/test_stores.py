@@ -41,7 +41,7 @@ def test_a_table_tells_new_keys_from_known_ones(batches: list[list[int]]) -> Non
     table, model = KeyTable(1 << 24), set[int]()
     for batch in batches:
         keys = as_array(batch)
-        assert table.missing(keys).tolist() == [key for key in batch if key not in model]
+        assert table.missing(keys.copy()).tolist() == [key for key in batch if key not in model]
         assert table.have(keys).tolist() == [key in table for key in batch]
         expected = [key not in model and key not in batch[:at] for at, key in enumerate(batch)]
         assert table.check(keys).tolist() == expected
@@ -63,7 +63,7 @@ def test_a_table_keeps_all_keys_while_it_grows(spread: int) -> None:
         assert not table.check(some).any()
         known = keys[: start + len(some)]
         assert table.have(known).all()
-        assert len(table.missing(keys)) == len(keys) - len(known) == len(keys) - len(table)
+        assert len(table.missing(keys.copy())) == len(keys) - len(known) == len(keys) - len(table)
         together = np.concatenate(list(table.pieces()))
         assert np.array_equal(together, np.sort(mixed(known)))
         moving += int(table._state[_BORDER]) < int(table._state[_SIZE])

@@ -36,7 +36,7 @@ class NewKeys(set[int]):
     def discard(self, key: int) -> None:  # type: ignore[override]  # only keys are in the set
         """Note a key that has been met."""
         if key in self:
-            super().discard(key)
+            self.remove(key)
             self._note(key)
 
 

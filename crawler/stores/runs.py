@@ -12,7 +12,6 @@ moment the folder holds the runs of before or of after, and `RunStore` removes a
 """
 
 import logging
-from array import array
 from collections.abc import Iterable, Iterator, Sequence
 from concurrent.futures import Future, ThreadPoolExecutor
 from concurrent.futures import wait as wait_for
@@ -113,7 +112,7 @@ class RunStore:
         """See UrlSeen.unmet. Raises OSError or DamagedStoreError."""
         self._work(wait=False)
         self._move()
-        asked = np.frombuffer(array("Q", keys), np.uint64)
+        asked = np.fromiter(keys, np.uint64)
         return NewKeys(asked[~self._have(asked)].tolist(), self._newest.add)
 
     def __contains__(self, key: object) -> bool:
@@ -133,7 +132,7 @@ class RunStore:
     def update(self, keys: Iterable[int]) -> None:
         """Note many keys that have been met. This may wait until a table is on disk."""
         self._move()
-        noted = np.frombuffer(array("Q", keys), np.uint64)
+        noted = np.fromiter(keys, np.uint64)
         for start in range(0, len(noted), STEP):
             some = noted[start : start + STEP]
             self._table.check(some[~self._have(some)])
@@ -187,7 +186,7 @@ class RunStore:
 
     def _move(self) -> None:
         if self._newest:
-            self._table.check(np.frombuffer(array("Q", self._newest), np.uint64))
+            self._table.check(np.fromiter(self._newest, np.uint64))
             self._newest.clear()
             self._is_full = len(self._table) >= self._table_keys
 

@@ -108,9 +108,11 @@ class KeyTable:
         return new
 
     def missing(self, keys: Keys) -> Keys:
-        """Return the keys that aren't in the set, in their order."""
-        found = np.empty_like(keys)
-        return found[: _find_missing(self._slots, self._state, keys, found)]
+        """Return the keys that aren't in the set, in their order, as the first part of `keys`.
+
+        The rest of `keys` is useless afterwards.
+        """
+        return keys[: _keep_missing(self._slots, self._state, keys)]
 
     def have(self, keys: Keys) -> NDArray[np.bool_]:
         """Return which of the keys are in the set."""
@@ -171,10 +173,8 @@ def _read_ahead(slots: Keys, state: Numbers, keys: Keys) -> None:  # pragma: no 
 
 
 @compiled
-def _find_missing(
-    slots: Keys, state: Numbers, keys: Keys, found: Keys
-) -> int:  # pragma: no cover - compiled
-    """Write the unknown keys to `found`. Returns their number."""
+def _keep_missing(slots: Keys, state: Numbers, keys: Keys) -> int:  # pragma: no cover - compiled
+    """Move the unknown keys to the front of `keys`. Returns their number."""
     size, following, border = state[_SIZE], state[_NEXT], state[_BORDER]
     number = 0
     for start in range(0, len(keys), _AHEAD):
@@ -186,7 +186,7 @@ def _find_missing(
             while slots[place] != 0 and slots[place] < mixed:
                 place += 1
             if not state[_HAS_ZERO] if mixed == 0 else slots[place] != mixed:
-                found[number] = key
+                keys[number] = key
                 number += 1
     return number
 
