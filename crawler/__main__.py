@@ -17,6 +17,7 @@ import uvloop
 from crawler import config, inspect, session, simulate, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
+from crawler.export import FORMATS, export
 from crawler.ports import (
     EXIT_FAILED,
     EXIT_INTERNAL,
@@ -228,6 +229,13 @@ def _report(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _export(arguments: argparse.Namespace) -> int:
+    files = {name: getattr(arguments, name) for name in FORMATS}
+    for line in export(arguments.session, files):
+        _print(_one_line(line))
+    return 0
+
+
 def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
     """Write the tables and the measures of a session that isn't being crawled."""
     session.load(directory)
@@ -382,6 +390,7 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     "watch": _watch,
     "verify": _verify,
     "report": _report,
+    "export": _export,
     "config": _config,
     "completion": _completion,
     "fetch": _fetch,

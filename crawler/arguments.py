@@ -168,6 +168,15 @@ def _add_reports(command: _Command) -> None:
     check.add_argument("session", type=Path, metavar="SESSION")
     check.add_argument("--json", action="store_true", help="print a JSON object")
 
+    out = command("export", "Write a session in formats of other programs.", sets=False)
+    out.add_argument("session", type=Path, metavar="SESSION")
+    out.add_argument(
+        "--wacz", type=Path, metavar="FILE", help="a WACZ file: all WARC files, to replay the pages"
+    )
+    out.add_argument(
+        "--cdxj", type=Path, metavar="FILE", help="a sorted CDXJ index of all WARC files"
+    )
+
 
 def _add_inspections(command: _Command) -> None:
     """Add the commands that show what a crawl would do."""

@@ -17,7 +17,7 @@ ESCAPE = b"\x1b]0;owned\x07\x1b[2J"
 FORGED = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
 FILES = re.compile(
     r"session\.toml|seeds\.txt|status\.json"
-    r"|rank-00000/(?:abc-\d{14}-00000-00000\.warc\.gz|agent\.log|crawl\.log)"
+    r"|rank-00000/(?:abc-\d{14}-00000-00000\.(?:warc\.gz|cdxj)|agent\.log|crawl\.log)"
     r"|rank-00000/(?:log|requests)/00000\.log|tables/(?:pages|links|sites)\.parquet"
     r"|report/(?:metrics|counters)\.json|report/site_part\.npz|report/index\.html"
     r"|report/(?:skipped|broken|outside)\.jsonl"

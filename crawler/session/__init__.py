@@ -6,6 +6,7 @@
     SESSION/replicated.txt        `info`: the URLs that every rank knows, if there are any
     SESSION/shared-keys.txt       `shared_keys`: URLs that gave up their keys, if there are any
     SESSION/rank-00000/*.warc.gz  `warc`: what was received, one gzip member a record
+    SESSION/rank-00000/*.cdxj     `cdxj`: the index of each WARC file
     SESSION/rank-00000/log/*.log  `log`: page rows with their links; the truth
     SESSION/rank-00000/log/*.joined  `joined`: sites that seeds' redirects brought into the scope
     SESSION/rank-00000/requests/  `requests`: every request that was made, and when
@@ -17,15 +18,17 @@
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
 
 `layout` checks that the files are regular files, before a command opens any. `shards` reads the
-logs when a session is resumed. `previous` looks up pages of an earlier session. `records` reads
-WARC files, to verify them. `timeline` puts the requests of all ranks in order, and `gaps` compares
-the gaps between them with what was promised.
+logs when a session is resumed. `archive` mends WARC files after a kill, and makes indexes that are
+missing. `previous` looks up pages of an earlier session. `records` reads WARC files, to verify
+them. `timeline` puts the requests of all ranks in order, and `gaps` compares the gaps between them
+with what was promised.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
 directory. These files only grow, by whole records. A resumed run starts new files, and adds to no
 old one. `docs/session.md` describes the formats.
 """
 
+from crawler.session.archive import make_indexes, mend, merged_indexes
 from crawler.session.content_seen import ContentSeen
 from crawler.session.files import (
     failed_file,
@@ -56,6 +59,7 @@ from crawler.session.kept import kept_sites
 from crawler.session.layout import check_layout
 from crawler.session.lock import (
     CRAWLED,
+    EXPORTED,
     PATIENCE_S,
     REPORTED,
     join_session,
@@ -73,6 +77,7 @@ from crawler.session.log import (
     holds_rows,
     is_damage,
     log_files,
+    rank_directories,
     rank_of,
     read_log,
     request_key,
@@ -116,12 +121,13 @@ from crawler.session.shared_keys import (
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
 from crawler.session.status import Bound, RankStatus, State, Status, read_status, write_status
-from crawler.session.store import RankStore, mend
+from crawler.session.store import RankStore
 from crawler.session.tables import Totals, check_tables, write_tables
 from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
     "CRAWLED",
+    "EXPORTED",
     "MAY_PASS",
     "PATIENCE_S",
     "REPORTED",
@@ -194,13 +200,16 @@ __all__ = [
     "log_files",
     "log_sizes",
     "make_directory",
+    "make_indexes",
     "mend",
+    "merged_indexes",
     "mistakes_told",
     "most_linked",
     "no_room_told",
     "order_client",
     "parse_seed",
     "pause",
+    "rank_directories",
     "rank_of",
     "read_all_requests",
     "read_links",

@@ -23,6 +23,7 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
         "lock": "the lock of the command that writes (docs/resume.md)",
         "lock-ranks": "the lock of the ranks of a crawl (docs/resume.md)",
         "rank-*/*.warc.gz": "the responses, for tools of web archives",
+        "rank-*/*.cdxj": "the index of a WARC file (docs/archives.md); may be deleted",
         "rank-*/log/*.log": "the fetched pages with their links; the source of all tables",
         "rank-*/log/*.joined": (
             "sites that redirects of seeds brought into the scope, if there are any"

@@ -32,6 +32,7 @@ from crawler.session.files import LACKS_LOCKS, mistakes_told, no_room_told
 _LOG = logging.getLogger("crawler")
 CRAWLED: Final = "is being crawled"  # what a process does with a session
 REPORTED: Final = "is being reported"
+EXPORTED: Final = "is being exported"
 _LEADER: Final = "lock"
 _RANKS: Final = "lock-ranks"
 _POLL_S: Final = 0.1

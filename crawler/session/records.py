@@ -17,6 +17,7 @@ class Record(NamedTuple):
     """A whole record: its lengths and hashes are right."""
 
     offset: int
+    length: int  # of its gzip member
     kind: str
     fields: dict[str, str]  # by lower-case name
     block: bytes
@@ -68,14 +69,14 @@ def read_records(path: Path, offset: int = 0) -> Iterator[Record | Damage]:
                 yield Damage(offset, what, torn=True)
                 return
             try:
-                yield _parse(offset, bytes(data))
+                yield _parse(offset, size - len(rest), bytes(data))
             except MalformedError as error:
                 yield Damage(offset, str(error), torn=False)
             offset += size - len(rest)
             rest = rest or file.read(_PIECE)
 
 
-def _parse(offset: int, data: bytes) -> Record:
+def _parse(offset: int, length: int, data: bytes) -> Record:
     head, _, tail = data.partition(_END)
     version, *lines = head.decode("utf-8", "replace").split("\r\n")
     if version not in {"WARC/1.0", "WARC/1.1"}:
@@ -85,7 +86,7 @@ def _parse(offset: int, data: bytes) -> Record:
     }
     if not tail.endswith(_END):
         raise MalformedError("it doesn't end as a WARC record does")
-    record = Record(offset, fields.get("warc-type", ""), fields, tail[: -len(_END)])
+    record = Record(offset, length, fields.get("warc-type", ""), fields, tail[: -len(_END)])
     if fields.get("content-length") != str(len(record.block)):
         raise MalformedError(
             f"Content-Length is {fields.get('content-length')}, but the block has"

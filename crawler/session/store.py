@@ -37,10 +37,8 @@ from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import (
     Place,
     WarcWriter,
-    cut_torn_tail,
     digest,
     read_original,
-    warc_files,
 )
 
 _LOG = logging.getLogger("crawler")
@@ -99,13 +97,6 @@ class _Kept(NamedTuple):
 
 
 _NOTHING = _Kept()
-
-
-def mend(directories: Iterable[Path]) -> None:
-    """Cut off the records that killed ranks were writing, in their directories."""
-    for directory in directories:
-        for path in warc_files(directory)[-1:]:  # older files were closed in good order
-            cut_torn_tail(path)
 
 
 class RankStore:

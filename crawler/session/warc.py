@@ -8,6 +8,7 @@ https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 
 import base64
 import hashlib
+import logging
 import os
 import re
 import socket
@@ -20,10 +21,12 @@ from typing import NamedTuple
 from isal import isal_zlib
 
 from crawler.config import Storage
-from crawler.ports import Original, Response
+from crawler.ports import NoRoomError, Original, Response
+from crawler.session.cdxj import IndexWriter, Replayable
 from crawler.session.files import AppendFile
 from crawler.version import __version__
 
+_LOG = logging.getLogger("crawler")
 _FILE_NAME = re.compile(r"abc-\d+-\d+-\d+\.warc\.gz")  # other names in the directory are ignored
 _GZIP = 31  # zlib's code for data with a gzip header and trailer
 _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
@@ -60,6 +63,7 @@ class WarcWriter:
         self._storage = storage
         self._about = about
         self._file: AppendFile | None = None
+        self._index: IndexWriter | None = None  # of the open file; None after an error of the disk
         files = warc_files(directory)
         self._serial = _serial(files[-1]) + 1 if files else 0
 
@@ -86,8 +90,10 @@ class WarcWriter:
         if response.truncated and not (response.payload_whole and response.readable):
             fields += f"WARC-Truncated: {response.truncated}\r\n"
         if original is None:
-            answer = self._record("response", fields + media, head, response.stored)
+            kind = "response"
+            answer = self._record(kind, fields + media, head, response.stored)
         else:
+            kind = "revisit"
             unchanged = response.status == 304
             profile = "server-not-modified" if unchanged else "identical-payload-digest"
             fields += (
@@ -98,7 +104,8 @@ class WarcWriter:
             )
             # The revisit of a 304 has no block, so that the page is replayed with its original
             # headers. With the headers of the 304, pywb would send browsers to their caches.
-            answer = self._record("revisit", *((fields,) if unchanged else (fields + media, head)))
+            head = b"" if unchanged else head
+            answer = self._record(kind, fields if unchanged else fields + media, head)
         fields = (
             f"{common}WARC-Record-ID: {_record_id()}\r\n"
             f"WARC-Concurrent-To: {response_id}\r\n"
@@ -110,6 +117,7 @@ class WarcWriter:
         name = file.path.name
         info = b"" if file.size else self._warcinfo(name)
         offset = file.append(info + answer + request) + len(info)
+        self._note(Replayable(kind, url, date, head, payload_digest, offset, len(answer)))
         if file.size >= self._storage.warc_size:
             self.close()
         return Place(name, offset)
@@ -120,19 +128,38 @@ class WarcWriter:
             self._file.sync()
 
     def close(self) -> None:
-        """Close the open file. The next record begins a new one."""
+        """Close the open file, and write its index. The next record begins a new one."""
         if self._file:
             file, self._file = self._file, None
             file.close()
             if not file.size:  # its first write failed
                 file.path.unlink()
+            elif self._index:
+                try:
+                    self._index.write()
+                except (OSError, NoRoomError) as error:
+                    self._give_up_index(error)
 
     def _open(self) -> AppendFile:
         now = time.strftime("%Y%m%d%H%M%S", time.gmtime())
         name = f"abc-{now}-{self._rank:05}-{self._serial:05}.warc.gz"
         self._file = AppendFile(self._directory / name)
+        self._index = IndexWriter(self._file.path)
         self._serial += 1
         return self._file
+
+    def _note(self, record: Replayable) -> None:
+        """Add a record to the index of the open file."""
+        if self._index:
+            try:
+                self._index.add(record)
+            except OSError as error:
+                self._give_up_index(error)
+
+    def _give_up_index(self, error: Exception) -> None:
+        """Go on without the index of the open file, because it can be made again."""
+        self._index = None
+        _LOG.warning("no index of a WARC file: %s; the command export makes the index", error)
 
     def _warcinfo(self, name: str) -> bytes:
         content = {
@@ -254,15 +281,16 @@ def is_whole(path: Path, offset: int) -> bool:
     return True
 
 
-def cut_torn_tail(path: Path) -> None:
+def cut_torn_tail(path: Path) -> bool:
     """Cut off the record that a killed process was writing, so that readers accept the file.
 
-    No row names this record, because rows are written after their records. A damaged file is left
-    as it is, because good records may follow the damage. A symbolic link is left as it is, too,
-    because it may lead to any file.
+    Returns whether the file has changed. A file without a whole record is removed. No row names the
+    record, because rows are written after their records. A damaged file is left as it is, because
+    good records may follow the damage. A symbolic link is left as it is, too, because it may lead
+    to any file.
     """
     if path.is_symlink():
-        return
+        return False
     with path.open("rb") as file:
         whole = position = 0
         member = isal_zlib.decompressobj(_GZIP)
@@ -272,7 +300,7 @@ def cut_torn_tail(path: Path) -> None:
                 try:
                     member.decompress(piece)
                 except isal_zlib.error:  # type: ignore[misc]  # its stub takes it for an instance
-                    return
+                    return False
                 piece = member.unused_data
                 if member.eof:
                     whole = position - len(piece)
@@ -285,3 +313,4 @@ def cut_torn_tail(path: Path) -> None:
             os.ftruncate(file_number, whole)
         finally:
             os.close(file_number)
+    return whole < position

@@ -1,0 +1,111 @@
+"""Indexes of WARC files in the format CDXJ: a sorted line for each record that can be replayed.
+
+The index of `NAME.warc.gz` is `NAME.cdxj`, beside it. A rank collects the lines while it writes a
+WARC file, and writes the index when it closes the file. So a WARC file that has an index never
+changes again. `archive` makes the index of a file that a kill left without one.
+
+The lines are those of cdxj-indexer 1.5: the key of the URL, the time, and a JSON object.
+https://specs.webrecorder.net/cdxj/latest/
+"""
+
+import heapq
+import json
+import os
+import re
+from collections.abc import Iterator
+from itertools import pairwise
+from pathlib import Path
+from tempfile import TemporaryFile
+from typing import BinaryIO, Final, NamedTuple
+
+from crawler.session.files import replacing
+from crawler.session.surt import surt
+
+_RUN: Final = 10_000  # so many lines are sorted in memory
+_PIECE: Final = 64 << 10
+_CONTENT_TYPE: Final = re.compile(rb"\r\nContent-Type:([^\r\n]*)", re.IGNORECASE)
+_ENDS_MEDIA_TYPE: Final = re.compile(r"[;\s]")
+_NOT_DIGITS: Final = re.compile(r"\D")
+
+
+def index_path(warc: Path) -> Path:
+    """Return the path of the index of a WARC file."""
+    return warc.with_name(warc.name.removesuffix(".warc.gz") + ".cdxj")
+
+
+class Replayable(NamedTuple):
+    """A record that can be replayed."""
+
+    kind: str  # response or revisit
+    url: str
+    date: str  # WARC-Date
+    http_head: bytes  # of its block; empty if the record has no block
+    payload_digest: str
+    offset: int
+    length: int  # of its gzip member
+
+
+class IndexWriter:
+    """Collects the index of one WARC file. At most 10,000 lines are in memory, others on disk."""
+
+    def __init__(self, warc: Path) -> None:
+        self._warc = warc
+        self._lines: list[bytes] = []
+        self._runs: BinaryIO | None = None  # sorted runs of lines, one after the other
+        self._ends = [0]  # where the runs begin and end
+
+    def add(self, record: Replayable) -> None:
+        """Add a record. Raises OSError."""
+        fields = {"url": record.url}
+        mime = "warc/revisit" if record.kind == "revisit" else _media_type(record.http_head)
+        if mime is not None:
+            fields["mime"] = mime
+        if record.http_head:
+            fields["status"] = record.http_head.split(b" ", 2)[1].decode("latin-1")
+        fields |= {
+            "digest": record.payload_digest,
+            "length": str(record.length),
+            "offset": str(record.offset),
+            "filename": self._warc.name,
+        }
+        time = _NOT_DIGITS.sub("", record.date)[:14]
+        self._lines.append(f"{surt(record.url)} {time} {json.dumps(fields)}\n".encode())
+        if len(self._lines) >= _RUN:
+            self._end_run()
+
+    def write(self) -> None:
+        """Write the index. Raises NoRoomError or OSError, and then there is no index."""
+        self._lines.sort()
+        with replacing(index_path(self._warc)) as file:
+            file.writelines(heapq.merge(self._lines, *map(self._run, pairwise(self._ends))))
+        if self._runs is not None:
+            self._runs.close()
+
+    def _end_run(self) -> None:
+        if self._runs is None:
+            self._runs = TemporaryFile(dir=self._warc.parent)  # noqa: SIM115  stays open
+        self._lines.sort()
+        self._runs.writelines(self._lines)
+        self._runs.flush()
+        self._lines.clear()
+        self._ends.append(self._runs.tell())
+
+    def _run(self, place: tuple[int, int]) -> Iterator[bytes]:
+        assert self._runs is not None
+        (start, end), rest = place, b""
+        while start < end:
+            piece = os.pread(self._runs.fileno(), min(_PIECE, end - start), start)
+            start += len(piece)
+            *lines, rest = (rest + piece).split(b"\n")
+            yield from (line + b"\n" for line in lines)
+
+
+def _media_type(http_head: bytes) -> str | None:
+    found = _CONTENT_TYPE.search(http_head)
+    if found is None:
+        return None
+    try:
+        value = found[1].decode()
+    except UnicodeDecodeError:
+        value = found[1].decode("latin-1")
+    return _ENDS_MEDIA_TYPE.split(value.strip(), 1)[0]

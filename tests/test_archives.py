@@ -1,0 +1,245 @@
+"""Archives as other programs see them: indexes of WARC files, and whole sessions in one file."""
+
+import gzip
+import hashlib
+import json
+import shutil
+import subprocess
+import sys
+import zipfile
+from pathlib import Path
+from tempfile import TemporaryDirectory
+from typing import Any
+from unittest import mock
+
+import pytest
+import surt as reference
+from cdxj_indexer.main import CDXJIndexer
+from crawls import crawl_here, demo_config, page_rows, run_here
+from fetches import fetched, response
+from hypothesis import given
+from hypothesis import strategies as st
+
+from crawler import session, url
+from crawler.config import Storage
+from crawler.demo.web.server import serve
+from crawler.export import export, wacz
+from crawler.session import RankStore, cdxj
+from crawler.session.surt import surt
+
+HOSTS = ("a.example", "WWW2.a.example:8080", "www.www.example", "127.0.0.1", "[2001:db8::1]:81")
+PIECES = (
+    "/", "//", "a", "B", ".", "..", "%25", "%2e", "%2F", "%C3%A4", "%0a", "%20", "%zz", "?", "&",
+    "=", "#", "é", " ", "sid=", "jsessionid=", "PHPSESSID=", "ASPSESSIONIDabcdABCD=", "0" * 32,
+    "a" * 24, "cfid=1&cftoken=2", "x.aspx", "(A(", "))/", "(", ")/",
+)  # fmt: skip
+
+
+@st.composite
+def addresses(draw: st.DrawFn) -> str:
+    """Normalised URLs."""
+    scheme = draw(st.sampled_from(("http", "https")))
+    rest = draw(st.lists(st.sampled_from(PIECES), max_size=9))
+    return url.normalise(f"{scheme}://{draw(st.sampled_from(HOSTS))}/{''.join(rest)}")
+
+
+@given(addresses())
+def test_keys_of_urls_are_those_of_surt(address: str) -> None:
+    assert surt(address) == reference.surt(address)
+
+
+# --- indexes
+
+TYPES = (b"text/html", b" Text/HTML;charset=x", b"", b";", b"a\xe9/b c", b"\xc3\xa4/x")
+ANSWERS = st.builds(
+    response,
+    addresses(),
+    st.sampled_from((b"", b"<p>hello</p>", b"other")),
+    headers=st.lists(
+        st.tuples(
+            st.sampled_from((b"Content-Type", b"content-type ", b"X")), st.sampled_from(TYPES)
+        )
+    ),
+    status=st.sampled_from((200, 204, 301, 404, 503)),
+    reason=st.sampled_from(("OK", "", "Not  here")),
+    started=st.integers(0, 4_000_000_000).map(lambda ms: 1_800_000_000 + ms / 1000),
+)
+
+
+def by_cdxj_indexer(*warcs: Path) -> str:
+    with TemporaryDirectory() as folder:
+        target = Path(folder) / "index"
+        CDXJIndexer(str(target), [str(path) for path in warcs], sort=True).process_all()
+        return target.read_text()
+
+
+@given(st.lists(ANSWERS, min_size=1, max_size=6), st.sampled_from((1, 2, 10_000)))
+def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int) -> None:
+    with TemporaryDirectory() as folder, mock.patch.object(cdxj, "_RUN", run):
+        store = RankStore(Path(folder), 0, Storage(), user_agent="", obeys_robots=True)
+        for answer in answers:
+            store.append(fetched(answer), 0)
+        store.close()
+        [warc] = session.warc_files(store.directory)
+        index = cdxj.index_path(warc)
+        written = index.read_text()
+        assert written == by_cdxj_indexer(warc)
+        index.unlink()
+        assert not list(session.make_indexes([warc]))
+        assert index.read_text() == written
+        names = {path.suffix for path in store.directory.iterdir() if path.is_file()}
+        assert names == {".cdxj", ".gz", ".log"}
+
+
+def test_a_crawl_goes_on_without_an_index(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
+    store = RankStore(tmp_path, 0, Storage(), user_agent="", obeys_robots=True)
+    with mock.patch.object(cdxj, "TemporaryFile", side_effect=OSError(28, "No space left")):
+        with mock.patch.object(cdxj, "_RUN", 2):
+            for name in "abc":
+                store.append(fetched(response(f"http://a.example/{name}")), 0)
+        store.close()
+    [warc] = session.warc_files(store.directory)
+    assert not cdxj.index_path(warc).exists()
+    assert caplog.text.count("No space left; the command export makes the index") == 1
+    assert not list(session.make_indexes([warc]))
+    assert cdxj.index_path(warc).read_text() == by_cdxj_indexer(warc)
+
+
+# --- the command export
+
+
+@pytest.fixture(scope="module")
+def crawled(tmp_path_factory: pytest.TempPathFactory) -> Path:
+    folder = tmp_path_factory.mktemp("archives")
+    with serve(20, 60, 4) as (web, port):
+        config = demo_config(folder / "c.toml", web, port)
+        done = crawl_here(folder / "s", str(config), "--set", "storage.warc_size=40000")
+        assert done.returncode == 0, done.stderr
+    return folder / "s"
+
+
+def validate(path: Path) -> None:
+    done = subprocess.run(
+        [sys.executable, "-m", "wacz", "validate", "-f", path],
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    assert done.returncode == 0, done.stdout + done.stderr
+    assert "Validation succeeded, the passed WACZ is valid" in done.stdout
+
+
+def test_a_wacz_is_valid_and_has_all(crawled: Path, tmp_path: Path) -> None:
+    target = tmp_path / "s.wacz"
+    done = run_here("export", str(crawled), "--wacz", str(target))
+    assert done.returncode == 0, done.stderr
+    validate(target)
+    warcs = session.warc_files(crawled / "rank-00000")
+    rows = page_rows(crawled)
+    with zipfile.ZipFile(target) as archive:
+        assert archive.testzip() is None
+        assert {info.compress_type for info in archive.infolist()} == {zipfile.ZIP_STORED}
+        for warc in warcs:
+            assert archive.read(f"archive/{warc.name}") == warc.read_bytes()
+        packed = archive.read("indexes/index.cdx.gz")
+        assert gzip.decompress(packed).decode() == by_cdxj_indexer(*warcs)
+        header, *pages = map(json.loads, archive.read("pages/pages.jsonl").splitlines())
+        package = json.loads(archive.read("datapackage.json"))
+    html = [row for row in rows if row["status"] == 200 and row["media_type"] == "text/html"]
+    assert len(warcs) > 2
+    assert header["format"] == "json-pages-1.0"
+    assert [page["url"] for page in pages] == [row["url"] for row in html] != []
+    assert package["mainPageUrl"] in session.seeds(crawled)
+    stored = sum(row["warc_file"] is not None for row in rows)
+    counts = f"{len(warcs)} WARC files, {stored} records, {len(html)} pages, "
+    assert done.stdout.startswith(f"{target}: {counts}")
+
+
+def test_each_block_of_the_index_can_be_read_alone(crawled: Path, tmp_path: Path) -> None:
+    target = tmp_path / "s.wacz"
+    with mock.patch.object(wacz, "_BLOCK_LINES", 7):
+        export(crawled, {"wacz": target})
+    validate(target)
+    with zipfile.ZipFile(target) as archive:
+        packed = archive.read("indexes/index.cdx.gz")
+        about, *blocks = archive.read("indexes/index.idx").decode().splitlines()
+    assert about.startswith("!meta 0 {")
+    text = ""
+    for line in blocks:
+        key, place = line.partition(" {")[::2]
+        at = json.loads("{" + place)
+        member = packed[at["offset"] : at["offset"] + at["length"]]
+        assert at["digest"] == f"sha256:{hashlib.sha256(member).hexdigest()}"
+        block = gzip.decompress(member).decode()
+        assert block.startswith(key + " {")
+        assert block.count("\n") == 7 or line is blocks[-1]
+        text += block
+    assert text == by_cdxj_indexer(*session.warc_files(crawled / "rank-00000"))
+
+
+def test_an_index_of_all_files(crawled: Path, tmp_path: Path) -> None:
+    target = tmp_path / "all.cdxj"
+    done = run_here("export", str(crawled), "--cdxj", str(target))
+    warcs = session.warc_files(crawled / "rank-00000")
+    assert target.read_text() == by_cdxj_indexer(*warcs)
+    records = target.read_text().count("\n")
+    assert done.stdout == f"{target}: {records} records of {len(warcs)} WARC files\n"
+
+
+def test_what_a_kill_leaves_is_mended(crawled: Path, tmp_path: Path) -> None:
+    killed = tmp_path / "s"
+    shutil.copytree(crawled, killed)
+    *others, last = session.warc_files(killed / "rank-00000")
+    before = last.read_bytes()
+    with last.open("ab") as file:
+        file.write(before[:100])  # the beginning of a record
+    for warc in (others[0], last):
+        cdxj.index_path(warc).unlink()
+    whole, mended = tmp_path / "whole.wacz", tmp_path / "mended.wacz"
+    done = run_here("export", str(killed), "--wacz", str(mended), "--cdxj", str(tmp_path / "c"))
+    assert (done.returncode, done.stderr) == (0, "")
+    assert last.read_bytes() == before
+    validate(mended)
+    export(crawled, {"wacz": whole})
+    with zipfile.ZipFile(whole) as one, zipfile.ZipFile(mended) as other:
+        for name in set(one.namelist()) - {"datapackage.json", "datapackage-digest.json"}:
+            assert one.read(name) == other.read(name), name
+
+
+def test_damage_is_told(crawled: Path, tmp_path: Path) -> None:
+    damaged = tmp_path / "s"
+    shutil.copytree(crawled, damaged)
+    warc = session.warc_files(damaged / "rank-00000")[0]
+    index = cdxj.index_path(warc)
+    lines = sorted(index.read_text().splitlines(), key=lambda line: int(place(line)["offset"]))
+    at = int(place(lines[3])["offset"])
+    content = bytearray(warc.read_bytes())
+    content[at + 30 : at + 60] = bytes(30)
+    warc.write_bytes(content)
+    index.unlink()
+    told = export(damaged, {"cdxj": tmp_path / "c"})
+    assert told[0].startswith(f"{warc} at {at:,}: ")
+    assert sorted(index.read_text().splitlines()) == sorted(lines[:3])
+
+
+def place(line: str) -> dict[str, str]:
+    fields: dict[str, str] = json.loads("{" + line.partition(" {")[2])
+    return fields
+
+
+def test_wrong_use_ends_in_one_line(crawled: Path, tmp_path: Path) -> None:
+    def refusal(*words: str) -> str:
+        done = run_here("export", *words)
+        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+        return done.stderr
+
+    target = str(tmp_path / "a.wacz")
+    assert "export writes nothing; add --wacz FILE or --cdxj FILE" in refusal(str(crawled))
+    assert "name the directory of a session" in refusal(str(tmp_path), "--wacz", target)
+    assert "nowhere" in refusal(str(crawled), "--wacz", str(tmp_path / "nowhere" / "a"))
+    session.lock_session(crawled, session.CRAWLED)
+    try:
+        assert "is being crawled" in refusal(str(crawled), "--wacz", target)
+    finally:
+        session.unlock_session(crawled)
+    assert not list(tmp_path.iterdir())
