@@ -14,7 +14,7 @@ from typing import Any
 import msgspec
 import uvloop
 
-from crawler import config, inspect, session, simulate, steering
+from crawler import asking, config, inspect, session, simulate, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
 from crawler.export import FORMATS, export
@@ -207,6 +207,16 @@ def _watch(arguments: argparse.Namespace) -> int:
     return 0
 
 
+def _ask(arguments: argparse.Namespace) -> int:
+    found = asking.ask(arguments.session, arguments.what)
+    if arguments.json:
+        _print(json.dumps(asking.as_json(found)))
+    else:
+        for word, says in asking.says(found):
+            _print(f"{word:11} {says}")
+    return 0 if found.is_known else EXIT_FAILED
+
+
 def _verify(arguments: argparse.Namespace) -> int:
     verdict = verify(arguments.session)
     if arguments.json:
@@ -388,6 +398,7 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
     "retire-client": _steer(steering.retire_client, "rank"),
     "status": _status,
     "watch": _watch,
+    "ask": _ask,
     "verify": _verify,
     "report": _report,
     "export": _export,

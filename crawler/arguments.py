@@ -129,6 +129,13 @@ def _add_crawls(command: _Command) -> None:
     always = command("watch", "Show this again each second, until the crawl has ended.", sets=False)
     always.add_argument("session", type=Path, metavar="SESSION")
 
+    asks = command(
+        "ask", "Say what a session knows of a URL or a site, also while it is crawled.", sets=False
+    )
+    asks.add_argument("session", type=Path, metavar="SESSION")
+    asks.add_argument("what", metavar="URL | SITE", help="such as http://a.example/ or a.example")
+    asks.add_argument("--json", action="store_true", help="print a JSON object")
+
     comes = command(
         "add-client", "Have a spare rank come to a crawl with dynamic assignment.", sets=False
     )

@@ -2,8 +2,11 @@
 
 A *batch* carries URLs to their owner, and small messages beside them: cookies of chains, claims of
 sites, answers to claims, page quota, clocks of sites. Batches are counted, because the end of the
-crawl depends on their arrival. The other messages aren't counted.
+crawl depends on their arrival. The other messages aren't counted. Of these, notes, questions and
+answers (`ForPeople`) are only for people: if one is lost, the crawl is the same.
 """
+
+from enum import StrEnum
 
 import msgspec
 import zstandard
@@ -158,15 +161,74 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     troubles: list[Trouble] = []  # the latest since the last note
 
 
+class Question(msgspec.Struct, tag="q", array_like=True, frozen=True):
+    """What rank 0 asks all ranks for the user: about a site, or about a URL and its site."""
+
+    number: int
+    site: str
+    url: str = ""  # normalised; empty: only about the site
+
+
+class UrlState(StrEnum):
+    """What a rank knows of a URL. Whether it was fetched stands in the log."""
+
+    UNDER_WAY = "under way"
+    MET = "met"  # it waits here, or it was dealt with
+    HANDED_OUT = "handed out"  # by a seed server
+    LEAVING = "leaving"  # it waits to be sent to its owner
+    CLAIMED = "claimed"  # the rank has asked who owns its site
+    UNTOLD = "untold"  # the store of URL-seen answers late
+    UNKNOWN = "unknown"
+
+
+class RobotsFacts(msgspec.Struct, array_like=True, frozen=True):
+    """What a rank knows of the robots.txt of an authority."""
+
+    authority: str
+    unreachable: str = ""  # the Failure, if the file couldn't be had
+    crawl_delay_s: float = 0.0
+    allowed: bool | None = None  # whether it allows the URL that was asked about
+    line: str = ""  # the line that decides about that URL, if one does
+    obeyed: bool = True
+
+
+class SiteFacts(msgspec.Struct, array_like=True):
+    """What a rank knows of a site, at this moment."""
+
+    waiting: int  # URLs
+    under_way: int  # visits; at a seed server: URLs that are handed out
+    phase: str = ""  # see core.visits.Phase; empty at a seed server
+    wait_s: float = 0.0  # until the next request may begin
+    delay_s: float = 0.0  # between two requests
+    connections: int = 1  # requests at a time
+    clock_home: int | None = None  # the rank that lends the clock, if ranks share it
+    client: int | None = None  # at a seed server: the client at which the site is
+    failures: dict[str, int] = {}  # requests that failed in a row, by authority
+    given_up: list[str] = []  # of these, the authorities that are asked no more
+
+
+class Answer(msgspec.Struct, tag="a", array_like=True):
+    """What a rank knows of what a Question asks."""
+
+    number: int  # of the question
+    state: UrlState = UrlState.UNKNOWN
+    owner: int | None = None  # the rank that owns the URL, as far as this rank knows
+    site: SiteFacts | None = None  # None: the rank has no URL of the site, nor failures there
+    robots: list[RobotsFacts] = []  # of the site
+
+
+ForPeople = Note | Question | Answer
+
+
 class Relay(msgspec.Struct, tag="y", array_like=True):
     """A message that servers pass on, because its sender and receiver are no neighbours."""
 
     sender: int
     receiver: int
-    message: Batch | Report | Note
+    message: Batch | Report | Note | Question | Answer
 
 
-Message = Batch | Report | Sums | Note | Relay
+Message = Batch | Report | Sums | Note | Question | Answer | Relay
 
 _encoder = msgspec.msgpack.Encoder()
 _decoder = msgspec.msgpack.Decoder(Message)

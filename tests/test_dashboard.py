@@ -18,6 +18,8 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from crawler import config, session
 from crawler.agent.board import Board
+from crawler.asking import as_json
+from crawler.asking import ask as find
 from crawler.dashboard.guard import Guard
 from crawler.dashboard.metrics import exposition
 from crawler.dashboard.server import check_address, serving
@@ -252,6 +254,33 @@ def test_orders_are_obeyed(tmp_path: Path) -> None:
     asyncio.run(scenario())
 
 
+def test_a_question_is_answered_as_by_the_command(tmp_path: Path) -> None:
+    directory = begun(tmp_path / "s")
+
+    async def scenario() -> None:
+        async with served(directory) as (client, address):
+            headers = {"Origin": address, "X-Token": await token_of(client, address)}
+
+            async def ask(**body: str) -> tuple[int, str]:
+                post = client.post(f"{address}/ask", headers=headers, json=body)
+                async with post as answer:
+                    return answer.status, await answer.text()
+
+            code, said = await ask(about="http://a.example/")
+            assert code == 200
+            told = as_json(find(directory, "http://a.example/"))
+            assert json.loads(said) == json.loads(json.dumps(told))
+            assert await ask(about="a b") == (400, wrong("a b"))
+            assert (await ask())[0] == 400
+
+    def wrong(about: str) -> str:
+        with pytest.raises(UserError) as refused:
+            find(directory, about)
+        return str(refused.value)
+
+    asyncio.run(scenario())
+
+
 @pytest.mark.parametrize(
     "change",
     [
@@ -337,7 +366,15 @@ def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, w
             await browser.evaluate("document.querySelector('form button').focus()")
             await browser.press_enter()
             await browser.until("document.getElementById('answer').textContent.includes('1 seed')")
+            await browser.evaluate("document.getElementById('about').focus()")
+            await browser.call("Input.insertText", text="http://a.example/")
+            await browser.press_enter()
+            await browser.until("document.getElementById('says').innerText.includes('not fetched')")
+            assert await browser.evaluate(across) <= width
             assert not browser.complaints
+            await browser.evaluate("document.getElementById('about').value = 'a b'")
+            await browser.press_enter()
+            await browser.until("document.getElementById('asked').innerText.includes('neither')")
 
     asyncio.run(scenario())
 

@@ -29,6 +29,7 @@ from crawler.agent.orders import Orders
 from crawler.agent.pipeline import exchange_stage
 from crawler.agent.planning import Plan
 from crawler.agent.progress import RankLog, Tally
+from crawler.agent.questions import Questions
 from crawler.agent.resume import Replay, hold_back
 from crawler.agent.snapshots import RankSnapshot
 from crawler.agent.stopping import Stopper
@@ -40,7 +41,7 @@ from crawler.agent.wire import Wire
 from crawler.agent.work import Work, start_work
 from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults
-from crawler.messages import Note
+from crawler.messages import ForPeople, Note
 from crawler.ports import (
     Group,
     LostRankError,
@@ -138,6 +139,9 @@ class Agent:
             self._alarm,
             group,
             self._clock,
+        )
+        self._questions = Questions(
+            plan.directory, self._core, self._wire, transport.rank, transport.size, self._clock
         )
         self._snapshot = RankSnapshot(plan, rank, self._core, job.hashes)
         self._replay = self._make_replay() if plan.logs else None
@@ -268,6 +272,7 @@ class Agent:
                 self._faults,
                 self._clock,
             )
+            self._questions.robots = web.robots
             if self._transport.rank == 0:
                 await self._serve(stack)
             if self._replay is not None:
@@ -339,7 +344,7 @@ class Agent:
             orders = Orders(
                 self._plan, self._core, self._scope, self._wire, self._alarm, self._clock
             )
-            stages.append(orders.stage())
+            stages += [orders.stage(), self._questions.stage()]
             if self._settings.session.checkpoint and not self._plan.retried:
                 stages.append(self._stopper.checkpoints())
         stages.append(self._stopper.stage(work))
@@ -365,7 +370,7 @@ class Agent:
                 await exchange_stage(
                     self._core,
                     self._wire,
-                    self._job.board.update,
+                    self._take,
                     self._alarm,
                     self._settings.exchange.max_delay_s,
                     self._clock,
@@ -373,6 +378,13 @@ class Agent:
             except LostRankError as loss:
                 bears = self._losses.bear(loss.ranks)
         self._lose()
+
+    def _take(self, sender: int, said: ForPeople) -> None:
+        """Take a message that is only for people."""
+        if isinstance(said, Note):
+            self._job.board.update(sender, said)
+        else:
+            self._questions.take(sender, said)
 
     def _lose(self) -> None:
         """End this run at all ranks, because a rank is lost."""

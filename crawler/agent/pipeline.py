@@ -25,7 +25,7 @@ from crawler.core.core import Core
 from crawler.core.outcomes import DENIED, DONE, Outcome
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.messages import Note
+from crawler.messages import ForPeople
 from crawler.ports import (
     Clock,
     Failure,
@@ -212,18 +212,21 @@ def _spoil(fetched: Fetched) -> None:
 async def exchange_stage(
     core: Core,
     wire: Wire,
-    take_note: Callable[[int, Note], None],
+    take: Callable[[int, ForPeople], None],
     alarm: Alarm,
     max_delay_s: float,
     clock: Clock,
 ) -> None:
-    """Give messages of other ranks to the core, and send the batches that are due."""
+    """Give messages of other ranks to the core, and send the batches that are due.
+
+    `take` gets the messages that are only for people, each with its sender.
+    """
     while True:
         now = clock.now()
         for sender, message in wire.receive():
-            note = core.received(sender, message, now)
-            if note is not None:
-                take_note(*note)
+            said = core.received(sender, message, now)
+            if said is not None:
+                take(*said)
         wire.deliver(core, now)
         alarm.ring()
         due = core.next_time()

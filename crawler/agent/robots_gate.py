@@ -12,6 +12,7 @@ from crawler import config, url
 from crawler.agent.progress import Tally
 from crawler.agent.room import with_room
 from crawler.faults import Faults
+from crawler.messages import RobotsFacts
 from crawler.net import MAX_ROBOTS_REDIRECTS, ReadingStoppedError, SerialReader, ask_for_robots
 from crawler.ports import Clock, Failure, Fetcher, MovedError, Response, Validators
 from crawler.reading.robots import Rules
@@ -79,6 +80,30 @@ class RobotsGate:
     def nbytes(self) -> int:
         """About how many bytes of memory the rules take that are kept."""
         return self._cache.bytes + self._decided.bytes
+
+    def facts(self, site: str, address: str) -> list[RobotsFacts]:
+        """Return what is known of the robots.txt files of a site, for the user.
+
+        `address`: a URL of the site whose permission is told, or empty.
+        """
+        facts = []
+        wanted = url.authority(address) if address else ""
+        for name in sorted({wanted, *self._cache.names()} - {""}):
+            if self._site_of(f"{name}/") != site or name != url.authority(f"{name}/"):
+                continue
+            if not self._obeys(name):
+                facts.append(RobotsFacts(name, obeyed=False))
+                continue
+            rules = self._cache.get(name, self._clock.now()) or self._cache.latest(name)
+            if rules is None:
+                continue
+            allowed, line = rules.decide(address) if name == wanted else (None, None)
+            facts.append(
+                RobotsFacts(
+                    name, rules.unreachable or "", rules.crawl_delay or 0.0, allowed, line or ""
+                )
+            )
+        return facts
 
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would make a request now."""

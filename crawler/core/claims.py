@@ -31,6 +31,10 @@ class Claims:
         """Whether URLs wait for the answers of registrars."""
         return bool(self._held)
 
+    def awaits(self, site: str) -> bool:
+        """Whether URLs of a site wait for the answer of its registrar."""
+        return site in self._held
+
     @property
     def given(self) -> dict[str, int]:
         """The sites that this rank has given away, and their ranks."""

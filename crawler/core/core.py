@@ -24,6 +24,7 @@ from crawler.core.budget import Budget
 from crawler.core.courtesy import Courtesy
 from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role, make_seen
+from crawler.core.facts import Facts
 from crawler.core.foreign import Origin
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
@@ -39,7 +40,7 @@ from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import SiteCounts, Visit
 from crawler.faults import Faults
-from crawler.messages import Batch, Message, Note
+from crawler.messages import Batch, ForPeople, Message
 from crawler.modes import mode_of
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
 from crawler.reading.cookies import Jars
@@ -129,6 +130,7 @@ class Core:
         # By key of the URL. Only `veuniq` lets two URLs in that have the same key: then one of the
         # visits isn't here.
         self._visiting: dict[int, Visit] = {}
+        self.facts = Facts(parts, self._visiting)
         self.joining = Joining(ranks, ownership, self.door, self._outboxes, self.unfinished)
         self.resumption = Resumption(
             parts, self.joining, self._visiting, self.unfinished, self.role.show_page
@@ -196,10 +198,13 @@ class Core:
         others = [rank for rank in range(self._ranks) if rank != self.rank]
         return [self._outboxes.open(rank, now, urgent=True) for rank in others]
 
-    def received(self, sender: int, message: Message, now: float) -> tuple[int, Note] | None:
-        """Handle a message of another rank. Returns a note with its first sender, or None."""
+    def received(self, sender: int, message: Message, now: float) -> tuple[int, ForPeople] | None:
+        """Handle a message of another rank.
+
+        Returns a message that is only for people, with its first sender, or None.
+        """
         for first_sender, arrived in self._mail.receive(sender, message):
-            if isinstance(arrived, Note):
+            if not isinstance(arrived, Batch):
                 return first_sender, arrived
             self._open(first_sender, arrived, now)
         return None
@@ -219,9 +224,9 @@ class Core:
         if self._clocks is not None:
             self._clocks.received(sender, batch, now)
 
-    def address(self, receiver: int, note: Note) -> tuple[int, Message]:
-        """Return the rank to which a note for `receiver` must be sent, and the message to send."""
-        return self._mail.address(receiver, note)
+    def address(self, receiver: int, said: ForPeople) -> tuple[int, Message]:
+        """Return the rank to which a message for `receiver` must be sent, and what to send."""
+        return self._mail.address(receiver, said)
 
     def tick(self, now: float) -> list[tuple[int, Message]]:
         """The messages that must leave now, each with the rank to send it to."""

@@ -1,5 +1,6 @@
 """Requests that fail: how often a URL is tried, and how long a host rests (docs/traps.md)."""
 
+from collections.abc import Callable
 from typing import Final
 
 from xxhash import xxh3_64_intdigest
@@ -53,6 +54,10 @@ class Failures:
             rest_s = min(retry_after_s, retry.max_s)
         # Add up to a quarter, so that sites that failed together don't all come back together.
         return rest_s * (1 + xxh3_64_intdigest(authority.encode(), failures) / 2**66)
+
+    def of_site(self, site: str, site_of: Callable[[str], str]) -> dict[str, int]:
+        """Return the failures in a row of the hosts of a site. `site_of`: that of an authority."""
+        return {name: count for name, count in self.in_a_row.items() if site_of(name) == site}
 
     def forget(self, authority: str) -> bool:
         """Forget the failures of a host that has answered. Returns whether there were any."""

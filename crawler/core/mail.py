@@ -12,7 +12,7 @@ from crawler.core.foreign import Traffic
 from crawler.core.outboxes import Arrivals, OrderedArrivals, Outbox, Outboxes
 from crawler.core.termination import Termination
 from crawler.core.tree import Tree
-from crawler.messages import Batch, Message, Note, Report, Sums
+from crawler.messages import Answer, Batch, ForPeople, Message, Note, Question, Report, Sums
 
 
 class Mail:
@@ -52,8 +52,8 @@ class Mail:
         self._from_lost += self._arrivals[rank].opened
         self._termination.lose(rank)
 
-    def receive(self, sender: int, message: Message) -> Sequence[tuple[int, Batch | Note]]:
-        """Return the batches to open now, or a note, each with its first sender.
+    def receive(self, sender: int, message: Message) -> Sequence[tuple[int, Batch | ForPeople]]:
+        """Return the batches to open now, or a message for people, each with its first sender.
 
         A batch that has come before isn't returned again. This call handles all other messages.
         """
@@ -64,7 +64,7 @@ class Mail:
             sender, message = arrived
         if sender in self.lost:
             return ()
-        if isinstance(message, Note):
+        if isinstance(message, Note | Question | Answer):
             return ((sender, message),)
         if not isinstance(message, Batch):
             assert isinstance(message, Report | Sums), message
@@ -78,9 +78,9 @@ class Mail:
         """At rank 0: see Termination."""
         self._termination.withdraw()
 
-    def address(self, receiver: int, note: Note) -> Addressed:
-        """Return the rank to which a note for `receiver` must be sent, and the message to send."""
-        return (receiver, note) if self._relays is None else self._relays.address(receiver, note)
+    def address(self, receiver: int, said: ForPeople) -> Addressed:
+        """Return the rank to which a message for `receiver` must be sent, and what to send."""
+        return (receiver, said) if self._relays is None else self._relays.address(receiver, said)
 
     def send(
         self, now: float, load: int, *, everything: bool, nothing: bool, passive: bool

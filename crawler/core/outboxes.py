@@ -193,6 +193,10 @@ class Outboxes:
     def __len__(self) -> int:
         return len(self._filled)
 
+    def holds(self, key: int) -> bool:
+        """Whether a URL waits in any outbox."""
+        return any(key in box.found for box in self._filled.values())
+
     def sent(self, rank: int) -> int:
         """The number of batches that have left for a rank."""
         return self._boxes[rank].number

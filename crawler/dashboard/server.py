@@ -13,6 +13,7 @@ from aiohttp import web
 from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from crawler import pages, session, steering
+from crawler.dashboard.asker import Asker
 from crawler.dashboard.guard import HEADERS, Guard
 from crawler.dashboard.metrics import exposition
 from crawler.ports import UserError
@@ -37,6 +38,8 @@ class _Server:
         self._guard = Guard(host)
         self._latest = latest
         self._points: list[tuple[float, float, int, int]] = []
+        self._asker = Asker(directory)
+        self._asking = asyncio.Lock()  # one question at a time
         self._over = asyncio.Event()  # set when the server ends
 
     def app(self) -> web.Application:
@@ -49,6 +52,7 @@ class _Server:
         app.router.add_get("/style.css", self._file(_STYLE))
         app.router.add_get("/events", self._events)
         app.router.add_get("/metrics", self._metrics)
+        app.router.add_post("/ask", self._ask)
         app.router.add_post("/{order:pause|continue|stop|add-seeds}", self._order)
         return app
 
@@ -65,6 +69,7 @@ class _Server:
 
     async def _end(self, _: web.Application) -> None:
         self._over.set()
+        self._asker.close()
 
     @web.middleware
     async def _guarded(
@@ -114,6 +119,21 @@ class _Server:
         except UserError as error:
             return web.Response(status=400, text=str(error), headers=HEADERS)
         return web.Response(text=said, headers=HEADERS)
+
+    async def _ask(self, request: web.Request) -> web.Response:
+        """Say what the session knows of a URL or a site, as the command `ask` does."""
+        body = await request.read()
+        try:
+            about = str(json.loads(body)["about"]).strip()
+        except (ValueError, KeyError, TypeError):
+            why = 'a question must be {"about": "URL or site"}'
+            return web.Response(status=400, text=why, headers=HEADERS)
+        try:
+            async with self._asking:
+                said = await asyncio.to_thread(self._asker.ask, about)
+        except UserError as error:
+            return web.Response(status=400, text=str(error), headers=HEADERS)
+        return web.Response(text=said, content_type="application/json", headers=HEADERS)
 
     def _obey(self, order: str, body: bytes) -> str:
         """Give an order as the commands do. Returns what the user is told. Raises UserError."""

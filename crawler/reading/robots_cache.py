@@ -76,6 +76,10 @@ class RobotsCache:
                 return None if rules.unreachable else rules
         return None
 
+    def names(self) -> list[str]:
+        """Return the authorities whose rules are kept."""
+        return [name for shelf in self._shelves for name in shelf.sites]
+
     def put(self, authority: str, rules: Rules, now: float) -> None:
         """Keep the rules of an authority, and drop others if there are too many."""
         ttl_s = self._unreachable_ttl_s if rules.unreachable else self._ttl_s

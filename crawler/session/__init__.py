@@ -82,6 +82,7 @@ from crawler.session.log import (
     read_log,
     request_key,
 )
+from crawler.session.lookup import rows_of_site, rows_of_url
 from crawler.session.orders import (
     add_seeds,
     added_seeds,
@@ -94,6 +95,7 @@ from crawler.session.orders import (
     pause,
 )
 from crawler.session.previous import Previous, most_linked, read_links
+from crawler.session.questions import Answers, answer, ask_ranks, open_questions
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.requests import (
     Manners,
@@ -131,6 +133,7 @@ __all__ = [
     "MAY_PASS",
     "PATIENCE_S",
     "REPORTED",
+    "Answers",
     "Bound",
     "ContentSeen",
     "Correction",
@@ -165,6 +168,8 @@ __all__ = [
     "add_seeds",
     "added_seeds",
     "among",
+    "answer",
+    "ask_ranks",
     "ask_to_stop",
     "check_layout",
     "check_tables",
@@ -206,6 +211,7 @@ __all__ = [
     "mistakes_told",
     "most_linked",
     "no_room_told",
+    "open_questions",
     "order_client",
     "parse_seed",
     "pause",
@@ -224,6 +230,8 @@ __all__ = [
     "request_files",
     "request_key",
     "resume",
+    "rows_of_site",
+    "rows_of_url",
     "seeds",
     "shared_among",
     "shares",

@@ -20,6 +20,7 @@ from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
 from crawler.session.orders import forget_orders
+from crawler.session.questions import forget_questions
 from crawler.url import BadUrlError, normalise, of_seed, without_login
 from crawler.version import __version__
 
@@ -118,6 +119,7 @@ def resume(
     """
     info = load(directory)
     forget_orders(directory)
+    forget_questions(directory)
     _write_seeds(directory, seeds)
     run = msgspec.structs.replace(
         _run(settings, ranks, parts, seeds), retried=list(retried) or None

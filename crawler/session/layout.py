@@ -7,7 +7,7 @@ from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.log import rank_directories
 
-_FOLDERS: Final = ("report", "tables")
+_FOLDERS: Final = ("questions", "report", "tables")
 _FILES: Final = (  # patterns; a file that ends in .new will replace another file
     "session.toml",
     "seeds.txt",
@@ -16,6 +16,7 @@ _FILES: Final = (  # patterns; a file that ends in .new will replace another fil
     "clients",
     "added-seeds.txt",
     "status.json*",
+    "questions/*",
     "report/*.json",
     "report/*.np?",
     "report/*.new",

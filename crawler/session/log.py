@@ -39,12 +39,12 @@ from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # other names in the directory are ignored
 _LOG_NAME: Final = re.compile(r"\d{5,}\.log")
-_MAGIC: Final = b"ABC-LOG\n"
+MAGIC: Final = b"ABC-LOG\n"
 _VERSION: Final = 3
-_READABLE: Final = (2, 3)
-_HEADER = struct.Struct("<8sI")
-_FRAME = struct.Struct("<II")
-_PAGE: Final = b"P"
+READABLE: Final = (2, 3)
+HEADER = struct.Struct("<8sI")
+FRAME = struct.Struct("<II")
+PAGE: Final = b"P"
 _SITEMAPS: Final = b"S"
 _WORTH_COMPRESSING = 256  # bytes of URL text; compressing fewer bytes gains nothing
 
@@ -174,7 +174,7 @@ class LogWriter:
         number = max(numbers, default=-1) + 1
         self.path = directory / f"{number:05}.log"
         self._file = AppendFile(self.path)
-        self._file.append(_HEADER.pack(_MAGIC, _VERSION))
+        self._file.append(HEADER.pack(MAGIC, _VERSION))
         self._encode = msgspec.msgpack.Encoder().encode
         self._compress = zstandard.ZstdCompressor(level=1, write_checksum=False).compress
 
@@ -208,14 +208,14 @@ class LogWriter:
             judged_with,
             gives_cookies,
         )
-        self._append(_PAGE + self._encode(page))
+        self._append(PAGE + self._encode(page))
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
         """Append the sitemaps that the robots.txt of an authority names."""
         self._append(_SITEMAPS + self._encode(LoggedSitemaps(authority, urls)))
 
     def _append(self, body: bytes) -> None:
-        self._file.append(_FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
+        self._file.append(FRAME.pack(len(body), isal_zlib.crc32(body)) + body)
 
     def sync(self) -> None:
         """Force the file to disk."""
@@ -255,7 +255,7 @@ def _with_own_keys(page: LoggedPage) -> LoggedPage:
 
 def holds_rows(path: Path) -> bool:
     """Whether a log file holds more than its header."""
-    return path.stat().st_size > _HEADER.size
+    return path.stat().st_size > HEADER.size
 
 
 def read_log(path: Path, *, renamed: bool = True) -> Iterator[Entry]:
@@ -276,7 +276,7 @@ def holds(session: Path, wanted: Callable[[PageRow], bool]) -> bool:
 def read_page(file: BinaryIO, offset: int) -> LoggedPage:
     """Return the page whose frame begins at an offset that `read_placed` gave."""
     file.seek(offset)
-    length, _ = _FRAME.unpack(file.read(_FRAME.size))
+    length, _ = FRAME.unpack(file.read(FRAME.size))
     return _page(memoryview(file.read(length))[1:])
 
 
@@ -284,34 +284,34 @@ def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entr
     """Yield the entries of a log file as `read_log` gives them, each with its offset."""
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
-        header = file.read(_HEADER.size)
-        if len(header) < _HEADER.size or not header.startswith(_MAGIC):
+        header = file.read(HEADER.size)
+        if len(header) < HEADER.size or not header.startswith(MAGIC):
             if size:
                 yield 0, Torn(path, 0, size)
             return
-        _, version = _HEADER.unpack(header)
-        if version not in _READABLE:
-            known = " and ".join(map(str, _READABLE))
+        _, version = HEADER.unpack(header)
+        if version not in READABLE:
+            known = " and ".join(map(str, READABLE))
             raise UserError(f"{path}: log format {version}; this program reads {known}")
-        offset = _HEADER.size
+        offset = HEADER.size
         while offset < size:
-            head = file.read(_FRAME.size)
+            head = file.read(FRAME.size)
             body = b""
-            if len(head) == _FRAME.size:
-                length, checksum = _FRAME.unpack(head)
-                if 0 < length <= size - offset - _FRAME.size:  # a crash may leave zeros behind
+            if len(head) == FRAME.size:
+                length, checksum = FRAME.unpack(head)
+                if 0 < length <= size - offset - FRAME.size:  # a crash may leave zeros behind
                     body = file.read(length)
             if not body or isal_zlib.crc32(body) != checksum:
                 yield offset, Torn(path, offset, size - offset)
                 return
             kind = body[:1]
-            if kind == _PAGE:
+            if kind == PAGE:
                 yield offset, _page(memoryview(body)[1:], renamed=renamed)
             elif kind == _SITEMAPS:
                 yield offset, _decode_sitemaps(memoryview(body)[1:])
             else:
                 raise ValueError(f"{path}: frame of unknown kind {kind!r} at {offset}")
-            offset += _FRAME.size + len(body)
+            offset += FRAME.size + len(body)
 
 
 def is_damage(torn: Torn) -> bool:
@@ -319,10 +319,10 @@ def is_damage(torn: Torn) -> bool:
     with torn.path.open("rb") as file:
         file.seek(torn.offset)
         rest = file.read(_SEARCHED)
-    for kind in re.finditer(b"[%b%b]" % (_PAGE, _SITEMAPS), rest):
-        start = kind.start() - _FRAME.size
+    for kind in re.finditer(b"[%b%b]" % (PAGE, _SITEMAPS), rest):
+        start = kind.start() - FRAME.size
         if start > 0:
-            length, checksum = _FRAME.unpack_from(rest, start)
+            length, checksum = FRAME.unpack_from(rest, start)
             body = rest[kind.start() : kind.start() + length]
             if 0 < length == len(body) and isal_zlib.crc32(body) == checksum:
                 return True

@@ -92,6 +92,19 @@ class Registry:
         row = self._row(key)
         return int(self._arrays.urls["links"][row])
 
+    def is_out(self, key: int) -> bool:
+        """Whether a URL is handed out now."""
+        row = self.find(key)
+        return row >= 0 and int(self._arrays.urls["previous"][row]) == OUT
+
+    def of_site(self, site: str) -> tuple[int, int, int] | None:
+        """Return how many URLs of a site wait and are handed out, and its pool; None if unknown."""
+        number = self._numbers.get(site)
+        if number is None:
+            return None
+        record = self._arrays.settled().sites[number]
+        return int(record["waiting"]), int(record["out"]), int(record["pool"])
+
     def link_counts(self) -> Iterator[tuple[int, int]]:
         """Yield the key of each URL with its number of back-links, in order of arrival."""
         for start in range(0, self._known, _STEP):

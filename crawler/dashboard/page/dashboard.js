@@ -144,12 +144,16 @@ function draw() {
   byId("charts").replaceChildren(...SERIES.map(chart));
 }
 
-async function post(order, body = {}) {
-  const answer = await fetch(order, {
+function send(order, body) {
+  return fetch(order, {
     method: "POST",
     headers: { "Content-Type": "application/json", "X-Token": token },
     body: JSON.stringify(body),
   });
+}
+
+async function post(order, body = {}) {
+  const answer = await send(order, body);
   byId("answer").textContent = await answer.text();
   return answer.ok;
 }
@@ -160,6 +164,22 @@ for (const id of ["pause", "continue", "stop"]) {
 byId("add-seeds").addEventListener("submit", async (event) => {
   event.preventDefault();
   if (await post("add-seeds", { seeds: byId("seeds").value })) byId("seeds").value = "";
+});
+byId("ask").addEventListener("submit", async (event) => {
+  event.preventDefault();
+  const list = byId("says");
+  list.hidden = true;
+  byId("asked").textContent = "Asking the ranks ...";
+  const answer = await send("ask", { about: byId("about").value });
+  if (!answer.ok) {
+    byId("asked").textContent = await answer.text();
+    return;
+  }
+  const { says } = await answer.json();
+  byId("asked").textContent = `Answered at ${new Date().toLocaleTimeString()}.`;
+  list.replaceChildren(...says.flatMap(
+    ([word, said]) => [element("dt", word), element("dd", said)]));
+  list.hidden = false;
 });
 byId("ranks").tHead.rows[0].append(...RANKS.map(
   ([name]) => element("th", name, { scope: "col" })));
