@@ -31,9 +31,9 @@ def free_address() -> str:
         return f"127.0.0.1:{server.getsockname()[1]}"
 
 
-@pytest.fixture(scope="module")
-def generator() -> Any:
-    spec = importlib.util.spec_from_file_location("reference", ROOT / "docs" / "reference.py")
+def script(path: str) -> Any:
+    """A script of docs/ as a module."""
+    spec = importlib.util.spec_from_file_location("script", ROOT / "docs" / path)
     assert spec
     assert spec.loader
     module = importlib.util.module_from_spec(spec)
@@ -41,9 +41,28 @@ def generator() -> Any:
     return module
 
 
+@pytest.fixture(scope="module")
+def generator() -> Any:
+    return script("reference.py")
+
+
 def test_the_reference_is_what_the_code_says(generator: Any) -> None:
     written = {path.name: path.read_text(encoding="utf-8") for path in REFERENCE.iterdir()}
     assert written == generator.pages(), "run: python docs/reference.py"
+
+
+def test_the_pictures_of_models_are_drawn_by_their_script() -> None:
+    drawn = script("pictures/models.py").pictures()
+    assert len(drawn) == 4
+    for name, content in drawn.items():
+        picture = ROOT / "docs" / "pictures" / name
+        assert picture.read_text(encoding="utf-8") == content, "run: python docs/pictures/models.py"
+
+
+def test_pictures_are_small() -> None:
+    pictures = [*(ROOT / "docs" / "pictures").glob("*.[ps][nv]g")]
+    assert len(pictures) >= 8
+    assert all(one.stat().st_size <= 100_000 for one in pictures)
 
 
 def test_each_column_is_described(generator: Any) -> None:
