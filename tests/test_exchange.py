@@ -1,5 +1,7 @@
 """Messages and outboxes."""
 
+import tracemalloc
+
 import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -68,6 +70,20 @@ def boxes(pages: int = 10, size: int = 1000, delay_s: float = 5) -> Outboxes:
 
 def due(outboxes: Outboxes, now: float, *, everything: bool = False) -> list[int]:
     return [rank for rank, _ in outboxes.due(now, everything=everything)]
+
+
+def test_outboxes_say_how_much_memory_they_take() -> None:
+    outboxes = boxes(size=10**9)
+    assert outboxes.nbytes() == 0
+    tracemalloc.start()
+    before, _ = tracemalloc.get_traced_memory()
+    for number in range(20_000):
+        outboxes.add(1 + number % 2, found(2**60 + number, 70), 0)
+    after, _ = tracemalloc.get_traced_memory()
+    tracemalloc.stop()
+    assert 0.8 < outboxes.nbytes() / (after - before) < 1.5
+    assert len(outboxes.due(0, everything=True)) == 2
+    assert outboxes.nbytes() == 0
 
 
 def test_a_url_stands_once_in_a_batch_with_its_count() -> None:

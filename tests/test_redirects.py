@@ -13,6 +13,7 @@ from hypothesis import strategies as st
 from servers import RawServer, read_head
 
 from crawler import config
+from crawler.reading import cookies
 from crawler.reading.cookies import Jar, Jars, join_cookies
 from crawler.reading.reader import MAX_REDIRECTS
 
@@ -100,6 +101,21 @@ def test_jars_are_few_and_taken_once() -> None:
         True,
     ]
     assert jars.get(2999) == jars.take(2999) == Jar()
+
+
+@given(st.lists(st.tuples(st.integers(0, 9), st.integers(0, 3))))
+def test_jars_say_how_much_memory_they_take(steps: list[tuple[int, int]]) -> None:
+    jars = Jars()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr(cookies, "_MAX_JARS", 5)
+        for key, number in steps:
+            if number:
+                jars.put(key, set_by(*(f"a{one}=1" for one in range(number))))
+            else:
+                jars.take(key)
+            kept = [jar for jar in map(jars.get, range(10)) if jar.cookies]
+            assert jars.nbytes() == sum(jar.nbytes() for jar in kept)
+            assert (jars.nbytes() == 0) == jars.empty
 
 
 def test_cookies_of_a_file_and_of_a_chain() -> None:

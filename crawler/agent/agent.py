@@ -114,6 +114,7 @@ class Agent:
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
         self._core.budget.add("contents", self._store.seen.nbytes)
         self._core.budget.add("links", self._scope.nbytes)
+        self._core.budget.add("messages", self._wire.nbytes)
         self._core.joining.restore(self._scope.joined)
         self._store.note_joined(one for one in plan.joined if one.site in self._scope.joined)
         self._reader = PageReader(settings, self._scope, self._declared, self._jars)

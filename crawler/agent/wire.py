@@ -2,6 +2,7 @@
 
 import asyncio
 from collections import Counter
+from collections.abc import Iterable
 
 from crawler.core.core import Core
 from crawler.messages import Message, decode, encode
@@ -40,7 +41,14 @@ class Wire:
 
     def backlog(self) -> int:
         """Return the number of bytes that wait to be sent to the slowest receiver."""
-        return max(map(self._transport.backlog, range(self._transport.size)))
+        return max(self._backlogs())
+
+    def nbytes(self) -> int:
+        """Return the number of bytes that wait to be sent to all receivers."""
+        return sum(self._backlogs())
+
+    def _backlogs(self) -> Iterable[int]:
+        return map(self._transport.backlog, range(self._transport.size))
 
     async def wait(self, timeout: float) -> None:
         """Wait until a message may have come or left, for at most `timeout` seconds."""

@@ -2,10 +2,15 @@
 
 from array import array
 from math import inf
+from typing import Final
 
 from crawler import config
 from crawler.messages import Batch, ClockTerms, CookieTerms, FreedConnections
 from crawler.ports import CrawlUrl
+
+_URL_BYTES: Final = 230  # of a URL in an outbox, besides its text
+_COUNT_BYTES: Final = 100  # of a number by key
+_COOKIES_BYTES: Final = 600  # of the cookies of a URL
 
 
 class Outbox:
@@ -91,6 +96,12 @@ class Outbox:
         self.number = number
         self.born: float | None = None  # when the outbox got its first content
         self.born_page = 0  # pages that this rank had fetched by then
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the URLs take, with what is told about URLs by key."""
+        counts = len(self.more) + len(self.scores) + sum(map(len, self.known.values()))
+        urls = self.size + _URL_BYTES * len(self.found)
+        return urls + _COUNT_BYTES * counts + _COOKIES_BYTES * len(self.cookies)
 
     def batch(self, load: int, *, with_keys: bool = False) -> Batch:
         """The content as a batch. `load`, and `keys` if `with_keys`: see `Batch`."""
@@ -196,6 +207,10 @@ class Outboxes:
     def holds(self, key: int) -> bool:
         """Whether a URL waits in any outbox."""
         return any(key in box.found for box in self._filled.values())
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory all of them take."""
+        return sum(box.nbytes() for box in self._filled.values())
 
     def sent(self, rank: int) -> int:
         """The number of batches that have left for a rank."""

@@ -82,10 +82,12 @@ class Parts:
         add("failures", bench.failures.nbytes)
         add("traps", self.traps.nbytes)
         add("sitemaps", self.declared.nbytes)
+        add("cookies", self.jars.nbytes)
         add("names", self.sites.nbytes)
         foreign = self.door.foreign
         add("pairs", foreign.nbytes)
         add("aside", foreign.deferred.nbytes, foreign.deferred.give, _ASIDE_SHARE)
+        add("outboxes", self.outboxes.nbytes)
         add("owners", lambda: self.ownership.nbytes() + self.door.claims.nbytes())
         if self.clocks is not None:
             add("clocks", self.clocks.nbytes)

@@ -22,6 +22,8 @@ from crawler.url import host as host_of
 _MAX_JARS: Final = 2000  # of URLs that wait for a visit; if there are more, the oldest is dropped
 _MAX_COOKIES: Final = 30  # in a jar
 _MAX_BYTES: Final = 4096  # of the names and values in a jar
+_JAR_BYTES: Final = 280  # of a jar, without its cookies
+_COOKIE_BYTES: Final = 300  # of a cookie, without its name, value and path
 _CONTROL: Final = re.compile(r"[\x00-\x08\x0a-\x1f\x7f]")
 
 
@@ -71,6 +73,11 @@ class Jar(NamedTuple):
         """Return the jar that a message holds."""
         return cls(tuple(map(Cookie.of, terms)))
 
+    def nbytes(self) -> int:
+        """About how many bytes of memory the jar takes in `Jars`."""
+        texts = sum(len(one.name) + len(one.value) + len(one.path) for one in self.cookies)
+        return _JAR_BYTES + _COOKIE_BYTES * len(self.cookies) + texts
+
     def terms(self) -> tuple[CookieTerms, ...]:
         """Return the jar as a message holds it."""
         return tuple(cookie.terms() for cookie in self.cookies)
@@ -111,6 +118,7 @@ class Jars:
 
     def __init__(self) -> None:
         self._jars: OrderedDict[int, Jar] = OrderedDict()
+        self._nbytes = 0
 
     @property
     def empty(self) -> bool:
@@ -120,10 +128,11 @@ class Jars:
     def put(self, key: int, jar: Jar) -> None:
         """Keep a jar for a URL, unless it is empty."""
         if jar.cookies:
+            self.take(key)
             self._jars[key] = jar
-            self._jars.move_to_end(key)
+            self._nbytes += jar.nbytes()
             if len(self._jars) > _MAX_JARS:
-                self._jars.popitem(last=False)
+                self.take(next(iter(self._jars)))
 
     def get(self, key: int) -> Jar:
         """Return the jar of a URL, which may be empty."""
@@ -131,7 +140,15 @@ class Jars:
 
     def take(self, key: int) -> Jar:
         """Remove the jar of a URL, and return it; it may be empty."""
-        return self._jars.pop(key, NO_COOKIES) if self._jars else NO_COOKIES
+        jar = self._jars.pop(key, None) if self._jars else None
+        if jar is None:
+            return NO_COOKIES
+        self._nbytes -= jar.nbytes()
+        return jar
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the jars take."""
+        return self._nbytes
 
 
 def join_cookies(configured: str, header: str) -> str:
