@@ -239,3 +239,14 @@ def test_the_tutorial_can_be_followed(demo_web: list[str], mpirun: Any) -> None:
     assert first["pages"] == second["pages"] > 400
     assert second["messages_page_part"] < 0.8 * first["messages_page_part"]
     assert second["inter_part_urls"] < 0.8 * first["inter_part_urls"]
+
+
+def test_the_links_of_the_pages_in_the_root_exist() -> None:
+    for name in ("README.md", "ARCHITECTURE.md", "RESULTS.md", "CHANGELOG.md"):
+        text = (ROOT / name).read_text(encoding="utf-8")
+        for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#([^)\s]+))?\)", text):
+            assert (ROOT / path).exists(), f"{name}: {path}"
+            if anchor:
+                heads = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
+                slugs = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in heads}
+                assert anchor in slugs, f"{name}: {path}#{anchor}"
