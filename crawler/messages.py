@@ -159,6 +159,7 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     urls_to: dict[int, int] = {}  # URLs sent in this run, by receiving rank
     no_room: bool = False  # whether the rank waits for room on the disk
     troubles: list[Trouble] = []  # the latest since the last note
+    plugin_errors: dict[str, int] = {}  # by name of the plug-in
 
 
 class Question(msgspec.Struct, tag="q", array_like=True, frozen=True):

@@ -18,7 +18,7 @@ from pydantic import BeforeValidator, ByteSize
 from pydantic.fields import FieldInfo
 
 from crawler.arguments import SCRIPT, make_parser
-from crawler.config import Config, Site, Table, toml_value, what_is_named
+from crawler.config import Config, Plugins, Site, Table, toml_value, what_is_named
 from crawler.config.values import seconds
 from crawler.dashboard.metrics import exposition
 from crawler.ports import EXIT_CODES, MEANINGS, PASSING
@@ -80,6 +80,10 @@ def _configuration() -> Iterator[str]:
     for name, table in config:
         if isinstance(table, Table):
             yield from ("", f"## [{name}]", "")
+            if isinstance(table, Plugins):
+                yield "A key for each plug-in that has options, with the table of its options, such"
+                yield 'as `no-print = { words = ["print"] }` ([extend.md](../extend.md)).'
+                continue
             yield from _keys(
                 (key, info, f"`{toml_value(getattr(table, key))}`".replace("|", r"\|"))
                 for key, info in type(table).model_fields.items()

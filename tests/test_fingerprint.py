@@ -111,8 +111,6 @@ NAMING = {"file": "file", "files": "file", "vector": "file", "previous": "sessio
 @pytest.mark.parametrize(("table", "key"), KEYS)
 def test_the_type_of_a_key_says_what_its_value_names(table: str, key: str) -> None:
     expected = next((NAMING[word] for word in key.split("_") if word in NAMING), None)
-    if (table, key) == ("frontier", "order"):
-        expected = "module"
     assert what_is_named(field(table, key)) == expected
 
 

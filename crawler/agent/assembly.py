@@ -9,7 +9,7 @@ from crawler.agent.planning import Plan
 from crawler.agent.stores import Stores
 from crawler.core.budget import Budget
 from crawler.core.core import Core
-from crawler.core.order import make_order
+from crawler.core.order import order_of
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.modes import mode_of
@@ -71,7 +71,7 @@ def make_core(
     )
     budget = Budget(settings.seen.memory)
     stores.register(budget)
-    order = make_order(settings.frontier, scores.find) if scores else None
+    order = order_of(settings, scores.find) if scores else order_of(settings)
     core = Core(
         settings,
         transport.size,

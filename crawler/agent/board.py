@@ -193,6 +193,7 @@ class Board:
             bytes=sum(note.bytes for note in notes),
             waiting=waiting,
             early=sum(note.early for note in notes),
+            plugin_errors=dict(sum((Counter(note.plugin_errors) for note in notes), Counter())),
             bound=_most_common(self._bounds),
             rows=rows,
             troubles=list(self._troubles),

@@ -12,6 +12,7 @@ from crawler.agent.board import Board
 from crawler.agent.progress import RankLog, Tally
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
+from crawler.extensions import count_errors
 from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
@@ -99,7 +100,11 @@ class Figures:
             urls_to=dict(core.traffic.urls_to),
             no_room=self._store.lacks_room,
             troubles=tally.take_troubles(),
+            plugin_errors=self._plugin_errors(),
         )
+
+    def _plugin_errors(self) -> dict[str, int]:
+        return count_errors([*self._scope.filters, *self._core.plugins])
 
     def _state(self) -> State:
         if self._core.stopping:
@@ -125,6 +130,7 @@ class Figures:
             retries=self._core.retries,
             internal_errors=self._faults.count,
             by_trap=dict(self._scope.trapped + self._traps.fired),
+            plugin_errors=self._plugin_errors(),
             inter_part_links=traffic.inter_part_links,
             dropped_links=traffic.dropped_links,
             inter_part_pages=traffic.inter_part_pages,

@@ -4,14 +4,15 @@ Rank 0 checks the configuration, the files that it names, and whether the sessio
 mistakes of the user are found before the crawl begins.
 """
 
+import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from crawler import config, session, url
-from crawler.core.order import make_order
+from crawler import config, extensions, session, url
+from crawler.core.order import order_of
 from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.modes import mode_of
 from crawler.names import NamePatterns
@@ -82,7 +83,44 @@ async def plan_together(prepare: Callable[[int], Plan], group: Group) -> Plan | 
             plan = error
     plan = await group.bcast(plan)
     assert plan is not None
+    if not isinstance(plan, UserError) and plan.settings.named_plugins():
+        told = await group.alltoall([_load_plugins(plan.settings, group)] * group.size)
+        mistake = _plugin_mistake(told)
+        if mistake is not None:
+            if group.rank == 0:
+                session.unlock_session(plan.directory)
+            return UserError(mistake)
     return plan
+
+
+_Loaded = tuple[str, list[str], str]  # where; the packages of the plug-ins; a mistake, or nothing
+
+
+def _load_plugins(settings: config.Config, group: Group) -> _Loaded:
+    """Try whether this rank can use the plug-ins. Each rank loads them from its own machine."""
+    where = f"rank {group.rank} on {socket.gethostname()}"
+    packages = [
+        f"{name} of {extensions.package_of(key, name)}" for key, name in settings.named_plugins()
+    ]
+    try:
+        make_scope(settings, (), time.gmtime().tm_year)
+        make_scheme(settings, group.size)
+        order_of(settings)
+    except UserError as error:
+        return where, packages, str(error)
+    return where, packages, ""
+
+
+def _plugin_mistake(told: Sequence[_Loaded]) -> str | None:
+    """Return what keeps the ranks from using the same plug-ins, given what each has loaded."""
+    _, expected, _ = told[0]
+    for where, packages, mistake in told:
+        if mistake:
+            return f"{where}: {mistake}"
+        for here, there in zip(packages, expected, strict=True):
+            if here != there:
+                return f"{where}: plug-in {here}; rank 0 has {there}: install the same on all hosts"
+    return None
 
 
 def prepare_again(
@@ -123,6 +161,7 @@ def _plan_again(
     retried: Sequence[str],
 ) -> Plan:
     info = session.load(directory)
+    _check_plugins_again(directory, info, settings)
     _check_changes(directory, info, settings, ranks)
     _await_writers(directory, patience_s)
     check_counters(directory)
@@ -181,6 +220,20 @@ def _check_changes(
         )
 
 
+def _check_plugins_again(
+    directory: Path, info: session.SessionInfo, settings: config.Config
+) -> None:
+    """Raise UserError if a plug-in with which the session was crawled isn't installed any more."""
+    before = info.last.plugins or {}
+    for key, name in settings.named_plugins():
+        package = before.get(f"{key} {name}")
+        if package and not extensions.package_of(key, name):
+            raise UserError(
+                f"{directory}: {key} = {name!r}: this plug-in isn't installed; the session was"
+                f" crawled with it, of {package}: install it, or set another value by --set {key}"
+            )
+
+
 def _snapshots(settings: config.Config, ranks: int, directory: Path) -> session.Snapshots:
     """Return the snapshots of the session, with its present fingerprint."""
     fingerprint = session.fingerprint(directory, settings, ranks)
@@ -213,7 +266,7 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
             " servers answer at once whether a URL is new; set seen.store = 'auto'"
         )
     scheme = make_scheme(settings, ranks)
-    order = make_order(settings.frontier)
+    order = order_of(settings)
     if settings.session.checkpoint:
         _check_checkpoints(settings, order.state() is not None)
     for file in settings.fetch.ca_files:

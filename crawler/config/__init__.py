@@ -4,8 +4,8 @@ A configuration is frozen once it is loaded. Each room gets only the tables that
 example `Workbench(config.politeness)`. A mistake raises a UserError that names the key, the value
 and what is allowed.
 
-The keys stand in `crawl` (what is crawled), `network` (requests) and `sites` (what differs for some
-sites), their types in `values`.
+The keys stand in `crawl` (what is crawled), `network` (requests), `sites` (what differs for some
+sites) and `plugins`, their types in `values`.
 `loading` reads a configuration, `mistakes` explains what is wrong with it, and `toml` writes it.
 `dependence` says what the state of a crawl depends on.
 """
@@ -27,6 +27,7 @@ from crawler.config.dependence import Dependence, dependence
 from crawler.config.dynamic import Dynamic
 from crawler.config.loading import load
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.plugins import NamedPlugin, Plugins
 from crawler.config.sites import Overrides, Site
 from crawler.config.table import ASIDE, Table
 from crawler.config.toml import as_toml, toml_value
@@ -45,8 +46,10 @@ __all__ = [
     "Extract",
     "Fetch",
     "Frontier",
+    "NamedPlugin",
     "Normalise",
     "Overrides",
+    "Plugins",
     "Politeness",
     "Retry",
     "Robots",

@@ -15,7 +15,9 @@ from crawler.config.values import (
     Natural,
     OrderName,
     ParameterName,
+    PluginName,
     Regex,
+    SchemeName,
     Size,
     seconds,
 )
@@ -87,6 +89,9 @@ class Scope(Table):
     exclude: tuple[Regex, ...] = Field(
         (), description="none of these regular expressions may match in a URL"
     )
+    filters: tuple[PluginName, ...] = Field(
+        (), description="plug-ins, each of which must let a URL in (docs/extend.md)"
+    )
     of_seeds: Literal["site", "path", "subdomains"] = Field(
         "site",
         description="what the scope is if hosts, domains and suffixes are all empty. site: the"
@@ -147,9 +152,10 @@ class Normalise(Table):
 class Assignment(Table):
     """The assignment: which rank owns a URL."""
 
-    scheme: Literal["url-hash", "site-hash", "hierarchical", "part-vector", "dynamic"] = Field(
+    scheme: SchemeName = Field(
         "site-hash",
-        description="how the rank that owns a URL is chosen. dynamic: a seed server hands URLs to"
+        description="how the rank that owns a URL is chosen: url-hash, site-hash, hierarchical,"
+        " part-vector, dynamic, or a plug-in (docs/extend.md). dynamic: a seed server hands URLs to"
         " the ranks while the crawl runs, as [dynamic] says",
     )
     site: Literal["authority", "domain"] = Field(
@@ -217,8 +223,8 @@ class Frontier(Table):
     order: OrderName = Field(
         "breadth-first",
         description="which waiting URL comes first: breadth-first, backlinks, pagerank, opic,"
-        " depth-first, random, or module:function for a function that you have written"
-        " (docs/order.md)",
+        " depth-first, random, a plug-in (docs/extend.md), or module:function for a function that"
+        " you have written (docs/order.md)",
     )
     seed: Natural = Field(
         0, description="for order = random: another seed gives another random order"

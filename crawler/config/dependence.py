@@ -1,7 +1,7 @@
 """Which settings the state of a crawl depends on, besides its logs.
 
 Every key counts unless it is marked as ASIDE, so nobody can forget a new key. The type of a key
-says whether its value names a file, a session or a module. The content of these counts as well.
+says whether its value names a file or a session. The content of these counts as well.
 """
 
 from collections.abc import Iterator
@@ -14,17 +14,19 @@ from crawler.config.whole import Config
 
 
 class Dependence(NamedTuple):
-    """The settings that count, by table.key, and the files and other things that they name."""
+    """The settings that count, by table.key, and the files and sessions that they name.
+
+    The code of the plug-ins that are named counts as well (`Config.named_plugins`).
+    """
 
     values: dict[str, object]
     files: list[Path]
     sessions: list[Path]  # directories
-    modules: list[str]
 
 
 def dependence(config: Config) -> Dependence:
     """What the state of a crawl with this configuration depends on."""
-    result = Dependence({}, [], [], [])
+    result = Dependence({}, [], [])
     for table_name, table in _tables(config):
         for key, info in type(table).model_fields.items():
             if info.json_schema_extra is ASIDE:
@@ -36,10 +38,9 @@ def dependence(config: Config) -> Dependence:
             for name in filter(None, names):
                 if what == "file":
                     result.files.append(Path(name))
-                elif what == "session":
+                else:
                     result.sessions.append(Path(name))
-                elif ":" in name:  # module:function; names without a colon are built in
-                    result.modules.append(name.partition(":")[0])
+    result.values["plugins"] = config.plugins.model_dump()
     return result
 
 

@@ -11,6 +11,7 @@ from crawler.config.mistakes import explain, is_plain, show
 from crawler.config.table import Table
 from crawler.config.values import what_is_named
 from crawler.config.whole import Config
+from crawler.extensions import KINDS
 from crawler.ports import UserError
 
 _SITES: Final = "sites"  # the only name in a configuration that isn't the name of one table
@@ -68,6 +69,12 @@ def load(
         raise UserError(
             f"{where}: session.mode = {config.session.mode!r}: assignment.scheme = 'dynamic' needs"
             " session.mode = 'exchange', as clients send what they find to their server"
+        )
+    useless = set(config.plugins.names) - {plugin.name for plugin in config.named_plugins()}
+    if useless:
+        raise UserError(
+            f"{where}: plugins.{min(useless)}: options of a plug-in that isn't used; name it in one"
+            f" of {', '.join(KINDS)}, or leave them out"
         )
     return config
 

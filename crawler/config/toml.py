@@ -2,11 +2,14 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Literal
+from typing import Final, Literal
 
+from crawler.config.plugins import Plugins
 from crawler.config.sites import Site
 from crawler.config.table import Table
 from crawler.config.whole import Config
+
+_BARE: Final = re.compile(r"[\w-]+", re.ASCII)
 
 
 def as_toml(config: Config, *, commented: bool = False) -> str:
@@ -16,11 +19,16 @@ def as_toml(config: Config, *, commented: bool = False) -> str:
         if not isinstance(table, Table):
             continue
         lines += ["", f"[{table_name}]"]
-        for key, info in type(table).model_fields.items():
-            if commented:
+        if isinstance(table, Plugins):
+            lines += ["# A key for each plug-in that has options, such as"] * commented
+            lines += ['# no-print = { words = ["print"] }'] * commented
+        for key, value in table:
+            if commented and key in type(table).model_fields:
+                info = type(table).model_fields[key]
                 allowed = _choices(info.annotation)
                 lines.append(f"# {info.description}" + (f" ({allowed})" if allowed else ""))
-            lines.append(f"{key} = {toml_value(getattr(table, key))}")
+            name = key if _BARE.fullmatch(key) else _toml_string(key)
+            lines.append(f"{name} = {toml_value(value)}")
     if commented:
         lines += ["", "# Tables [[sites]] say what differs for some sites. Their keys:"]
         lines += [f"#   {key}: {info.description}" for key, info in Site.model_fields.items()]

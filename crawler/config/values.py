@@ -43,12 +43,12 @@ def _formed(pattern: str, words: str) -> Callable[[str], str]:
 
 @dataclass(frozen=True)
 class Names:
-    """Marks a type whose values name a file, a session or a Python module.
+    """Marks a type whose values name a file or a session.
 
-    What a crawl does also depends on the content of this file, session or module.
+    What a crawl does also depends on the content of this file or session.
     """
 
-    what: Literal["file", "session", "module"]
+    what: Literal["file", "session"]
 
 
 InputFile = Annotated[str, Names("file")]
@@ -92,16 +92,21 @@ def _limit(value: object) -> object:
 
 
 Limit = Annotated[int | Literal["unlimited"], PlainValidator(_limit)]
+_PLUGIN = r"\w[\w.-]*"
+PluginName = Annotated[
+    str, AfterValidator(_formed(_PLUGIN, "must be the name of a plug-in, such as no-print"))
+]
+SchemeName = Annotated[
+    str, AfterValidator(_formed(_PLUGIN, "must be the name of a scheme, such as site-hash"))
+]
 OrderName = Annotated[
     str,
     AfterValidator(
         _formed(
-            r"breadth-first|backlinks|pagerank|opic|depth-first|random|\w+(\.\w+)*:\w+",
-            "must be breadth-first, backlinks, pagerank, opic, depth-first, random, or"
-            " module:function",
+            rf"{_PLUGIN}|\w+(\.\w+)*:\w+",
+            "must be the name of an order, such as breadth-first, or module:function",
         )
     ),
-    Names("module"),
 ]
 
 

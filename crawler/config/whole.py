@@ -15,8 +15,10 @@ from crawler.config.crawl import (
 )
 from crawler.config.dynamic import Dynamic
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
+from crawler.config.plugins import NamedPlugin, Plugins
 from crawler.config.sites import Overrides, Site
 from crawler.config.table import Table
+from crawler.extensions import KINDS
 
 
 class Config(Table):
@@ -40,11 +42,22 @@ class Config(Table):
     seen: Seen = Seen()
     storage: Storage = Storage()
     dashboard: Dashboard = Dashboard()
+    plugins: Plugins = Plugins()
     sites: tuple[Site, ...] = ()
 
     def overrides(self) -> Overrides:
         """Return a new object that finds what `[[sites]]` says about a site or a URL."""
         return Overrides(self.sites)
+
+    def named_plugins(self) -> list[NamedPlugin]:
+        """Return the plug-ins that keys name, without what is built in."""
+        named = []
+        for kind in KINDS.values():
+            table, _, key = kind.key.partition(".")
+            value: str | tuple[str, ...] = getattr(getattr(self, table), key)
+            names = (value,) if isinstance(value, str) else value
+            named += [NamedPlugin(kind.key, name) for name in names if name not in kind.built_in]
+        return named
 
     @property
     def holds_secrets(self) -> bool:

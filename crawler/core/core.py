@@ -17,7 +17,7 @@ of the crawl (`termination`). With dynamic assignment, clients may join, leave a
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from itertools import islice
 from math import inf
-from typing import Final
+from typing import Any, Final
 
 from crawler import config, url
 from crawler.core.budget import Budget
@@ -39,6 +39,7 @@ from crawler.core.resumption import Resumption
 from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import SiteCounts, Visit
+from crawler.extensions import Plugin
 from crawler.faults import Faults
 from crawler.messages import Batch, ForPeople, Message
 from crawler.modes import mode_of
@@ -147,6 +148,11 @@ class Core:
 
     def __repr__(self) -> str:
         return f"<Core of rank {self.rank}: {self._bench}>"
+
+    @property
+    def plugins(self) -> list[Plugin[Any]]:
+        """The plug-ins that decide here."""
+        return [*self.ownership.plugins, *self._backlog.order.plugins]
 
     # --- URLs come in -------------------------------------------------------------------------
 

@@ -15,6 +15,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, textfile, url
 from crawler.core.tree import ROOT, Tree
+from crawler.extensions import SCHEME, Plugin, load
 from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
 from partition.partvector import PartVector, PartVectorError, jump_hash, pack
@@ -107,18 +108,36 @@ class Hierarchical:
         return self._others.part(0, site)
 
 
+class Custom:
+    """Assigns sites as a plug-in says, and a site on which the plug-in fails by site hash."""
+
+    def __init__(self, plugin: Plugin[int], parts: int) -> None:
+        self.parts = parts
+        self.plugins = (plugin,)
+        self._others = SiteHash(parts)
+        self._of_site = lru_cache(_CACHED)(self._ask)
+
+    def part(self, key: int, site: str) -> int:
+        """The part by the plug-in, which sees the site alone."""
+        return self._of_site(site)
+
+    def _ask(self, site: str) -> int:
+        part = self.plugins[0].ask(site, site, self.parts)
+        return self._others.part(0, site) if part is None else part
+
+
 class KeptSites:
     """Keeps some sites in given parts, and assigns all other sites by another scheme."""
 
     def __init__(self, kept: Mapping[str, int], others: Scheme) -> None:
         self.parts = others.parts
+        self.others = others
         self._kept = kept
-        self._others = others
 
     def part(self, key: int, site: str) -> int | None:
         """The given part of a kept site, or the part by the other scheme."""
         part = self._kept.get(site)
-        return self._others.part(key, site) if part is None else part
+        return self.others.part(key, site) if part is None else part
 
 
 def make_scheme(
@@ -131,7 +150,8 @@ def make_scheme(
     `kept`: sites that stay in given parts, whatever the hash of their names says.
 
     Raises UserError for a file that can't be read, for a table with parts that don't exist, for a
-    part vector with fewer parts than ranks, and for too few ranks for the seed servers.
+    part vector with fewer parts than ranks, for too few ranks for the seed servers, and for a
+    plug-in that can't be used.
     """
     assignment = settings.assignment
     if kept:
@@ -144,6 +164,9 @@ def make_scheme(
         return SiteHash(ranks)
     if assignment.scheme == "hierarchical":
         return Hierarchical(_suffixes(assignment), ranks)
+    if assignment.scheme != "part-vector":
+        name = assignment.scheme
+        return Custom(load(SCHEME, name, settings.plugins.of(name)), ranks)
     try:
         vector = PartVector.open(Path(assignment.part_vector))
     except (PartVectorError, OSError) as error:
@@ -217,6 +240,10 @@ class Ownership:
         # The owners of sites that have one owner: of some sites that `owner` was asked about.
         self.rank_of_site: dict[str, int] = {}
         self._scheme = scheme
+        self.plugins: Sequence[Plugin[int]] = ()  # that name the parts
+        listing = scheme.others if isinstance(scheme, KeptSites) else scheme
+        if isinstance(listing, Custom):
+            self.plugins = listing.plugins
         self.tree = scheme if isinstance(scheme, Tree) else None  # of dynamic assignment
         # At a server that assigns units (`Tree.unit`): chooses the client of one.
         self.assign: Callable[[str], int] | None = None

@@ -8,6 +8,7 @@ from collections.abc import Generator, Iterable, Iterator
 from typing import Final
 
 from crawler import config, url
+from crawler.extensions import FILTER, load
 from crawler.ports import (
     BY_USER,
     NO_HTTPS,
@@ -48,11 +49,13 @@ def make_scope(
 ) -> Scope:
     """Return the scope, which includes the rules on traps that look at a URL alone.
 
-    `year`: the present year. `by_scheme`: see Scope.
+    `year`: the present year. `by_scheme`: see Scope. Raises UserError, also if a filter can't be
+    used.
     """
     shapes = Shapes(settings.traps, year)
     sites = Sites(settings.assignment.site)
-    return Scope(settings.scope, sites, seeds, shapes.rule, by_scheme=by_scheme)
+    filters = [load(FILTER, name, settings.plugins.of(name)) for name in settings.scope.filters]
+    return Scope(settings.scope, sites, seeds, shapes.rule, filters, by_scheme=by_scheme)
 
 
 def unfollowed(settings: config.Config, *, judges_again: bool) -> int:

@@ -6,7 +6,7 @@ authorities and links are cached.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
@@ -14,6 +14,7 @@ from typing import NamedTuple
 from publicsuffixlist import PublicSuffixList
 
 from crawler import config, url
+from crawler.extensions import Plugin
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError
 
 _CACHED_AUTHORITIES = 1 << 18
@@ -80,6 +81,7 @@ class Scope:
         sites: Sites,
         seeds: Iterable[str],
         trap: Callable[[str], str | None] = lambda _: None,
+        filters: Sequence[Plugin[bool]] = (),
         *,
         by_scheme: bool = False,
     ) -> None:
@@ -87,7 +89,7 @@ class Scope:
 
         `seeds` are normalised (`url.of_seed` gives their URLs); their sites are the scope if no
         rule names hosts. `trap` returns the rule on traps that a URL breaks by its shape, or None
-        (traps.Shapes.rule).
+        (traps.Shapes.rule). `filters`: see config.Scope.
         `by_scheme`: judge as earlier versions did, where `http://` and `https://` of a seed's host
         were two sites, and one of them could be out of scope.
 
@@ -96,6 +98,7 @@ class Scope:
         self.sites = sites
         self.trapped: Counter[str] = Counter()  # links by the rule of [traps] that keeps them out
         self._trap = trap
+        self.filters = filters
         self._hosts = frozenset(_host_name(host, "hosts") for host in rules.hosts)
         self._any_host = "*" in rules.domains
         self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
@@ -205,6 +208,9 @@ class Scope:
         for pattern in self._exclude:
             if pattern.search(address):
                 return Verdict(False, f"scope.exclude: {pattern.pattern}")
+        for plugin in self.filters:
+            if not plugin.ask(address, address):  # nor is a URL let in on which the plug-in fails
+                return Verdict(False, f"scope.filters: {plugin.name}")
         trap = self._trap(address)
         return Verdict(False, _TRAPS + trap) if trap else verdict
 

@@ -49,6 +49,7 @@ class Counters:
     retries: int  # URLs put back after a failure
     internal_errors: int  # errors raised by code that reads the web's data, see crawler.faults
     by_trap: dict[str, int]  # links and URLs that each rule of [traps] kept out
+    plugin_errors: dict[str, int]  # by name of the plug-in
     inter_part_links: int
     dropped_links: int
     inter_part_pages: int
@@ -129,6 +130,7 @@ class _RankCounts(TypedDict):
     rank: int
     seconds: float
     by_trap: dict[str, int]
+    plugin_errors: NotRequired[dict[str, int]]
     host: NotRequired[str]
     progress: NotRequired[list[tuple[float, int]]]
     queue: NotRequired[list[tuple[float, int]]]

@@ -113,6 +113,15 @@ def _bad(metrics: Mapping[str, Any]) -> Iterator[Finding]:
             f"grep traceback {shlex.quote(metrics['session'])}/rank-*/agent.log",
             "errors",
         )
+    if metrics["plugin_errors"]:
+        counts = ", ".join(f"{name} {n:,}" for name, n in sorted(metrics["plugin_errors"].items()))
+        yield Finding(
+            Severity.BAD,
+            f"Plug-ins failed: {counts}",
+            "The crawl went on without their answers. The logs of the ranks have the tracebacks.",
+            f"grep plug-in {shlex.quote(metrics['session'])}/rank-*/agent.log",
+            "errors",
+        )
     if metrics["torn_logs"]:
         yield Finding(
             Severity.WARNING,

@@ -48,6 +48,7 @@ MEASURES: Final[Mapping[str, str]] = MappingProxyType(
             "pages and files on which the program itself failed "
             "(docs/resume.md#internal-errors). After a kill, only errors with a row count"
         ),
+        "plugin_errors": "errors of plug-ins, by name (docs/extend.md)",
         "seeds": "all seeds",
         "seeds_redirected": "seeds whose redirects end at another site or lead out of scope",
         "seeds_failed": "seeds that gave no page",
@@ -126,6 +127,7 @@ LIVE: Final = frozenset(
         "communication_overhead",
         "requests",
         "retries",
+        "plugin_errors",
         "by_trap",
         "inter_part_links",
         "dropped_links",

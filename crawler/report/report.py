@@ -120,6 +120,9 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "internal_errors": max(
             traffic["internal_errors"] or 0, totals.by_error.get(Failure.INTERNAL, 0)
         ),
+        "plugin_errors": dict(
+            sum((Counter(one.get("plugin_errors", {})) for one in counted), Counter[str]())
+        ),
         "dynamic": dynamic_metrics(info.config, info.last.ranks, counted),
         "politeness": _politeness(directory),
         "torn_logs": [str(torn.path) for torn in totals.torn],

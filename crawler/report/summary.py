@@ -270,6 +270,9 @@ def measures(metrics: Mapping[str, Any]) -> list[tuple[str, str]]:
                 " are in rank-*/agent.log: please report them",
             )
         )
+    if metrics["plugin_errors"]:
+        text = f"errors by plug-in: {_listing(metrics['plugin_errors'])}"
+        lines.append(("plug-ins", f"{text}; their tracebacks are in rank-*/agent.log"))
     if metrics["torn_logs"]:
         lines.append(("torn", ", ".join(metrics["torn_logs"])))
     return lines

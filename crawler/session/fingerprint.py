@@ -22,7 +22,7 @@ from typing import Final
 import publicsuffixlist
 from xxhash import xxh3_128
 
-from crawler import config
+from crawler import config, extensions
 from crawler.session import info
 from crawler.session.log import log_files
 from crawler.session.shared_keys import given_up
@@ -39,7 +39,9 @@ _LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # they parse URLs and find 
 def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
     """Return the fingerprint of a session, for a crawl with these settings and ranks."""
     depends = config.dependence(settings)
-    code = [*_program(), *_suffix_list(), *_modules(depends.modules)]
+    plugins = settings.named_plugins()
+    modules = [extensions.module_of(*plugin) for plugin in plugins]
+    code = [*_program(), *_suffix_list(), *_modules(modules)]
     facts = [
         ranks,
         depends.values,
@@ -47,6 +49,7 @@ def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
         info.replicated(directory),
         given_up(directory),
         [metadata.version(library) for library in _LIBRARIES],
+        [extensions.package_of(*plugin) for plugin in plugins],
         [_hash(path) for path in [*depends.files, *code]],
         [_state_of(session) for session in depends.sessions],
     ]

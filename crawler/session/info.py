@@ -15,7 +15,7 @@ from typing import Annotated, Any
 import msgspec
 from xxhash import xxh3_64_intdigest
 
-from crawler import config
+from crawler import config, extensions
 from crawler.ports import UserError
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
@@ -48,6 +48,8 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost: int | None = None  # how many ranks died, if the others went on
     retried: list[str] | None = None  # the failures that this run has tried again
     site_names: int | None = None  # 2: `host:port`; None: `http://host`, as in old versions
+    # By key and name, such as "scope.filters no-print": the package and its version.
+    plugins: dict[str, str] | None = None
 
 
 _Runs = Annotated[list[Run], msgspec.Meta(min_length=1)]
@@ -225,10 +227,16 @@ def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) 
     if settings.sites:
         keys = {"match", "robots", "max_urls", "max_bytes"}
         judges += settings.model_dump_json(include={"sites": {"__all__": keys}})
+    plugins = {
+        f"{key} {name}": extensions.package_of(key, name) for key, name in settings.named_plugins()
+    }
+    for name in settings.scope.filters:
+        judges += f"{plugins[f'scope.filters {name}']} {dict(settings.plugins.of(name))}"
     # The scope depends on how sites are named, because the sites of the seeds are in scope.
     what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
     scope = f"{xxh3_64_intdigest(what.encode()):016x}"
-    return Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES)
+    run = Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES)
+    return msgspec.structs.replace(run, plugins=plugins or None)
 
 
 def _write_seeds(directory: Path, seeds: Iterable[str]) -> None:

@@ -98,6 +98,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     waiting: int = 0
     early: int = 0  # requests that came earlier than promised; 0: politeness was kept
+    plugin_errors: dict[str, int] = {}  # by name of the plug-in
     bound: Bound = Bound.NOTHING
     rows: list[RankStatus] = []
     troubles: list[Trouble] = []  # the latest five, the newest last

@@ -51,6 +51,9 @@ def head(status: Status) -> list[tuple[str, str]]:
         ("waiting", f"{status.waiting:,} URLs"),
         ("politeness", polite),
     ]
+    if status.plugin_errors:
+        failed = sorted(status.plugin_errors.items())
+        lines.append(("plug-ins", ", ".join(f"{name} {count:,} errors" for name, count in failed)))
     if status.state is State.CRAWLING:
         lines.append(("limited by", status.bound.value))
     return [(word, printable(says)) for word, says in lines]

@@ -11,7 +11,7 @@ from crawler.core.dynamic.role import Role
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.dynamic.server import Server
 from crawler.core.leases import Leases
-from crawler.core.order import BreadthFirst, Given, make_order
+from crawler.core.order import BreadthFirst, Given, order_of
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
 from crawler.core.seen import LateSeen, SiteGroups, UrlSeen
@@ -34,7 +34,7 @@ def make_bench(
     Workbench.
     """
     tree = ownership.tree
-    order = order or make_order(settings.frontier)
+    order = order or order_of(settings)
     overrides = settings.overrides()
     if tree is None or not tree.hands_out:
         pass
@@ -84,5 +84,5 @@ def make_role(settings: config.Config, parts: Parts, spill: Spill | None) -> Rol
     if tree.hands_out and tree.is_server(rank):
         return Server(rank, settings, tree, parts)
     if tree.hands_out:
-        return Client(rank, settings, tree, parts, make_order(settings.frontier))
+        return Client(rank, settings, tree, parts, order_of(settings))
     return Assigner(parts, spill) if tree.is_server(rank) else Holder(parts)

@@ -8,7 +8,8 @@ Only the workbench uses this package. It has one order for all sites of its rank
 itself when a site may be asked.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
+from types import MappingProxyType
 
 from crawler import config
 from crawler.core.order.fifo import Fifos
@@ -47,20 +48,22 @@ __all__ = [
     "Scored",
     "Tiers",
     "make_order",
+    "order_of",
     "pagerank",
     "pagerank_by_key",
 ]
 
 
 def make_order(
-    frontier: config.Frontier, earlier: Callable[[int], float | None] = lambda key: None
+    frontier: config.Frontier,
+    earlier: Callable[[int], float | None] = lambda key: None,
+    options: Mapping[str, object] = MappingProxyType({}),
 ) -> BreadthFirst:
-    """Make the order that the configuration names. `earlier`: see PageRank.
+    """Make the order that the configuration names.
 
-    Raises UserError if the order names a function that doesn't exist.
+    `earlier`: see PageRank. `options`: of a plug-in. Raises UserError if there is no such order, or
+    if a plug-in can't be used.
     """
-    if ":" in frontier.order:
-        return load(frontier.order)
     if frontier.order == "random":
         return Random(frontier.seed)
     if frontier.order == "pagerank":
@@ -71,4 +74,13 @@ def make_order(
         "backlinks": Backlinks,
         "opic": Opic,
     }
-    return orders[frontier.order]()
+    built_in = orders.get(frontier.order)
+    return load(frontier.order, options) if built_in is None else built_in()
+
+
+def order_of(
+    settings: config.Config, earlier: Callable[[int], float | None] = lambda key: None
+) -> BreadthFirst:
+    """Make the order of a configuration, with its options. See `make_order`."""
+    frontier = settings.frontier
+    return make_order(frontier, earlier, settings.plugins.of(frontier.order))

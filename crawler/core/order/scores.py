@@ -4,15 +4,18 @@ Of URLs with equal scores, the URL that was found first comes first. An order on
 scores. It doesn't know the queues, or when a site may be asked.
 """
 
-from collections.abc import Callable, Sequence
-from importlib import import_module
-from typing import Any, ClassVar
+import sys
+from collections.abc import Mapping, Sequence
+from typing import ClassVar, Final
 
 import numpy as np
 from numpy.typing import NDArray
 from xxhash import xxh3_64_intdigest
 
-from crawler.ports import CrawlUrl, UserError
+from crawler.extensions import ORDERING, Plugin, make
+from crawler.ports import CrawlUrl
+
+_LAST: Final = -sys.float_info.max  # -inf marks URLs of poor branches
 
 
 class BreadthFirst:
@@ -24,6 +27,7 @@ class BreadthFirst:
 
     counts: ClassVar[bool] = False
     wants_links: ClassVar[bool] = False
+    plugins: Sequence[Plugin[float]] = ()  # that score the URLs
 
     def state(self) -> list[float] | None:
         """The values that another run needs besides the scores of waiting URLs.
@@ -187,45 +191,25 @@ class Opic(Scored):
 
 
 class Custom(Scored):
-    """A function of the user scores each URL when it is found."""
+    """A plug-in scores each URL when it is found. If it fails, the URL comes last."""
 
-    def __init__(self, function: Callable[[CrawlUrl], float]) -> None:
-        self._function = function
+    def __init__(self, plugin: Plugin[float]) -> None:
+        self.plugins = (plugin,)
 
     def first(self, found: CrawlUrl, links: int) -> tuple[float, bool]:
-        """What the function returns for the URL. Raises ValueError if that is not a number."""
-        score = float(self._function(found))
-        if score != score:  # noqa: PLR0124
-            raise ValueError(
-                f"frontier.order: {self._function} returned nan for {found.url}; a number is needed"
-            )
-        return score, True
+        """What the plug-in returns for the URL."""
+        score = self.plugins[0].ask(found.url, found)
+        return _LAST if score is None else score, True
 
     def state(self) -> list[float]:
         """No values, because a score depends on the URL alone."""
         return []
 
 
-def load(name: str) -> Scored:
-    """Load the order `module:name`, a function of a CrawlUrl or a class derived from Scored.
+def load(name: str, options: Mapping[str, object]) -> Scored:
+    """Load the order of a plug-in, or `module:name`: a function, or a class derived from Scored.
 
-    Raises UserError if the module can't be imported, or has no such function or class.
+    Raises UserError if there is no such thing, or if it can't be used.
     """
-    where = f"frontier.order = {name!r}"
-    module_name, _, attribute = name.partition(":")
-    try:
-        module = import_module(module_name)
-    except ImportError as error:
-        raise UserError(f"{where}: {error}; the module must be on PYTHONPATH") from None
-    except Exception as error:
-        words = f"{type(error).__name__}: {error}".splitlines()[0]
-        raise UserError(f"{where}: the module can't be imported: {words}") from error
-    function: Any = getattr(module, attribute, None)
-    if isinstance(function, type) and issubclass(function, Scored):
-        return function()
-    if not callable(function):
-        raise UserError(
-            f"{where}: {module_name} has no function {attribute}; name a function that takes a"
-            " crawler.ports.CrawlUrl and returns a number"
-        )
-    return Custom(function)
+    made = make(ORDERING, name, options)
+    return made if isinstance(made, Scored) else Custom(Plugin(ORDERING, name, made))
