@@ -1,5 +1,6 @@
 """The documentation: its site builds, and its reference says what the code has."""
 
+import ast
 import contextlib
 import fnmatch
 import importlib.util
@@ -16,6 +17,7 @@ import pytest
 from crawls import metrics_of, run_here, run_unverified, sets
 from servers import PageServer
 
+from crawler.config import Config, Table, toml_value
 from crawler.ports import EXIT_CODES
 from crawler.report.meanings import LIVE, MEASURES
 from crawler.session import described
@@ -251,3 +253,53 @@ def test_the_links_of_the_pages_in_the_root_exist() -> None:
                 heads = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
                 slugs = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in heads}
                 assert anchor in slugs, f"{name}: {path}#{anchor}"
+
+
+# --- settings in the documentation
+
+
+def test_the_settings_that_the_docs_name_exist() -> None:
+    tables = {name: table for name, table in Config() if isinstance(table, Table)}
+    known = {f"{name}.{key}" for name, table in tables.items() for key in type(table).model_fields}
+    named = re.compile(rf"`(?:--set )?((?:{'|'.join(tables)})\.[a-z_]+)\b(?![./(])")
+    found = set()
+    for page in sorted((ROOT / "docs").glob("*.md")):
+        mentions = set(named.findall(page.read_text(encoding="utf-8"))) - {"session.toml"}
+        assert mentions <= known, (page.name, mentions - known)
+        found |= mentions
+    assert len(found) > 60
+
+
+@pytest.mark.parametrize(("page", "table"), [("traps.md", "traps"), ("dynamic.md", "dynamic")])
+def test_the_defaults_that_the_docs_name_are_those_of_the_code(page: str, table: str) -> None:
+    text = (ROOT / "docs" / page).read_text(encoding="utf-8")
+    (rows,) = re.findall(r"^\| key \| default \|.*\n\|[-|]+\n((?:\|.*\n)+)", text, re.MULTILINE)[:1]
+    settings = getattr(Config(), table)
+    checked = 0
+    for row in rows.splitlines():
+        names, default = row.split(" | ")[:2]
+        keys = re.findall(r"\w+", names)
+        shown = default.replace(",000", "000").replace(" GB", "0" * 9)
+        told = [value.strip("` ") for value in shown.split(", ")]
+        told = told * len(keys) if len(told) == 1 else told
+        assert told == [toml_value(getattr(settings, key)).removesuffix(".0") for key in keys]
+        checked += len(keys)
+    assert checked >= 10
+
+
+def test_the_messages_in_troubleshooting_are_those_of_the_program() -> None:
+    text = (ROOT / "docs" / "troubleshooting.md").read_text(encoding="utf-8")
+    section = text.partition("## It doesn't start")[2].partition("\n## ")[0]
+    symptoms = re.findall(r"^\| ([^|]*`[^|]*) \|", section, re.MULTILINE)
+    told = [one for symptom in symptoms for one in re.findall("`([^`]+)`", symptom)]
+    said = [
+        node.value
+        for path in (ROOT / "crawler").rglob("*.py")
+        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
+        if isinstance(node, ast.Constant) and isinstance(node.value, str)
+    ]
+    assert len(told) > 8
+    for message in told:
+        if message != "not enough slots":  # Open MPI says this
+            for piece in filter(None, re.split(r" ?\.\.\.[: ]*", message)):
+                assert any(piece in text for text in said), piece
