@@ -31,7 +31,7 @@ from crawler.report.endings import causes
 from crawler.report.explanations import explained_alone
 from crawler.report.outcomes import failure_of
 from crawler.report.report import write_metrics
-from crawler.report.summary import comparison, summary
+from crawler.report.summary import brief, comparison, summary
 from crawler.report.verify import verify
 from crawler.templates import TEMPLATES, template
 
@@ -125,7 +125,7 @@ async def _crawl_together(
         return EXIT_USAGE
     ending = await crawl(plan, group, voice=Voice(arguments.voice))
     if group.rank == 0 and ending.reported:
-        _print_report(plan.directory, as_json=arguments.json)
+        _print_report(plan.directory, brief, as_json=arguments.json)
     elif group.rank == 0:
         _complain(
             f"{plan.directory}: the disk has no room for the tables; free some space, and resume"
@@ -231,7 +231,7 @@ def _report(arguments: argparse.Namespace) -> int:
     directories = [arguments.session, *([arguments.other] if arguments.other else [])]
     each = [_measure(directory, arguments.graph) for directory in directories]
     if len(each) == 1:
-        _print_report(arguments.session, as_json=arguments.json)
+        _print_report(arguments.session, summary, as_json=arguments.json)
     elif arguments.json:
         _print(json.dumps(each))
     else:
@@ -258,9 +258,12 @@ def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
             session.unlock_session(directory)
 
 
-def _print_report(directory: Path, *, as_json: bool) -> None:
+def _print_report(
+    directory: Path, words: Callable[[dict[str, Any]], str], *, as_json: bool
+) -> None:
+    """Print the measures of a session, as JSON or in these words."""
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
-    _print(json.dumps(metrics) if as_json else summary(metrics))
+    _print(json.dumps(metrics) if as_json else words(metrics))
 
 
 def _config(arguments: argparse.Namespace) -> int:

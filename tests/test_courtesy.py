@@ -243,7 +243,7 @@ def crawled(tmp_path: Path, served: tuple[int, list[tuple[float, str]]]) -> Path
     directory = tmp_path / "s"
     done = crawl_here(directory, f"http://127.0.0.1:{port}/", *sets("politeness.delay_s=0.1"))
     assert done.returncode == 0, done.stderr
-    assert "politeness   kept: smallest gap 0.2" in done.stdout
+    assert "Politeness   kept  smallest pause 0.2" in done.stdout
     rows = [row for row in rows_of(directory) if isinstance(row, Asked)]
     assert len(rows) == len(asked)
     for row, (at, _) in zip(rows, asked, strict=True):

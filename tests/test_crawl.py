@@ -31,6 +31,7 @@ from crawler import url
 from crawler.config import toml_value
 from crawler.demo.web import DemoWeb, serve
 from crawler.ports import OUT_OF_SCOPE
+from crawler.report.summary import summary
 from partition import evaluate, graph
 from partition.__main__ import main as partition
 
@@ -353,7 +354,7 @@ def test_a_trap_costs_the_good_sites_nothing(tmp_path: Path, mpirun: MpiRun) -> 
         "max_url_length",
         "max_urls_per_site",
     }
-    assert "traps        max_" in done.stdout
+    assert "traps        max_" in summary(metrics_of(session))
 
 
 def test_a_site_that_answers_everything_alike_leads_nowhere(tmp_path: Path) -> None:

@@ -18,6 +18,7 @@ from test_lost_rank import await_pages, ended, kill, needs_ulfm, outliving
 from crawler import config, session
 from crawler.demo.web import DemoWeb, serve
 from crawler.ports import PageRow
+from crawler.report.summary import summary
 from crawler.report.verify import verify
 
 SLOW = pytest.mark.slow
@@ -109,7 +110,7 @@ def test_each_page_is_fetched_once_by_a_client(
     else:
         assert facts["handed"] == 0
     said = f"granularity {kind[0]}, follow {kind[1]}; servers: rank 0; clients: 2"
-    printed = " ".join(done.stdout.split())
+    printed = " ".join(summary(metrics).split())
     assert said in printed
     assert "MPI messages between 4 of 6 pairs of ranks" in printed
     assert "Seed servers, which fetch nothing: rank 0" in printed

@@ -26,11 +26,11 @@ from crawler.pages import duration, percent, short_url, size
 from crawler.ports import Failure
 from crawler.report import view
 from crawler.report.explanations import advice, explained_alone, meaning
-from crawler.report.findings import find
+from crawler.report.findings import find, what_limited
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
 from crawler.report.overview import _Elapsed
 from crawler.report.page import page
-from crawler.report.summary import summary
+from crawler.report.summary import brief, summary
 
 _HTML = {"Content-Type": "text/html"}
 _HOSTS = ("a.example", "b.example", "c.example")
@@ -130,15 +130,17 @@ def test_the_matrix_holds_the_urls_that_each_rank_has_sent(crawled: tuple[Path, 
 def test_the_terminal_and_the_page_tell_the_same(crawled: tuple[Path, str]) -> None:
     session, printed = crawled
     metrics, text = metrics_of(session), _text(_html(session))
-    assert printed.strip() == summary(metrics).strip()
+    assert printed.strip() == brief(metrics).strip()
+    told = run_here("report", str(session))
+    assert told.stdout.strip() == summary(metrics).strip()
     for finding in metrics["findings"]:
         assert finding["title"] in text
         assert finding["title"] in " ".join(printed.split())
     for error in metrics["overview"]["errors"]:
         assert error["meaning"][1:] in text
-        assert error["meaning"][:30] in " ".join(printed.split())
+        assert error["meaning"][:30] in " ".join(told.stdout.split())
     assert "1 of 2 seeds failed" in text
-    for line in printed.splitlines():
+    for line in (*printed.splitlines(), *told.stdout.splitlines()):
         assert len(line) <= 80 or line.lstrip().startswith("$")  # a command stays in one piece
 
 
@@ -202,6 +204,30 @@ def test_the_page_of_a_huge_session_is_small(crawled: tuple[Path, str]) -> None:
     assert len(html.encode()) < 300_000
     assert "500" in html
     assert len(summary(metrics).splitlines()) < 300
+    for count in range(6):
+        finding = {"title": "tt " * 30, "cause": "c " * 150, "command": "x", "severity": "bad"}
+        metrics["findings"] = [finding] * count
+        lines = brief(metrics).splitlines()
+        assert len(lines) <= 40
+        assert sum("tt" in line for line in lines) == 2 * count
+        assert lines[-1] == f"$ python -m crawler report '{metrics['session']}'"
+
+
+def test_what_limited_a_crawl_is_what_was_shown_while_it_ran(crawled: tuple[Path, str]) -> None:
+    metrics = copy.deepcopy(metrics_of(crawled[0]))
+    seen = metrics["overview"]
+    seen["slowest_site"] = {"site": "a.example", "seconds": 90.0}
+    metrics["seconds"] = 100.0
+    seen["limited_by"] = {}
+    assert not what_limited(metrics)
+    seen["limited_by"] = {"CPU": 30, "site delays": 60, "no URLs": 10}
+    said = "site delays, for 60% of the time; those of a.example alone take 90 s"
+    assert what_limited(metrics) == said
+    assert f"What limited the speed: {said}" in " ".join(brief(metrics).split())
+    assert f"What limited the speed: {said}" in " ".join(summary(metrics).split())
+    assert f"What limited the speed: {said}" in _text(page(metrics))
+    seen["limited_by"] = {"slow answers": 2}
+    assert what_limited(metrics) == "slow answers, for 100% of the time"
 
 
 def test_a_session_of_one_rank_that_fetched_nothing_has_a_page(tmp_path: Path) -> None:

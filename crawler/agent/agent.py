@@ -203,7 +203,9 @@ class Agent:
             self._stopper.disarm()
             self._job.board.close()
         remembers = self._settings.exchange.remember == "all"
-        counters = self._figures.counters(self._clock.now() - started, remembers=remembers)
+        counters = self._figures.counters(
+            self._clock.now() - started, self._job.board.take_limits(), remembers=remembers
+        )
         ending = Ending(self._core.complete, self._stopper.reason)
         _LOG.info("ended", extra={"about": asdict(ending)})
         self._log.close()

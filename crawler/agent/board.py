@@ -71,6 +71,7 @@ class Board:
         self._heard: dict[int, _Heard] = {}
         self._said: Counter[str] = Counter()
         self._bounds: deque[Bound] = deque(maxlen=_BOUNDS)
+        self._limited_s = Counter[str]()  # seconds in which each bound limited the whole crawl
         self._troubles: deque[Trouble] = deque(maxlen=_TROUBLES)
         self._screen: Screen | None = None
         self._writing: asyncio.Future[None] | None = None
@@ -122,12 +123,20 @@ class Board:
         while now - self._paces[0][0] > _WINDOW_S:
             self._paces.popleft()
         self.latest = status = self.status(state)
-        self._bounds.append(_of_all(status.rows))
+        bound = _of_all(status.rows)
+        self._bounds.append(bound)
+        if state is State.CRAWLING:
+            self._limited_s[bound.value] += 1
         if self._prints and now - self._shown >= _LINE_INTERVAL_S:
             self._shown = now
             self.say([line(status)])
         if self._writing is None or self._writing.done():
             self._writing = asyncio.ensure_future(asyncio.to_thread(self._publish, status))
+
+    def take_limits(self) -> dict[str, int]:
+        """Return for how many seconds each bound has limited the crawl since the last call."""
+        taken, self._limited_s = self._limited_s, Counter()
+        return dict(taken)
 
     def begin(self) -> None:
         """Replace the status.json of an earlier run. To be called once, at rank 0."""

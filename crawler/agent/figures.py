@@ -5,6 +5,7 @@ import os
 import resource
 import socket
 import time
+from collections.abc import Mapping
 from pathlib import Path
 from typing import Final
 
@@ -111,9 +112,10 @@ class Figures:
             return State.STOPPING
         return State.PAUSED if self._core.paused else State.CRAWLING
 
-    def counters(self, seconds: float, *, remembers: bool) -> Counters:
+    def counters(self, seconds: float, limited: Mapping[str, int], *, remembers: bool) -> Counters:
         """Return the counters of this rank in a run that took `seconds`.
 
+        `limited`: the seconds in which each `session.Bound` limited the crawl, as rank 0 knows.
         `remembers`: whether the rank remembers all URLs that it has sent. If not, it can't count
         different URLs.
         """
@@ -146,6 +148,7 @@ class Figures:
             mpi_messages_to={str(to): count for to, count in self._wire.messages_to.items()},
             mpi_bytes=self._wire.bytes,
             dynamic=self._dynamic(),
+            limited=limited,
             memory=self._core.budget.used(),
         )
 

@@ -63,6 +63,7 @@ class Counters:
     mpi_messages_to: Mapping[str, int]  # by receiving rank
     mpi_bytes: int
     dynamic: DynamicCounts | None
+    limited: Mapping[str, int]  # rank 0: seconds in which each session.Bound limited the crawl
     memory: Mapping[str, tuple[int, int]]  # bytes at most and at the end, by table (core.budget)
 
 
@@ -137,6 +138,7 @@ class _RankCounts(TypedDict):
     urls_to: NotRequired[dict[str, int]]
     mpi_messages_to: NotRequired[dict[str, int]]
     dynamic: NotRequired[DynamicCounts | None]
+    limited: NotRequired[dict[str, int]]
     memory: NotRequired[dict[str, tuple[int, int]]]
 
 

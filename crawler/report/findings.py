@@ -11,12 +11,12 @@ from typing import Any, Final
 
 from crawler.pages import sentence, short_url
 from crawler.report.explanations import advice, meaning
-from crawler.session import MAY_PASS
+from crawler.session import MAY_PASS, Bound
 
 _SHOWN: Final = 5
 BALANCE: Final = 0.05  # by how much a rank may exceed the average load
 _FEW: Final = 0.02  # a smaller share of failed URLs isn't worth a finding
-_MOST: Final = 0.8  # a larger share of the time, or of a core, limits a crawl
+_MOST: Final = 0.8  # delays of one site that take such a share of the time are named
 _BUILD: Final = ("python", "-m", "partition", "build")
 _NAMED: Final = 3  # seeds or ranks that a finding names
 
@@ -47,17 +47,23 @@ def find(metrics: Mapping[str, Any]) -> list[Finding]:
 
 
 def what_limited(metrics: Mapping[str, Any]) -> str:
-    """What kept the crawl from being faster; empty if that isn't known."""
-    slowest, seconds = metrics["overview"]["slowest_site"], metrics["seconds"]
-    if not seconds:
+    """What kept the crawl from being faster for most of the time; empty if that isn't known.
+
+    Rank 0 has judged this each second, as `watch` and the dashboard show it (`agent.board`).
+    """
+    limits: Mapping[str, int] = metrics["overview"]["limited_by"]
+    bound = max(limits, key=lambda one: limits[one], default=None)
+    if bound is None:
         return ""
-    if slowest is not None and slowest["seconds"] >= _MOST * seconds:
-        return f"site delays: those of {slowest['site']} alone take {slowest['seconds']:,.0f} s"
-    shares = [(one["cpu_share"] or 0.0, one["rank"]) for one in metrics["ranks"]]
-    share, rank = max(shares, default=(0.0, 0))
-    if share >= _MOST:
-        return f"CPU: rank {rank} used {share:.0%} of a core"
-    return ""
+    said = f"{bound}, for {limits[bound] / sum(limits.values()):.0%} of the time"
+    slowest, seconds = metrics["overview"]["slowest_site"], metrics["seconds"]
+    if bound == Bound.DELAYS and slowest and slowest["seconds"] >= _MOST * (seconds or 0):
+        said += f"; those of {slowest['site']} alone take {slowest['seconds']:,.0f} s"
+    if bound == Bound.CPU:
+        shares = [(one["cpu_share"] or 0.0, one["rank"]) for one in metrics["ranks"]]
+        share, rank = max(shares, default=(0.0, 0))
+        said += f"; rank {rank} used {share:.0%} of a core"
+    return said
 
 
 def idle_ranks(metrics: Mapping[str, Any]) -> list[int]:

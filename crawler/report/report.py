@@ -130,6 +130,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "series": [point._asdict() for point in points],
         "overview": make_overview(directory, [run.started.timestamp() for run in info.runs], runs),
     }
+    metrics["overview"]["limited_by"] = _limits(counted)
     metrics["overview"] |= write_lists(directory, info)
     metrics["against"] = None
     if info.config.session.previous:
@@ -164,6 +165,12 @@ def _traffic(ranks: Sequence[dict[str, Any]]) -> dict[str, Any]:
     by_trap = sum((Counter(one["by_trap"]) for one in ranks), Counter[str]())
     sums["by_trap"] = dict(sorted(by_trap.items())) if ranks else None
     return sums
+
+
+def _limits(counted: Sequence[dict[str, Any]]) -> dict[str, int]:
+    """The seconds in which each bound limited the crawl, the longest first; empty if unknown."""
+    seconds = sum((Counter(one.get("limited", {})) for one in counted), Counter[str]())
+    return dict(seconds.most_common())
 
 
 def _cpu_share(counted: Sequence[dict[str, Any]]) -> float | None:

@@ -1,6 +1,7 @@
 """A session as text, for a person at a terminal of 80 columns."""
 
 import math
+import shlex
 import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
@@ -14,6 +15,7 @@ from crawler.report.memory import memory_lines
 from crawler.report.overview import TOP
 
 _COLUMNS: Final = 80
+_BRIEF: Final = 40  # lines
 _BAR: Final = 30  # characters of a full bar
 _CURVE: Final = 44  # characters of a curve at most
 _BLOCKS: Final = ".▁▂▃▄▅▆▇█"
@@ -38,8 +40,29 @@ def summary(metrics: Mapping[str, Any]) -> str:
         ["Measures", *_pairs(measures(metrics))],
         ["The same as a page: report/index.html in the directory of the session"],
     ]
+    return _joined(parts)
+
+
+def _joined(parts: Sequence[Sequence[str]]) -> str:
+    """The parts as text, with an empty line between two of them."""
     text = "\n\n".join("\n".join(part) for part in parts if part)
     return "".join(c if c.isprintable() or c == "\n" else "?" for c in text)
+
+
+def brief(metrics: Mapping[str, Any]) -> str:
+    """What matters most after a crawl, in at most 40 lines; `summary` has all of it."""
+    closing = [
+        "All of it is in report/index.html of the session, and is printed by",
+        f"$ {shlex.join(['python', '-m', 'crawler', 'report', metrics['session']])}",
+    ]
+    limited = what_limited(metrics)
+    head, findings = _head(metrics), metrics["findings"]
+    outcomes = _outcomes(metrics["overview"]["outcomes"])
+    speed = _wrapped(f"What limited the speed: {limited}") if limited else []
+    room = _BRIEF - sum(len(part) + 1 for part in (head, outcomes, speed, closing) if part)
+    if room < 1 + 2 * len(findings):
+        room, outcomes = room + len(outcomes) + 1, []
+    return _joined([head, _findings(findings, room), outcomes, speed, closing])
 
 
 def _head(metrics: Mapping[str, Any]) -> list[str]:
@@ -53,12 +76,17 @@ def _head(metrics: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _findings(findings: Sequence[Mapping[str, Any]]) -> list[str]:
+def _findings(findings: Sequence[Mapping[str, Any]], room: int | None = None) -> list[str]:
+    """The findings; of those that need more lines than there is room for, only the titles."""
     lines = ["Look at this first"]
-    for place, finding in enumerate(findings, 1):
-        lines += _wrapped(finding["title"], f"{place}. ")
-        lines += _wrapped(finding["cause"], "   ")
-        lines += [f"   $ {finding['command']}"] if finding["command"] else []
+    titles = [_wrapped(one["title"], f"{place}. ") for place, one in enumerate(findings, 1)]
+    for place, finding in enumerate(findings):
+        more = _wrapped(finding["cause"], "   ")
+        more += [f"   $ {finding['command']}"] if finding["command"] else []
+        left = sum(map(len, titles[place:]))
+        lines += titles[place]
+        if room is None or len(lines) - len(titles[place]) + left + len(more) <= room:
+            lines += more
     return lines if findings else [*lines, "   Nothing stands out."]
 
 

@@ -52,7 +52,7 @@ def facts(metrics: Mapping[str, Any]) -> list[Fact]:
     view = metrics["overview"]
     limit = f"of {metrics['max_pages']:,} allowed" if metrics["max_pages"] else "no limit"
     failed = view["urls"] - view["good"]
-    limit_word = what_limited(metrics).partition(":")[0]
+    limit_word = what_limited(metrics).partition(",")[0]
     kinds = [f"{one['error']} {one['urls']:,}" for one in view["errors"]]
     return [
         Fact("Pages", number(metrics["pages"]), limit),
