@@ -11,7 +11,7 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
+from typing import Any, cast
 
 import pytest
 from crawls import metrics_of, run_here, run_unverified, sets
@@ -165,24 +165,27 @@ def test_each_page_is_in_the_site(site: Path) -> None:
 # --- commands in the documentation
 
 
-def blocks(page: Path, language: str = "") -> list[str]:
-    """The code blocks of a page that stand in a language, or in none."""
-    text = page.read_text(encoding="utf-8")
-    found = re.findall(r"^ *```(\w*)\n(.*?)^ *```$", text, re.MULTILINE | re.DOTALL)
-    return [block for its_language, block in found if its_language == language]
+BLOCK = re.compile(r"^ *```(\w*)\n(.*?)^ *```$", re.MULTILINE | re.DOTALL)  # language, content
 
 
-def commands(page: Path) -> list[list[str]]:
-    """The words of each command in the blocks of a page.
+def commands_in(block: str) -> list[list[str]]:
+    """The words of each command in a block.
 
     Lines with optional words in brackets, and with other programs, are for readers only.
     """
-    lines = re.sub(r" *\\\n *", " ", "\n".join(blocks(page))).splitlines()
+    lines = re.sub(r" *\\\n *", " ", block).splitlines()
     plain = [part.partition(" > ")[0] for line in lines for part in line.split("&&")]
     whole = [line for line in plain if not set(line.partition("#")[0]) & set("[|&;>")]
     told = [re.split(" {2,}", line.strip())[0] for line in whole if "python -m" in line]
     each = [shlex.split(line, comments=True) for line in told]
     return [words for words in each if words[0] in {"mpirun", "python"}]
+
+
+def commands(page: Path) -> list[list[str]]:
+    """The words of each command in the blocks of a page."""
+    text = page.read_text(encoding="utf-8")
+    found = (commands_in(block) for language, block in BLOCK.findall(text) if not language)
+    return [words for each in found for words in each]
 
 
 @pytest.mark.parametrize(
@@ -207,8 +210,8 @@ def test_there_are_commands_in_the_docs() -> None:
 
 
 @pytest.fixture
-def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[str]]:
-    """Serves a small web in the way that the tutorial says: `demo_web`, the words for it."""
+def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
+    """Serves a small web in the way that the tutorial says."""
     monkeypatch.chdir(tmp_path)
     (words,) = (one for one in commands(TUTORIAL) if "crawler.demo.web" in one)
     command = [sys.executable, *words[1:], "--pages", "400", "--sites", "24"]
@@ -219,25 +222,35 @@ def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[list[s
         settings = Path("demo.toml").read_text()
         assert "delay_s = 0.1" in settings
         Path("demo.toml").write_text(settings.replace("delay_s = 0.1", "delay_s = 0"))
-        yield words
+        yield
         server.stdin.close()
 
 
-def test_the_tutorial_can_be_followed(demo_web: list[str], mpirun: Any) -> None:
-    rest = [one for one in commands(TUTORIAL) if one != demo_web]
-    for words in rest:
-        told = [word.replace("127.0.0.1:8080", free_address()) for word in words]
-        if told[0] == "mpirun":
-            assert told[1:4] == ["-n", "2", "python"]
-            done = mpirun(2, *told[4:])
-        elif told[2] == "crawler":
-            done = run_unverified(*told[3:])
-        else:
-            command = [sys.executable, *told[1:]]
-            done = subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
-        assert done.returncode == 0, (words, done.stderr)
-    for script in blocks(TUTORIAL, "python"):
-        subprocess.run([sys.executable, "-c", script], check=True, timeout=100)
+def follow(page: Path, mpirun: Any) -> None:
+    """Run the commands and scripts of a page in their order, but not the server."""
+    text = page.read_text(encoding="utf-8")
+    for language, block in BLOCK.findall(text):
+        if language == "python":
+            subprocess.run([sys.executable, "-c", block], check=True, timeout=100)
+        for words in commands_in(block) if not language else ():
+            if "crawler.demo.web" not in words:
+                done = run_command(words, mpirun)
+                assert done.returncode == 0, (words, done.stderr)
+
+
+def run_command(words: list[str], mpirun: Any) -> "subprocess.CompletedProcess[str]":
+    told = [word.replace("127.0.0.1:8080", free_address()) for word in words]
+    if told[0] == "mpirun":
+        assert (told[1], told[3]) == ("-n", "python")
+        return cast("subprocess.CompletedProcess[str]", mpirun(int(told[2]), *told[4:]))
+    if told[2] == "crawler":
+        return run_unverified(*told[3:])
+    command = [sys.executable, *told[1:]]
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+
+
+def test_the_tutorial_can_be_followed(demo_web: None, mpirun: Any) -> None:
+    follow(TUTORIAL, mpirun)
     first, second = metrics_of(Path("first")), metrics_of(Path("second"))
     assert first["complete"]
     assert first["pages"] == second["pages"] > 400
@@ -245,15 +258,14 @@ def test_the_tutorial_can_be_followed(demo_web: list[str], mpirun: Any) -> None:
     assert second["inter_part_urls"] < 0.8 * first["inter_part_urls"]
 
 
-def test_the_links_of_the_pages_in_the_root_exist() -> None:
-    for name in ("README.md", "ARCHITECTURE.md", "RESULTS.md", "CHANGELOG.md"):
-        text = (ROOT / name).read_text(encoding="utf-8")
-        for path, anchor in re.findall(r"\]\((?!https?:)([^)#\s]+)(?:#([^)\s]+))?\)", text):
-            assert (ROOT / path).exists(), f"{name}: {path}"
-            if anchor:
-                heads = re.findall(r"^#+ (.+)$", (ROOT / path).read_text("utf-8"), re.MULTILINE)
-                slugs = {re.sub(r"[^\w\- ]", "", one.lower()).replace(" ", "-") for one in heads}
-                assert anchor in slugs, f"{name}: {path}#{anchor}"
+@pytest.mark.slow
+@pytest.mark.timeout(300)
+def test_the_second_crawls_of_the_docs_can_be_followed(demo_web: None, mpirun: Any) -> None:
+    Path("demo.toml").rename("web.toml")
+    follow(ROOT / "docs" / "recrawl.md", mpirun)
+    against = metrics_of(Path("2027-02"))["against"]
+    assert against["changes"]["unchanged"] > 400
+    assert metrics_of(Path("2027-02-again"))["by_status"].keys() <= {"200", "304"}
 
 
 # --- settings in the documentation
