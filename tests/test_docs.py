@@ -268,6 +268,37 @@ def test_the_second_crawls_of_the_docs_can_be_followed(demo_web: None, mpirun: A
     assert metrics_of(Path("2027-02-again"))["by_status"].keys() <= {"200", "304"}
 
 
+# --- links
+
+
+def anchors(page: Path) -> set[str]:
+    """The anchors of the headings of a page."""
+    heads = re.findall(r"^#+ (.+)$", page.read_text(encoding="utf-8"), re.MULTILINE)
+    plain = (re.sub(r"[^\w\s-]", "", head).strip().lower() for head in heads)
+    return {re.sub(r"[-\s]+", "-", head) for head in plain}
+
+
+@pytest.mark.parametrize(
+    "page",
+    [*sorted(ROOT.glob("*.md")), *sorted((ROOT / "docs").rglob("*.md"))],
+    ids=lambda page: str(page.relative_to(ROOT)),
+)
+def test_the_links_of_a_page_lead_somewhere(page: Path) -> None:
+    """Also without mkdocs, which checks the site."""
+    text = page.read_text(encoding="utf-8")
+    for path, anchor in re.findall(r"\]\((?!https?:|#)([^)#\s]+)(?:#([^)\s]+))?\)", text):
+        target = page.parent / path
+        assert target.exists(), path
+        assert not anchor or anchor in anchors(target), f"{path}#{anchor}"
+
+
+def test_each_page_has_a_place_in_the_navigation() -> None:
+    named = re.findall(r"^ *- ([\w/-]+\.md)$", (ROOT / "mkdocs.yml").read_text(), re.MULTILINE)
+    pages = {str(page.relative_to(ROOT / "docs")) for page in (ROOT / "docs").rglob("*.md")}
+    assert len(named) == len(set(named))
+    assert set(named) == pages | {"architecture.md", "results.md", "changelog.md"}, "see mkdocs.yml"
+
+
 # --- settings in the documentation
 
 
