@@ -228,3 +228,35 @@ def test_kills(
     )
     assert_keys(tmp_path / "session-40")
     assert session.given_up(tmp_path / "session-40")
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("scheme", ["site-hash", "dynamic"])
+def test_failed_pages_are_fetched_again(tmp_path: Path, scheme: str) -> None:
+    """Each third page fails in the first run. Then it has links that nobody has seen."""
+    web = DemoWeb.generate(3, 80, 6)
+    directory = tmp_path / "s"
+    tables = exact(assignment={"scheme": scheme}, retry={"tries": 1, "busy_base_s": 0.01})
+    respond, fails = web.respond, True
+    spared = {*web.seeds, *(f"http://{host}/robots.txt" for host in web.hosts)}
+
+    def at_first_unavailable(host: str, path: str) -> tuple[int, Any, bytes]:
+        if fails and f"http://{host}{path}" not in spared and hash_of(path) % 3 == 0:
+            return 500, (), b""
+        return respond(host, path)
+
+    web.respond = at_first_unavailable  # type: ignore[method-assign]
+    with served(web) as (port, asked):
+        settings = settings_for(web, port, directory, tables)
+        crawl_here(planning.prepare(settings, 4), 4)
+        before = Counter(asked)
+        fails = False
+        plan = planning.prepare_again(directory, settings, 4, retried=session.failures_named("500"))
+        assert crawl_here(plan, 4).reason == "complete"
+    failed = {row["url"] for row in page_rows(directory) if row["status"] == 500}
+    assert not failed
+    assert {row["url"] for row in page_rows(directory) if row["status"] == 200} == web.reachable
+    again = asked_pages(asked - before)
+    assert set(again.values()) == {1}
+    assert_sound(directory)
+    assert_keys(directory)
