@@ -70,6 +70,11 @@ class NoRepository:
     def keep(self, url: str, response: ports.Response) -> None:
         raise NotImplementedError
 
+    def keep_failure(
+        self, url: str, started: float, seconds: float, error: ports.FetchError
+    ) -> None:
+        raise NotImplementedError
+
     def introduce(self, authority: str, sitemaps: Sequence[ports.Link]) -> None:
         raise NotImplementedError
 

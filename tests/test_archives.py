@@ -1,31 +1,51 @@
 """Archives as other programs see them: indexes of WARC files, and whole sessions in one file."""
 
+import asyncio
 import gzip
 import hashlib
 import json
+import re
 import shutil
+import socket
 import subprocess
 import sys
 import zipfile
+from collections import Counter
+from collections.abc import Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
 import pytest
-import surt as reference
-from cdxj_indexer.main import CDXJIndexer
-from crawls import crawl_here, demo_config, page_rows, run_here
+from crawls import (
+    assert_sound,
+    check_warc_files,
+    crawl_here,
+    demo_config,
+    page_rows,
+    run_here,
+    sets,
+)
+from fakes import FakeClock, NoRepository
 from fetches import fetched, response
-from hypothesis import given
+from hypothesis import given, settings
 from hypothesis import strategies as st
+from servers import Page, PageServer
 
 from crawler import session, url
+from crawler.agent.recording import RecordingFetcher
+from crawler.api import Session
 from crawler.config import Storage
 from crawler.demo.web.server import serve
 from crawler.export import export, wacz
+from crawler.ports import Failure, FetchError
 from crawler.session import RankStore, cdxj
 from crawler.session.surt import surt
+
+INSTALL = "pip install '.[test]'"
+reference = pytest.importorskip("surt", reason=INSTALL)
+indexer = pytest.importorskip("cdxj_indexer.main", reason=INSTALL)
 
 HOSTS = ("a.example", "WWW2.a.example:8080", "www.www.example", "127.0.0.1", "[2001:db8::1]:81")
 PIECES = (
@@ -69,10 +89,11 @@ ANSWERS = st.builds(
 def by_cdxj_indexer(*warcs: Path) -> str:
     with TemporaryDirectory() as folder:
         target = Path(folder) / "index"
-        CDXJIndexer(str(target), [str(path) for path in warcs], sort=True).process_all()
+        indexer.CDXJIndexer(str(target), [str(path) for path in warcs], sort=True).process_all()
         return target.read_text()
 
 
+@settings(max_examples=25)
 @given(st.lists(ANSWERS, min_size=1, max_size=6), st.sampled_from((1, 2, 10_000)))
 def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int) -> None:
     with TemporaryDirectory() as folder, mock.patch.object(cdxj, "_RUN", run):
@@ -199,7 +220,6 @@ def test_what_a_kill_leaves_is_mended(crawled: Path, tmp_path: Path) -> None:
     done = run_here("export", str(killed), "--wacz", str(mended), "--cdxj", str(tmp_path / "c"))
     assert (done.returncode, done.stderr) == (0, "")
     assert last.read_bytes() == before
-    validate(mended)
     export(crawled, {"wacz": whole})
     with zipfile.ZipFile(whole) as one, zipfile.ZipFile(mended) as other:
         for name in set(one.namelist()) - {"datapackage.json", "datapackage-digest.json"}:
@@ -227,19 +247,192 @@ def place(line: str) -> dict[str, str]:
     return fields
 
 
-def test_wrong_use_ends_in_one_line(crawled: Path, tmp_path: Path) -> None:
-    def refusal(*words: str) -> str:
-        done = run_here("export", *words)
-        assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
-        return done.stderr
+def refusal(*words: str) -> str:
+    done = run_here("export", *words)
+    assert (done.returncode, done.stdout, done.stderr.count("\n")) == (2, "", 1)
+    return done.stderr
 
-    target = str(tmp_path / "a.wacz")
+
+def test_wrong_use_ends_in_one_line(crawled: Path, tmp_path: Path) -> None:
     assert "export writes nothing; add --wacz FILE or --cdxj FILE" in refusal(str(crawled))
+    target = str(tmp_path / "a.wacz")
     assert "name the directory of a session" in refusal(str(tmp_path), "--wacz", target)
     assert "nowhere" in refusal(str(crawled), "--wacz", str(tmp_path / "nowhere" / "a"))
+    assert not list(tmp_path.iterdir())
+
+
+@pytest.mark.slow  # the command waits a few seconds for a killed crawl to end
+def test_a_session_that_is_being_crawled_is_refused(crawled: Path, tmp_path: Path) -> None:
     session.lock_session(crawled, session.CRAWLED)
     try:
-        assert "is being crawled" in refusal(str(crawled), "--wacz", target)
+        assert "is being crawled" in refusal(str(crawled), "--wacz", str(tmp_path / "a.wacz"))
     finally:
         session.unlock_session(crawled)
     assert not list(tmp_path.iterdir())
+
+
+# --- which exchanges are stored
+
+
+RECORDS = """
+[session]
+seeds = ["http://a.example/"]
+[scope]
+hosts = ["a.example", "closed.example", "ruled.example"]
+[dns.hosts]
+"a.example" = "127.0.0.1:{port}"
+"closed.example" = "127.0.0.1:{closed}"
+"ruled.example" = "127.0.0.1:{closed}"
+[politeness]
+delay_s = 0
+[retry]
+tries = 2
+base_s = 0.01
+[fetch]
+allow_private_addresses = true
+[storage]
+warc_prefix = "Library.of-a_1"
+operator = "A. Librarian, library@a.example"
+description = "two\\nlines"
+[[sites]]
+match = "closed.example"
+robots = false
+"""
+SITE = {
+    "/robots.txt": Page(b"moved", 301, {"Location": "/rules"}),
+    "/rules": b"User-agent: *\nDisallow: /no",
+    "/": Page(
+        b"<title>Home</title><a href=http://closed.example/x>x</a><a href=/no>no</a>"
+        b"<a href=http://ruled.example/y>y</a>",
+        headers={"Content-Type": "text/html"},
+    ),
+}
+
+
+@pytest.fixture
+def small(tmp_path: Path) -> Iterator[Path]:
+    """The configuration of a crawl of a small web. At one of its ports nobody listens."""
+    with PageServer(SITE) as server, socket.socket() as reserved:
+        reserved.bind(("127.0.0.1", 0))
+        config = tmp_path / "c.toml"
+        config.write_text(RECORDS.format(port=server.port, closed=reserved.getsockname()[1]))
+        yield config
+
+
+def records(directory: Path) -> list[tuple[str, str, dict[str, str], bytes]]:
+    """Kind, URL, headers and block of each record but requests."""
+    found = []
+    for warc in session.warc_files(directory / "rank-00000"):
+        for record in session.read_records(warc):
+            assert isinstance(record, session.Record), record
+            if record.kind != "request":
+                url_ = record.fields.get("warc-target-uri", "")
+                found.append((record.kind, url_, record.fields, record.block))
+    return found
+
+
+def test_pages_alone_are_stored_by_default(small: Path, tmp_path: Path) -> None:
+    crawl_here(tmp_path / "s", str(small))
+    (info, _, _, about), *others = records(tmp_path / "s")
+    assert info == "warcinfo"
+    lines = about.decode().splitlines()
+    assert "operator: A. Librarian, library@a.example" in lines
+    assert "description: two lines" in lines
+    assert [(kind, url_) for kind, url_, _, _ in others] == [("response", "http://a.example/")]
+    assert not any("warc-block-digest" in fields for _, _, fields, _ in others)
+    [warc] = session.warc_files(tmp_path / "s" / "rank-00000")
+    assert re.fullmatch(r"Library\.of-a_1-\d{14}-00000-00000\.warc\.gz", warc.name)
+
+
+def test_robots_and_failures_are_stored_if_asked_for(small: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    more = sets('storage.records=["robots","failures"]', "storage.block_digests=true")
+    crawl_here(directory, str(small), *more)
+    found = records(directory)
+    assert Counter((kind, url_) for kind, url_, _, _ in found) == {
+        ("warcinfo", ""): 1,
+        ("response", "http://a.example/robots.txt"): 1,
+        ("response", "http://a.example/rules"): 1,
+        ("response", "http://a.example/"): 1,
+        ("metadata", "http://closed.example/x"): 2,
+        ("metadata", "http://ruled.example/robots.txt"): 2,
+    }
+    [(rules, about)] = [(fields, block) for _, url_, fields, block in found if "rules" in url_]
+    assert about.endswith(b"\r\n\r\nUser-agent: *\nDisallow: /no")
+    assert rules["x-crawler-for"] == "robots.txt"
+    for kind, _, fields, block in found:
+        assert fields["warc-block-digest"] == session.digest(block)
+        if kind == "metadata":
+            assert fields["content-type"] == "application/warc-fields"
+            error, took = block.decode().splitlines()
+            assert error == "error: connection-refused"
+            assert re.fullmatch(r"fetchTimeMs: \d+", took)
+    check_warc_files(directory)
+    assert_sound(directory)
+    [warc] = session.warc_files(directory / "rank-00000")
+    index = cdxj.index_path(warc).read_text()
+    assert index == by_cdxj_indexer(warc)
+    assert index.count("\n") == 3
+    assert "http://a.example/rules" in index
+
+    opened = Session(directory).open("http://a.example/")
+    assert opened.body == SITE["/"].body  # type: ignore[union-attr]
+    assert [page["url"] for page in Session(directory).pages("url", "warc_file")] != []
+    rows = {row["url"]: row["warc_file"] for row in page_rows(directory)}
+    assert rows == {
+        "http://a.example/": warc.name,
+        "http://a.example/no": None,
+        "http://closed.example/x": None,
+        "http://ruled.example/y": None,
+    }
+    target = tmp_path / "s.wacz"
+    export(directory, {"wacz": target})
+    validate(target)
+    with zipfile.ZipFile(target) as archive:
+        page = json.loads(archive.read("pages/pages.jsonl").splitlines()[1])
+        package = json.loads(archive.read("datapackage.json"))
+    assert (page["url"], page["title"]) == ("http://a.example/", "Home")
+    assert package["description"] == "two\nlines"
+
+
+def test_a_resume_may_store_other_records(small: Path, tmp_path: Path) -> None:
+    directory = tmp_path / "s"
+    crawl_here(directory, str(small), *sets('storage.records=["robots"]'))
+    more = sets("storage.warc_prefix=later", 'storage.records=["failures"]')
+    done = run_here("resume", str(directory), "--retry-failed", *more)
+    assert done.returncode == 0, done.stderr
+    names = [path.name for path in session.warc_files(directory / "rank-00000")]
+    assert [name.partition("-2")[0] for name in names] == ["Library.of-a_1", "later"]
+    assert [name[-14:-8] for name in names] == ["-00000", "-00001"]
+    kinds = [kind for kind, *_ in records(directory)]
+    assert kinds == ["warcinfo", *["response"] * 3, "warcinfo", *["metadata"] * 4]
+
+
+def test_a_prefix_that_is_no_file_name_is_refused(tmp_path: Path) -> None:
+    for prefix in ("a/b", "", ".a", "é"):
+        done = run_here("config", "--set", f"storage.warc_prefix={prefix!r}")
+        assert (done.returncode, done.stderr.count("\n")) == (2, 1)
+        assert "must begin with a letter or digit" in done.stderr
+
+
+@pytest.mark.parametrize("way", ["locate", "fetch"])
+def test_what_fails_is_recorded_once_and_told(way: str) -> None:
+    kept: list[object] = []
+    error = FetchError(Failure.DNS_NOT_FOUND, "no such name")
+
+    class Store(NoRepository):
+        def keep_failure(self, *what: object) -> None:
+            kept.append(what)
+
+    async def fail(*_: object) -> str:
+        clock.advance(0.5)
+        raise error
+
+    clock, failing = FakeClock(), mock.Mock(locate=fail, fetch=fail)
+    for wanted in (True, False):
+        fetcher = RecordingFetcher(
+            failing, store=Store(), clock=clock, responses=True, failures=wanted
+        )
+        with pytest.raises(FetchError):
+            asyncio.run(getattr(fetcher, way)("http://a.example/"))
+    assert kept == [("http://a.example/", 1_800_000_000.0, 0.5, error)]

@@ -8,6 +8,7 @@ from typing import Final, NamedTuple
 
 from crawler import config, session
 from crawler.agent.progress import Tally
+from crawler.agent.recording import RecordingFetcher
 from crawler.agent.robots_gate import RobotsGate
 from crawler.core.budget import Budget
 from crawler.core.core import Core
@@ -23,7 +24,6 @@ _RULES_SHARE: Final = 16  # these are at most so small a part of the budget
 class Web(NamedTuple):
     """What a rank fetches with. The request log gets a row for each request."""
 
-    dns: Fetcher  # finds the addresses of servers
     robots: RobotsGate
     pages: Fetcher
     find_earlier: Callable[[int], Earlier | None]  # a page of the previous session, by its key
@@ -48,17 +48,20 @@ async def open_web(
     noting = partial(
         NotingFetcher, fetcher, sites=sites, note=store.note, clock=clock, time=manners.time
     )
+    recording = partial(RecordingFetcher, store=store, clock=clock)
+    records = settings.storage.records
+    fails = "failures" in records
 
     def note_delay(authority: str, crawl_delay_s: float) -> None:
         store.note(CrawlDelay(manners.time(clock.now()), authority, crawl_delay_s))
 
     robots = RobotsGate(
         settings.robots,
-        noting(kind="robots"),
+        recording(noting(kind="robots"), responses="robots" in records, failures=fails),
         clock,
         tally,
         faults,
-        store.keep,
+        None if "robots" in records else store.keep,
         note_delay,
         sites.of,
         lambda address: core.door.run_errand(address, clock.now()),
@@ -68,7 +71,8 @@ async def open_web(
         settings.overrides(),
     )
     budget.add("robots", robots.nbytes)
-    return Web(fetcher, robots, noting(kind="page"), previous.find)
+    pages = recording(noting(kind="page"), responses=False, failures=fails)
+    return Web(robots, pages, previous.find)
 
 
 async def _open_fetcher(

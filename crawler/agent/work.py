@@ -93,7 +93,7 @@ def start_work(
         asking = [
             ask(),
             *(
-                dns_stage(to_resolve, web.dns, core, to_fetch, to_parse, alarm, clock, faults)
+                dns_stage(to_resolve, web.pages, core, to_fetch, to_parse, alarm, clock, faults)
                 for _ in range(_AWAITING_NAMES)
             ),
             *(fetching.run() for _ in range(width)),

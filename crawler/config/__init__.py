@@ -20,7 +20,6 @@ from crawler.config.crawl import (
     Seen,
     Session,
     Sitemaps,
-    Storage,
     Traps,
 )
 from crawler.config.dependence import Dependence, dependence
@@ -29,6 +28,7 @@ from crawler.config.loading import load
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.plugins import NamedPlugin, Plugins
 from crawler.config.sites import Overrides, Site
+from crawler.config.storage import Storage
 from crawler.config.table import ASIDE, Table
 from crawler.config.toml import as_toml, toml_value
 from crawler.config.values import what_is_named

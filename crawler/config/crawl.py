@@ -383,30 +383,3 @@ class Seen(Table):
         " run, all URLs in the logs are compared. If some share a hash, all but one of them get"
         " other keys, and the crawl goes on (docs/decisions/keys.md)",
     )
-
-
-class Storage(Table):
-    """What is stored of the pages, and how."""
-
-    types: tuple[DocumentKind, ...] = Field(
-        ("*/*",),
-        json_schema_extra=ASIDE,
-        description="the documents that are stored, by Content-Type, sniffed type or extension,"
-        ' such as "text/*", "!image/*", "!.zip"; other documents have only a row in the log',
-    )
-    warc_size: Size = Field(
-        ByteSize(1_000_000_000),
-        json_schema_extra=ASIDE,
-        description="a WARC file that is larger than this is closed, and a new one is begun",
-    )
-    compression: Annotated[int, Field(ge=0, le=3)] = Field(
-        1,
-        json_schema_extra=ASIDE,
-        description="gzip level (ISA-L) of WARC records, from 0 (fastest) to 3 (smallest)",
-    )
-    sync: Literal["record", "interval", "close"] = Field(
-        "close",
-        json_schema_extra=ASIDE,
-        description="when files are forced to disk. record: after each record; interval: every 5 s;"
-        " close: at the end",
-    )

@@ -72,6 +72,15 @@ DocumentKind = Annotated[
         )
     ),
 ]
+FilePrefix = Annotated[
+    str,
+    AfterValidator(
+        _formed(
+            r"[A-Za-z0-9][A-Za-z0-9_.-]{0,99}",
+            "must begin with a letter or digit, and go on with at most 99 of these, or of . _ -",
+        )
+    ),
+]
 Natural = Annotated[int, Field(ge=0)]
 
 

@@ -10,13 +10,13 @@ from crawler.config.crawl import (
     Seen,
     Session,
     Sitemaps,
-    Storage,
     Traps,
 )
 from crawler.config.dynamic import Dynamic
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
 from crawler.config.plugins import NamedPlugin, Plugins
 from crawler.config.sites import Overrides, Site
+from crawler.config.storage import Storage
 from crawler.config.table import Table
 from crawler.extensions import KINDS
 

@@ -72,7 +72,7 @@ class _Package:
                 length += len(piece)
         self._resources.append(
             {
-                "name": path.rpartition("/")[2],
+                "name": path.rpartition("/")[2].lower(),  # as Data Packages demand
                 "path": path,
                 "hash": f"sha256:{sha256.hexdigest()}",
                 "bytes": length,
@@ -139,19 +139,21 @@ class _Pages:
         """Yield pages.jsonl: a line about the list, then a line for each page."""
         about = {"format": "json-pages-1.0", "id": "pages", "title": "All pages"}
         yield json.dumps(about).encode() + b"\n"
-        for path in session.log_files(self._directory):
-            for entry in session.read_log(path):
-                if isinstance(entry, session.LoggedPage) and _is_page(entry.row):
-                    row = entry.row
-                    self.count += 1
-                    if self.main is None and row.hops <= 0:
-                        self.main = row
-                    page = {
-                        "id": f"{self.count}",
-                        "url": row.url,
-                        "ts": session.warc_date(row.time),
-                    }
-                    yield json.dumps(page).encode() + b"\n"
+        for row in _stored_pages(self._directory):
+            self.count += 1
+            if self.main is None and row.hops <= 0:
+                self.main = row
+            page = {"id": f"{self.count}", "url": row.url, "ts": session.warc_date(row.time)}
+            if row.title:
+                page["title"] = row.title
+            yield json.dumps(page).encode() + b"\n"
+
+
+def _stored_pages(directory: Path) -> Iterator[PageRow]:
+    for path in session.log_files(directory):
+        for entry in session.read_log(path):
+            if isinstance(entry, session.LoggedPage) and _is_page(entry.row):
+                yield entry.row
 
 
 def _is_page(row: PageRow) -> bool:
@@ -161,7 +163,10 @@ def _is_page(row: PageRow) -> bool:
 
 
 def _about(directory: Path, pages: _Pages) -> dict[str, str]:
+    storage = session.load(directory).config.storage
     about = {"title": directory.resolve().name}
+    if storage.description:
+        about["description"] = storage.description
     if pages.main is not None:
         about |= {"mainPageUrl": pages.main.url, "mainPageDate": session.warc_date(pages.main.time)}
     return about

@@ -3,6 +3,7 @@
 from collections.abc import Callable, Collection, Iterable, Sequence
 from typing import NoReturn, Protocol, TypeVar
 
+from crawler.ports.errors import FetchError
 from crawler.ports.fetches import Asked, CrawlDelay, Fetched, PageRow, Response, Validators
 from crawler.ports.links import Link
 
@@ -75,7 +76,11 @@ class Repository(Protocol):
         ...
 
     def keep(self, url: str, response: Response) -> None:
-        """Store a robots.txt that couldn't be read, without a row. Raises NoRoomError."""
+        """Store a response for a robots.txt, without a row. Raises NoRoomError."""
+        ...
+
+    def keep_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
+        """Store that a request got no response, without a row. Raises NoRoomError."""
         ...
 
     def note(self, what: Asked | CrawlDelay) -> None:

@@ -21,6 +21,7 @@ from crawler.ports import (
     Earlier,
     Failure,
     Fetched,
+    FetchError,
     Link,
     Original,
     PageRow,
@@ -35,6 +36,7 @@ from crawler.session.log import LogWriter
 from crawler.session.pagelog import PageLog
 from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import (
+    FOR_ROBOTS,
     Place,
     WarcWriter,
     digest,
@@ -209,8 +211,16 @@ class RankStore:
         self._joined.sync()
 
     def keep(self, url: str, response: Response) -> None:
-        """Write the records of a robots.txt on which reading code failed."""
-        self._write(url, response, digest(response.payload), None)
+        """Write the records of a response for a robots.txt."""
+        self._write(url, response, digest(response.stored), None, FOR_ROBOTS)
+        if self._policy == "record":
+            self._warc.sync()
+
+    def keep_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
+        """Write a record of a request that got no response. `started`: seconds since the epoch."""
+        self._warc.write_failure(url, started, seconds, error)
+        if self._policy == "record":
+            self._warc.sync()
 
     def note(self, what: Asked | CrawlDelay) -> None:
         """Write a row of the request log: a request, or a Crawl-delay."""
@@ -362,21 +372,26 @@ class RankStore:
         return stored, kept, original
 
     def _write(
-        self, url: str, response: Response, payload_digest: str, original: Original | None
+        self,
+        url: str,
+        response: Response,
+        payload_digest: str,
+        original: Original | None,
+        more: str = "",
     ) -> tuple[Place | None, bool]:
         """Write the records. Returns their place, and whether they are complete.
 
         If the head of the response can't be written, the records hold the payload alone.
         """
         try:
-            return self._warc.write(url, response, payload_digest, original), True
+            return self._warc.write(url, response, payload_digest, original, more), True
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the record", url)
         bare = replace(response, request_head=b"", reason="", headers=(), address=None)
         try:
-            return self._warc.write(url, bare, digest(response.payload), None), False
+            return self._warc.write(url, bare, digest(response.stored), None, more), False
         except OSError:  # of the disk
             raise
         except BaseException as error:

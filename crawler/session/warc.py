@@ -1,8 +1,8 @@
 """Writes WARC 1.1 files, and reads what revisits need.
 
 No library is used, to save time: writing is the dearest work on a page after parsing. A response
-costs the SHA-1 hash of its payload, a compression by ISA-L, and little else. Blocks have no digest,
-which would cost another SHA-1 hash. gzip has a checksum of each record anyway.
+costs the SHA-1 hash of its payload, a compression by ISA-L, and little else. Blocks have no digest
+by default, which would cost another SHA-1 hash. gzip has a checksum of each record anyway.
 https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
@@ -16,19 +16,21 @@ import time
 from collections.abc import Mapping
 from datetime import UTC, datetime
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 from isal import isal_zlib
 
 from crawler.config import Storage
-from crawler.ports import NoRoomError, Original, Response
+from crawler.ports import FetchError, NoRoomError, Original, Response
 from crawler.session.cdxj import IndexWriter, Replayable
 from crawler.session.files import AppendFile
 from crawler.version import __version__
 
 _LOG = logging.getLogger("crawler")
-_FILE_NAME = re.compile(r"abc-\d+-\d+-\d+\.warc\.gz")  # other names in the directory are ignored
+_FILE_NAME = re.compile(r".+-\d+-\d+-\d+\.warc\.gz")  # other names in the directory are ignored
 _GZIP = 31  # zlib's code for data with a gzip header and trailer
+# A header of responses that have no row in the log, and of no other.
+FOR_ROBOTS: Final = "X-Crawler-For: robots.txt\r\n"
 _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Turns bytes that would end a header line into spaces.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
@@ -45,9 +47,11 @@ class Place(NamedTuple):
     offset: int
 
 
-def digest(payload: bytes) -> str:
-    """Return the WARC digest of a payload: "sha1:" and the SHA-1 hash in base 32."""
-    sha1 = hashlib.sha1(payload, usedforsecurity=False)
+def digest(*payload: bytes) -> str:
+    """Return the WARC digest of a payload, in pieces: "sha1:" and the SHA-1 hash in base 32."""
+    sha1 = hashlib.sha1(usedforsecurity=False)
+    for piece in payload:
+        sha1.update(piece)
     return "sha1:" + base64.b32encode(sha1.digest()).decode()
 
 
@@ -68,12 +72,17 @@ class WarcWriter:
         self._serial = _serial(files[-1]) + 1 if files else 0
 
     def write(
-        self, url: str, response: Response, payload_digest: str, original: Original | None
+        self,
+        url: str,
+        response: Response,
+        payload_digest: str,
+        original: Original | None,
+        more: str = "",
     ) -> Place:
         """Append a response and its request by a single write. With `original`, write a revisit.
 
         `payload_digest`: the digest of the received payload; after status 304, that of the
-        original.
+        original. `more`: further header lines of the response.
         """
         head = _http_head(response)
         date = warc_date(response.started)
@@ -82,7 +91,8 @@ class WarcWriter:
         if response.address is not None:
             common += f"WARC-IP-Address: {response.address}\r\n"
         fields = (
-            f"{common}WARC-Record-ID: {response_id}\r\nWARC-Payload-Digest: {payload_digest}\r\n"
+            f"{common}WARC-Record-ID: {response_id}\r\n"
+            f"WARC-Payload-Digest: {payload_digest}\r\n{more}"
         )
         media = "Content-Type: application/http;msgtype=response\r\n"
         # If only the decoded payload was cut off, the stored block is whole, unless the block holds
@@ -113,14 +123,38 @@ class WarcWriter:
         )
         request = self._record("request", fields, response.request_head)
 
+        place = self._append(answer + request)
+        about = kind, url, date, head, payload_digest
+        self._note(Replayable(*about, offset=place.offset, length=len(answer)))
+        self._close_if_full()
+        return place
+
+    def write_failure(self, url: str, started: float, seconds: float, error: FetchError) -> None:
+        """Append a metadata record about a request that got no response."""
+        fields = (
+            f"WARC-Target-URI: {url}\r\nWARC-Date: {warc_date(started)}\r\n"
+            f"WARC-Record-ID: {_record_id()}\r\nContent-Type: application/warc-fields\r\n"
+        )
+        if error.address is not None:
+            fields += f"WARC-IP-Address: {error.address}\r\n"
+        about = {
+            "error": error.failure.value,
+            "errorDetail": error.detail,
+            "fetchTimeMs": f"{seconds * 1000:.0f}",
+        }
+        self._append(self._record("metadata", fields, _warc_fields(about)))
+        self._close_if_full()
+
+    def _append(self, records: bytes) -> Place:
+        """Append records by a single write. A new file begins with a warcinfo record."""
         file = self._file or self._open()
         name = file.path.name
         info = b"" if file.size else self._warcinfo(name)
-        offset = file.append(info + answer + request) + len(info)
-        self._note(Replayable(kind, url, date, head, payload_digest, offset, len(answer)))
-        if file.size >= self._storage.warc_size:
+        return Place(name, file.append(info + records) + len(info))
+
+    def _close_if_full(self) -> None:
+        if self._file and self._file.size >= self._storage.warc_size:
             self.close()
-        return Place(name, offset)
 
     def sync(self) -> None:
         """Force the open file to disk."""
@@ -142,7 +176,7 @@ class WarcWriter:
 
     def _open(self) -> AppendFile:
         now = time.strftime("%Y%m%d%H%M%S", time.gmtime())
-        name = f"abc-{now}-{self._rank:05}-{self._serial:05}.warc.gz"
+        name = f"{self._storage.warc_prefix}-{now}-{self._rank:05}-{self._serial:05}.warc.gz"
         self._file = AppendFile(self._directory / name)
         self._index = IndexWriter(self._file.path)
         self._serial += 1
@@ -167,20 +201,20 @@ class WarcWriter:
             "format": "WARC File Format 1.1",
             "conformsTo": "http://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/",
             "hostname": socket.gethostname(),
+            "operator": self._storage.operator,
+            "description": self._storage.description,
             **self._about,
         }
-        block = b"".join(
-            f"{key}: {value}".encode().translate(_ONE_LINE) + b"\r\n"
-            for key, value in content.items()
-        )
         fields = (
             f"WARC-Date: {warc_date(time.time())}\r\nWARC-Filename: {name}\r\n"
             f"WARC-Record-ID: {_record_id()}\r\nContent-Type: application/warc-fields\r\n"
         )
-        return self._record("warcinfo", fields, block)
+        return self._record("warcinfo", fields, _warc_fields(content))
 
     def _record(self, kind: str, fields: str, *block: bytes) -> bytes:
         """Return a record as a gzip member of its own."""
+        if self._storage.block_digests:
+            fields += f"WARC-Block-Digest: {digest(*block)}\r\n"
         head = (
             f"WARC/1.1\r\nWARC-Type: {kind}\r\n{fields}"
             f"Content-Length: {sum(map(len, block))}\r\n\r\n"
@@ -192,7 +226,7 @@ class WarcWriter:
 
 def warc_files(directory: Path) -> list[Path]:
     """Return the WARC files of a rank, oldest first."""
-    files = directory.glob("abc-*.warc.gz")
+    files = directory.glob("*.warc.gz")
     return sorted((path for path in files if _FILE_NAME.fullmatch(path.name)), key=_serial)
 
 
@@ -206,6 +240,12 @@ def warc_date(epoch_s: float) -> str:
         datetime.fromtimestamp(epoch_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
         + "Z"
     )
+
+
+def _warc_fields(fields: Mapping[str, str]) -> bytes:
+    """Return a block of the type application/warc-fields. Fields without a value are left out."""
+    lines = (f"{key}: {value}" for key, value in fields.items() if value)
+    return b"".join(line.encode(errors="replace").translate(_ONE_LINE) + b"\r\n" for line in lines)
 
 
 def _record_id() -> str:

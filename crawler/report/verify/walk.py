@@ -249,7 +249,7 @@ class _Responses:
                 if self._response_id and fields.get("warc-concurrent-to") != self._response_id:
                     what = "a request that doesn't belong to the response before it"
                     self._findings.add("warc", self._where(record), what)
-            elif record.kind != "warcinfo" or record.offset:
+            elif record.kind != "metadata" and (record.kind != "warcinfo" or record.offset):
                 what = f"a {record.kind} record doesn't belong here"
                 self._findings.add("warc", self._where(record), what)
 
@@ -265,8 +265,13 @@ class _Responses:
         self._here = None
 
     def _pass_over(self, record: Record) -> None:
-        """Pass over a response without a row. Only a robots.txt may be one: it gets no row."""
-        if not record.fields.get("warc-target-uri", "").endswith("/robots.txt"):
+        """Pass over a response without a row. Only one for a robots.txt may have none.
+
+        Earlier versions didn't mark such responses.
+        """
+        fields = record.fields
+        marked = fields.get("x-crawler-for") == "robots.txt"
+        if not marked and not fields.get("warc-target-uri", "").endswith("/robots.txt"):
             self._orphans.append(self._where(record))
         self._advance()
 
