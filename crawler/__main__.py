@@ -1,4 +1,8 @@
-"""The command line: runs the command that the arguments name, and prints what it gives."""
+"""The command line: runs the command that the arguments name, and prints what it gives.
+
+Each command imports what it alone needs. Every rank runs this module, so its imports cost a large
+job much time.
+"""
 
 import argparse
 import json
@@ -14,10 +18,9 @@ from typing import Any
 import msgspec
 import uvloop
 
-from crawler import asking, config, inspect, session, simulate, steering
+from crawler import config, session, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
-from crawler.export import FORMATS, export
 from crawler.ports import (
     EXIT_FAILED,
     EXIT_INTERNAL,
@@ -30,9 +33,6 @@ from crawler.ports import (
 from crawler.report.endings import causes
 from crawler.report.explanations import explained_alone
 from crawler.report.outcomes import failure_of
-from crawler.report.report import write_metrics
-from crawler.report.summary import brief, comparison, summary
-from crawler.report.verify import verify
 from crawler.templates import TEMPLATES, template
 
 _RANK_VARIABLES = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
@@ -125,6 +125,8 @@ async def _crawl_together(
         return EXIT_USAGE
     ending = await crawl(plan, group, voice=Voice(arguments.voice))
     if group.rank == 0 and ending.reported:
+        from crawler.report.summary import brief  # noqa: PLC0415
+
         _print_report(plan.directory, brief, as_json=arguments.json)
     elif group.rank == 0:
         _complain(
@@ -208,6 +210,8 @@ def _watch(arguments: argparse.Namespace) -> int:
 
 
 def _ask(arguments: argparse.Namespace) -> int:
+    from crawler import asking  # noqa: PLC0415
+
     found = asking.ask(arguments.session, arguments.what)
     if arguments.json:
         _print(json.dumps(asking.as_json(found)))
@@ -218,6 +222,8 @@ def _ask(arguments: argparse.Namespace) -> int:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
+    from crawler.report.verify import verify  # noqa: PLC0415
+
     verdict = verify(arguments.session)
     if arguments.json:
         _print(json.dumps(asdict(verdict)))
@@ -228,6 +234,8 @@ def _verify(arguments: argparse.Namespace) -> int:
 
 
 def _report(arguments: argparse.Namespace) -> int:
+    from crawler.report.summary import comparison, summary  # noqa: PLC0415
+
     directories = [arguments.session, *([arguments.other] if arguments.other else [])]
     each = [_measure(directory, arguments.graph) for directory in directories]
     if len(each) == 1:
@@ -240,6 +248,8 @@ def _report(arguments: argparse.Namespace) -> int:
 
 
 def _export(arguments: argparse.Namespace) -> int:
+    from crawler.export import FORMATS, export  # noqa: PLC0415
+
     files = {name: getattr(arguments, name) for name in FORMATS}
     for line in export(arguments.session, files):
         _print(_one_line(line))
@@ -248,6 +258,8 @@ def _export(arguments: argparse.Namespace) -> int:
 
 def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
     """Write the tables and the measures of a session that isn't being crawled."""
+    from crawler.report.report import write_metrics  # noqa: PLC0415
+
     session.load(directory)
     with session.mistakes_told(str(directory)):
         session.lock_session(directory, session.REPORTED)
@@ -288,6 +300,8 @@ def _completion(arguments: argparse.Namespace) -> int:
 
 
 def _fetch(arguments: argparse.Namespace) -> int:
+    from crawler import inspect  # noqa: PLC0415
+
     settings = config.load(arguments.config, arguments.set)
 
     async def fetch_all() -> int:
@@ -307,6 +321,8 @@ def _fetch(arguments: argparse.Namespace) -> int:
 
 
 def _explain(arguments: argparse.Namespace) -> int:
+    from crawler import inspect  # noqa: PLC0415
+
     result = uvloop.run(
         inspect.explain(
             config.load(arguments.config, arguments.set),
@@ -321,6 +337,8 @@ def _explain(arguments: argparse.Namespace) -> int:
 
 
 def _simulate(arguments: argparse.Namespace) -> int:
+    from crawler import simulate  # noqa: PLC0415
+
     # A known web has no traps, and its sites need no delay between requests.
     sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
     planned = simulate.plan(

@@ -14,7 +14,7 @@ import msgspec
 
 from crawler import session, url
 from crawler.messages import Answer, Question, RobotsFacts, SiteFacts, UrlState
-from crawler.pages import duration, short_url, size
+from crawler.pages.words import duration, short_url, size
 from crawler.ports import MEANINGS, Failure, PageRow, UserError
 from crawler.reading.scope import Sites
 from crawler.session import Answers, State

@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crawler.pages import render
+from crawler.pages.rendering import render
 from crawler.version import __version__
 from partition.job import Plan
 from partition.settings import Tolerances

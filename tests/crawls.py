@@ -83,7 +83,16 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
 
 
 _FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(["crawler.__main__", "crawler.agent.crawl", "crawler.demo.web"])
+_FORKS.set_forkserver_preload(
+    [
+        "crawler.__main__",
+        "crawler.agent.crawl",
+        "crawler.demo.web",
+        "crawler.inspect",
+        "crawler.report.report",
+        "crawler.report.summary",
+    ]
+)
 
 
 def _run_fork(words: Sequence[str], folder: Path, place: Path, environment: dict[str, str]) -> None:

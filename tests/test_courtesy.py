@@ -41,6 +41,7 @@ from crawler.ports import (
 from crawler.reading.scope import Sites
 from crawler.report.verify import verify
 from crawler.session.requests import RequestLog
+from crawler.session.tables import write_tables
 
 OLD_SESSION = Path(__file__).parent / "instances" / "old-session"
 MANNERS = session.Manners.of(config.Config(), 0, 0, SystemClock())
@@ -268,7 +269,7 @@ def doctored(
     for row in rows:
         log.note(row)
     log.close()
-    session.write_tables(copy)
+    write_tables(copy)
     verdict = verify(copy)
     shutil.rmtree(copy)
     return verdict.sound, "\n".join(verdict.lines)
@@ -291,7 +292,7 @@ def test_tables_without_crawl_delays_are_sound(crawled: Path, tmp_path: Path) ->
     table = pq.read_table(path)
     pq.write_table(table.drop_columns("crawl_delay"), path)
     assert verify(copy).sound
-    session.write_tables(copy)
+    write_tables(copy)
     assert pq.read_table(path).equals(table)
 
 
@@ -338,15 +339,15 @@ def test_a_missing_or_damaged_request_log_is_found(crawled: Path) -> None:
     (path,) = session.request_files(crawled)
     raw = path.read_bytes()
     path.write_bytes(raw[:-3])
-    session.write_tables(crawled)
+    write_tables(crawled)
     verdict = verify(crawled)
     assert verdict.sound
     assert any("a torn tail" in note for note in verdict.notes)
     path.write_bytes(raw[:200] + b"x" + raw[201:])
-    session.write_tables(crawled)
+    write_tables(crawled)
     assert verify(crawled).problems == {"politeness": 1}
     path.unlink()
-    session.write_tables(crawled)
+    write_tables(crawled)
     done = run_here("verify", str(crawled))
     assert done.returncode == 1
     assert "its request log is missing" in done.stdout + done.stderr
@@ -371,7 +372,7 @@ def test_gaps_count_across_runs(crawled: Path) -> None:
     early = last.started + last.seconds + 0.05
     again.note(msgspec.structs.replace(last, started=early))
     again.close()
-    session.write_tables(crawled)
+    write_tables(crawled)
     verdict = verify(crawled)
     assert verdict.problems == {"politeness": 1}
     assert "promised were 0.2 s (the Crawl-delay of its robots.txt)" in verdict.lines[0]

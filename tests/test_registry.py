@@ -1,8 +1,6 @@
 """The registry of a seed server, against a model that a reader can check by eye."""
 
 import random
-import subprocess
-import sys
 from collections import Counter, deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -439,15 +437,3 @@ def test_texts_on_disk_can_be_read_any_number_of_times(tmp_path: Path) -> None:
         assert any((tmp_path / "texts").iterdir())
         assert list(real.waiting_urls()) == every
         assert list(real.waiting_urls()) == every
-
-
-def test_a_crawl_without_a_seed_server_does_without_numba() -> None:
-    """numba takes a second to import, on each rank."""
-    words = "import sys, crawler.__main__, crawler.agent.crawl, crawler.simulate; "
-    done = subprocess.run(
-        [sys.executable, "-c", words + "print('numba' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"

@@ -22,7 +22,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page, PageServer
 
-from crawler.pages import duration, percent, short_url, size
+from crawler.pages.words import duration, percent, short_url, size
 from crawler.ports import Failure
 from crawler.report import view
 from crawler.report.explanations import advice, explained_alone, meaning

@@ -29,6 +29,7 @@ from crawler.config import Storage
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Link, PageRow, UserError
 from crawler.session import LoggedPage, RankStore, Torn, read_log
 from crawler.session.log import LogWriter
+from crawler.session.tables import check_tables, write_tables
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 ELSEWHERE = "https://b.example/?q=%C3%BC"
@@ -339,7 +340,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
     with (tmp_path / "rank-00001" / "log" / "00000.log").open("ab") as log:
         log.write(b"torn")
 
-    totals, ranks = session.write_tables(tmp_path)
+    totals, ranks = write_tables(tmp_path)
     assert (totals.pages, totals.unique_pages, totals.stored_pages) == (4, 3, 3)
     assert (totals.duplicate_content, totals.bytes) == (1, 4 + 4 + 3)
     assert totals.by_status == {200: 3, 301: 1}
@@ -414,7 +415,7 @@ def test_the_title_and_the_language_come_from_the_fetch_into_the_table(tmp_path:
     store.append(page, 0)
     store.append(fetched(response(B)), 0)
     store.close()
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     table = pq.read_table(tmp_path / "tables" / "pages.parquet")
     assert table["title"].to_pylist() == ["Übung", None]
     assert table["language"].to_pylist() == ["de", None]
@@ -426,16 +427,16 @@ def test_rows_and_tables_of_earlier_versions_lack_the_title(tmp_path: Path) -> N
     row = list(msgspec.structs.astuple(page_row(1)))[: PageRow.__struct_fields__.index("title")]
     body = b"P" + msgspec.msgpack.encode([row, b"", b"", b"", False])
     path.write_bytes(b"ABC-LOG\n\3\0\0\0" + struct.pack("<II", len(body), zlib.crc32(body)) + body)
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     pages = tmp_path / "tables" / "pages.parquet"
     table = pq.read_table(pages)
     assert (table["title"].to_pylist(), table["language"].to_pylist()) == ([None], [None])
     pq.write_table(table.drop_columns(["title", "language"]), pages)
-    assert list(session.check_tables(tmp_path)) == []
+    assert list(check_tables(tmp_path)) == []
 
 
 def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
-    totals, ranks = session.write_tables(tmp_path)
+    totals, ranks = write_tables(tmp_path)
     assert ranks == []
     assert (totals.pages, totals.unique_pages, totals.by_status, totals.torn) == (0, 0, {}, ())
     for name in ("pages", "links", "sites"):
@@ -449,12 +450,12 @@ def test_tables_are_the_same_in_small_row_groups(
         tmp_path / "rank-00000" / "log",
         *((page_row(n), [link(f"{A}{m}", m) for m in range(n % 5)]) for n in range(50)),
     )
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     names = [tmp_path / "tables" / f"{name}.parquet" for name in ("pages", "links", "sites")]
     large = [pq.read_table(name) for name in names]
     monkeypatch.setattr("crawler.session.tables._PAGE_ROWS", 7)
     monkeypatch.setattr("crawler.session.columns._LINK_ROWS", 9)
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     assert [pq.read_table(name) for name in names] == large
     assert pq.ParquetFile(names[0]).num_row_groups == 8
     assert pq.ParquetFile(names[1]).num_row_groups > 5
@@ -464,10 +465,10 @@ def test_tables_that_fail_leave_the_earlier_ones(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     path = write_log(tmp_path / "rank-00000" / "log", (page_row(0), []))
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     path.write_bytes(b"ABC-LOG\n\7\0\0\0")
     with pytest.raises(UserError):
-        session.write_tables(tmp_path)
+        write_tables(tmp_path)
     tables = sorted((tmp_path / "tables").iterdir())
     assert [path.suffix for path in tables] == [".parquet"] * 3
     assert pq.read_table(tmp_path / "tables" / "pages.parquet").num_rows == 1

@@ -1,5 +1,7 @@
 """What users say to start a crawl: templates, seeds on the command line, in files, and lists."""
 
+import subprocess
+import sys
 from pathlib import Path
 
 import pytest
@@ -55,3 +57,19 @@ def test_seeds_on_the_command_line_take_the_place_of_those_in_the_file(tmp_path:
         (tmp_path / "other.txt").write_text(f"{server.url}/d\n")
         assert fetched("3", "-i", str(tmp_path / "other.txt")) == {"/d"}
         assert fetched("4", f"{server.url}/c", "-i", str(tmp_path / "other.txt")) == {"/c", "/d"}
+
+
+def test_a_rank_imports_only_what_it_needs() -> None:
+    """Each of these takes long to import. Rank 0 imports some of them, when it makes the report."""
+    needless = ["crawler.simulate", "jinja2", "numba", "prometheus_client", "pyarrow", "rich"]
+    done = subprocess.run(
+        [
+            sys.executable,
+            "-c",
+            "import sys, crawler.__main__, crawler.mpi, crawler.agent.crawl; print(*sys.modules)",
+        ],
+        capture_output=True,
+        text=True,
+        check=True,
+    )
+    assert not set(needless) & set(done.stdout.split())

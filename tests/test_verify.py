@@ -21,6 +21,7 @@ from crawler.ports import OUT_OF_SCOPE, Link, UserError
 from crawler.report.verify import Verdict, verify
 from crawler.session import LoggedPage, read_records
 from crawler.session.log import LogWriter
+from crawler.session.tables import write_tables
 from crawler.session.warc import warc_files
 
 HTML = {"Content-Type": "text/html"}
@@ -75,7 +76,7 @@ def rewrite(directory: Path, change: Callable[[list[LoggedPage]], Sequence[Logge
     for page in pages:
         writer.page(page.row, links_of(page), page.chain, page.sitemaps_of)
     writer.close()
-    session.write_tables(directory)
+    write_tables(directory)
 
 
 def test_urls_with_the_same_key_are_named(damaged: Path, crawled: tuple[Path, str]) -> None:

@@ -25,7 +25,6 @@ from crawler.ports import Group, LostRankError, NoRoomError
 from crawler.report.correcting import correction_of
 from crawler.report.counters import Counters, write_counters
 from crawler.report.endings import is_success
-from crawler.report.report import write_metrics
 
 
 async def crawl(
@@ -239,6 +238,8 @@ def _report(
 
     Returns the ending, completed by what the tables and measures say.
     """
+    from crawler.report.report import write_metrics  # noqa: PLC0415  only rank 0 makes tables
+
     try:
         with session.mistakes_told(str(plan.directory)):
             if not ending.stopped and not session.holds(plan.directory, is_success):

@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
 
-from crawler.pages import sentence, short_url
+from crawler.pages.words import sentence, short_url
 from crawler.report.explanations import advice, meaning
 from crawler.session import MAY_PASS, Bound
 

@@ -3,7 +3,8 @@
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from crawler.pages import duration, number, render
+from crawler.pages.rendering import render
+from crawler.pages.words import duration, number
 from crawler.report import view
 from crawler.report.findings import idle_ranks, what_limited
 from crawler.report.outcomes import MEANING, Outcome

@@ -31,6 +31,7 @@ from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
 from crawler.report.page import page
 from crawler.report.unfetched import write_lists
+from crawler.session.tables import Totals, write_tables
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
@@ -60,7 +61,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         trail.add(page)
         return correct(page)
 
-    totals, by_rank = session.write_tables(directory, see)
+    totals, by_rank = write_tables(directory, see)
     runs = read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
         runs = []  # a run was killed, and its counts are lost
@@ -152,7 +153,7 @@ def imbalance(loads: Sequence[int]) -> float | None:
     return max(loads) * len(loads) / sum(loads) - 1 if sum(loads) else None
 
 
-def _pages(totals: session.Totals) -> dict[str, Any]:
+def _pages(totals: Totals) -> dict[str, Any]:
     return without(asdict(totals), "torn")
 
 

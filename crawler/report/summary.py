@@ -6,7 +6,7 @@ import textwrap
 from collections.abc import Mapping, Sequence
 from typing import Any, Final
 
-from crawler.pages import duration, number, percent, sentence, short_url, size
+from crawler.pages.words import duration, number, percent, sentence, short_url, size
 from crawler.report import view
 from crawler.report.dynamic import dynamic_lines
 from crawler.report.endings import seed_lines

@@ -4,7 +4,7 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from crawler.pages import duration, number, percent, size
+from crawler.pages.words import duration, number, percent, size
 from crawler.report.against import per_page
 from crawler.report.findings import BALANCE, what_limited
 from crawler.report.overview import TOP

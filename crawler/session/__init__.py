@@ -21,7 +21,8 @@
 logs when a session is resumed. `archive` mends WARC files after a kill, and makes indexes that are
 missing. `previous` looks up pages of an earlier session. `records` reads WARC files, to verify
 them. `timeline` puts the requests of all ranks in order, and `gaps` compares the gaps between them
-with what was promised.
+with what was promised. `tables` isn't imported here, because it imports pyarrow, and most ranks
+make no tables.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
 directory. These files only grow, by whole records. A resumed run starts new files, and adds to no
@@ -124,7 +125,6 @@ from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
 from crawler.session.status import Bound, RankStatus, State, Status, read_status, write_status
 from crawler.session.store import RankStore
-from crawler.session.tables import Totals, check_tables, write_tables
 from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
@@ -164,7 +164,6 @@ __all__ = [
     "Status",
     "Superseded",
     "Torn",
-    "Totals",
     "add_seeds",
     "added_seeds",
     "among",
@@ -172,7 +171,6 @@ __all__ = [
     "ask_ranks",
     "ask_to_stop",
     "check_layout",
-    "check_tables",
     "client_orders",
     "create",
     "deal",
@@ -243,5 +241,4 @@ __all__ = [
     "who_writes",
     "write_replicated",
     "write_status",
-    "write_tables",
 ]

@@ -29,6 +29,7 @@ from crawler.report.verify.politeness import check_politeness
 from crawler.report.verify.same_keys import check_keys
 from crawler.report.verify.walk import RankWalk
 from crawler.session import LoggedPage, SessionInfo
+from crawler.session.tables import check_tables
 
 __all__ = ["Verdict", "verify"]
 
@@ -89,7 +90,7 @@ def verify(directory: Path) -> Verdict:
     if info.last.ended is None:
         findings.note(directory, "the last run was killed: the tables may be of an earlier run")
     else:
-        for difference in session.check_tables(directory, closure.correct):
+        for difference in check_tables(directory, closure.correct):
             findings.add("table", directory / "tables", difference)
     _refuse_if_written(directory, logs)
     if session.load(directory) != info:
