@@ -103,6 +103,10 @@ class Session:
         """Yield the rows of the table `links`, in the order of its pages. See `pages`."""
         return self._rows("links", columns)
 
+    def anchors(self, *columns: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows of the table `anchors`, if `extract.anchors` was set. See `pages`."""
+        return self._rows("anchors", columns)
+
     def sites(self, *columns: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `sites`. See `pages`."""
         return self._rows("sites", columns)

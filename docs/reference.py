@@ -255,11 +255,12 @@ def _tables() -> Iterator[str]:
     yield "# Columns of the tables"
     yield ""
     yield "These are the Parquet files in `SESSION/tables/`. [session.md](../session.md#tables)"
-    yield "explains their rows, and shows how to read them. A null means: not known, or not"
-    yield "applicable."
+    yield "explains their rows, and [corpus.md](../corpus.md) shows how to read them. A null means:"
+    yield "not known, or not applicable."
     for name, schema, words in (
         ("pages", columns.PAGES, described.PAGES),
         ("links", columns.LINKS, described.LINKS),
+        ("anchors", columns.ANCHORS, described.ANCHORS),
         ("sites", columns.SITES, described.SITES),
     ):
         yield from ("", f"## {name}.parquet", "", f"{_sentence(_row(name))}", "")

@@ -71,6 +71,7 @@ def test_each_column_is_described(generator: Any) -> None:
     for schema, words in (
         (generator.columns.PAGES, described.PAGES),
         (generator.columns.LINKS, described.LINKS),
+        (generator.columns.ANCHORS, described.ANCHORS),
         (generator.columns.SITES, described.SITES),
     ):
         assert set(schema.names) == set(words), "describe columns in session/described.py"

@@ -153,8 +153,9 @@ def test_only_what_can_not_matter_is_marked() -> None:
     marked = {(table, key) for table, key in KEYS if field(table, key).json_schema_extra is ASIDE}
     assert {table for table, _ in marked} == {
         "session", "dynamic", "frontier", "politeness", "dns", "fetch", "seen", "storage",
-        "dashboard",
+        "dashboard", "extract",
     }  # fmt: skip
+    assert {key for table, key in marked if table == "extract"} == {"anchors"}
     # What a server gives to whom counts, and its pace doesn't.
     counts = {key for table, key in KEYS if table == "dynamic"} - {
         k for t, k in marked if t == "dynamic"

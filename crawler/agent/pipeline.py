@@ -203,6 +203,7 @@ def _spoil(fetched: Fetched) -> None:
     """
     fetched.failure = Failure.INTERNAL
     fetched.links = []
+    fetched.anchors = ()
     fetched.lastmods = {}
     fetched.noindex = False
     fetched.title = fetched.language = None

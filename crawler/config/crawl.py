@@ -268,6 +268,12 @@ class Extract(Table):
         " with little text has a lower limit, 1 MiB plus 16 times its length. Further links are"
         " counted but not recorded",
     )
+    anchors: bool = Field(
+        False,
+        json_schema_extra=ASIDE,
+        description="also record the element and the text of each link, for the table anchors"
+        " (docs/corpus.md#the-texts-of-links)",
+    )
     types: tuple[DocumentKind, ...] = Field(
         ("text/html", "application/xhtml+xml"),
         description="the documents in which links are read, by Content-Type, sniffed type or"

@@ -8,7 +8,7 @@ from typing import NamedTuple
 import msgspec
 
 from crawler.ports.errors import PASSING, Failure
-from crawler.ports.links import CrawlUrl, Link, Names
+from crawler.ports.links import Anchor, CrawlUrl, Link, Names
 
 
 def has_page(status: int | None) -> bool:
@@ -165,6 +165,7 @@ class Earlier:
     links: Sequence[tuple[str, int]]  # URLs and flags
     warc_path: Path  # of the file that the row names
     original: Original | None = field(default=None, compare=False)  # the record, once it is read
+    anchors: Sequence[Anchor] = ()  # of `links`, if they are known
 
 
 @dataclass(slots=True)
@@ -186,6 +187,7 @@ class Fetched:
     lastmods: dict[int, str] = field(
         default_factory=dict
     )  # by index in `links`: the lastmod that a sitemap gives
+    anchors: Sequence[Anchor] = ()  # of `links`, if they are wanted
     judged_with: int = 0  # how many sites had joined the scope when the links were judged
     joins: tuple[str, str] | None = None  # a site that this page brings into the scope; the seed
     gives_cookies: bool = False  # a redirect whose target must be fetched with cookies

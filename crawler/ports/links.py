@@ -46,6 +46,14 @@ class Link(NamedTuple):
     flags: int
 
 
+class Anchor(NamedTuple):
+    """What a page says of a link."""
+
+    number: int  # of the link in the page, from 0
+    element: str  # its name, such as `a` or `img`
+    text: str
+
+
 # A mark in a chain of redirects. A resume has lost the chain's cookies, so the redirects behind the
 # mark are followed once more. No key is negative.
 ANEW: Final = -1

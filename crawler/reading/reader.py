@@ -100,6 +100,7 @@ class PageReader:
         """
         self._scope = scope
         self._elements = frozenset(settings.extract.elements)
+        self._anchors = settings.extract.anchors
         self._max_links = settings.extract.max_links
         self._max_link_bytes = int(settings.extract.max_link_bytes)
         self._kinds = MediaTypes(settings.extract.types)
@@ -134,17 +135,17 @@ class PageReader:
         fetched.judged_with = len(self._scope.joined)
         targets: Iterable[tuple[str, int]] = ()
         if response.status == 304 and fetched.earlier is not None:
-            targets = fetched.earlier.links
-            fetched.title, fetched.language = (
-                fetched.earlier.row.title,
-                fetched.earlier.row.language,
-            )
+            earlier = fetched.earlier
+            targets = earlier.links
+            fetched.title, fetched.language = earlier.row.title, earlier.row.language
+            fetched.anchors = earlier.anchors if self._anchors else ()
         elif response.has_page and (names := self._named_by(fetched.found, response)) is not None:
             targets = yield from self._listed(fetched, response, names)
         elif response.has_page:
             page = yield from self.page(response)
             fetched.noindex, targets = page.noindex, page.links
             fetched.title, fetched.language = page.head
+            fetched.anchors = page.anchors
         work = 0
         index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
         for target, flags in targets:
@@ -242,6 +243,7 @@ class PageReader:
                     self._max_link_bytes,
                     self._scope.trapped,
                     form_of(media, label),
+                    anchors=self._anchors,
                 )
             )
         said = read_headers(response, self._elements, self._agent, self._fold)

@@ -106,7 +106,7 @@ from crawler.session.requests import (
     read_rests,
     request_files,
 )
-from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed
+from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed, read_latest
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import parse_seed, read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
@@ -216,6 +216,7 @@ __all__ = [
     "rank_directories",
     "rank_of",
     "read_all_requests",
+    "read_latest",
     "read_links",
     "read_log",
     "read_records",

@@ -57,6 +57,14 @@ LINKS: Final = pa.schema(
         ("lastmod", pa.string()),
     ]
 )
+ANCHORS: Final = pa.schema(
+    [
+        ("source_key", pa.uint64()),
+        ("target_key", pa.uint64()),
+        ("element", pa.string()),
+        ("text", pa.string()),
+    ]
+)
 SITES: Final = pa.schema(
     [
         ("site", pa.string()),
@@ -153,6 +161,42 @@ class LinkRows:
         if not self._lastmods:
             return pa.nulls(count, pa.string())
         return pa.array([self._lastmods.get(number) for number in range(count)], pa.string())
+
+
+class AnchorRows:
+    """Collects the anchors of one row group, page by page."""
+
+    def __init__(self) -> None:
+        self._sources = array("Q")
+        self._targets = array("Q")
+        self._elements: list[str] = []
+        self._texts: list[str] = []
+
+    def __len__(self) -> int:
+        return len(self._texts)
+
+    @property
+    def full(self) -> bool:
+        """Whether the anchors fill a row group."""
+        return len(self) >= _LINK_ROWS
+
+    def add(self, page: LoggedPage) -> None:
+        """Add the anchors of a page."""
+        anchors = page.anchors
+        if anchors:
+            numbers, elements, texts = zip(*anchors, strict=True)
+            self._sources.extend([page.row.key] * len(anchors))
+            self._targets.extend(page.keys[list(numbers)].tolist())
+            self._elements += elements
+            self._texts += texts
+
+    def table(self) -> pa.Table:
+        """Return the anchors as a piece of the table `anchors`."""
+        columns = (self._sources, self._targets, self._elements, self._texts)
+        return pa.Table.from_arrays(
+            [pa.array(one, field.type) for one, field in zip(columns, ANCHORS, strict=True)],
+            schema=ANCHORS,
+        )
 
 
 @dataclass(slots=True)

@@ -39,6 +39,7 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "tables/pages.parquet": "a row for each URL that was fetched, or couldn't be fetched",
         "tables/links.parquet": "a row for each distinct link of a page",
+        "tables/anchors.parquet": "a row for each text of a link, if extract.anchors is set",
         "tables/sites.parquet": "a row for each site",
         "report/index.html": "the report for a browser (docs/report.md)",
         "report/metrics.json": "the measures (docs/measures.md)",
@@ -136,6 +137,18 @@ LINKS: Final[Mapping[str, str]] = MappingProxyType(
         "lastmod": (
             "of an entry of a sitemap: when the page was changed last, as written there (W3C "
             "date; in RSS as in mail); else null"
+        ),
+    }
+)
+ANCHORS: Final[Mapping[str, str]] = MappingProxyType(
+    {
+        "source_key": "pages.key of the page that has the link",
+        "target_key": "the key of the target, as in links",
+        "element": "the element that has the link: a, area, frame, iframe, img, link or source",
+        "text": (
+            "what the element says: the content of an a, with the alt of its images; the alt of an "
+            "area or img; the title of a frame or iframe; the rel of a link. At most 256 "
+            "characters, and for an a from the first 2,048 of its content"
         ),
     }
 )

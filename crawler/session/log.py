@@ -34,7 +34,7 @@ from isal import isal_zlib
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
-from crawler.ports import ANEW, REDIRECT, Failure, Link, Names, PageRow, UserError
+from crawler.ports import ANEW, REDIRECT, Anchor, Failure, Link, Names, PageRow, UserError
 from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # other names in the directory are ignored
@@ -64,6 +64,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     lastmods: dict[int, str] = {}  # by number of the link: the change date in a sitemap
     judged_with: int = 0  # how many lines of the file `.joined` the links were judged with, or -1
     gives_cookies: bool = False  # as in Fetched; the cookies aren't stored
+    packed_anchors: bytes = b""  # a zstd frame of an array of anchors; empty if there are none
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -81,6 +82,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     def urls(self) -> list[str]:
         """Return the URLs of the links' targets."""
         return self.url_text.decode().split("\n")[:-1]
+
+    @property
+    def anchors(self) -> Sequence[Anchor]:
+        """Return what the page says of its links, if that is known."""
+        return _decode_anchors(_unzip(self.packed_anchors)) if self.packed_anchors else ()
 
     @property
     def is_again(self) -> bool:
@@ -141,6 +147,7 @@ Entry = LoggedPage | LoggedSitemaps | Torn
 
 _SEARCHED = 16 << 20  # bytes of an unusable tail that are searched for whole entries
 _decode = msgspec.msgpack.Decoder(LoggedPage).decode
+_decode_anchors = msgspec.msgpack.Decoder(list[Anchor]).decode
 _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
 
@@ -188,6 +195,7 @@ class LogWriter:
         judged_with: int = 0,
         *,
         gives_cookies: bool = False,
+        anchors: Sequence[Anchor] = (),
     ) -> None:
         """Append the row of a page with its links. See LoggedPage for the arguments."""
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
@@ -207,6 +215,7 @@ class LogWriter:
             dict(lastmods),
             judged_with,
             gives_cookies,
+            self._compress(self._encode(anchors)) if anchors else b"",
         )
         self._append(PAGE + self._encode(page))
 

@@ -98,6 +98,7 @@ class Previous:
             page.row,
             list(zip(page.urls, page.flags, strict=True)),
             self._directories[number] / page.row.warc_file,
+            anchors=page.anchors,
         )
 
     def _warn(self, path: Path, reason: str) -> None:

@@ -11,7 +11,7 @@ from typing import Final
 from crawler.modes import mode_of
 from crawler.ports import PASSING, Failure, PageRow, UserError
 from crawler.session.info import is_described, load
-from crawler.session.log import LoggedPage, log_files, read_log
+from crawler.session.log import Entry, LoggedPage, log_files, read_log
 
 # What is tried again unless the user names failures: all that may pass.
 MAY_PASS: Final = (
@@ -71,6 +71,18 @@ class Superseded:
 
     def _place(self, row: PageRow) -> tuple[int, int]:
         return row.key, row.rank if self._alone else 0
+
+
+def read_latest(session: Path, *, renamed: bool = True) -> Iterator[tuple[Path, Entry]]:
+    """Yield the entries of all logs, each with its file: by rank, then in the order of storing.
+
+    Rows that a later try has superseded are left out. `renamed`: see `read_log`.
+    """
+    is_superseded = Superseded(session)
+    for path in log_files(session):
+        for entry in read_log(path, renamed=renamed):
+            if not (isinstance(entry, LoggedPage) and is_superseded(entry.row)):
+                yield path, entry
 
 
 def _rows(session: Path) -> Iterator[PageRow]:

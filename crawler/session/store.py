@@ -275,12 +275,14 @@ class RankStore:
                 fetched.lastmods,
                 fetched.judged_with,
                 gives_cookies=fetched.gives_cookies,
+                anchors=fetched.anchors if fetched.links else (),
             )
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
+            fetched.anchors = ()
             row = msgspec.structs.replace(
                 row,
                 error=Failure.INTERNAL.value,

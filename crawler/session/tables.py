@@ -1,4 +1,4 @@
-"""Writes three Parquet tables from the logs of all ranks, and checks them.
+"""Writes the Parquet tables from the logs of all ranks, and checks them.
 
 The logs are streamed, because a session may be larger than memory. Memory grows by 8 bytes for each
 page and one small object for each site. docs/session.md explains the columns.
@@ -18,9 +18,11 @@ import pyarrow.parquet as pq
 
 from crawler.ports import PageRow
 from crawler.session.columns import (
+    ANCHORS,
     LINKS,
     PAGES,
     SITES,
+    AnchorRows,
     LinkRows,
     SiteRow,
     count_requests,
@@ -29,8 +31,8 @@ from crawler.session.columns import (
     site_table,
 )
 from crawler.session.files import no_room_told
-from crawler.session.log import LoggedPage, Torn, log_files, rank_directories, read_log
-from crawler.session.retried import Superseded
+from crawler.session.log import LoggedPage, Torn, rank_directories
+from crawler.session.retried import read_latest
 
 _PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
 # An entry in the metadata of each file. Files of earlier versions don't have it. They have fewer
@@ -42,12 +44,13 @@ _LATEST_COLUMNS: Final = frozenset(  # tables of this format may lack these
 _NEW_COLUMNS: Final = _LATEST_COLUMNS.union(
     ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
 )
-_SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "sites": SITES}
+_SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "anchors": ANCHORS, "sites": SITES}
+_OPTIONAL: Final = frozenset(("anchors",))  # tables that aren't there if they have no rows
 # Columns whose values recur, which a dictionary makes smaller.
 _RECURRING: Final = [
     "site", "part", "rank", "hops", "address", "status", "error", "truncated", "content_type",
     "duplicate", "warc_file", "retries", "noindex", "alike", "media_type", "language",
-    "source_key", "flags", "lastmod",
+    "source_key", "element", "flags", "lastmod",
 ]  # fmt: skip
 
 
@@ -91,10 +94,15 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
                 name: stack.enter_context(_writer(path, _SCHEMAS[name]))
                 for name, path in news.items()
             }
+            made = set()
             for name, rows in _made(session, ranks, correct):
                 writers[name].write_table(rows, row_group_size=len(rows))
+                made.add(name)
         for name, new in news.items():
-            new.replace(directory / f"{name}.parquet")
+            if name in made or name not in _OPTIONAL:
+                new.replace(directory / f"{name}.parquet")
+            else:
+                (directory / f"{name}.parquet").unlink(missing_ok=True)
     finally:
         for new in news.values():
             new.unlink(missing_ok=True)
@@ -111,6 +119,8 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
         files: dict[str, pq.ParquetFile] = {}
         for name in _SCHEMAS:
             path = session / "tables" / f"{name}.parquet"
+            if name in _OPTIONAL and not path.exists():
+                continue
             try:
                 files[name] = stack.enter_context(pq.ParquetFile(path))
             except (OSError, pa.ArrowException) as error:
@@ -121,12 +131,14 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
             _FORMAT.items() - (file.schema_arrow.metadata or {}).items() for file in files.values()
         )
         for name, rows in _made(session, ranks, correct, renamed=not old):
+            if name in _OPTIONAL and name not in files and not groups[name]:
+                yield f"{name}.parquet: is missing"
             if name in files:
                 difference = _difference(files[name], groups[name], rows, old=old)
                 if difference is not None:
                     yield f"{name}.parquet, from row {rows_before[name]:,}: {difference}"
-                groups[name] += 1
-                rows_before[name] += len(rows)
+            groups[name] += 1
+            rows_before[name] += len(rows)
         for name, file in files.items():
             if file.metadata.num_rows > rows_before[name]:
                 more = file.metadata.num_rows - rows_before[name]
@@ -166,21 +178,27 @@ def _made(
     """
     sites: dict[str, SiteRow] = {}
     rows: list[PageRow] = []
-    links = LinkRows()
+    links, anchors = LinkRows(), AnchorRows()
     for page in map(correct, _pages(session, ranks, renamed=renamed)):
         count_site(sites, page.row)
         rows.append(page.row)
         links.add(page)
+        anchors.add(page)
         if len(rows) == _PAGE_ROWS:
             yield "pages", page_table(rows)
             rows = []
         if links.full:
             yield "links", links.table()
             links = LinkRows()
+        if anchors.full:
+            yield "anchors", anchors.table()
+            anchors = AnchorRows()
     if rows:
         yield "pages", page_table(rows)
     if len(links):
         yield "links", links.table()
+    if len(anchors):
+        yield "anchors", anchors.table()
     names = sorted(sites)
     if renamed:  # otherwise the tables are of a version without request logs
         count_requests(sites, session)
@@ -191,19 +209,14 @@ def _made(
 def _pages(
     session: Path, ranks: Mapping[Path, "_Counts"], *, renamed: bool
 ) -> Iterator[LoggedPage]:
-    """Yield all pages, by rank and then in the order of storing. Counts them in `ranks`, too.
-
-    Rows that a later try has superseded are left out.
-    """
-    is_superseded = Superseded(session)
-    for path in log_files(session):
+    """Yield all pages, as `read_latest` does. Counts them in `ranks`, too."""
+    for path, entry in read_latest(session, renamed=renamed):
         counts = ranks[path.parent.parent]
-        for entry in read_log(path, renamed=renamed):
-            if isinstance(entry, LoggedPage) and not is_superseded(entry.row):
-                counts.add(entry.row)
-                yield entry
-            elif isinstance(entry, Torn):
-                counts.torn.append(entry)
+        if isinstance(entry, LoggedPage):
+            counts.add(entry.row)
+            yield entry
+        elif isinstance(entry, Torn):
+            counts.torn.append(entry)
 
 
 def _writer(path: Path, schema: pa.Schema) -> pq.ParquetWriter:

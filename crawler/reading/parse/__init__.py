@@ -7,7 +7,9 @@
     xhtml       from XHTML to tags, by the rules of XML
     links       from tags to the references in them, and on to the links of the page
     resolution  from references to normalised URLs, within the bounds on a page
+    anchors     the texts of links
     head        the title and the language of a page
+    texts       texts for people in markup
     headers     Link, X-Robots-Tag, meta robots
 
 `read` goes the whole way from a response to its links. It works in steps (see `reading.steps`), so
@@ -15,12 +17,13 @@ that a page of many megabytes, or a hostile page, doesn't block the loop.
 """
 
 from collections import Counter
-from collections.abc import Callable, Generator, Iterator
+from collections.abc import Callable, Generator, Iterator, Sequence
 from itertools import chain
 from typing import Final, NamedTuple
 
-from crawler.ports import NOFOLLOW, Response
+from crawler.ports import NOFOLLOW, Anchor, Response
 from crawler.reading.media import XHTML, charset_source, is_html, media_type
+from crawler.reading.parse.anchors import reading_anchors
 from crawler.reading.parse.elements import Form
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding
 from crawler.reading.parse.head import Head, header_language, reading_head
@@ -55,6 +58,7 @@ class Page(NamedTuple):
     noindex: bool
     nofollow: bool  # if set, all links have the flag NOFOLLOW
     head: Head = Head()
+    anchors: Sequence[Anchor] = ()  # if they are wanted
 
 
 def form_of(media: str, label: str | None) -> Form:
@@ -80,13 +84,15 @@ def read(
     max_link_bytes: int = MAX_LINK_BYTES,
     left_out: Counter[str] | None = None,
     form: Form = Form.HTML,
+    *,
+    anchors: bool = False,
 ) -> Generator[None, None, Page]:
     """Read a response that is a page, in steps of a few milliseconds.
 
     `elements`, `max_links` and `max_link_bytes` are those of `[extract]` in the configuration.
     `agent` is our name in robots.txt, `fold` the folding of URLs, if any. `left_out` counts the
     references that aren't taken as links, by the bound that they exceed. `form`: whether the page
-    is read as HTML, XHTML or other XML.
+    is read as HTML, XHTML or other XML. `anchors`: whether the texts of the links are wanted.
     """
     url = response.url
     content_type = charset_source(response.content_type)
@@ -98,6 +104,7 @@ def read(
         more = chain(more, refreshes)
     head = yield from reading_head(text, form)
     utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
+    meant: dict[str, str] | None = {} if anchors else None
     links, metas = yield from reading(
         text,
         url,
@@ -111,8 +118,13 @@ def read(
         max_link_bytes,
         left_out,
         form,
+        meant,
     )
-    return _page(response, encoding, links, metas, agent, head)
+    page = _page(response, encoding, links, metas, agent, head)
+    if meant is None:
+        return page
+    said = yield from reading_anchors(text, form, elements, max_links, meant, links)
+    return page._replace(anchors=said)
 
 
 def read_headers(

@@ -3,25 +3,18 @@
 import re
 from collections.abc import Generator, Sequence
 from html import unescape
-from itertools import islice
 from typing import Final, NamedTuple
 
 from crawler.reading.parse import xhtml
 from crawler.reading.parse.elements import Form
-from crawler.reading.parse.tokens import SPACE, tags
+from crawler.reading.parse.texts import collapse, find_attributes
+from crawler.reading.parse.tokens import tags
 
 _READ: Final = 1 << 17  # characters; a title behind them isn't found
 _MOST_READ: Final = 1 << 12  # characters of a title, before its blanks are collapsed
 _MOST_TITLE: Final = 512  # characters of a title
-_MOST_ATTRIBUTES: Final = 1 << 8
 _NAMES: Final = frozenset({"html", "title"})
 _TITLE_END: Final = re.compile(r"</[tT][iI][tT][lL][eE](?=[\t\n\f\r />])")
-_CONTROLS: Final = re.compile(r"[\x00-\x1f\x7f-\x9f]")
-_ATTRIBUTE: Final = re.compile(
-    rf"""[\t\n\f\r /]*+([^\t\n\f\r />][^\t\n\f\r />=]*+)
-    (?:{SPACE}*+={SPACE}*+(?:"([^"]*+)"|'([^']*+)'|([^\t\n\f\r >]*+)))?""",
-    re.VERBOSE,
-)
 _LANGUAGE: Final = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8}){0,7}")
 
 
@@ -60,15 +53,12 @@ def _title(text: str, start: int, *, is_html: bool) -> str | None:
     else:
         end = text.find("<", start, most)
         end = end if end >= 0 else most
-    words = _CONTROLS.sub(" ", unescape(text[start : min(end, most)])).split()
-    return " ".join(words)[:_MOST_TITLE].rstrip() or None
+    return collapse(unescape(text[start : min(end, most)]), _MOST_TITLE) or None
 
 
 def _language_of(attributes: str) -> str | None:
     """Return the language in the attributes of a tag; `lang` counts before `xml:lang`."""
-    found: dict[str, str] = {}
-    for match in islice(_ATTRIBUTE.finditer(attributes), _MOST_ATTRIBUTES):
-        found.setdefault(match[1].lower(), match[2] or match[3] or match[4] or "")
+    found = find_attributes(attributes, {"lang", "xml:lang"})
     return language_tag(found.get("lang", "")) or language_tag(found.get("xml:lang", ""))
 
 

@@ -56,6 +56,7 @@ def reading(
     max_link_bytes: int = MAX_LINK_BYTES,
     left_out: Counter[str] | None = None,
     form: Form = Form.HTML,
+    meant: dict[str, str] | None = None,
 ) -> Generator[None, None, Links]:
     """Return the links of a page, in steps.
 
@@ -65,7 +66,7 @@ def reading(
 
     `more` yields further links of the page, relative to its own URL, with flags; it yields None
     between two steps. `utf8`: the text in bytes, if the caller has them. `form`: how the text is
-    read.
+    read. `meant`, if given, is filled with the URL of each `bare` reference in the text itself.
     """
     left_out = Counter() if left_out is None else left_out
     others: dict[str, int] = {}  # relative to the page, whatever its base is
@@ -82,11 +83,21 @@ def reading(
     if others:
         yield from resolution.resolve(others, Base(url))
     base = Base(url) if href is None else base_of(href, url)
-    yield from resolution.resolve(references, base)
+    yield from resolution.resolve(references, base, meant)
     for own_base, inner in collector.framed:
         yield from resolution.resolve(inner, base_of(own_base, base.url))
     targets = yield from resolution.targets(fold(url) if fold else url)
     return Links(targets, collector.metas)
+
+
+def bare(reference: str) -> str:
+    """Return a reference without its fragment, and without blanks at its ends."""
+    reference = reference.strip(C0_OR_SPACE)
+    if "#" in reference:
+        reference = reference.partition("#")[0]
+        if reference.endswith(" "):
+            reference += "#"  # keeps the blank: later only blanks at the ends are stripped
+    return reference
 
 
 class _Collector:
@@ -118,11 +129,7 @@ class _Collector:
                 self._left_out["max_url_length"] += 1
                 return
             reference = ""
-        reference = reference.strip(C0_OR_SPACE)
-        if "#" in reference:
-            reference = reference.partition("#")[0]
-            if reference.endswith(" "):
-                reference += "#"  # keeps the blank: later only blanks at the ends are stripped
+        reference = bare(reference)
         known = references.get(reference)
         if known is not None:
             references[reference] = known | flags

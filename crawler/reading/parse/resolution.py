@@ -90,8 +90,10 @@ class Resolution:
         self._left_out = left_out
         self._targets: dict[str, int] = {}  # distinct, with the flags of their references
 
-    def resolve(self, references: Mapping[str, int], base: Base) -> Generator[None, None, None]:
-        """Resolve references, and add them to the targets.
+    def resolve(
+        self, references: Mapping[str, int], base: Base, meant: dict[str, str] | None = None
+    ) -> Generator[None, None, None]:
+        """Resolve references, and add them to the targets; to `meant` by reference, if given.
 
         A URL that is too long also uses up room. When no room is left, nothing more is resolved.
         """
@@ -150,6 +152,8 @@ class Resolution:
             work += len(target)
             if fold:
                 target = fold(target)
+            if meant is not None:
+                meant[reference] = target
             known = targets.get(target)
             if known is None:
                 room -= len(target)
