@@ -183,6 +183,18 @@ def _add_reports(command: _Command) -> None:
     out.add_argument(
         "--cdxj", type=Path, metavar="FILE", help="a sorted CDXJ index of all WARC files"
     )
+    out.add_argument(
+        "--edges",
+        type=Path,
+        metavar="FILE",
+        help="the link graph: two URLs a line, separated by a tab; compressed if FILE ends in .gz",
+    )
+    out.add_argument(
+        "--webgraph",
+        type=Path,
+        metavar="BASE",
+        help="the link graph in WebGraph's ASCII form, BASE.graph-txt, and its URLs, BASE.urls",
+    )
 
 
 def _add_inspections(command: _Command) -> None:

@@ -1,7 +1,8 @@
 """Writes sessions in the formats of other programs: the command `export`.
 
 Each function in `FORMATS` writes one file. It is called while this process holds the lock of the
-session, and returns lines that say what was written. docs/archives.md describes the formats.
+session, and returns lines that say what was written. docs/archives.md and docs/corpus.md describe
+the formats.
 """
 
 from collections.abc import Callable, Mapping
@@ -9,6 +10,7 @@ from pathlib import Path
 from typing import Final
 
 from crawler import session
+from crawler.export.graph import write_edges, write_webgraph
 from crawler.export.indexes import write_cdxj
 from crawler.export.wacz import write_wacz
 from crawler.ports import UserError
@@ -17,6 +19,8 @@ from crawler.ports import UserError
 FORMATS: Final[Mapping[str, Callable[[Path, Path], list[str]]]] = {
     "wacz": write_wacz,
     "cdxj": write_cdxj,
+    "edges": write_edges,
+    "webgraph": write_webgraph,
 }
 
 
