@@ -163,7 +163,7 @@ def test_only_what_can_not_matter_is_marked() -> None:
     assert counts == {"granularity", "follow", "servers", "dsets"}
     named = {key for table, key in marked if table in {"session", "frontier", "politeness"}}
     assert named == {
-        "directory", "max_pages", "max_time", "stop_grace", "memory",
+        "directory", "max_pages", "max_time", "stop_grace", "checkpoint", "memory",
         "delay_s", "connections_per_site", "max_crawl_delay_s",
     }  # fmt: skip
 
