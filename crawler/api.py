@@ -111,6 +111,17 @@ class Session:
         """Yield the rows of the table `sites`. See `pages`."""
         return self._rows("sites", columns)
 
+    def rows(self, handler: str) -> Iterator[dict[str, Any]]:
+        """Yield the rows that a page handler has written (docs/extend.md), with the page's URL.
+
+        There are none if the handler has written none. Raises UserError if no handler can have this
+        name, and OSError if the file can't be read.
+        """
+        path = session.handled_table(self.directory / "tables", handler)
+        if path.exists():
+            with path.open("rb") as file:
+                yield from map(msgspec.json.decode, file)
+
     def open(self, page: str | Mapping[str, Any]) -> Stored:
         """Read the response for a URL, or for a row of `pages`, from its WARC file.
 

@@ -58,6 +58,12 @@ def _part(answer: Any, site: str, parts: int) -> int:
     return part
 
 
+def _rows(answer: object, page: object) -> Iterable[Any]:
+    if isinstance(answer, Iterable) and not isinstance(answer, str | bytes | Mapping):
+        return answer
+    raise TypeError(f"returned {answer!r}, not rows; write a generator, or return a list")
+
+
 FILTER: Final = Kind("scope.filters", "crawler.filters", ("url",), _truth)
 ORDERING: Final = Kind(
     "frontier.order",
@@ -73,7 +79,35 @@ SCHEME: Final = Kind(
     _part,
     frozenset(("url-hash", "site-hash", "hierarchical", "part-vector", "dynamic")),
 )
-KINDS: Final[Mapping[str, Kind[Any]]] = {kind.key: kind for kind in (FILTER, ORDERING, SCHEME)}
+HANDLER: Final = Kind("extract.handlers", "crawler.handlers", ("page",), _rows)
+KINDS: Final[Mapping[str, Kind[Any]]] = {
+    kind.key: kind for kind in (FILTER, ORDERING, SCHEME, HANDLER)
+}
+
+
+class Errors:
+    """The errors of a plug-in in this process, which are logged as its own."""
+
+    def __init__(self, kind: Kind[Any], name: str) -> None:
+        self.name = name
+        self.count = 0
+        self._key = kind.key
+
+    def note(self, about: str, words: str, trace: str) -> None:
+        """Count an error, and log it. `about`: the URL or the site. `words`: in one line."""
+        self.count += 1
+        details = {"plugin": self.name, "url": about}
+        if self.count <= _TRACED and trace:
+            details["traceback"] = trace
+        _LOG.log(
+            logging.ERROR if self.count <= _SHOWN else logging.INFO,
+            "plug-in %s (%s) failed on %s: %s",
+            self.name,
+            self._key,
+            about,
+            words,
+            extra={"about": details},
+        )
 
 
 class Plugin(Generic[T]):
@@ -89,21 +123,27 @@ class Plugin(Generic[T]):
         except TypeError as error:
             raise UserError(f"{kind.key} = {name!r}: {error}; {wanted}") from None
         self.name = name
-        self.errors = 0
-        self._kind = kind
+        self.errors = Errors(kind, name)
+        self._check = kind.check
         self._function = function
         self._slow = 0
 
     def __repr__(self) -> str:
-        return f"<{self._kind.key} {self.name}, {self.errors} errors>"
+        return f"<plug-in {self.name}, {self.errors.count} errors>"
+
+    def answer(self, *arguments: object) -> T:
+        """Return the answer of the plug-in, or raise its error."""
+        return self._check(self._function(*arguments), *arguments)
 
     def ask(self, about: str, *arguments: object) -> T | None:
         """Return the answer of the plug-in, or None if it fails. `about`: the URL or the site."""
         began = perf_counter()
         try:
-            answer = self._kind.check(self._function(*arguments), *arguments)
+            answer = self.answer(*arguments)
         except BaseException as error:
-            self._note(error, about)
+            if not _is_its_own(error):
+                raise
+            self.errors.note(about, words_of(error), "".join(traceback.format_exception(error)))
             return None
         took = perf_counter() - began
         if took > _SLOW_S:
@@ -113,26 +153,10 @@ class Plugin(Generic[T]):
                 _LOG.warning(text, self.name, took, about)
         return answer
 
-    def _note(self, error: BaseException, about: str) -> None:
-        """Count an error, and log it. Raises the error again if the plug-in hasn't caused it."""
-        if not _is_its_own(error):
-            raise error
-        self.errors += 1
-        _LOG.log(
-            logging.ERROR if self.errors <= _SHOWN else logging.INFO,
-            "plug-in %s (%s) failed on %s: %s",
-            self.name,
-            self._kind.key,
-            about,
-            _words(error),
-            exc_info=error if self.errors <= _TRACED else None,
-            extra={"about": {"plugin": self.name, "url": about}},
-        )
 
-
-def count_errors(plugins: Iterable[Plugin[Any]]) -> dict[str, int]:
+def count_errors(each: Iterable[Errors]) -> dict[str, int]:
     """Return the number of errors of each plug-in that has had any, by name."""
-    return {plugin.name: plugin.errors for plugin in plugins if plugin.errors}
+    return {errors.name: errors.count for errors in each if errors.count}
 
 
 def load(kind: Kind[T], name: str, options: Mapping[str, object]) -> Plugin[T]:
@@ -232,9 +256,9 @@ def _is_its_own(error: BaseException) -> bool:
 
 
 def _unless_foreign(error: BaseException, where: str) -> BaseException:
-    return UserError(f"{where}: {_words(error)}") if _is_its_own(error) else error
+    return UserError(f"{where}: {words_of(error)}") if _is_its_own(error) else error
 
 
-def _words(error: BaseException) -> str:
+def words_of(error: BaseException) -> str:
     """Return the class of an error and its message, in one line."""
     return traceback.format_exception_only(error)[-1].strip().splitlines()[0]

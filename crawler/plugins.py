@@ -5,8 +5,13 @@ package names it as an entry point, in the group that stands with the type. docs
 This module changes only together with the number of the program's version.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable, Mapping
+from dataclasses import dataclass
+from datetime import datetime
+from functools import cached_property
 from typing import Protocol
+
+from selectolax.lexbor import LexborHTMLParser
 
 
 class Found(Protocol):
@@ -33,6 +38,22 @@ class Found(Protocol):
         ...
 
 
+@dataclass(frozen=True)
+class Page:
+    """An HTML page that was fetched."""
+
+    url: str  # normalised
+    fetched_at: datetime  # in UTC
+    status: int  # from 200 to 299
+    headers: tuple[tuple[str, str], ...]
+    text: str  # the body, decoded as browsers do
+
+    @cached_property
+    def tree(self) -> LexborHTMLParser:
+        """The page as selectolax parses it, with `css`, `css_first` and others."""
+        return LexborHTMLParser(self.text)
+
+
 # `crawler.filters`: whether a normalised URL belongs to the crawl. The answer must depend on
 # nothing but the URL and the options, because each rank judges by itself.
 Filter = Callable[[str], bool]
@@ -43,3 +64,7 @@ Ordering = Callable[[Found], float]
 # `crawler.schemes`: the part, from 0, of a site, given the site and the number of parts. The answer
 # must depend on nothing but these and the options, because all ranks must know the same owner.
 Scheme = Callable[[str, int], int]
+
+# `crawler.handlers`: the rows of a page for the table of the handler. Each maps names of columns to
+# values that JSON has. Dates and times are written as text.
+Handler = Callable[[Page], Iterable[Mapping[str, object]]]

@@ -75,6 +75,14 @@ def launching() -> dict[str, str]:
     return inherited | _OPEN_MPI | {"PATH": path}
 
 
+@pytest.fixture
+def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
+    """`install("filters", "mine", "def mine(url): ...")` installs a plug-in for this test."""
+    from plugged import installer  # not while the tests in mpi/ are collected
+
+    return installer(tmp_path / "site-packages", monkeypatch)
+
+
 @pytest.fixture(scope="session")
 def start_mpirun() -> Callable[..., "subprocess.Popen[str]"]:
     """`start_mpirun(4, "-m", "crawler", ...)`: as `mpirun`, without waiting for the end."""

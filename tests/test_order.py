@@ -268,7 +268,7 @@ def test_a_score_that_is_no_number_is_an_error_of_the_users_function() -> None:
     assert isinstance(order, Scored)
     score, _ = order.first(found(1), 1)
     assert -inf < score < -1e300
-    assert [plugin.errors for plugin in order.plugins] == [1]
+    assert [plugin.errors.count for plugin in order.plugins] == [1]
 
 
 @pytest.mark.parametrize("name", ["a:b:c", ":f", "m:", "breadth-first "])

@@ -7,7 +7,8 @@ import subprocess
 import sys
 import time
 import tomllib
-from collections.abc import Callable, Iterator
+from collections.abc import Iterator
+from operator import itemgetter
 from pathlib import Path
 from typing import Any
 
@@ -18,8 +19,10 @@ from hypothesis import example as example_options
 from hypothesis import given
 from hypothesis import settings as thrifty
 from hypothesis import strategies as st
+from plugged import Install
 from servers import Page, PageServer
 
+import crawler
 from crawler import config
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, SiteHash, make_scheme
@@ -52,7 +55,7 @@ def served() -> Iterator[PageServer]:
     with PageServer(
         {
             "/": Page(START.encode(), headers=HTML),
-            "/one": Page(b"one", headers=HTML),
+            "/one": Page(b"<h2>No.\n one</h2><h3>more</h3>", headers=HTML),
             "/print/one": Page(b"print", headers=HTML),
         }
     ) as server:
@@ -81,29 +84,6 @@ def run(*words: str, path: Path) -> "subprocess.CompletedProcess[str]":
     )
 
 
-@pytest.fixture
-def install(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Callable[..., Path]:
-    """`install("filters", "mine", "def mine(url): ...")` installs a plug-in, here and for `run`."""
-    folder = tmp_path / "site-packages"
-    folder.mkdir()
-    monkeypatch.syspath_prepend(folder)
-    numbers = iter(range(99))
-
-    def do(group: str, name: str, source: str, package: str = "mine", version: str = "1") -> Path:
-        module = f"plugin_{os.getpid()}_{next(numbers)}_{abs(hash(source))}"
-        (folder / f"{module}.py").write_text(source)
-        info = folder / f"{package}-{version}.dist-info"
-        info.mkdir(exist_ok=True)
-        (info / "METADATA").write_text(
-            f"Metadata-Version: 2.1\nName: {package}\nVersion: {version}"
-        )
-        with (info / "entry_points.txt").open("a") as file:
-            file.write(f"[crawler.{group}]\n{name} = {module}:{name.replace('-', '_')}\n")
-        return folder
-
-    return do
-
-
 # --- the example package ----------------------------------------------------------------------
 
 
@@ -121,6 +101,7 @@ def test_the_example_package_on_two_ranks(
         'plugins.no-words={words = ["print"]}',
         "frontier.order=short-first",
         "assignment.scheme=by-suffix",
+        'extract.handlers=["headings"]',
     )
     words = ["-m", "crawler", "crawl", "http://a.org/", "--session", str(session), "--json"]
     done = mpirun(
@@ -133,6 +114,10 @@ def test_the_example_package_on_two_ranks(
     assert ranks["a.org"] == ranks["b.org"]
     assert set(ranks.values()) == {0, 1}
     assert metrics_of(session)["plugin_errors"] == {}
+    headings = [row for row in crawler.Session(session).rows("headings") if row.pop("fetched_at")]
+    assert sorted(headings, key=itemgetter("url")) == [
+        {"url": f"http://{host}/one", "level": 2, "text": "No. one"} for host in HOSTS
+    ]
     assert '"scope.filters no-words" = "abc-example 1.0"' in (session / "session.toml").read_text()
 
 
@@ -181,7 +166,7 @@ class mine:
     ],
 )
 def test_a_plugin_that_cannot_be_used(
-    install: Callable[..., Path], source: str, options: str, words: str
+    install: Install, source: str, options: str, words: str
 ) -> None:
     install("filters", "mine", source)
     chosen = ['scope.filters=["mine"]', *([f"plugins.mine={options}"] if options else [])]
@@ -198,9 +183,7 @@ def test_a_plugin_that_cannot_be_used(
         ("assignment.scheme=site-hush", "did you mean site-hash?"),
     ],
 )
-def test_a_name_that_is_not_installed(
-    install: Callable[..., Path], chosen: str, words: str
-) -> None:
+def test_a_name_that_is_not_installed(install: Install, chosen: str, words: str) -> None:
     install("filters", "mine", "def mine(url): return True")
     install("orderings", "bright", "def bright(found): return 1")
     loaded = config.load(None, [chosen])
@@ -214,7 +197,7 @@ def test_a_name_that_is_not_installed(
     assert words in str(error.value)
 
 
-def test_a_name_that_two_packages_have(install: Callable[..., Path]) -> None:
+def test_a_name_that_two_packages_have(install: Install) -> None:
     install("filters", "mine", "def mine(url): return True")
     install("filters", "mine", "def mine(url): return False", package="yours")
     with pytest.raises(UserError, match=r"(mine 1 and yours 1|yours 1 and mine 1) both have it"):
@@ -256,7 +239,7 @@ def test_options_survive_session_toml(options: dict[str, Any]) -> None:
 
 
 def test_a_url_on_which_a_filter_fails_is_out_of_scope(
-    install: Callable[..., Path], caplog: pytest.LogCaptureFixture
+    install: Install, caplog: pytest.LogCaptureFixture
 ) -> None:
     """And the error is logged as that of the plug-in, with its traceback."""
     source = (
@@ -273,8 +256,8 @@ def test_a_url_on_which_a_filter_fails_is_out_of_scope(
             scope.judge(f"http://a.example/{path}").allowed for path in ("", "exit", "none", "one")
         ]
     assert verdicts == [False, False, False, True]
-    assert [plugin.errors for plugin in scope.filters] == [3]
-    assert [record.exc_info is not None for record in caplog.records] == [True] * 3
+    assert [plugin.errors.count for plugin in scope.filters] == [3]
+    assert ["Traceback" in record.about["traceback"] for record in caplog.records] == [True] * 3
     first, _, third = caplog.messages
     assert first == (
         "plug-in mine (scope.filters) failed on http://a.example/: ZeroDivisionError: division by"
@@ -290,10 +273,10 @@ def test_what_comes_from_outside_is_no_error_of_a_plugin() -> None:
     plugin = Plugin(FILTER, "mine", mine)
     with pytest.raises(KeyboardInterrupt):
         plugin.ask("http://a.example/", "http://a.example/")
-    assert not plugin.errors
+    assert not plugin.errors.count
 
 
-def test_a_site_on_which_a_scheme_fails_goes_by_its_hash(install: Callable[..., Path]) -> None:
+def test_a_site_on_which_a_scheme_fails_goes_by_its_hash(install: Install) -> None:
     """On all ranks alike, so the site still has one owner."""
     source = "def mine(site, parts):\n    return {'a': 2, 'b': 3, 'c': -1, 'd': 1.5}[site[0]]\n"
     install("schemes", "mine", source)
@@ -304,13 +287,13 @@ def test_a_site_on_which_a_scheme_fails_goes_by_its_hash(install: Callable[..., 
         assert scheme.part(0, site) == hashed.part(0, site)
     assert scheme.part(0, "a.example") == 2
     ownership = Ownership(1, scheme, [0, 1, 2])
-    assert [plugin.errors for plugin in ownership.plugins] == [4]
+    assert [plugin.errors.count for plugin in ownership.plugins] == [4]
     kept = Ownership(1, make_scheme(chosen, 3, {"a.example": 0}), [0, 1, 2])
     assert len(kept.plugins) == 1
     assert not kept.shares_sites
 
 
-def test_an_ordering_with_options(install: Callable[..., Path]) -> None:
+def test_an_ordering_with_options(install: Install) -> None:
     install(
         "orderings",
         "mine",
@@ -335,7 +318,7 @@ def test_a_slow_plugin_is_named_once(caplog: pytest.LogCaptureFixture) -> None:
 
 
 def test_a_failing_plugin_ends_no_crawl(
-    install: Callable[..., Path], served: PageServer, tmp_path: Path
+    install: Install, served: PageServer, tmp_path: Path
 ) -> None:
     """Its errors are in the log of the rank, in the status, and in the report."""
     path = install(
@@ -346,7 +329,7 @@ def test_a_failing_plugin_ends_no_crawl(
     done = run("crawl", "http://a.org/", "--session", str(session), *chosen, path=path)
     assert done.returncode == 0, done.stderr
     assert "rank 0: plug-in mine (scope.filters) failed on http://a.org/print/one" in done.stderr
-    assert "errors by plug-in: mine: 4" in " ".join(done.stdout.split())
+    assert "Plug-ins failed: mine 4" in " ".join(done.stdout.split())
     verify_crawl(("crawl", "--session", str(session)), 0)
     assert len(page_rows(session)) == 5
     assert metrics_of(session)["plugin_errors"] == {"mine": 4}
@@ -356,9 +339,7 @@ def test_a_failing_plugin_ends_no_crawl(
     assert "AssertionError" in next(line for line in log if line.get("plugin"))["traceback"]
 
 
-def test_a_resume_without_the_plugin(
-    install: Callable[..., Path], served: PageServer, tmp_path: Path
-) -> None:
+def test_a_resume_without_the_plugin(install: Install, served: PageServer, tmp_path: Path) -> None:
     path = install("filters", "mine", "def mine(url): return True")
     session = str(tmp_path / "s")
     chosen = [*settings(served), *sets('scope.filters=["mine"]', "session.max_pages=1")]
@@ -376,7 +357,7 @@ def test_a_resume_without_the_plugin(
 
 
 def test_all_ranks_hear_of_a_plugin_that_one_of_them_lacks(
-    install: Callable[..., Path], served: PageServer, tmp_path: Path, mpirun: MpiRun
+    install: Install, served: PageServer, tmp_path: Path, mpirun: MpiRun
 ) -> None:
     path = install(
         "filters",

@@ -23,6 +23,7 @@ from crawler.agent.assembly import (
     scope_of,
 )
 from crawler.agent.figures import Figures
+from crawler.agent.handlers import open_handlers
 from crawler.agent.job import Ending, Job
 from crawler.agent.losses import Losses
 from crawler.agent.orders import Orders
@@ -276,6 +277,8 @@ class Agent:
                 self._clock,
             )
             self._questions.robots = web.robots
+            handlers = await stack.enter_async_context(open_handlers(self._settings))
+            self._figures.handlers = [handler.errors for handler in handlers]
             if self._transport.rank == 0:
                 await self._serve(stack)
             if self._replay is not None:
@@ -288,6 +291,7 @@ class Agent:
                 self._settings,
                 self._core,
                 web,
+                handlers,
                 self._reader,
                 self._store,
                 self._tally,
@@ -303,7 +307,7 @@ class Agent:
             if self._lost:
                 await work.break_off()
             _LOG.info("over")
-            for task in (*work.asking, work.parsing, *others):
+            for task in (*work.asking, *work.storing, *others):
                 task.cancel()
             self._state = None if self._lost else self._last_state()
         if self._lost:

@@ -5,7 +5,7 @@ import os
 import resource
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Final
 
@@ -13,7 +13,7 @@ from crawler.agent.board import Board
 from crawler.agent.progress import RankLog, Tally
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
-from crawler.extensions import count_errors
+from crawler.extensions import Errors, count_errors
 from crawler.faults import Faults
 from crawler.messages import Note
 from crawler.ports import Clock, Transport
@@ -51,6 +51,7 @@ class Figures:
         self._clock = clock
         self._faults = faults
         self._traps = traps
+        self.handlers: Sequence[Errors] = ()
         self._progress: list[tuple[float, int]] = []
         self._queue: list[tuple[float, int]] = []
         self._clients: dict[str, list[tuple[float, ...]]] = {}  # samples of each, see DynamicCounts
@@ -105,7 +106,8 @@ class Figures:
         )
 
     def _plugin_errors(self) -> dict[str, int]:
-        return count_errors([*self._scope.filters, *self._core.plugins])
+        plugins = *self._scope.filters, *self._core.plugins
+        return count_errors([*(one.errors for one in plugins), *self.handlers])
 
     def _state(self) -> State:
         if self._core.stopping:

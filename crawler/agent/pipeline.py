@@ -4,7 +4,8 @@
                                                                               `---> other ranks
                                                 other ranks -> exchange_stage -> core -> workbench
 
-Every queue between two stages is bounded. The stages form a ring. The ring can't block itself,
+If there are page handlers, `handlers.handle_stage` stands between FetchStage and parse_stage. Every
+queue between two stages is bounded. The stages form a ring. The ring can't block itself,
 because the workbench isn't bounded. Each visit is ended exactly once, by `core.end`. If the visit
 was the last one to its URL, the result goes on to `parse_stage`, which calls `core.stored`.
 """

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from crawler import config, extensions, session, url
+from crawler.agent.handlers import check_handlers
 from crawler.core.order import order_of
 from crawler.core.ownership import make_scheme, replicated_urls
 from crawler.modes import mode_of
@@ -106,6 +107,7 @@ def _load_plugins(settings: config.Config, group: Group) -> _Loaded:
         make_scope(settings, (), time.gmtime().tm_year)
         make_scheme(settings, group.size)
         order_of(settings)
+        check_handlers(settings)
     except UserError as error:
         return where, packages, str(error)
     return where, packages, ""
@@ -269,6 +271,7 @@ def _check(settings: config.Config, seeds: Sequence[str], ranks: int) -> int:
     order = order_of(settings)
     if settings.session.checkpoint:
         _check_checkpoints(settings, order.state() is not None)
+    check_handlers(settings)
     for file in settings.fetch.ca_files:
         if not Path(file).is_file():
             raise UserError(f"fetch.ca_files: {file}: no such file; PEM files are needed")

@@ -7,6 +7,7 @@ from typing import Final
 
 from crawler import config
 from crawler.agent.fetching import FetchStage
+from crawler.agent.handlers import Handler, handle_stage
 from crawler.agent.pipeline import busy_host_stage, dns_stage, parse_stage
 from crawler.agent.progress import Tally
 from crawler.agent.timing import Alarm
@@ -29,8 +30,9 @@ class Work:
     """The stages from the workbench to the log, as running tasks."""
 
     asking: Sequence[asyncio.Task[None]]  # the stages up to FetchStage
+    to_handle: asyncio.Queue[Fetched]
     to_parse: asyncio.Queue[Fetched]
-    parsing: asyncio.Task[None]
+    storing: Sequence[asyncio.Task[None]]  # the stages behind it
 
     async def break_off(self) -> bool:
         """Drop what isn't fetched yet, and store what is fetched.
@@ -41,13 +43,18 @@ class Work:
             task.cancel()
         if self.asking:  # a seed server has none
             await asyncio.wait(self.asking)
-        stored = asyncio.ensure_future(self.to_parse.join())
+        stored = asyncio.ensure_future(self._stored())
         await asyncio.wait([stored], timeout=_PARSE_GRACE_S)
         in_order = stored.done()
-        for task in (stored, self.parsing):
+        for task in (stored, *self.storing):
             task.cancel()
-        await asyncio.wait([self.parsing])
+        await asyncio.wait(self.storing)
         return in_order
+
+    async def _stored(self) -> None:
+        """Wait until all that is fetched is stored."""
+        await self.to_handle.join()
+        await self.to_parse.join()
 
 
 def start_work(
@@ -55,6 +62,7 @@ def start_work(
     settings: config.Config,
     core: Core,
     web: Web,
+    handlers: Sequence[Handler],
     reader: PageReader,
     store: RankStore,
     tally: Tally,
@@ -70,6 +78,7 @@ def start_work(
     to_resolve: asyncio.Queue[Visit] = asyncio.Queue(width)
     to_fetch: asyncio.Queue[Visit] = asyncio.Queue(width)
     to_parse: asyncio.Queue[Fetched] = asyncio.Queue(width)
+    to_handle: asyncio.Queue[Fetched] = asyncio.Queue(width) if handlers else to_parse
 
     async def ask() -> None:
         await asyncio.sleep(first_request - clock.now())
@@ -83,7 +92,7 @@ def start_work(
         reader,
         store,
         core,
-        to_parse,
+        to_handle,
         alarm,
         clock,
         faults,
@@ -112,5 +121,6 @@ def start_work(
         faults,
         traps,
     )
+    storing = [parsing, handle_stage(to_handle, handlers, to_parse)] if handlers else [parsing]
     asks = [tasks.create_task(one) for one in asking]
-    return Work(asks, to_parse, tasks.create_task(parsing))
+    return Work(asks, to_handle, to_parse, [tasks.create_task(one) for one in storing])

@@ -280,6 +280,12 @@ class Extract(Table):
         ' extension. You may add feeds: "application/rss+xml", "application/atom+xml". "!.php"'
         " excludes an extension",
     )
+    handlers: tuple[PluginName, ...] = Field(
+        (),
+        json_schema_extra=ASIDE,
+        description="plug-ins that get each HTML page, and write rows to a table of their own"
+        " (docs/extend.md)",
+    )
 
 
 class Traps(Table):

@@ -194,6 +194,7 @@ class Fetched:
     alike: bool = False  # as in PageRow
     notice: str = ""  # a message about this page for the user
     detail: str = ""  # more about the failure than its class, if that is known
+    rows: dict[str, bytes] = field(default_factory=dict)  # by handler: lines of JSON
 
     @property
     def followed(self) -> list[Link]:

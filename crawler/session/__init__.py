@@ -41,6 +41,7 @@ from crawler.session.files import (
     told_with,
 )
 from crawler.session.fingerprint import fingerprint
+from crawler.session.handled import handled_table
 from crawler.session.info import (
     Run,
     SessionInfo,
@@ -185,6 +186,7 @@ __all__ = [
     "give_up",
     "given_up",
     "go_on",
+    "handled_table",
     "has_failed",
     "holds",
     "holds_rows",

@@ -65,6 +65,7 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     judged_with: int = 0  # how many lines of the file `.joined` the links were judged with, or -1
     gives_cookies: bool = False  # as in Fetched; the cookies aren't stored
     packed_anchors: bytes = b""  # a zstd frame of an array of anchors; empty if there are none
+    packed_rows: dict[str, bytes] = {}  # by handler: the lines of JSON, as a zstd frame
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -87,6 +88,11 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     def anchors(self) -> Sequence[Anchor]:
         """Return what the page says of its links, if that is known."""
         return _decode_anchors(_unzip(self.packed_anchors)) if self.packed_anchors else ()
+
+    @property
+    def rows(self) -> dict[str, bytes]:
+        """Return the rows of page handlers, by handler, as lines of JSON."""
+        return {name: _unzip(packed) for name, packed in self.packed_rows.items()}
 
     @property
     def is_again(self) -> bool:
@@ -196,6 +202,7 @@ class LogWriter:
         *,
         gives_cookies: bool = False,
         anchors: Sequence[Anchor] = (),
+        rows: Mapping[str, bytes] = MappingProxyType({}),
     ) -> None:
         """Append the row of a page with its links. See LoggedPage for the arguments."""
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
@@ -216,6 +223,7 @@ class LogWriter:
             judged_with,
             gives_cookies,
             self._compress(self._encode(anchors)) if anchors else b"",
+            {name: self._compress(lines) for name, lines in rows.items()},
         )
         self._append(PAGE + self._encode(page))
 

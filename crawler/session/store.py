@@ -276,6 +276,7 @@ class RankStore:
                 fetched.judged_with,
                 gives_cookies=fetched.gives_cookies,
                 anchors=fetched.anchors if fetched.links else (),
+                rows=fetched.rows,
             )
         except OSError:  # of the disk
             raise

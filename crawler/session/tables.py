@@ -1,4 +1,4 @@
-"""Writes the Parquet tables from the logs of all ranks, and checks them.
+"""Writes the Parquet tables from the logs of all ranks, and checks them; also those of handlers.
 
 The logs are streamed, because a session may be larger than memory. Memory grows by 8 bytes for each
 page and one small object for each site. docs/session.md explains the columns.
@@ -31,6 +31,7 @@ from crawler.session.columns import (
     site_table,
 )
 from crawler.session.files import no_room_told
+from crawler.session.handled import RowChecks, RowTables
 from crawler.session.log import LoggedPage, Torn, rank_directories
 from crawler.session.retried import read_latest
 
@@ -76,7 +77,7 @@ def _as_logged(page: LoggedPage) -> LoggedPage:
 
 
 def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, list[Totals]]:
-    """Write tables/*.parquet from the logs. The new tables replace old ones when all are complete.
+    """Write tables/ from the logs. The new tables replace old ones when all are complete.
 
     Returns the totals of the session, and those of each rank. `correct` is called once for each
     page, and corrects the flags of its links (`joined.Correction`).
@@ -88,6 +89,12 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
     try:
         with ExitStack() as stack:
             stack.enter_context(no_room_told(directory / "tables"))
+            handled = stack.enter_context(RowTables(directory))
+
+            def see(page: LoggedPage) -> LoggedPage:
+                handled.add(page)
+                return correct(page)
+
             for new in news.values():
                 new.unlink(missing_ok=True)  # an old file there may be a symbolic link
             writers = {
@@ -95,9 +102,10 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
                 for name, path in news.items()
             }
             made = set()
-            for name, rows in _made(session, ranks, correct):
+            for name, rows in _made(session, ranks, see):
                 writers[name].write_table(rows, row_group_size=len(rows))
                 made.add(name)
+            handled.replace()
         for name, new in news.items():
             if name in made or name not in _OPTIONAL:
                 new.replace(directory / f"{name}.parquet")
@@ -115,6 +123,12 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
     At most one difference is given for each row group. `correct`: as in `write_tables`.
     """
     ranks = {path: _Counts() for path in rank_directories(session)}
+    handled = RowChecks(session / "tables")
+
+    def see(page: LoggedPage) -> LoggedPage:
+        handled.add(page)
+        return correct(page)
+
     with ExitStack() as stack:
         files: dict[str, pq.ParquetFile] = {}
         for name in _SCHEMAS:
@@ -130,7 +144,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
         old = any(
             _FORMAT.items() - (file.schema_arrow.metadata or {}).items() for file in files.values()
         )
-        for name, rows in _made(session, ranks, correct, renamed=not old):
+        for name, rows in _made(session, ranks, see, renamed=not old):
             if name in _OPTIONAL and name not in files and not groups[name]:
                 yield f"{name}.parquet: is missing"
             if name in files:
@@ -143,6 +157,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
             if file.metadata.num_rows > rows_before[name]:
                 more = file.metadata.num_rows - rows_before[name]
                 yield f"{name}.parquet: {more:,} rows more than the logs give"
+        yield from handled.differences()
 
 
 def _difference(file: pq.ParquetFile, group: int, rows: pa.Table, *, old: bool) -> str | None:
