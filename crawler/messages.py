@@ -131,6 +131,15 @@ class Trouble(msgspec.Struct, frozen=True):
     why: str = ""  # in a few words
 
 
+class SitePages(msgspec.Struct, array_like=True, frozen=True):
+    """What a rank has fetched of a site in this run."""
+
+    site: str
+    pages: int  # responses
+    bytes: int
+    seconds: float  # of all these requests together
+
+
 class Note(msgspec.Struct, tag="n", array_like=True):
     """Progress, warnings and the state of a rank, for rank 0 to show. No decision depends on it.
 
@@ -159,6 +168,8 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     urls_to: dict[int, int] = {}  # URLs sent in this run, by receiving rank
     no_room: bool = False  # whether the rank waits for room on the disk
     troubles: list[Trouble] = []  # the latest since the last note
+    messages: int = 0  # sent to other ranks
+    sites: list[SitePages] = []  # those with the most pages, and the slowest
     plugin_errors: dict[str, int] = {}  # by name of the plug-in
 
 

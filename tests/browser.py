@@ -2,6 +2,7 @@
 
 import asyncio
 import itertools
+import json
 import os
 import shutil
 import signal
@@ -10,9 +11,11 @@ from contextlib import asynccontextmanager
 from pathlib import Path
 from typing import Any
 
+import axe_playwright_python
 from aiohttp import ClientSession, ClientWebSocketResponse
 
 BROWSER = shutil.which("chromium-headless-shell") or shutil.which("chromium")
+_AXE = Path(axe_playwright_python.__file__).parent / "axe.min.js"
 _OFFLINE = ("quic", "background-networking", "component-update", "sync", "gpu")
 
 
@@ -58,7 +61,9 @@ class Browser:
         await self.call("Page.navigate", url=address)
 
     async def evaluate(self, script: str) -> Any:
-        result = await self.call("Runtime.evaluate", expression=script, returnByValue=True)
+        result = await self.call(
+            "Runtime.evaluate", expression=script, returnByValue=True, awaitPromise=True
+        )
         assert "exceptionDetails" not in result, result
         return result["result"].get("value")
 
@@ -69,6 +74,16 @@ class Browser:
                 return
             await asyncio.sleep(0.1)
         raise AssertionError(await self.evaluate("document.body.innerText"))
+
+    async def accessibility(self) -> dict[str, Any]:
+        """What axe says of the page: `violations` and `passes`."""
+        await self.evaluate(_AXE.read_text() + ";0")
+        found: dict[str, Any] = json.loads(
+            await self.evaluate(
+                "axe.run().then(({ violations, passes }) => JSON.stringify({ violations, passes }))"
+            )
+        )
+        return found
 
     async def press_enter(self) -> None:
         for kind in ("keyDown", "keyUp"):

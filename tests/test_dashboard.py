@@ -8,6 +8,7 @@ import urllib.request
 from collections.abc import AsyncIterator, Iterator
 from contextlib import asynccontextmanager, contextmanager
 from pathlib import Path
+from typing import Any
 
 import pytest
 from aiohttp import ClientSession
@@ -20,13 +21,15 @@ from crawler import config, session
 from crawler.agent.board import Board
 from crawler.asking import as_json
 from crawler.asking import ask as find
+from crawler.dashboard.first import look_first
 from crawler.dashboard.guard import Guard
 from crawler.dashboard.metrics import exposition
 from crawler.dashboard.server import check_address, serving
 from crawler.demo.web import serve
 from crawler.messages import Note
 from crawler.ports import UserError
-from crawler.session import Bound, State, Status
+from crawler.report.findings import Severity
+from crawler.session import Bound, RankStatus, State, Status
 
 ROOT = Path(__file__).parent.parent
 
@@ -215,10 +218,73 @@ def test_events_tell_the_status(tmp_path: Path) -> None:
             assert lines[0] == "event: series\n"
             told = json.loads(lines[3].removeprefix("data: "))
             assert told["status"]["pages"] == 17
-            assert told["point"][1:] == [told["status"]["pages_per_second"], 5, 2]
+            assert len(told["point"]) == 5
+            assert told["point"][1] == told["status"]["pages_per_second"]
+            assert told["point"][3] == told["status"]["waiting"] == 5
             assert told["head"][0][0] == "state"
+            assert told["first"][-1]["title"] == "The crawl is limited by no URLs"
 
     asyncio.run(scenario())
+
+
+def test_a_browser_that_comes_late_gets_the_curves_so_far(tmp_path: Path) -> None:
+    async def scenario() -> None:
+        async with served(tmp_path) as (client, address):
+            series: list[list[float]] = []
+            while len(series) < 3:
+                await asyncio.sleep(0.5)
+                async with client.get(f"{address}/events") as answer:
+                    assert await answer.content.readline() == b"event: series\n"
+                    line = await answer.content.readline()
+                    series = json.loads(line.removeprefix(b"data: "))
+            assert all(len(point) == 5 for point in series)
+
+    asyncio.run(scenario())
+
+
+def rows(**changes: Any) -> list[RankStatus]:
+    """Two ranks with the same load, of which the first differs as told."""
+    values: dict[str, Any] = dict.fromkeys(RankStatus.__struct_fields__, 0)
+    values |= {"connections": 4, "pages": 100, "urls_to": {}, "bound": Bound.DELAYS}
+    return [RankStatus(**values | changes), RankStatus(**values | {"rank": 1})]
+
+
+def running(**changes: Any) -> Status:
+    values: dict[str, Any] = {"session": "s", "state": State.CRAWLING, "time": 0.0, "started": 0.0}
+    values |= {"seconds": 100.0, "ranks": 2, "pages": 200, "max_pages": 0, "rows": rows()}
+    return Status(**values | changes)
+
+
+@pytest.mark.parametrize(
+    ("status", "titles"),
+    [
+        (running(state=State.REPORTING, early=2), []),
+        (running(), ["The crawl is limited by no URLs"]),
+        (running(bound=Bound.CPU), ["The crawl is limited by CPU"]),
+        (running(state=State.PAUSED, early=2), ["Sites were asked too early 2 times"]),
+        (running(rows=rows(silent_s=12.3)), ["Rank 0 has told nothing for 12 s", "The crawl"]),
+        (running(rows=rows(bound=Bound.DISK)), ["Rank 0 waits for room on its disk", "The crawl"]),
+        (running(rows=rows(pages=111)), ["Rank 0 has 5% more pages than the average", "The crawl"]),
+        (running(rows=rows(pages=110)), ["The crawl is limited"]),
+        (running(rows=rows(pages=200), seconds=59.0), ["The crawl is limited"]),
+        (running(rows=rows(pages=0)), ["1 of 2 ranks have fetched nothing: rank 0", "The crawl"]),
+        (running(rows=rows(pages=0, connections=0)), ["The crawl is limited"]),
+        (
+            running(good=88, failed=12, by_failure={"timeout": 10, "dns-failed": 1, "internal": 1}),
+            ["This program failed on 1 pages", "10 of 100 URLs were not fetched: timeout", "The"],
+        ),
+        (running(good=10, failed=90, by_failure={"status 404": 90}), ["The crawl is limited"]),
+    ],
+)
+def test_what_to_look_at_first_while_a_crawl_runs(status: Status, titles: list[str]) -> None:
+    found = look_first(status)
+    assert [one.title[: len(title)] for one, title in zip(found, titles, strict=True)] == titles
+    order = [Severity.BAD, Severity.WARNING, Severity.NOTE]
+    assert [order.index(one.severity) for one in found] == sorted(
+        order.index(one.severity) for one in found
+    )
+    page = (ROOT / "crawler" / "dashboard" / "page" / "index.html").read_text()
+    assert all(f'id="{one.section}"' in page and one.cause for one in found)
 
 
 def test_orders_are_obeyed(tmp_path: Path) -> None:
@@ -334,9 +400,9 @@ def test_the_names_of_this_server(host: str, here: bool) -> None:
 @pytest.mark.parametrize(
     ("theme", "width"),
     [
-        ("light", 1200),
+        ("light", 1280),
         ("dark", 390),
-        pytest.param("dark", 1200, marks=pytest.mark.slow),
+        pytest.param("dark", 1280, marks=pytest.mark.slow),
         pytest.param("light", 390, marks=pytest.mark.slow),
     ],
 )
@@ -372,6 +438,9 @@ def test_a_browser_shows_the_page_and_gives_orders(tmp_path: Path, theme: str, w
             await browser.until("document.getElementById('says').innerText.includes('not fetched')")
             assert await browser.evaluate(across) <= width
             assert not browser.complaints
+            found = await browser.accessibility()
+            assert not found["violations"], json.dumps(found["violations"], indent=1)[:5000]
+            assert len(found["passes"]) > 10
             await browser.evaluate("document.getElementById('about').value = 'a b'")
             await browser.press_enter()
             await browser.until("document.getElementById('asked').innerText.includes('neither')")

@@ -13,6 +13,7 @@ import subprocess
 import sys
 import termios
 import time
+from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
@@ -27,10 +28,11 @@ from rich.console import Console
 
 from crawler.agent.board import Board, Voice, bound_of
 from crawler.agent.progress import RankLog, Tally
+from crawler.agent.site_tally import SiteTally
 from crawler.demo.web import serve
-from crawler.messages import Note, Trouble
+from crawler.messages import Note, SitePages, Trouble
 from crawler.ports import MEANINGS, Asked, Failure, PageRow, UserError
-from crawler.session import Bound, Manners, State, Status, read_status
+from crawler.session import Bound, Manners, SiteStatus, State, Status, read_status
 from crawler.session.early import EarlyRequests
 from crawler.session.gaps import Requests
 from crawler.session.requests import SiteManners
@@ -131,6 +133,75 @@ def test_the_pace_is_that_of_the_last_minute(tmp_path: Path) -> None:
     assert [row.pages_per_second for row in status.rows] == [pytest.approx(2), 0]
     assert status.left_until == "max_time"
     assert status.left_s == pytest.approx(3400)
+
+
+def test_failures_and_messages_have_the_pace_of_the_last_minute(tmp_path: Path) -> None:
+    one, clock = board(tmp_path)
+
+    async def scenario() -> None:
+        for second in range(101):
+            for rank in range(2):
+                failed = {"timeout": second, "status 404": second}
+                one.update(rank, Note(0, 0, 0, 0, by_failure=failed, messages=second**2))
+            one.show(State.CRAWLING)
+            clock.at += 1
+
+    asyncio.run(scenario())
+    assert one.latest.failed_per_second == 4
+    assert one.latest.messages == 2 * 100**2
+    assert one.latest.messages_per_second == pytest.approx(2 * (100**2 - 40**2) / 60)
+
+
+def test_the_sites_of_all_ranks_are_put_together(tmp_path: Path) -> None:
+    one, _ = board(tmp_path)
+    of_rank = [SitePages("a", 10, 100, 5.0), SitePages("b", 4, 10, 40.0)]
+    one.update(0, Note(0, 0, 0, 0, sites=of_rank))
+    one.update(1, Note(0, 0, 0, 0, sites=[SitePages("a", 20, 300, 10.0)]))
+    status = one.status(State.CRAWLING)
+    both, alone = SiteStatus("a", 30, 400, 0.5, [0, 1]), SiteStatus("b", 4, 10, 10.0, [0])
+    assert status.largest_sites == [both, alone]
+    assert status.slowest_sites == [alone, both]
+
+
+@given(st.lists(st.integers(0, 30), max_size=300), st.integers(2, 40))
+def test_a_tally_of_sites_counts_those_with_many_pages(visits: list[int], most: int) -> None:
+    """Never too much, and exactly if there are few enough sites."""
+    tally, pages = SiteTally(most), Counter[str]()
+    for number in visits:
+        tally.add(f"{number}.example", 10, 0.5)
+        pages[f"{number}.example"] += 1
+        assert len(tally._by_site) <= most
+    for one in tally._by_site.values():
+        assert one.pages <= pages[one.site]
+        assert (one.bytes, one.seconds) == (10 * one.pages, 0.5 * one.pages)
+    if len(pages) <= most:
+        shown = sorted((one.pages for one in tally.shown()), reverse=True)
+        assert shown[:5] == sorted(pages.values(), reverse=True)[:5]
+
+
+def test_a_site_with_many_pages_is_shown_among_many_sites() -> None:
+    tally = SiteTally(100)
+    for number in range(5000):
+        tally.add(f"{number}.example", 1, 0.1)
+        tally.add("large.example", 1, 0.1)
+        tally.add(f"slow-{number % 2}.example", 1, 9.0)
+    shown = {one.site: one for one in tally.shown()}
+    assert shown["large.example"].pages == 5000
+    assert {"slow-0.example", "slow-1.example"} <= shown.keys()
+
+
+def test_a_board_counts_what_limits_the_crawl_by_seconds(tmp_path: Path) -> None:
+    one, _ = board(tmp_path)
+
+    async def scenario() -> None:
+        for resting in (1, 1, 0):
+            one.update(0, Note(0, 0, 0, 0, connections=4, sites_resting=resting))
+            one.show(State.CRAWLING)
+        one.show(State.PAUSED)
+
+    asyncio.run(scenario())
+    assert one.take_limits() == {"site delays": 2, "no URLs": 1}
+    assert one.take_limits() == {}
 
 
 def test_what_ends_first_is_named(tmp_path: Path) -> None:

@@ -6,14 +6,15 @@ import sys
 from collections import Counter, deque
 from collections.abc import Iterable, Mapping
 from enum import Enum
+from heapq import nlargest
 from pathlib import Path
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crawler import config, session
 from crawler.agent.timing import SystemClock
-from crawler.messages import Note, Trouble
+from crawler.messages import Note, SitePages, Trouble
 from crawler.ports import Clock, UserError
-from crawler.session import Bound, RankStatus, State, Status
+from crawler.session import Bound, RankStatus, SiteStatus, State, Status
 from crawler.watch.words import line, printable
 
 if TYPE_CHECKING:  # only a terminal needs rich
@@ -23,6 +24,8 @@ _LINE_INTERVAL_S: Final = 10.0  # between two lines of progress
 _WINDOW_S: Final = 60.0  # in which the present pace is measured
 _BOUNDS: Final = 10  # seconds over which the bound of the whole crawl is taken
 _TROUBLES: Final = 5
+_SITES: Final = 5  # of each kind that are shown
+_MOMENT_S: Final = 1.0  # a shorter time gives no pace
 _FULL_CPU: Final = 0.9  # of a core
 _LATE_S: Final = 0.25  # an event loop that is so late has too much to do
 
@@ -41,6 +44,15 @@ class _Heard(NamedTuple):
     note: Note
     time: float  # when it came
     cpu: float  # share of a core since the note before
+
+
+class _Counts(NamedTuple):
+    """What the notes count at one moment."""
+
+    time: float
+    pages: Mapping[int, int] = {}  # by rank
+    failed: int = 0
+    messages: int = 0
 
 
 class Board:
@@ -77,8 +89,7 @@ class Board:
         self._writing: asyncio.Future[None] | None = None
         self._began = self._shown = self._clock.now()
         self._started = self._clock.time()
-        # The pages of each rank, each second of the last minute.
-        self._paces = deque[tuple[float, Mapping[int, int]]]([(self._began, {})])
+        self._paces = deque([_Counts(self._began)])  # each second of the last minute
         self.latest = self.status(State.STARTING)
 
     def begin_after(self, pages: int, *, lost: bool) -> None:
@@ -91,7 +102,7 @@ class Board:
         if lost:
             self._heard.clear()
         self._paces.clear()
-        self._paces.append((self._clock.now(), {}))
+        self._paces.append(_Counts(self._clock.now()))
 
     def update(self, rank: int, note: Note) -> None:
         """Note how far a rank is, and show its warnings."""
@@ -119,8 +130,8 @@ class Board:
     def show(self, state: State) -> None:
         """Write status.json, and show the progress. To be called about every second."""
         now = self._clock.now()
-        self._paces.append((now, {rank: one.note.pages for rank, one in self._heard.items()}))
-        while now - self._paces[0][0] > _WINDOW_S:
+        self._paces.append(self._counts(now))
+        while now - self._paces[0].time > _WINDOW_S:
             self._paces.popleft()
         self.latest = status = self.status(state)
         bound = _of_all(status.rows)
@@ -179,6 +190,9 @@ class Board:
         by_failure = Counter[str]()
         for note in notes:
             by_failure.update(note.by_failure)
+        counts, before = self._counts(now), self._paces[0]
+        seconds = max(now - before.time, _MOMENT_S)
+        sites = _sites(self._heard)
         counted = [note.statuses for note in notes if note.statuses]
         statuses = [sum(counts) for counts in zip(*counted, strict=True)]
         return Status(
@@ -192,6 +206,8 @@ class Board:
             pages=pages,
             max_pages=self._limits.max_pages,
             pages_per_second=pace,
+            failed_per_second=(counts.failed - before.failed) / seconds,
+            messages_per_second=(counts.messages - before.messages) / seconds,
             left_s=left_s,
             left_until=until,
             requests=sum(note.requests for note in notes),
@@ -201,22 +217,36 @@ class Board:
             statuses={f"{kind}xx": count for kind, count in enumerate(statuses, 1) if count},
             bytes=sum(note.bytes for note in notes),
             waiting=waiting,
+            messages=counts.messages,
             early=sum(note.early for note in notes),
             plugin_errors=dict(sum((Counter(note.plugin_errors) for note in notes), Counter())),
             bound=_most_common(self._bounds),
             rows=rows,
+            largest_sites=nlargest(_SITES, sites, key=lambda one: one.pages),
+            slowest_sites=nlargest(_SITES, sites, key=lambda one: one.seconds),
             troubles=list(self._troubles),
+        )
+
+    def _counts(self, now: float) -> _Counts:
+        notes = [one.note for one in self._heard.values()]
+        return _Counts(
+            now,
+            {rank: one.note.pages for rank, one in self._heard.items()},
+            sum(sum(note.by_failure.values()) for note in notes),
+            sum(note.messages for note in notes),
         )
 
     def _row(self, rank: int, now: float) -> RankStatus:
         heard = self._heard[rank]
         note = heard.note
-        since, before = self._paces[0]
-        seconds = now - since
+        before = self._paces[0]
+        seconds = now - before.time
         return RankStatus(
             rank=rank,
             pages=note.pages,
-            pages_per_second=(note.pages - before.get(rank, 0)) / seconds if seconds > 0 else 0.0,
+            pages_per_second=(note.pages - before.pages.get(rank, 0)) / seconds
+            if seconds > 0
+            else 0.0,
             errors=note.errors,
             bytes=note.bytes,
             waiting=note.waiting,
@@ -260,6 +290,24 @@ class Board:
 
             self._screen = Screen(sys.stderr, stays=False)
         self._screen.draw(status)
+
+
+def _sites(heard: Mapping[int, _Heard]) -> list[SiteStatus]:
+    """Return the sites that the latest notes name. Those of several ranks are put together."""
+    at: dict[str, list[tuple[int, SitePages]]] = {}
+    for rank, one in heard.items():
+        for its in one.note.sites:
+            at.setdefault(its.site, []).append((rank, its))
+    return [
+        SiteStatus(
+            site,
+            pages := sum(one.pages for _, one in some),
+            sum(one.bytes for _, one in some),
+            sum(one.seconds for _, one in some) / max(pages, 1),
+            sorted(rank for rank, _ in some),
+        )
+        for site, some in at.items()
+    ]
 
 
 def bound_of(note: Note, cpu: float, most_bytes: int) -> Bound:

@@ -102,6 +102,8 @@ class Figures:
             urls_to=dict(core.traffic.urls_to),
             no_room=self._store.lacks_room,
             troubles=tally.take_troubles(),
+            messages=self._wire.messages_to.total(),
+            sites=tally.sites.shown(),
             plugin_errors=self._plugin_errors(),
         )
 

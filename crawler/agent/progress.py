@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from pathlib import Path
 
+from crawler.agent.site_tally import SiteTally
 from crawler.messages import Trouble
 from crawler.ports import MEANINGS, Failure, PageRow
 from crawler.report.outcomes import failure_of
@@ -86,6 +87,7 @@ class Tally:
     good: int = 0  # responses of success, and redirects
     statuses: list[int] = field(default_factory=lambda: [0] * 5)  # responses by class, from 1xx
     by_failure: Counter[str] = field(default_factory=Counter)  # rows that aren't good
+    sites: SiteTally = field(default_factory=SiteTally)
     troubles: deque[Trouble] = field(default_factory=lambda: deque(maxlen=_TROUBLES))
 
     def add(self, row: PageRow, detail: str = "") -> None:
@@ -95,6 +97,7 @@ class Tally:
             self.pages += 1
             self.requests += 1
             self.bytes += row.bytes
+            self.sites.add(row.site, row.bytes, row.seconds)
             if 100 <= status < 600:
                 self.statuses[status // 100 - 1] += 1
         if row.error is not None:

@@ -84,6 +84,7 @@ class _Metrics(Collector):
         for name, about, count in (
             ("abc_requests", "requests for pages and robots.txt files", status.requests),
             ("abc_good", "responses of success, and redirects", status.good),
+            ("abc_messages", "messages between ranks", status.messages),
             ("abc_early_requests", "requests that came earlier than promised", status.early),
         ):
             yield CounterMetricFamily(name, about, value=count)

@@ -14,9 +14,11 @@ from prometheus_client.exposition import CONTENT_TYPE_LATEST
 
 from crawler import pages, session, steering
 from crawler.dashboard.asker import Asker
+from crawler.dashboard.first import look_first
 from crawler.dashboard.guard import HEADERS, Guard
 from crawler.dashboard.metrics import exposition
 from crawler.ports import UserError
+from crawler.report.findings import BALANCE
 from crawler.session import Status
 from crawler.watch.words import head
 
@@ -27,6 +29,8 @@ _ORDER_BYTES: Final = 1 << 20
 _PAGE: Final = Path(__file__).parent / "page"
 _STYLE: Final = Path(pages.__file__).parent / "style.css"
 _KINDS: Final = {".css": "text/css", ".js": "text/javascript"}
+# Seconds since the start; pages and failed URLs a second; waiting URLs; messages a second.
+_Point = tuple[float, float, float, int, float]
 _encode = msgspec.json.Encoder().encode
 
 
@@ -37,7 +41,7 @@ class _Server:
         self._directory = directory
         self._guard = Guard(host)
         self._latest = latest
-        self._points: list[tuple[float, float, int, int]] = []
+        self._points: list[_Point] = []
         self._asker = Asker(directory)
         self._asking = asyncio.Lock()  # one question at a time
         self._over = asyncio.Event()  # set when the server ends
@@ -82,7 +86,8 @@ class _Server:
         return await handler(request)
 
     async def _page(self, _: web.Request) -> web.Response:
-        text = (_PAGE / "index.html").read_text("utf-8").replace("TOKEN", self._guard.token)
+        text = (_PAGE / "index.html").read_text("utf-8")
+        text = text.replace("TOKEN", self._guard.token).replace("BALANCE", str(BALANCE))
         return web.Response(text=text, content_type="text/html", headers=HEADERS)
 
     def _file(self, file: Path) -> Callable[[web.Request], Awaitable[web.Response]]:
@@ -100,7 +105,12 @@ class _Server:
             await answer.write(b"event: series\ndata: " + _encode(self._points) + b"\n\n")
             while not self._over.is_set():
                 status = self._latest()
-                event = {"status": status, "head": head(status), "point": _point(status)}
+                event = {
+                    "status": status,
+                    "head": head(status),
+                    "first": look_first(status),
+                    "point": _point(status),
+                }
                 await answer.write(b"data: " + _encode(event) + b"\n\n")
                 with suppress(TimeoutError):
                     await asyncio.wait_for(self._over.wait(), _INTERVAL_S)
@@ -151,8 +161,14 @@ class _Server:
         return steering.add_seeds(self._directory, seeds, None)
 
 
-def _point(status: Status) -> tuple[float, float, int, int]:
-    return status.seconds, status.pages_per_second, status.waiting, status.failed
+def _point(status: Status) -> _Point:
+    return (
+        status.seconds,
+        status.pages_per_second,
+        status.failed_per_second,
+        status.waiting,
+        status.messages_per_second,
+    )
 
 
 @asynccontextmanager

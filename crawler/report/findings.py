@@ -4,7 +4,7 @@ These functions read metrics and return values, without I/O.
 """
 
 import shlex
-from collections.abc import Iterator, Mapping
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from enum import StrEnum
 from typing import Any, Final
@@ -44,6 +44,16 @@ def find(metrics: Mapping[str, Any]) -> list[Finding]:
     """The findings about a session: at most five, the worst first."""
     found = [*_bad(metrics), *_warnings(metrics), *_notes(metrics)]
     return found[:_SHOWN]
+
+
+def is_worth_telling(what: str, urls: int, total: int) -> bool:
+    """Whether so many URLs of `total` that weren't fetched for one reason are a finding."""
+    return not what.startswith("status 4") and urls >= max(2, _FEW * total)
+
+
+def imbalance(loads: Sequence[int]) -> float | None:
+    """W_max/W_avg - 1 with the exact mean, or None if all loads are zero."""
+    return max(loads) * len(loads) / sum(loads) - 1 if sum(loads) else None
 
 
 def what_limited(metrics: Mapping[str, Any]) -> str:
@@ -97,7 +107,7 @@ def _bad(metrics: Mapping[str, Any]) -> Iterator[Finding]:
         yield Finding(
             Severity.BAD,
             f"{metrics['seeds_failed']:,} of {metrics['seeds']:,} seeds failed",
-            named + (f" and {more:,} more" if more > 0 else "") + f". {_sentence(first['what'])}",
+            named + (f" and {more:,} more" if more > 0 else "") + f". {explanation(first['what'])}",
             shlex.join(["python", "-m", "crawler", "fetch", first["seed"]]),
             "errors",
         )
@@ -150,12 +160,12 @@ def _warnings(metrics: Mapping[str, Any]) -> Iterator[Finding]:
     view = metrics["overview"]
     for error in view["errors"]:
         what, urls = error["error"], error["urls"]
-        if what.startswith("status 4") or urls < max(2, _FEW * view["urls"]):
+        if not is_worth_telling(what, urls, view["urls"]):
             continue
         yield Finding(
             Severity.WARNING,
             f"{urls:,} URLs of {error['sites']:,} sites were not fetched: {what}",
-            _sentence(what),
+            explanation(what),
             _crawl_command(metrics, "--retry-failed", what.removeprefix("status "))
             if what in MAY_PASS
             else shlex.join(["python", "-m", "crawler", "fetch", error["examples"][0]]),
@@ -230,6 +240,6 @@ def _notes(metrics: Mapping[str, Any]) -> Iterator[Finding]:
         )
 
 
-def _sentence(what: str) -> str:
+def explanation(what: str) -> str:
     """What an error means, and what to do, as sentences."""
     return f"{sentence(meaning(what))} {sentence(advice(what))}".strip()

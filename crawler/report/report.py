@@ -25,7 +25,7 @@ from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
 from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
 from crawler.report.endings import SeedTrail, seed_metrics
-from crawler.report.findings import find
+from crawler.report.findings import find, imbalance
 from crawler.report.measures import Point, Reference, overlap, read_reference, series
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
@@ -146,11 +146,6 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         with session.replacing(directory / "report" / name) as file:
             file.write(content.encode())
     return metrics
-
-
-def imbalance(loads: Sequence[int]) -> float | None:
-    """W_max/W_avg - 1 with the exact mean, or None if all loads are zero."""
-    return max(loads) * len(loads) / sum(loads) - 1 if sum(loads) else None
 
 
 def _pages(totals: Totals) -> dict[str, Any]:

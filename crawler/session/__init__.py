@@ -124,7 +124,15 @@ from crawler.session.shared_keys import (
 )
 from crawler.session.snapshots import LogHashes, Snapshots
 from crawler.session.spill import SpillFiles
-from crawler.session.status import Bound, RankStatus, State, Status, read_status, write_status
+from crawler.session.status import (
+    Bound,
+    RankStatus,
+    SiteStatus,
+    State,
+    Status,
+    read_status,
+    write_status,
+)
 from crawler.session.store import RankStore
 from crawler.session.warc import digest, warc_date, warc_files
 
@@ -159,6 +167,7 @@ __all__ = [
     "SecondHashes",
     "SessionInfo",
     "Sharers",
+    "SiteStatus",
     "Snapshots",
     "SpillFiles",
     "State",

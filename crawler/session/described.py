@@ -53,6 +53,7 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
         ),
         "report/site_part.npz": "(site, other rank) pairs with a link; later reports need them",
         "stop": "an order to stop (docs/watching.md#steer-a-crawl), until the crawl obeys",
+        "questions/*": "questions of `ask`, and their answers; only for a moment",
         "clients": "orders about clients of a seed server (docs/dynamic.md), until the run ends",
     }
 )

@@ -71,6 +71,16 @@ class RankStatus(msgspec.Struct, frozen=True):
     silent_s: float = 0.0  # since its latest note
 
 
+class SiteStatus(msgspec.Struct, frozen=True):
+    """A site, as far as the latest notes tell. If many ranks fetch it, the counts may be low."""
+
+    site: str
+    pages: int
+    bytes: int
+    seconds: float  # for a page, on average
+    ranks: list[int]
+
+
 class Status(msgspec.Struct, frozen=True, kw_only=True):
     """The content of status.json. Times are in seconds; `time` and `started` since 1970.
 
@@ -88,6 +98,8 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     pages: int
     max_pages: int  # 0: no limit
     pages_per_second: float = 0.0  # in the last minute
+    failed_per_second: float = 0.0  # in the last minute
+    messages_per_second: float = 0.0  # between ranks, in the last minute
     left_s: float | None = None  # at the pace of the last minute; None: unknown
     left_until: str = ""  # what ends the crawl then: max_pages, max_time or no URLs
     requests: int = 0
@@ -97,10 +109,13 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     statuses: dict[str, int] = {}  # responses by class: 2xx, 4xx, ...
     bytes: int = 0
     waiting: int = 0
+    messages: int = 0  # between ranks
     early: int = 0  # requests that came earlier than promised; 0: politeness was kept
     plugin_errors: dict[str, int] = {}  # by name of the plug-in
     bound: Bound = Bound.NOTHING
     rows: list[RankStatus] = []
+    largest_sites: list[SiteStatus] = []  # the five with the most pages
+    slowest_sites: list[SiteStatus] = []  # the five that took the longest for a page
     troubles: list[Trouble] = []  # the latest five, the newest last
 
 

@@ -3,7 +3,11 @@
 const byId = (id) => document.getElementById(id);
 const token = document.querySelector("meta[name=token]").content;
 const number = new Intl.NumberFormat("en");
-const SERIES = [["pages a second", 1, ""], ["waiting URLs", 2, "waiting"], ["not fetched", 3, "failed"]];
+const SERIES = [  // name, place in a point, class of the line
+  ["pages a second", 1, ""], ["failed URLs a second", 2, "failed"],
+  ["waiting URLs", 3, "waiting"], ["messages between ranks a second", 4, "messages"],
+];
+const BOUND = 1 + Number(document.querySelector("meta[name=balance]").content);
 const HEATS = 8;  // shades of the matrix
 const RANKS = [
   ["rank", (row) => row.rank],
@@ -17,14 +21,25 @@ const RANKS = [
   ["CPU", (row) => `${Math.round(100 * row.cpu)}%`],
   ["lag", (row) => `${row.lag_s.toFixed(2)} s`],
   ["memory", (row) => `${number.format(Math.round(row.memory / 1e6))} MB`],
-  ["load", (row, mean) => mean ? `${Math.round(100 * row.pages / mean)}%` : "-"],
+  ["load", (row, mean) => mean ? share(row.pages / mean) : "-"],
   ["limited by", (row) => row.silent_s > 10 ? `silent ${Math.round(row.silent_s)} s` : row.bound],
+];
+const SITES = [
+  ["site", (site) => site.site],
+  ["pages", (site) => number.format(site.pages)],
+  ["bytes", (site) => `${number.format(Math.round(site.bytes / 1e3) / 1e3)} MB`],
+  ["a page takes", (site) => `${site.seconds.toFixed(3)} s`],
+  ["by", (site) => `rank ${site.ranks.join(", ")}`],
 ];
 const MOST_GROUPS = 32;  // rows of the matrix; ranks are taken together if there are more
 const MOST_POINTS = 1200;
 const OVER = new Set(["ended", "stopping", "reporting"]);
 
-let points = [];  // [seconds, pages a second, waiting, not fetched]
+let points = [];  // as the server makes them: see SERIES
+
+function share(load) {  // against the average; the bound is that of the report
+  return `${Math.round(100 * load)}%${load > BOUND ? " over" : ""}`;
+}
 
 function element(name, text = "", attributes = {}) {
   const made = document.createElement(name);
@@ -39,16 +54,17 @@ function fill(table, labels, rows) {
     const row = document.createElement("tr");
     row.append(...cells.map((cell, at) => element("td", cell, {
       "data-label": labels[at],
-      ...(/^[\d,.]+( s| MB|%)?$/.test(cell) ? { class: "number" } : {}),
+      ...(/^[\d,.]+( s| MB|%|% over)?$/.test(cell) ? { class: "number" } : {}),
     })));
     return row;
   }));
 }
 
-function show({ status, head, point }) {
+function show({ status, head, first, point }) {
   points.push(point);
   if (points.length > MOST_POINTS) points = points.filter((_, at) => at % 2 === 0);
-  draw();
+  draw(status.ranks);
+  findings(first);
   byId("session").textContent = status.session;
   document.title = `${status.state}: ${status.session}`;
   byId("head").replaceChildren(...head.map(([word, says]) => {
@@ -66,6 +82,10 @@ function show({ status, head, point }) {
   fill(byId("ranks"), RANKS.map(([name]) => name), status.rows.map(
     (row) => RANKS.map(([, cell]) => String(cell(row, mean)))));
   matrix(status.rows);
+  fill(byId("largest"), SITES.map(([name]) => name), status.largest_sites.map(
+    (site) => SITES.map(([, cell]) => cell(site))));
+  fill(byId("slowest"), SITES.map(([name]) => name), status.slowest_sites.map(
+    (site) => SITES.map(([, cell]) => cell(site))));
   fill(byId("failures"), ["reason", "URLs"], Object.entries(status.by_failure)
     .sort(([, one], [, other]) => other - one)
     .map(([reason, count]) => [reason, number.format(count)]));
@@ -119,7 +139,8 @@ function clock(seconds) {
 
 function chart([name, at, kind]) {
   const values = points.map((point) => point[at]);
-  const most = Math.max(1, ...values);
+  const most = Math.max(0, ...values);
+  const scaled = most || 1;
   const last = values.length ? values[values.length - 1] : 0;
   const [first, end] = points.length ? [points[0][0], points[points.length - 1][0]] : [0, 0];
   const span = Math.max(1, end - first);
@@ -130,7 +151,7 @@ function chart([name, at, kind]) {
     class: "plot low", viewBox: "0 0 100 100", preserveAspectRatio: "none", "aria-hidden": "true",
   });
   plot.append(graphic("polyline", { class: kind, points: points.map(
-    (point) => `${100 * (point[0] - first) / span},${100 - 100 * point[at] / most}`).join(" ") }));
+    (point) => `${100 * (point[0] - first) / span},${100 - 100 * point[at] / scaled}`).join(" ") }));
   const time = element("div", "", { class: "time", "aria-hidden": "true" });
   time.append(element("span", clock(first)), element("span", clock(end)));
   const caption = element("figcaption",
@@ -140,8 +161,27 @@ function chart([name, at, kind]) {
   return figure;
 }
 
-function draw() {
-  byId("charts").replaceChildren(...SERIES.map(chart));
+function draw(ranks) {
+  const shown = ranks > 1 ? SERIES : SERIES.filter(([, , kind]) => kind !== "messages");
+  byId("charts").replaceChildren(...shown.map(chart));
+}
+
+function findings(first) {
+  const list = byId("first");
+  const told = JSON.stringify(first);
+  if (list.dataset.told === told) return;  // so that nothing moves under a reader
+  list.dataset.told = told;
+  list.closest("section").hidden = !first.length;
+  list.replaceChildren(...first.map(({ severity, title, cause, command, section }) => {
+    const item = element("li", "", { class: severity });
+    item.append(element("a", title, { href: `#${section}` }), element("p", cause));
+    if (command) {
+      const line = element("p");
+      line.append(element("code", command));
+      item.append(line);
+    }
+    return item;
+  }));
 }
 
 function send(order, body) {
@@ -181,8 +221,10 @@ byId("ask").addEventListener("submit", async (event) => {
     ([word, said]) => [element("dt", word), element("dd", said)]));
   list.hidden = false;
 });
-byId("ranks").tHead.rows[0].append(...RANKS.map(
-  ([name]) => element("th", name, { scope: "col" })));
+for (const [id, columns] of [["ranks", RANKS], ["largest", SITES], ["slowest", SITES]]) {
+  byId(id).tHead.rows[0].append(...columns.map(
+    ([name]) => element("th", name, { scope: "col" })));
+}
 
 const events = new EventSource("events");
 events.addEventListener("open", () => { byId("connection").textContent = ""; });
