@@ -22,6 +22,10 @@ hypothesis.settings.load_profile("shared machines")
 os.environ.pop("PYTHONDONTWRITEBYTECODE", None)
 sys.dont_write_bytecode = False
 
+# Each context for TLS reads the certificates of the system, and each rank makes three. The tests
+# ask only servers of their own.
+os.environ["SSL_CERT_FILE"] = os.devnull
+
 MpiRun = Callable[..., subprocess.CompletedProcess[str]]
 
 # What launchers leave in the environment: an inner mpirun would think itself part of the outer.

@@ -7,11 +7,15 @@ import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
+from functools import cache
+from multiprocessing import forkserver
+from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
 import pyarrow.parquet as pq
+import pytest
 from warcio.checker import Checker
 
 from crawler.__main__ import main
@@ -72,7 +76,7 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
     """
     with tempfile.TemporaryDirectory() as folder:
         arguments = (words, Path(folder), Path.cwd(), dict(os.environ))
-        process = _FORKS.Process(target=_run_fork, args=arguments)
+        process = _forks().Process(target=_run_fork, args=arguments)
         process.start()
         process.join(100)
         if process.exitcode is None:
@@ -82,20 +86,19 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
     return subprocess.CompletedProcess(words, process.exitcode, output, errors)
 
 
-_FORKS = multiprocessing.get_context("forkserver")
-_FORKS.set_forkserver_preload(
-    [
-        "crawler.__main__",
-        "crawler.agent.crawl",
-        "crawler.demo.web",
-        "crawler.inspect",
-        "crawler.report.report",
-        "crawler.report.summary",
-    ]
-)
+@cache
+def _forks() -> ForkServerContext:
+    """Starts the process that the forks come from. It finds `preloaded` in this folder."""
+    context = multiprocessing.get_context("forkserver")
+    context.set_forkserver_preload(["preloaded"])
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
+        forkserver.ensure_running()
+    return context
 
 
 def _run_fork(words: Sequence[str], folder: Path, place: Path, environment: dict[str, str]) -> None:
+    assert "preloaded" in sys.modules, "each fork imports everything anew"
     os.environ.clear()
     os.environ.update(environment)
     os.chdir(place)
