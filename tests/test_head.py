@@ -1,5 +1,6 @@
 """The title and the language of pages."""
 
+import re
 from html import escape
 
 import pytest
@@ -90,6 +91,29 @@ def test_the_header_counts_if_it_names_one_language() -> None:
 def test_a_language_is_a_tag_or_nothing(text: str) -> None:
     tag = language_tag(text)
     assert tag is None or (tag.isascii() and len(tag) < 80 and language_tag(tag) == tag)
+
+
+PIECES = st.lists(
+    st.sampled_from(
+        ["<!doctype html>", "<html lang=de>", "<HTML xml:lang='fr' lang>", "<html lang=a/b>",
+         "<html>", "<head>", "<meta content='x'>", "<meta a=it's>", '<meta content="<title>">',
+         '<meta a"b c=">', "<link/>", "<base href = x />", "<meta =x>", "<meta '>", "<meta a='",
+         "'>", '">', "<!-- a -->", "<!-->", "<!--->", "<!-- -- -->", "<!--a--!>", "<!-- - > -->",
+         "<script>1</script>", "<style>", "</style>", "<script src='x'>", "</script >",
+         "<title>One</title>", "<TITLE a>Two</Title >", "<title/>", "</title>",
+         "<title>a<b</title>", "<title", "<svg>", "</svg>", "<", " ", "text"]
+    ),
+    max_size=8,
+)  # fmt: skip
+
+
+@given(PIECES)
+def test_the_short_cut_finds_what_the_tokeniser_finds(pieces: list[str]) -> None:
+    html = "".join(pieces)
+    short = head(html)
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.reading.parse.head._USUAL", re.compile(r"(?!)"))
+        assert head(html) == short
 
 
 @given(st.lists(st.sampled_from(["a", "<b>", "&", " ", "\n", "é", "<", "&lt", ";", "</tit"])))

@@ -2,20 +2,39 @@
 
 import re
 from collections.abc import Generator, Sequence
+from functools import lru_cache
 from html import unescape
 from typing import Final, NamedTuple
 
 from crawler.reading.parse import xhtml
 from crawler.reading.parse.elements import Form
 from crawler.reading.parse.texts import collapse, find_attributes
-from crawler.reading.parse.tokens import tags
+from crawler.reading.parse.tokens import SPACE, tags
 
 _READ: Final = 1 << 17  # characters; a title behind them isn't found
 _MOST_READ: Final = 1 << 12  # characters of a title, before its blanks are collapsed
+_SEARCHED: Final = 1 << 10  # characters of the attributes of `html`
 _MOST_TITLE: Final = 512  # characters of a title
 _NAMES: Final = frozenset({"html", "title"})
 _TITLE_END: Final = re.compile(r"</[tT][iI][tT][lL][eE](?=[\t\n\f\r />])")
 _LANGUAGE: Final = re.compile(r"[a-z]{1,8}(?:-[a-z0-9]{1,8}){0,7}")
+
+# The beginning of most pages, up to the end of the title. One match of this pattern takes a third
+# of the time that the tokeniser takes. It matches only where both find the same: no tag, comment or
+# script before the title holds another `<`.
+_ATTRIBUTES: Final = (
+    rf"""(?:[\t\n\f\r /]*+[^\t\n\f\r />="'<]++"""
+    rf"""(?:{SPACE}*+={SPACE}*+(?:"[^"<]*+"|'[^'<]*+'|[^\t\n\f\r >"'<=]++))?)*+[\t\n\f\r /]*+"""
+)
+_USUAL: Final = re.compile(
+    rf"""[^<]*+ (?:<!(?i:doctype)[^<>]*+>[^<]*+)?+
+    (?:<(?i:html)(?=[\t\n\f\r />])({_ATTRIBUTES})>[^<]*+)?+
+    (?:<(?: (?i:head|meta|link|base)(?=[\t\n\f\r />]){_ATTRIBUTES}>
+    | !--(?!-?>)[^-<]*+(?:-(?!-)[^-<]*+)*+-->
+    | (?P<raw>script|style)(?=[\t\n\f\r />]){_ATTRIBUTES}>[^<]*+</(?P=raw)> )[^<]*+)*+
+    <(?i:title)(?=[\t\n\f\r />]){_ATTRIBUTES}>([^<]*+)</(?i:title)(?=[\t\n\f\r />])""",
+    re.VERBOSE,
+)
 
 
 class Head(NamedTuple):
@@ -27,9 +46,12 @@ class Head(NamedTuple):
 
 def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
     """Return the first title in the text of a page, and the language of its `html`, in steps."""
+    is_html = form is Form.HTML
+    if is_html and (usual := _USUAL.match(text, 0, _READ)):
+        attributes, _, title = usual.groups("")
+        return Head(_title(title[:_MOST_READ]), _language_of(attributes[:_SEARCHED]))
     text = text[:_READ]
     language = None
-    is_html = form is Form.HTML
     read = tags(text, _NAMES) if is_html else xhtml.tags(text, _NAMES, default=form is Form.XHTML)
     for tag in read:
         if tag is None:
@@ -38,14 +60,15 @@ def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
         name, attributes, end = tag
         if name == "title":
             is_empty = attributes.endswith("/") and not is_html
-            return Head(None if is_empty else _title(text, end, is_html=is_html), language)
+            title = "" if is_empty else _title_at(text, end, is_html=is_html)
+            return Head(_title(title), language)
         if language is None:
-            language = _language_of(attributes)
+            language = _language_of(attributes[:_SEARCHED])
     return Head(None, language)
 
 
-def _title(text: str, start: int, *, is_html: bool) -> str | None:
-    """Return the title that starts at a place, with its blanks collapsed."""
+def _title_at(text: str, start: int, *, is_html: bool) -> str:
+    """Return the title that starts at a place, as it is written."""
     most = start + _MOST_READ
     if is_html:
         match = _TITLE_END.search(text, start, most + len("</title "))
@@ -53,9 +76,14 @@ def _title(text: str, start: int, *, is_html: bool) -> str | None:
     else:
         end = text.find("<", start, most)
         end = end if end >= 0 else most
-    return collapse(unescape(text[start : min(end, most)]), _MOST_TITLE) or None
+    return text[start : min(end, most)]
 
 
+def _title(text: str) -> str | None:
+    return collapse(unescape(text) if "&" in text else text, _MOST_TITLE) or None
+
+
+@lru_cache(1 << 10)
 def _language_of(attributes: str) -> str | None:
     """Return the language in the attributes of a tag; `lang` counts before `xml:lang`."""
     found = find_attributes(attributes, {"lang", "xml:lang"})

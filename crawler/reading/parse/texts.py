@@ -31,4 +31,6 @@ def find_attributes(text: str, names: Collection[str]) -> dict[str, str]:
 
 def collapse(text: str, most: int) -> str:
     """Return a text with controls and blanks collapsed to single blanks, cut at a length."""
-    return " ".join(_CONTROLS.sub(" ", text).split())[:most].rstrip()
+    if not text.isprintable():
+        text = _CONTROLS.sub(" ", text)
+    return " ".join(text.split())[:most].rstrip()
