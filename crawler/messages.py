@@ -171,6 +171,7 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     messages: int = 0  # sent to other ranks
     sites: list[SitePages] = []  # those with the most pages, and the slowest
     plugin_errors: dict[str, int] = {}  # by name of the plug-in
+    requisites: int = 0  # responses for requisites, which `pages` leaves out
 
 
 class Question(msgspec.Struct, tag="q", array_like=True, frozen=True):

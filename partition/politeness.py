@@ -218,9 +218,12 @@ def _fetch_times(path: Path) -> list[tuple[str, float, int]]:
     with pq.ParquetFile(regular(path)) as file:
         if not {"site", "seconds"} <= set(file.schema_arrow.names):
             return found  # the log of another program
-        columns = [name for name in ("site", "seconds", "error") if name in file.schema_arrow.names]
+        names = file.schema_arrow.names
+        columns = [name for name in ("site", "seconds", "error", "role") if name in names]
         for batch in file.iter_batches(1 << 18, columns=columns):
             rows: Any = pa.Table.from_batches([batch])
+            if "role" in columns:  # the graph has no requisites
+                rows = rows.filter(pc.not_equal(rows["role"], "requisite"))
             if "error" in columns:
                 rows = rows.filter(pc.is_null(rows["error"]))
             sums = rows.group_by("site").aggregate([("seconds", "sum"), ("seconds", "count")])

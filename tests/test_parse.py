@@ -297,6 +297,7 @@ def test_what_the_page_asks_for() -> None:
         False,
         (None, None),
         (),
+        (),
     )
     commented = read_page(b'<!-- <meta name=robots content="noindex,nofollow"> --><a href=x>')
     assert (commented.noindex, commented.nofollow) == (False, False)

@@ -388,6 +388,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             **dict.fromkeys(
                 ("requests", "smallest_gap", "promised_gap", "impolite", "crawl_delay")
             ),
+            "requisites": 0,
         },
         {
             "site": "b.example",
@@ -401,6 +402,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             **dict.fromkeys(
                 ("requests", "smallest_gap", "promised_gap", "impolite", "crawl_delay")
             ),
+            "requisites": 0,
         },
     ]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [

@@ -218,6 +218,7 @@ class Board:
             bytes=sum(note.bytes for note in notes),
             waiting=waiting,
             messages=counts.messages,
+            requisites=sum(note.requisites for note in notes),
             early=sum(note.early for note in notes),
             plugin_errors=dict(sum((Counter(note.plugin_errors) for note in notes), Counter())),
             bound=_most_common(self._bounds),

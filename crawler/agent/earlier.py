@@ -4,6 +4,7 @@ In a resume, each rank does this for its share of the logs (`resume`). If a clie
 is lost that follows links itself, its server does it again for the share of this client (`losses`).
 """
 
+from collections import defaultdict
 from collections.abc import Callable, Iterator, Sequence
 from pathlib import Path
 
@@ -13,7 +14,7 @@ import numpy.typing as npt
 from crawler import config, session, url
 from crawler.core.core import Core
 from crawler.faults import Faults, is_fault
-from crawler.ports import Clock, CrawlUrl, Link
+from crawler.ports import Clock, CrawlUrl, Link, without_mark
 from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.scope import Scope
 
@@ -67,6 +68,23 @@ class EarlierLinks:
             links += len(found)
             if links >= _STEP:
                 links = 0
+                yield
+        # The links come first, because a requisite that is known as a page isn't fetched again.
+        yield from self._require(reader, clock)
+
+    def _require(self, reader: PageReader, clock: Clock) -> Iterator[None]:
+        """Admit the requisites that no row of the share has, in steps."""
+        names = list(self._share.requisites)
+        keys = np.fromiter(map(url.own_key, names), np.uint64, len(names))
+        fetched = session.among(keys, np.sort(self._share.page_keys))
+        by_hops = defaultdict[int, list[Link]](list)
+        for name, is_fetched in zip(names, fetched.tolist(), strict=True):
+            link = None if is_fetched else reader.requisite(without_mark(name))
+            if link is not None:
+                by_hops[self._share.requisites[name]].append(link)
+        for hops, links in by_hops.items():
+            for at in range(0, len(links), _STEP):
+                self._core.resumption.require_again(links[at : at + _STEP], hops, clock.now())
                 yield
 
     def _make_links(

@@ -86,7 +86,7 @@ class FetchStage:
         """Return the result of `RobotsGate.rules`, or None if the visit has ended without rules."""
         robots, core, clock = self.robots, self.core, self.clock
         if robots.must_ask(authority):
-            decided = robots.decided(visit.found.url)
+            decided = robots.decided(visit.found.address)
             if decided is not None:
                 return decided, False
         while not robots.must_ask(authority) or core.begin(visit, clock.now()):
@@ -110,7 +110,7 @@ class FetchStage:
 
         They deny everything if reading code fails on the file.
         """
-        core, robots, address = self.core, self.robots, visit.found.url
+        core, robots, address = self.core, self.robots, visit.found.address
         try:
             sitemaps = self.reader.sitemaps(authority, rules.sitemaps)
             if rules.are_large():
@@ -138,7 +138,7 @@ class FetchStage:
     async def _is_allowed(self, visit: Visit, rules: Rules) -> bool:
         """Whether the rules allow the page of a visit. If not, the visit is ended."""
         try:
-            if await self._judge(rules, visit.found.url):
+            if await self._judge(rules, visit.found.address):
                 return True
         except BaseException as error:
             self.faults.note(error, "the rules of robots.txt", visit.found.url)
@@ -191,14 +191,14 @@ class FetchStage:
         earlier = self.find_earlier(found.key)
         if earlier is not None and earlier.row.hops < 0:
             earlier = None  # a sitemap that is a seed is read each time
-        if earlier is not None and earlier.row.url != found.url:  # it has the same key
+        if earlier is not None and earlier.row.name != found.url:  # it has the same key
             earlier = None
         if not core.begin(visit, clock.now(), crawl_delay_s=crawl_delay_s):
             return
         try:
             # Sitemaps may be longer than pages.
             response = await self.fetcher.fetch(
-                found.url,
+                found.address,
                 _validators(earlier),
                 self.reader.max_bytes(found),
                 self.reader.cookie(found),

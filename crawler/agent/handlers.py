@@ -135,9 +135,11 @@ async def handle_stage(
 
 
 def _task_of(fetched: Fetched) -> Task | None:
-    """Return the page for the handlers, or None if the response is no HTML page."""
+    """Return the page for the handlers, or None if it is no HTML page."""
     response = fetched.response
     if response is None or not response.has_page or not response.body:
+        return None
+    if fetched.found.is_requisite:
         return None
     if types_of(response)[0] not in HTML_TYPES:
         return None

@@ -94,7 +94,7 @@ async def dns_stage(
             alarm.ring()
             continue
         try:
-            server = await fetcher.locate(visit.found.url)
+            server = await fetcher.locate(visit.found.address)
         except FetchError as error:
             if core.end(visit, Outcome.of(error.failure), clock.now()):
                 await to_parse.put(failed(visit, error.failure, clock, error.address, error.detail))
@@ -170,7 +170,13 @@ async def parse_stage(
         if fetched.notice:
             _LOG.warning("%s", fetched.notice)
         response = row.status is not None
-        for _ in core.stored(found, fetched.followed, clock.now(), response=response):
+        for _ in core.stored(
+            found,
+            fetched.followed,
+            clock.now(),
+            response=response,
+            requisites=fetched.requisites,
+        ):
             await turn.rest()
         wire.deliver(core, clock.now())
         alarm.ring()
@@ -205,6 +211,7 @@ def _spoil(fetched: Fetched) -> None:
     fetched.failure = Failure.INTERNAL
     fetched.links = []
     fetched.anchors = ()
+    fetched.requisites = []
     fetched.lastmods = {}
     fetched.noindex = False
     fetched.title = fetched.language = None

@@ -15,7 +15,7 @@ from pathlib import Path
 
 from crawler.agent.site_tally import SiteTally
 from crawler.messages import Trouble
-from crawler.ports import MEANINGS, Failure, PageRow
+from crawler.ports import MEANINGS, REQUISITE, Failure, PageRow
 from crawler.report.outcomes import failure_of
 
 LOGGERS = ("crawler", "asyncio")
@@ -81,6 +81,7 @@ class Tally:
     """Counts what this rank fetches."""
 
     pages: int = 0  # responses
+    requisites: int = 0  # responses for requisites; all counts below but two leave them out
     bytes: int = 0
     requests: int = 0  # for pages and for robots.txt files
     errors: int = 0
@@ -93,6 +94,11 @@ class Tally:
     def add(self, row: PageRow, detail: str = "") -> None:
         """Count a row that has been stored. `detail`: more about its failure."""
         status = row.status
+        if row.role == REQUISITE:
+            self.requisites += status is not None
+            self.requests += status is not None
+            self.bytes += row.bytes
+            return
         if status is not None:
             self.pages += 1
             self.requests += 1

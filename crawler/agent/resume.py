@@ -41,7 +41,7 @@ from crawler.core.core import Core
 from crawler.core.snapshot import CoreSnapshot
 from crawler.faults import Faults
 from crawler.modes import mode_of
-from crawler.ports import Clock, Failure, Group, PageRow
+from crawler.ports import PAGE, Clock, Failure, Group, PageRow
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.scope import Scope
@@ -241,7 +241,7 @@ class Replay:
             self._remember(row)
         except BaseException as error:
             self._faults.note(error, "the row", row.url)
-        self.pages += row.status is not None
+        self.pages += row.status is not None and row.role == PAGE
         settled_owner = self._core.ownership.settled_owner
         owner = settled_owner(row) if self._tells_owners else self._group.rank
         if owner is None:

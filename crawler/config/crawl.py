@@ -286,6 +286,12 @@ class Extract(Table):
         description="plug-ins that get each HTML page, and write rows to a table of their own"
         " (docs/extend.md)",
     )
+    requisites: bool = Field(
+        False,
+        description="also fetch what pages need to be shown: style sheets and what these need,"
+        " scripts, images, icons, fonts, from any host. They count neither as pages nor as hops"
+        " (docs/whole-pages.md)",
+    )
 
 
 class Traps(Table):

@@ -76,6 +76,11 @@ def load(
             f"{where}: plugins.{min(useless)}: options of a plug-in that isn't used; name it in one"
             f" of {', '.join(KINDS)}, or leave them out"
         )
+    if config.assignment.scheme == "dynamic" and config.extract.requisites:
+        raise UserError(
+            f"{where}: extract.requisites = true: assignment.scheme = 'dynamic' can't fetch"
+            " requisites, as seed servers hand out pages only; choose another scheme"
+        )
     return config
 
 

@@ -59,8 +59,15 @@ class Backlog:
         return self._store.queue(site)
 
     def add(self, state: VisitState, found: CrawlUrl, links: int, low: bool) -> None:
-        """Add a new URL to the queue of its site. See `Workbench.enqueue` for the arguments."""
-        if self._store.add(state.queue, found, links, low):
+        """Add a new URL to the queue of its site. See `Workbench.enqueue` for the arguments.
+
+        A requisite comes before the site's pages, so that the pages that need it are soon whole.
+        """
+        if found.is_requisite:
+            self._store.put_back(state.queue, found, _FIRST)
+            if self.by_scores:
+                self.head_changed(state)
+        elif self._store.add(state.queue, found, links, low):
             self.head_changed(state)
         if not self.enqueued % _SAMPLED:
             self._path_bytes += len(found.url) - len(found.site)

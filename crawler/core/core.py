@@ -290,6 +290,11 @@ class Core:
         self.door.verify(now, hurry=hurry)
 
     @property
+    def requisites_sent(self) -> int:
+        """How many requisites this rank has sent to their owners."""
+        return self._foreign.of_requisites.inter_part_urls
+
+    @property
     def counts_links(self) -> bool:
         """Whether the order of the frontier counts the links to a URL, here or at a server."""
         return self._backlog.counts or self.role.counts_links
@@ -419,15 +424,22 @@ class Core:
         self._quota.left += 1
 
     def stored(
-        self, found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
+        self,
+        found: CrawlUrl,
+        links: Sequence[Link],
+        now: float,
+        *,
+        response: bool,
+        requisites: Sequence[Link] = (),
     ) -> Iterator[None]:
         """Admit the links of a URL whose visit has ended and whose row is stored.
 
         `links`: all links of a page, or only the target of a redirect. The target has as many hops
         as its source, and the chain of the source with the source added. `response`: whether there
-        was one. The iterator admits the links in steps, because a page may have very many. Exhaust
-        it.
+        was one. `requisites`: what the page or requisite needs. The iterator admits the links in
+        steps, because a page may have very many. Exhaust it.
         """
+        response = response and not found.is_requisite  # it is no page, so it costs no quota
         origin = self.door.origin(found, links)
         self.role.open_page()
         if origin is not None:
@@ -438,6 +450,9 @@ class Core:
             if response and self._backlog.order.wants_links:
                 followed = (link.key for link in links if not link.flags & OUT_OF_SCOPE)
                 self.door.show_order(found, followed)
+        for at in range(0, len(requisites), _STEP):
+            yield
+            self.door.require(requisites[at : at + _STEP], found.steps_on, now)
         self._finish(found, response=response)
         self.role.finish(found, links if origin is not None else (), now, response=response)
 

@@ -20,7 +20,16 @@ from crawler.core.seen import Candidate, LateSeen, UrlSeen, known_at_once
 from crawler.core.trap_rules import TrapRules
 from crawler.core.workbench import Workbench
 from crawler.messages import Batch
-from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Fields, Link, errand
+from crawler.ports import (
+    OUT_OF_SCOPE,
+    REDIRECT,
+    CrawlUrl,
+    Fields,
+    Link,
+    errand,
+    is_requisite,
+    without_mark,
+)
 from crawler.reading.cookies import Jar, Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
@@ -30,8 +39,9 @@ from crawler.reading.traps import TrapMonitor
 class Door:
     """Admits URLs at one rank. For URLs of this rank, only the door asks the store of URL-seen.
 
-    There are four ways in: `admit` for links, `introduce` for sitemaps, `receive` for batches of
-    other ranks, and `run_errand` for a robots.txt to which another robots.txt redirects.
+    There are five ways in: `admit` for links, `introduce` for sitemaps, `require` for requisites,
+    `receive` for batches of other ranks, and `run_errand` for a robots.txt to which another
+    robots.txt redirects.
     """
 
     def __init__(
@@ -154,6 +164,19 @@ class Door:
                 self.foreign.tell_names(owner, link.key, now)
         self.admit(links, Origin(None, 0), now)
 
+    def require(
+        self, requisites: Sequence[Link], hops: int, now: float, *, replayed: bool = False
+    ) -> None:
+        """Admit the requisites of a page, or of a requisite, with so many hops.
+
+        A requisite that this rank already knows as a page is left out, because its page is fetched.
+        `replayed`: found in an earlier run.
+        """
+        pages = [url.own_key(without_mark(link.url)) for link in requisites]
+        unmet = self.known.unmet(pages)
+        new = [link for link, page in zip(requisites, pages, strict=True) if page in unmet]
+        self.admit(new, Origin(None, hops, replayed=replayed, requisites=True), now)
+
     def receive(
         self, sender: int, batch: Batch, now: float, indexes: Sequence[int] | None = None
     ) -> None:
@@ -186,6 +209,8 @@ class Door:
                 if self._backlog.counts:
                     self._backlog.count_links(key, links)
                 continue
+            if is_requisite(address) and not self.known.unmet([url.own_key(without_mark(address))]):
+                continue  # its page is fetched
             site = self._sites.of(address)
             found = CrawlUrl(key, address, site, batch.hops[index], chain)
             jar = Jar.of(batch.cookies.get(key, ()))
@@ -318,4 +343,4 @@ class Door:
 
     def is_poor(self, found: CrawlUrl) -> bool:
         """Whether the rules on traps let a new URL of this rank come last."""
-        return bool(self._rules.poor) and self._rules.is_poor(found)
+        return bool(self._rules.poor) and not found.is_requisite and self._rules.is_poor(found)

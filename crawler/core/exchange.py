@@ -51,7 +51,7 @@ class Exchange(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Put the URL into the outbox of its owner, unless it was sent before."""
-        traffic = self._recounted if origin.replayed else self.traffic
+        traffic = self.traffic_of(origin)
         traffic.inter_part_links += 1
         if origin.source is not None and owner not in origin.others:
             origin.others += (owner,)

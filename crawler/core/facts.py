@@ -8,7 +8,7 @@ from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.parts import Parts
 from crawler.core.visits import Visit
 from crawler.messages import Answer, Question, SiteFacts, UrlState
-from crawler.ports import CrawlUrl
+from crawler.ports import CrawlUrl, requisite
 
 
 class Facts:
@@ -24,8 +24,12 @@ class Facts:
         site = self._site(question.site, now)
         if not question.url:
             return Answer(question.number, site=site)
-        found = CrawlUrl(url.own_key(question.url), question.url, question.site, 0)
-        return Answer(question.number, self._state(found), self._owner(found), site)
+        names = question.url, requisite(question.url)
+        page, needed = (CrawlUrl(url.own_key(name), name, question.site, 0) for name in names)
+        state = self._state(page)
+        if state in {UrlState.UNKNOWN, UrlState.UNTOLD}:  # it may wait as a requisite
+            state = self._state(needed)
+        return Answer(question.number, state, self._owner(page), site)
 
     def _owner(self, found: CrawlUrl) -> int | None:
         """The rank that owns a URL. Under dynamic assignment, only its server may know that."""

@@ -59,7 +59,17 @@ def pair_hash(site: str, rank: int) -> int:
 class Origin:
     """Where links were found."""
 
-    __slots__ = ("chain", "hops", "jar", "links", "others", "replayed", "source", "unmet")
+    __slots__ = (
+        "chain",
+        "hops",
+        "jar",
+        "links",
+        "others",
+        "replayed",
+        "requisites",
+        "source",
+        "unmet",
+    )
 
     # Written by hand, because mypyc doesn't compile the methods that `dataclass` makes, and an
     # origin is made for each page.
@@ -71,13 +81,15 @@ class Origin:
         jar: Jar = NO_COOKIES,
         *,
         replayed: bool = False,
+        requisites: bool = False,
     ) -> None:
-        self.source = source  # the page with the links; None for seeds
+        self.source = source  # the page with the links; None for seeds and requisites
         self.hops = hops  # the hops of the links
         self.chain = chain  # the chain of the links; a URL in the chain is requested again
         self.jar = jar  # the cookies of the chain
         self.others: tuple[int, ...] = ()  # the other ranks that own some of the links
         self.replayed = replayed  # found in an earlier run, which has counted them
+        self.requisites = requisites  # the links are requisites, which are counted apart
         self.links: Sequence[Link] = ()  # those that are being admitted
         self.unmet: Unmet | None = None  # links that `foreign` doesn't know, once it has looked
 
@@ -92,11 +104,18 @@ class Foreign:
         self.traffic = Traffic()
         self.deferred = Aside()  # URLs to be taken up, oldest first
         self.crossing: set[int] = set()  # keys of URLs that were taken up and aren't done
+        self.of_requisites = Traffic()  # no links, so they are counted apart
         self._recounted = Traffic()  # what earlier runs have counted
 
     def nbytes(self) -> int:
         """About how many bytes of memory the counted pairs take."""
         return _PAIR_BYTES * (len(self.traffic.site_part) + len(self._recounted.site_part))
+
+    def traffic_of(self, origin: Origin) -> Traffic:
+        """Where links from this origin are counted."""
+        if origin.replayed:
+            return self._recounted
+        return self.of_requisites if origin.requisites else self.traffic
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Take a link to a URL that the rank `owner` owns. This is called for each such link."""
@@ -132,7 +151,7 @@ class Firewall(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Count the link, and drop it."""
-        traffic = self._recounted if origin.replayed else self.traffic
+        traffic = self.traffic_of(origin)
         traffic.inter_part_links += 1
         traffic.dropped_links += 1
 
@@ -165,7 +184,7 @@ class CrossOver(Foreign):
 
     def meet(self, owner: int, link: Link, origin: Origin, now: float) -> None:
         """Set the URL aside, if it is new and the rules on traps let it in."""
-        traffic = self._recounted if origin.replayed else self.traffic
+        traffic = self.traffic_of(origin)
         traffic.inter_part_links += 1
         key = link.key
         again = key in origin.chain  # the URL was fetched, so the rules on traps have let it in

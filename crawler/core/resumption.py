@@ -142,6 +142,10 @@ class Resumption:
         if source is not None:
             self._show_page(source, targets, now)
 
+    def require_again(self, requisites: Sequence[Link], hops: int, now: float) -> None:
+        """Admit requisites of an earlier run that weren't fetched."""
+        self._door.require(requisites, hops, now, replayed=True)
+
     # --- from a snapshot ----------------------------------------------------------------------
 
     def state(self, keep: Callable[[Iterable[int]], bool] = lambda _: False) -> CoreSnapshot | None:

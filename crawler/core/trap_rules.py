@@ -33,7 +33,7 @@ class TrapRules:
     def admits(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page with the link, if known."""
         try:
-            return self._traps.admit(found, source)
+            return self._traps.admit(_bare(found), source)
         except BaseException as error:
             self._faults.note(error, _WHAT, found.url)
             return True
@@ -59,7 +59,7 @@ class TrapRules:
         try:
             if self.on and not found.is_errand and self._traps.is_full(found.site):
                 return Failure.SITE_FULL
-            if self._traps.is_crowded(found):
+            if self._traps.is_crowded(_bare(found)):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, _WHAT, found.url)
@@ -68,8 +68,13 @@ class TrapRules:
     def refusal_at(self, found: CrawlUrl, address: str) -> Failure | None:
         """Why a URL must not be requested at the IP address of its host, or None."""
         try:
-            if self._traps.is_crowded(found, address):
+            if self._traps.is_crowded(_bare(found), address):
                 return Failure.TOO_MANY_HOSTS
         except BaseException as error:
             self._faults.note(error, _WHAT, found.url)
         return None
+
+
+def _bare(found: CrawlUrl) -> CrawlUrl:
+    """The URL as the rules know it: that of a requisite without its mark."""
+    return found._replace(url=found.address) if found.is_requisite else found

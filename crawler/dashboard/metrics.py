@@ -82,9 +82,10 @@ class _Metrics(Collector):
             status.by_failure.items(),
         )
         for name, about, count in (
-            ("abc_requests", "requests for pages and robots.txt files", status.requests),
+            ("abc_requests", "requests for pages, requisites and robots.txt", status.requests),
             ("abc_good", "responses of success, and redirects", status.good),
             ("abc_messages", "messages between ranks", status.messages),
+            ("abc_requisites", "responses for requisites", status.requisites),
             ("abc_early_requests", "requests that came earlier than promised", status.early),
         ):
             yield CounterMetricFamily(name, about, value=count)

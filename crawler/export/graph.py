@@ -16,6 +16,7 @@ import numpy.typing as npt
 from isal import igzip
 
 from crawler import session, url
+from crawler.ports import PAGE
 
 # The targets of so many links, of at most so many pages, are looked up at a time.
 _LINKS: Final = 1 << 20
@@ -103,7 +104,9 @@ def _read_nodes(directory: Path) -> _Nodes:
 
 def _responses(directory: Path) -> Iterator[session.LoggedPage]:
     for _, entry in session.read_latest(directory):
-        if isinstance(entry, session.LoggedPage) and entry.row.status is not None:
+        if not isinstance(entry, session.LoggedPage) or entry.row.role != PAGE:
+            continue
+        if entry.row.status is not None:
             yield entry
 
 

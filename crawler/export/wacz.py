@@ -17,7 +17,7 @@ from zipfile import ZIP_STORED, ZipFile, ZipInfo
 
 from crawler import session
 from crawler.export.indexes import indexed_warcs
-from crawler.ports import PageRow, has_page
+from crawler.ports import PAGE, PageRow, has_page
 from crawler.version import __version__
 
 _HTML: Final = frozenset(("text/html", "application/xhtml+xml"))
@@ -157,8 +157,12 @@ def _stored_pages(directory: Path) -> Iterator[PageRow]:
 
 
 def _is_page(row: PageRow) -> bool:
-    """Whether the archive shows a page for a row."""
-    stored = row.warc_file is not None and (has_page(row.status) or row.status == 304)
+    """Whether the archive shows a page for a row. A requisite is shown as a part of pages."""
+    stored = (
+        row.role == PAGE
+        and row.warc_file is not None
+        and (has_page(row.status) or row.status == 304)
+    )
     return stored and (row.media_type or row.content_type) in _HTML
 
 

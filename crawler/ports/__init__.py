@@ -23,6 +23,8 @@ from crawler.ports.errors import (
     UserError,
 )
 from crawler.ports.fetches import (
+    PAGE,
+    REQUISITE,
     Asked,
     CrawlDelay,
     Earlier,
@@ -53,10 +55,13 @@ from crawler.ports.links import (
     Names,
     begun_anew,
     errand,
+    is_requisite,
     joined_names,
     names_of,
+    requisite,
     walked,
     without_errand,
+    without_mark,
 )
 from crawler.ports.protocols import Clock, Fetcher, Group, Repository, Resolver, Spill, Transport
 
@@ -78,9 +83,11 @@ __all__ = [
     "NOFOLLOW",
     "NO_HTTPS",
     "OUT_OF_SCOPE",
+    "PAGE",
     "PASSING",
     "PREV",
     "REDIRECT",
+    "REQUISITE",
     "UNASKED",
     "Anchor",
     "Asked",
@@ -111,8 +118,11 @@ __all__ = [
     "begun_anew",
     "errand",
     "has_page",
+    "is_requisite",
     "joined_names",
     "names_of",
+    "requisite",
     "walked",
     "without_errand",
+    "without_mark",
 ]

@@ -3,12 +3,16 @@
 from collections.abc import Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
-from typing import NamedTuple
+from typing import Final, NamedTuple
 
 import msgspec
 
 from crawler.ports.errors import PASSING, Failure
-from crawler.ports.links import Anchor, CrawlUrl, Link, Names
+from crawler.ports.links import Anchor, CrawlUrl, Link, Names, requisite
+
+# The values of `PageRow.role`.
+PAGE: Final = "page"
+REQUISITE: Final = "requisite"  # fetched because a page needs it to be shown
 
 
 def has_page(status: int | None) -> bool:
@@ -116,6 +120,12 @@ class PageRow(msgspec.Struct, array_like=True, frozen=True):
     media_type: str | None = None  # of the body, as browsers sniff it; None in rows of old logs
     title: str | None = None  # None also in rows of old logs
     language: str | None = None  # a language tag in lower case; None also in rows of old logs
+    role: str = PAGE  # or REQUISITE
+
+    @property
+    def name(self) -> str:
+        """The URL, or the name of the requisite, from which the key is made."""
+        return requisite(self.url) if self.role == REQUISITE else self.url
 
 
 class Asked(msgspec.Struct, array_like=True, frozen=True):
@@ -166,6 +176,7 @@ class Earlier:
     warc_path: Path  # of the file that the row names
     original: Original | None = field(default=None, compare=False)  # the record, once it is read
     anchors: Sequence[Anchor] = ()  # of `links`, if they are known
+    requisites: Sequence[str] = ()  # URLs
 
 
 @dataclass(slots=True)
@@ -178,6 +189,7 @@ class Fetched:
     failure: Failure | None = None
     address: str | None = None
     links: list[Link] = field(default_factory=list)
+    requisites: list[Link] = field(default_factory=list)  # by their names
     retries: int = 0  # requests that had failed before
     noindex: bool = False  # the page asks not to be indexed
     title: str | None = None

@@ -78,7 +78,8 @@ class CrawlUrl(NamedTuple):
     url: str
     site: str
     # Links followed from a seed; a redirect isn't one. What a sitemap lists counts as a seed if the
-    # user names the sitemap. So such a sitemap has -1, once it is known to be one.
+    # user names the sitemap. So such a sitemap has -1, once it is known to be one. A requisite has
+    # 1 if a page needs it, 2 if a style sheet of a page does, and so on.
     hops: int
     chain: tuple[int, ...] = ()  # keys of the redirects that led here, oldest first; and ANEW
 
@@ -86,6 +87,21 @@ class CrawlUrl(NamedTuple):
     def is_errand(self) -> bool:
         """Whether this is no page, but a file that another site needs: see `errand`."""
         return _ERRAND in self.url
+
+    @property
+    def is_requisite(self) -> bool:
+        """Whether this is no page, but a file that is needed to show one: see `requisite`."""
+        return is_requisite(self.url)
+
+    @property
+    def steps_on(self) -> int:
+        """The `hops` of the requisites of this page or requisite."""
+        return self.hops + 1 if self.is_requisite else 1
+
+    @property
+    def address(self) -> str:
+        """The URL to ask for: that of the page, or of the requisite."""
+        return without_mark(self.url)
 
 
 _ERRAND: Final = "#"  # no normalised URL contains this
@@ -103,6 +119,28 @@ def errand(url: str, number: int) -> str:
 def without_errand(name: str) -> str:
     """Return the URL of an errand."""
     return name.partition(_ERRAND)[0]
+
+
+_REQUISITE: Final = ">"  # no normalised URL contains this
+
+
+def requisite(url: str) -> str:
+    """Return the name under which a requisite waits in a frontier, and from which its key is made.
+
+    A requisite is a file that is needed to show a page. It has a name of its own, because a link
+    may lead to the same URL. Then the URL is a page as well, whichever was found first.
+    """
+    return url + _REQUISITE
+
+
+def is_requisite(name: str) -> bool:
+    """Whether this is the name of a requisite."""
+    return name.endswith(_REQUISITE)
+
+
+def without_mark(name: str) -> str:
+    """Return the URL of a requisite. Another URL is returned as it is."""
+    return name.removesuffix(_REQUISITE)
 
 
 # A Link or a CrawlUrl in code that only looks up its key, which it takes by index. With the named

@@ -29,6 +29,7 @@ from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.media import HTML, HTML_TYPES, types_of
 from crawler.reading.parse import MediaTypes, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
+from crawler.reading.requisites import Requisites
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.shapes import Shapes
 from crawler.reading.sitemaps import Entry, belongs, entries, is_sitemap
@@ -111,6 +112,7 @@ class PageReader:
         self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
         self._declared = DeclaredSitemaps() if declared is None else declared
+        self._requisites = Requisites(settings, scope)
         self._max_redirects = settings.fetch.max_redirects
         self._jars = Jars() if jars is None else jars
         self._exact = settings.seen.exact
@@ -122,6 +124,9 @@ class PageReader:
         page that hasn't changed. If redirects of a seed end here, the site joins the scope first.
         """
         response = fetched.response
+        if fetched.found.is_requisite:
+            yield from self._read_requisite(fetched, response)
+            return
         if response is None:
             if fetched.failure is Failure.ROBOTS_DENIED:  # the site exists, so it may join
                 self._arrive(fetched)
@@ -139,6 +144,7 @@ class PageReader:
             targets = earlier.links
             fetched.title, fetched.language = earlier.row.title, earlier.row.language
             fetched.anchors = earlier.anchors if self._anchors else ()
+            self._requisites.note(fetched, earlier.requisites)
         elif response.has_page and (names := self._named_by(fetched.found, response)) is not None:
             targets = yield from self._listed(fetched, response, names)
         elif response.has_page:
@@ -146,6 +152,7 @@ class PageReader:
             fetched.noindex, targets = page.noindex, page.links
             fetched.title, fetched.language = page.head
             fetched.anchors = page.anchors
+            self._requisites.note(fetched, page.requisites)
         work = 0
         index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
         for target, flags in targets:
@@ -160,6 +167,20 @@ class PageReader:
                 work = 0
                 yield
         self._look_at_seed(fetched)
+
+    def _read_requisite(self, fetched: Fetched, response: Response | None) -> Iterator[None]:
+        """Find what a requisite needs itself. The target of a redirect is a requisite, too."""
+        if response is None:
+            return
+        if response.status not in REDIRECTS:
+            needed = yield from self._requisites.of_requisite(fetched, response)
+        else:
+            try:
+                needed = [redirect_target(response)]
+            except url.BadUrlError:
+                fetched.failure = Failure.BAD_REDIRECT
+                return
+        self._requisites.note(fetched, needed)
 
     def _turn_to_http(self, fetched: Fetched) -> None:
         """Let a seed without a scheme, which https can't reach, redirect to http."""
@@ -227,6 +248,9 @@ class PageReader:
         The body is read only if `extract.types` includes its type. Otherwise only the headers are
         read.
         """
+        if self._requisites.is_sheet(response):
+            said = read_headers(response, self._elements, self._agent, self._fold)
+            return said._replace(requisites=(yield from self._requisites.of_sheet(response)))
         media, label = types_of(response)
         if not self._kinds.hold(media, response.url, label):
             return read_headers(response, self._elements, self._agent, self._fold)
@@ -244,6 +268,7 @@ class PageReader:
                     self._scope.trapped,
                     form_of(media, label),
                     anchors=self._anchors,
+                    requisites=self._requisites.wanted,
                 )
             )
         said = read_headers(response, self._elements, self._agent, self._fold)
@@ -279,6 +304,10 @@ class PageReader:
             self._declared.declare(link.key, authority)
             links[link.key] = link
         return list(links.values())
+
+    def requisite(self, address: str) -> Link | None:
+        """Return the link to a requisite, or None if it must not be fetched."""
+        return self._scope.requisite(address)
 
     def sitemap(self, address: str, names: Names | None) -> Link:
         """Return the link to a sitemap that the user or these authorities name."""

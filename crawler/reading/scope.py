@@ -15,7 +15,7 @@ from publicsuffixlist import PublicSuffixList
 
 from crawler import config, url
 from crawler.extensions import Plugin
-from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError, requisite
 
 _CACHED_AUTHORITIES = 1 << 18
 _CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
@@ -236,6 +236,23 @@ class Scope:
         if link.flags & OUT_OF_SCOPE and self._judge(address, _ANY_HOST).allowed:
             link = link._replace(flags=link.flags & ~OUT_OF_SCOPE)
         return link._replace(flags=link.flags | flags)
+
+    def requisite(self, address: str) -> Link | None:
+        """Return the link to a requisite with this normalised URL, by the name of the requisite.
+
+        It may be on any host. Only scope.exclude, scope.filters and the rules on traps can keep it
+        out: then this returns None.
+        """
+        if any(pattern.search(address) for pattern in self._exclude):
+            return None
+        if not all(plugin.ask(address, address) for plugin in self.filters):
+            return None
+        trap = self._trap(address)
+        if trap is not None:
+            self.trapped[trap] += 1
+            return None
+        name = requisite(address)
+        return Link(url.own_key(name), name, self.sites.of(address), 0)
 
     def judge_beyond(self, address: str) -> Verdict:
         """Return the verdict on the target of a redirect of a seed.

@@ -14,7 +14,7 @@ from typing import Final
 
 from crawler import config
 from crawler.compact import Numbers
-from crawler.ports import REDIRECT, CrawlUrl, Fetched, Link, PageRow, walked
+from crawler.ports import REDIRECT, REQUISITE, CrawlUrl, Fetched, Link, PageRow, walked
 from crawler.reading.branches import Branches, hash_of, resembles, sketch_of
 from crawler.reading.hosts import Hosts
 
@@ -92,10 +92,12 @@ class TrapMonitor:
 
     def stored(self, row: PageRow) -> bool:
         """Note a fetch. Returns whether the links of the page are followed."""
-        if self._has_host_rules:
-            self.hosts.note(row)
         if self._counts_bytes and row.bytes:
             self._bytes[hash_of(row.site)] += row.bytes
+        if row.role == REQUISITE:  # it has no links
+            return True
+        if self._has_host_rules:
+            self.hosts.note(row)
         if not (self._traps.max_same_content and row.duplicate and row.digest):
             return True
         same = hash_of(f"{row.site} {row.digest}")
@@ -111,7 +113,7 @@ class TrapMonitor:
         The branch is compared only if the page has links, other hosts only if there are several.
         """
         response = fetched.response
-        if response is None or not response.has_page:
+        if response is None or not response.has_page or fetched.found.is_requisite:
             return
         if fetched.links:
             self._branches.add(fetched.found.url, response.body)

@@ -10,7 +10,6 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from xxhash import xxh3_64_intdigest
 
 from crawler import session
@@ -84,7 +83,7 @@ class _Pages:
     """The pages of a session by key, sorted; the last row of each. Status 0 is none."""
 
     def __init__(self, path: Path) -> None:
-        table = pq.read_table(path, columns=["key", "time", "status", "digest", "bytes"])
+        table = session.page_rows(path, "key", "time", "status", "digest", "bytes")
         keys, times = table["key"].to_numpy(), pc.cast(table["time"], pa.int64()).to_numpy()
         order = np.lexsort((times, keys))
         last = np.ones(len(order), np.bool_)

@@ -58,6 +58,7 @@ class Counters:
     messages_page_part: int
     site_part: Collection[int]  # hashes of the pairs (source site, other rank)
     transmissions_target_part: int | None
+    inter_part_requisites: int  # requisites sent to their owners; they count nowhere else
     claims: int
     mpi_messages: int
     mpi_messages_to: Mapping[str, int]  # by receiving rank
@@ -80,6 +81,7 @@ SUMMED = (
     "inter_part_urls",
     "messages_page_part",
     "transmissions_target_part",
+    "inter_part_requisites",
     "claims",
     "mpi_messages",
     "mpi_bytes",

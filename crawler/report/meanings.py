@@ -44,6 +44,12 @@ MEASURES: Final[Mapping[str, str]] = MappingProxyType(
         "by_error": (
             "URLs that gave no page, or only a part of one, after their last try; by error class"
         ),
+        "requisites": (
+            "fetches of requisites that gave a response (docs/whole-pages.md). All other counts "
+            "of pages, URLs, errors and bytes leave requisites out"
+        ),
+        "failed_requisites": "requisites with an error, or with a status of 400 or more",
+        "requisite_bytes": "bytes of the payloads of requisites, as received",
         "internal_errors": (
             "pages and files on which the program itself failed "
             "(docs/resume.md#internal-errors). After a kill, only errors with a row count"
@@ -76,7 +82,7 @@ MEASURES: Final[Mapping[str, str]] = MappingProxyType(
             "isn't counted"
         ),
         "imbalance_requests": "the same of pages",
-        "requests": "requests for pages and robots.txt files, without retries",
+        "requests": "requests for pages, requisites and robots.txt files, without retries",
         "retries": "how often a URL was put back after a failure, to be tried again",
         "by_trap": "links and URLs that each rule of [traps] kept out (docs/traps.md)",
         "inter_part_links": "links to URLs of other ranks",
@@ -95,6 +101,7 @@ MEASURES: Final[Mapping[str, str]] = MappingProxyType(
         "transmissions_target_part": (
             "(URL, sending rank) pairs; null unless exchange.remember is all"
         ),
+        "inter_part_requisites": "requisites sent to other ranks, which count nowhere else here",
         "claims": "sites that a rank asked the registrar for",
         "mpi_messages": "messages over MPI: batches, waves of the end of the crawl, notes",
         "mpi_bytes": "the bytes of these messages",
@@ -136,6 +143,7 @@ LIVE: Final = frozenset(
         "messages_page_part",
         "messages_site_part",
         "transmissions_target_part",
+        "inter_part_requisites",
         "claims",
         "mpi_messages",
         "mpi_bytes",

@@ -18,7 +18,7 @@ from numpy.typing import NDArray
 
 from crawler import url
 from crawler.core.order import pagerank
-from crawler.ports import OUT_OF_SCOPE, UserError
+from crawler.ports import OUT_OF_SCOPE, PAGE, UserError
 from crawler.regular import regular
 
 POINTS: Final = 100  # points of a series at most
@@ -63,6 +63,8 @@ def read_reference(path: Path) -> Reference:
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
         pages = pq.read_table(regular(tables / "pages.parquet"))
+        if "role" in pages.column_names:
+            pages = pages.filter(pc.equal(pages["role"], PAGE))
         links = pq.read_table(regular(tables / "links.parquet"))
         if "key" in pages.column_names:
             pages = pages.filter(pc.equal(pages["status"], 200))

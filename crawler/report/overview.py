@@ -5,7 +5,7 @@ the page and the terminal are made. Lists have at most TOP entries; the tables h
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
@@ -15,6 +15,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from crawler import session
 from crawler.report.explanations import advice, meaning
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
 
@@ -50,17 +51,12 @@ def make_overview(
     }
 
 
-def _batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as file:
-        yield from file.iter_batches(columns=list(columns))
-
-
 def _outcomes(pages: Path) -> tuple[Counter[Outcome], _Rows]:
     """How many URLs came to each end; and the errors, the most common first."""
     outcomes, counts = Counter[Outcome](), Counter[str]()
     sites: defaultdict[str, set[str]] = defaultdict(set)
     examples: defaultdict[str, list[str]] = defaultdict(list)
-    for batch in _batches(pages, "url", "site", "status", "error"):
+    for batch in session.page_batches(pages, "url", "site", "status", "error"):
         table = pa.Table.from_batches([batch])
         groups = table.group_by(["status", "error"]).aggregate([([], "count_all")]).to_pylist()
         for group in groups:
@@ -103,7 +99,7 @@ def _timeline(
 
     The time between two runs is left out. `waiting` is None if a run has left no counts.
     """
-    table = pq.read_table(pages, columns=["time", "status", "error"])
+    table = session.page_rows(pages, "time", "status", "error")
     if not len(table):
         return None
     times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
@@ -173,8 +169,8 @@ def _waiting(
 
 
 def _ranks_of_sites(pages: Path) -> dict[str, list[int]]:
-    """The ranks that have fetched something of each site."""
-    table = pq.read_table(pages, columns=["site", "rank"])
+    """The ranks that have fetched pages of each site."""
+    table = session.page_rows(pages, "site", "rank")
     groups = table.group_by("site").aggregate([("rank", "distinct")])
     names, ranks = groups["site"].to_pylist(), groups["rank_distinct"].to_pylist()
     return {name: sorted(its) for name, its in zip(names, ranks, strict=True)}
@@ -184,7 +180,7 @@ def _sites(path: Path, ranks: Mapping[str, Sequence[int]]) -> dict[str, Any]:
     """The largest sites, and those that came closest to a broken promise, or broke it."""
     names = [
         "site", "pages", "errors", "bytes", "requests",
-        "smallest_gap", "promised_gap", "impolite", "crawl_delay",
+        "smallest_gap", "promised_gap", "impolite", "crawl_delay", "requisites",
     ]  # fmt: skip
     table = pq.read_table(path, columns=names)
     largest = table.sort_by([("pages", "descending"), ("site", "ascending")]).slice(0, TOP)
@@ -197,11 +193,18 @@ def _sites(path: Path, ranks: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         return [{**row, "ranks": ranks.get(row["site"], [])} for row in some.to_pylist()]
 
     return {
-        "sites": len(table),
+        "sites": len(table) - _only_requisites(table),
         "largest_sites": rows(largest),
         "closest_gaps": rows(closest),
         "slowest_site": _slowest(gaps),
     }
+
+
+def _only_requisites(table: pa.Table) -> int:
+    """The number of sites of which only requisites were fetched."""
+    columns = (table[name].to_numpy() for name in ("pages", "errors", "requisites"))
+    pages, errors, requisites = columns
+    return int(((requisites > 0) & (pages + errors == 0)).sum())
 
 
 def _slowest(gaps: pa.Table) -> dict[str, Any] | None:
@@ -219,7 +222,7 @@ def _content(pages: Path) -> dict[str, Any]:
     slowest: _Rows = []
     largest: _Rows = []
     columns = "url", "status", "seconds", "bytes", "content_type"
-    for batch in _batches(pages, *columns):
+    for batch in session.page_batches(pages, *columns):
         table = pa.Table.from_batches([batch])
         table = table.filter(pc.is_valid(table["status"]))
         kinds = table.filter(pc.equal(table["status"], 200))

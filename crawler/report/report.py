@@ -19,7 +19,7 @@ import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import session, url
-from crawler.ports import Failure
+from crawler.ports import PAGE, Failure
 from crawler.report.against import compare
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
@@ -197,10 +197,12 @@ def _series(
     `ranks`: the counts of each rank in each run. `again`: the numbers of the rows whose URLs were
     requested again with a cookie.
     """
-    table = pq.read_table(directory / "tables" / "pages.parquet", columns=["key", "status", "time"])
+    columns = ["key", "status", "time", "role"]
+    table = pq.read_table(directory / "tables" / "pages.parquet", columns=columns)
     asked_again = np.zeros(len(table), bool)
     asked_again[list(again)] = True
     table = table.append_column("again", pa.array(asked_again))
+    table = table.filter(pc.equal(table["role"], PAGE))  # `again` counts all rows
     table = table.filter(pc.is_valid(table["status"])).sort_by("time")
     times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
     sent = None

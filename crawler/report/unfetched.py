@@ -24,7 +24,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crawler import session, url
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, REQUISITE, Failure
 from crawler.reading.scope import Scope
 from crawler.report.correcting import scope_of
 from crawler.report.overview import TOP
@@ -114,13 +114,11 @@ class _Skipped:
     def _write_rows(self) -> _Keys:
         """Write the rows without a response. Returns the sorted keys of all rows."""
         keys = []
-        for batch in _links(self._pages, "url", "key", "status", "error"):
+        for batch in _links(self._pages, "url", "key", "status", "error", "role"):
             keys.append(batch["key"].to_numpy())
-            missing = batch.filter(pc.is_null(batch["status"]))
-            for address, error in zip(
-                missing["url"].to_pylist(), missing["error"].to_pylist(), strict=True
-            ):
-                self._tell(address, error)
+            for row in batch.filter(pc.is_null(batch["status"])).to_pylist():
+                which = "requisite: " if row["role"] == REQUISITE else ""
+                self._tell(row["url"], which + row["error"])
         return np.unique(np.concatenate([np.zeros(0, np.uint64), *keys]))
 
     def _find(self, fetched: _Keys) -> tuple[_Keys, _Codes]:

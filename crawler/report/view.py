@@ -56,6 +56,7 @@ def facts(metrics: Mapping[str, Any]) -> list[Fact]:
     kinds = [f"{one['error']} {one['urls']:,}" for one in view["errors"]]
     return [
         Fact("Pages", number(metrics["pages"]), limit),
+        *_requisites(metrics),
         Fact("Went well", percent(view["good_share"]), f"of {count(view['urls'], 'URL')}"),
         Fact("Not fetched", number(failed), ", ".join(kinds[:2]) or "no errors"),
         Fact("Waiting", number(metrics["waiting"]), "known, not asked for"),
@@ -69,6 +70,13 @@ def facts(metrics: Mapping[str, Any]) -> list[Fact]:
         Fact("Data", size(metrics["bytes"]), "as received"),
         _politeness(metrics["politeness"]),
     ]
+
+
+def _requisites(metrics: Mapping[str, Any]) -> list[Fact]:
+    """The files that pages need to be shown, if any was asked for."""
+    came, failed = metrics["requisites"], metrics["failed_requisites"]
+    about = f"{number(failed)} failed, {size(metrics['requisite_bytes'])}"
+    return [Fact("Requisites", number(came), about)] if came or failed else []
 
 
 def _politeness(kept: Mapping[str, Any] | None) -> Fact:

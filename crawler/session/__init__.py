@@ -108,6 +108,7 @@ from crawler.session.requests import (
     request_files,
 )
 from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed, read_latest
+from crawler.session.roles import page_batches, page_rows
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import parse_seed, read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
@@ -222,6 +223,8 @@ __all__ = [
     "no_room_told",
     "open_questions",
     "order_client",
+    "page_batches",
+    "page_rows",
     "parse_seed",
     "pause",
     "rank_directories",

@@ -10,7 +10,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
-from crawler.ports import PageRow
+from crawler.ports import REQUISITE, PageRow
 from crawler.session.log import LoggedPage
 from crawler.session.requests import read_all_requests
 
@@ -46,6 +46,7 @@ PAGES: Final = pa.schema(
         ("media_type", pa.string()),
         ("title", pa.string()),
         ("language", pa.string()),
+        ("role", pa.string()),
     ]
 )
 LINKS: Final = pa.schema(
@@ -80,6 +81,7 @@ SITES: Final = pa.schema(
         ("promised_gap", pa.float64()),
         ("impolite", pa.int64()),
         ("crawl_delay", pa.float64()),
+        ("requisites", pa.int64()),
     ]
 )
 
@@ -209,6 +211,7 @@ class SiteRow:
     pages: int = 0
     errors: int = 0
     bytes: int = 0
+    requisites: int = 0
     address: str | None = None
     address_time: float = 0.0
     # By the request log, if there is one.
@@ -230,6 +233,9 @@ def count_site(sites: dict[str, SiteRow], row: PageRow) -> None:
         site.address, site.address_time = row.address, row.time
     site.first_time = min(site.first_time, row.time)
     site.last_time = max(site.last_time, row.time)
+    if row.role == REQUISITE:
+        site.requisites += row.status is not None
+        return
     site.pages += row.status is not None
     site.errors += row.error is not None
     site.bytes += row.bytes
@@ -268,6 +274,7 @@ def site_table(by_name: Mapping[str, SiteRow]) -> pa.Table:
             pa.array([site.promised_gap for site in sites], pa.float64()),
             pa.array([site.impolite for site in sites], pa.int64()),
             pa.array([site.crawl_delay for site in sites], pa.float64()),
+            pa.array([site.requisites for site in sites], pa.int64()),
         ],
         schema=SITES,
     )

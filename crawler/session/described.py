@@ -63,7 +63,8 @@ PAGES: Final[Mapping[str, str]] = MappingProxyType(
         "url": "the normalised URL",
         "key": (
             "the key of the URL: 64-bit XXH3 of the normalised URL, or another hash if two URLs "
-            "shared this one (docs/decisions/keys.md)"
+            "shared this one (docs/decisions/keys.md). For a requisite, that of the URL with > at "
+            "its end, so that it differs from the key of a page"
         ),
         "site": (
             "the host, with its port unless that is 80 or 443, or the registrable domain "
@@ -73,7 +74,8 @@ PAGES: Final[Mapping[str, str]] = MappingProxyType(
         "rank": "the rank that fetched the URL",
         "hops": (
             "number of links from a seed; -1 for a sitemap that is a seed "
-            "(docs/decisions/seeds.md#sitemaps)"
+            "(docs/decisions/seeds.md#sitemaps). For a requisite, number of steps from a page: 1 "
+            "if the page needs it, 2 if its style sheet does"
         ),
         "time": "start of the fetch",
         "seconds": "duration of the fetch",
@@ -124,6 +126,10 @@ PAGES: Final[Mapping[str, str]] = MappingProxyType(
             "Content-Language if it names one language. Nothing is guessed from the text. Null "
             "also in rows of older versions"
         ),
+        "role": (
+            "page; or requisite: fetched because a page needs it to be shown "
+            "(docs/whole-pages.md). Tables of earlier versions lack the column, and hold pages only"
+        ),
     }
 )
 LINKS: Final[Mapping[str, str]] = MappingProxyType(
@@ -158,9 +164,9 @@ SITES: Final[Mapping[str, str]] = MappingProxyType(
     {
         "site": "the name of the site",
         "part": "the part of its pages; null: they belong to several parts",
-        "pages": "rows with a status",
-        "errors": "rows with an error (a page cut short counts in both)",
-        "bytes": "size of the payloads",
+        "pages": "rows of pages with a status",
+        "errors": "rows of pages with an error (a page cut short counts in both)",
+        "bytes": "size of the payloads of pages",
         "address": "the latest address",
         "first_time": "the first fetch",
         "last_time": "the last fetch",
@@ -180,6 +186,10 @@ SITES: Final[Mapping[str, str]] = MappingProxyType(
         "crawl_delay": (
             "the longest Crawl-delay, in seconds, that the robots.txt files of the site ask for, "
             "as known last. Null if there is none. Tables of earlier versions lack the column"
+        ),
+        "requisites": (
+            "rows of requisites with a status (docs/whole-pages.md). Tables of earlier versions "
+            "lack the column"
         ),
     }
 )

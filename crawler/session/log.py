@@ -34,7 +34,17 @@ from isal import isal_zlib
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
-from crawler.ports import ANEW, REDIRECT, Anchor, Failure, Link, Names, PageRow, UserError
+from crawler.ports import (
+    ANEW,
+    REDIRECT,
+    Anchor,
+    Failure,
+    Link,
+    Names,
+    PageRow,
+    UserError,
+    without_mark,
+)
 from crawler.session.files import AppendFile
 
 _RANK_NAME: Final = re.compile(r"rank-\d{5,}")  # other names in the directory are ignored
@@ -66,6 +76,14 @@ class LoggedPage(msgspec.Struct, array_like=True, frozen=True):
     gives_cookies: bool = False  # as in Fetched; the cookies aren't stored
     packed_anchors: bytes = b""  # a zstd frame of an array of anchors; empty if there are none
     packed_rows: dict[str, bytes] = {}  # by handler: the lines of JSON, as a zstd frame
+    packed_requisites: bytes = b""  # what it needs to be shown: URLs as in packed_urls, compressed
+
+    @property
+    def requisites(self) -> list[str]:
+        """Return the URLs of what the page, or a style sheet, needs to be shown."""
+        if not self.packed_requisites:
+            return []
+        return _unzip(self.packed_requisites).decode().split("\n")[:-1]
 
     @property
     def keys(self) -> npt.NDArray[np.uint64]:
@@ -203,6 +221,7 @@ class LogWriter:
         gives_cookies: bool = False,
         anchors: Sequence[Anchor] = (),
         rows: Mapping[str, bytes] = MappingProxyType({}),
+        requisites: Sequence[Link] = (),
     ) -> None:
         """Append the row of a page with its links. See LoggedPage for the arguments."""
         keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
@@ -224,8 +243,13 @@ class LogWriter:
             gives_cookies,
             self._compress(self._encode(anchors)) if anchors else b"",
             {name: self._compress(lines) for name, lines in rows.items()},
+            self._pack(requisites),
         )
         self._append(PAGE + self._encode(page))
+
+    def _pack(self, requisites: Sequence[Link]) -> bytes:
+        text = "".join([f"{without_mark(link.url)}\n" for link in requisites])
+        return self._compress(text.encode()) if text else b""
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
         """Append the sitemaps that the robots.txt of an authority names."""
@@ -259,7 +283,7 @@ def _with_own_keys(page: LoggedPage) -> LoggedPage:
     """
     row, keys = page.row, page.keys.tolist()
     if row.key in url.SHARED_KEYS:
-        row = msgspec.structs.replace(row, key=url.key_now(row.key, row.url))
+        row = msgspec.structs.replace(row, key=url.key_now(row.key, row.name))
     if not url.SHARED_KEYS.isdisjoint(keys):
         keys = list(map(url.key_now, keys, page.urls))
     elif row is page.row:

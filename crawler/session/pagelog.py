@@ -6,8 +6,9 @@ The fields are those of Heritrix's crawl.log, in its order, so that its tools re
     start+milliseconds    digest    source    annotations    JSON
 
 Without a response, the status is Heritrix's negative code. The path has an L for each link from the
-seed and an R for each redirect. The thread is the rank. What ABC doesn't know is `-`. A JSON object
-follows if there was an error. It has the error class and why it happened.
+seed and an R for each redirect. That of a requisite has an E for each step from its page. The
+thread is the rank. What ABC doesn't know is `-`. A JSON object follows if there was an error. It
+has the error class and why it happened.
 
 The file is written for people. The log of pages is the truth, so a line that the disk has no room
 for is lost.
@@ -21,7 +22,7 @@ from functools import lru_cache
 from pathlib import Path
 from typing import Final
 
-from crawler.ports import MEANINGS, Failure, PageRow
+from crawler.ports import MEANINGS, REQUISITE, Failure, PageRow
 
 _CODES: Final = {
     Failure.BAD_URL: -7,
@@ -85,7 +86,7 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
         f"{_status(row):5}",
         f"{_NONE if row.status is None else row.bytes:>10}",
         row.url,
-        _path(row.hops, redirects),
+        _path(row.hops, redirects, "E" if row.role == REQUISITE else "L"),
         _NONE,  # a rank doesn't keep where it has found a URL
         _word(row.media_type or row.content_type),
         f"#{row.rank:03}",
@@ -112,9 +113,9 @@ def _status(row: PageRow) -> int:
     return _CODES.get(Failure(row.error), _OTHER)
 
 
-def _path(hops: int, redirects: int) -> str:
+def _path(hops: int, redirects: int, hop: str) -> str:
     over = hops + redirects - _LONGEST_PATH
-    path = "L" * min(hops, _LONGEST_PATH) + "R" * min(redirects, _LONGEST_PATH)
+    path = hop * min(hops, _LONGEST_PATH) + "R" * min(redirects, _LONGEST_PATH)
     return f"{over}+{path[-_LONGEST_PATH:]}" if over > 0 else path or _NONE
 
 

@@ -99,6 +99,7 @@ class Previous:
             list(zip(page.urls, page.flags, strict=True)),
             self._directories[number] / page.row.warc_file,
             anchors=page.anchors,
+            requisites=tuple(page.requisites),
         )
 
     def _warn(self, path: Path, reason: str) -> None:

@@ -14,7 +14,16 @@ import numpy as np
 import numpy.typing as npt
 
 from crawler import url
-from crawler.ports import COOKIES_LOST, OUT_OF_SCOPE, REDIRECT, CrawlUrl, Names, PageRow
+from crawler.ports import (
+    COOKIES_LOST,
+    OUT_OF_SCOPE,
+    REDIRECT,
+    REQUISITE,
+    CrawlUrl,
+    Names,
+    PageRow,
+    requisite,
+)
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.session.log import (
     LoggedPage,
@@ -31,6 +40,7 @@ Keys = npt.NDArray[np.uint64]
 
 _STEP: Final = 500  # pages read in one step, which takes a few milliseconds
 _CHUNK: Final = 1 << 21  # links whose keys are sorted and made unique at a time
+_REQUISITE_BYTES: Final = 250  # of the name of a requisite in a table, about
 _OFFSETS: Final = 1 << 48  # more than a log file has bytes
 
 
@@ -68,7 +78,8 @@ FoundLinks = tuple[CrawlUrl, list[tuple[int, str, int]], list[int]]
 class LogShard:
     """The content of some log files. First `read` it to the end, then ask for links by their keys.
 
-    It takes about 20 bytes for each page and 12 bytes for each different link.
+    It takes about 20 bytes for each page, 12 bytes for each different link, and the name of each
+    different requisite.
     """
 
     def __init__(
@@ -87,6 +98,7 @@ class LogShard:
         page's links (`joined.Correction`).
         """
         self.sitemaps: list[str] = []  # URLs of sitemaps that no page links to
+        self.requisites: dict[str, int] = {}  # names of requisites, with their hops
         self.torn: list[Torn] = []  # the unusable tails of files
         self.declared = DeclaredSitemaps()
         self._note_page = note_page
@@ -138,6 +150,8 @@ class LogShard:
                         entry.flags and entry.flags[0] & REDIRECT
                     )
                     chunk.add(self._correct(entry), follows=follows)
+                    if entry.packed_requisites:
+                        self._note_requisites(entry)
                     if entry.sitemaps_of is not None:
                         self._declare(entry.keys.tolist(), entry.sitemaps_of)
                     if len(chunk.flags) >= _CHUNK:
@@ -156,6 +170,11 @@ class LogShard:
     def _declare(self, sitemaps: Iterable[int], names: Names) -> None:
         for key in sitemaps:
             self.declared.declare(key, names)
+
+    def _note_requisites(self, page: LoggedPage) -> None:
+        hops = page.row.hops + 1 if page.row.role == REQUISITE else 1
+        for address in page.requisites:
+            self.requisites.setdefault(requisite(address), hops)
 
     def row(self, page: int) -> PageRow:
         """Return the row of a page, by its number in the order of the logs."""
@@ -197,13 +216,15 @@ class LogShard:
     def nbytes(self) -> int:
         """The bytes of memory that the keys of pages and links take, with their places."""
         pages = self._keys.itemsize * len(self._keys) + self._places.itemsize * len(self._places)
-        return pages + self._links.nbytes()
+        requisites = _REQUISITE_BYTES * len(self.requisites)
+        return pages + requisites + self._links.nbytes()
 
     def close(self) -> None:
         """Close the log files, and forget all pages and links."""
         for file in self._files:
             file.close()
         self._keys, self._places, self._links = array("Q"), array("Q"), _FirstPlaces()
+        self.requisites = {}
 
     def _page(self, number: int) -> LoggedPage:
         file, offset = divmod(self._places[number], _OFFSETS)

@@ -19,7 +19,7 @@ import numpy.typing as npt
 from xxhash import xxh64_intdigest
 
 from crawler import url
-from crawler.ports import REDIRECT, UserError
+from crawler.ports import REDIRECT, UserError, requisite
 from crawler.session.files import replacing
 from crawler.session.log import Entry, LoggedPage, LoggedSitemaps
 
@@ -73,8 +73,9 @@ class SecondHashes:
             texts = entry.url_text.split(b"\n")[:-1]
             self._keys.append(entry.row.key)
             self._keys.frombytes(entry.packed_keys[: 8 * len(texts)])
-            self._seconds.append(xxh64_intdigest(entry.row.url.encode()))
+            self._seconds.append(xxh64_intdigest(entry.row.name.encode()))
             self._seconds.extend(map(xxh64_intdigest, texts[: len(entry.packed_keys) // 8]))
+            self.add_urls(map(requisite, entry.requisites))
         elif isinstance(entry, LoggedSitemaps):
             self.add_urls(entry.urls)
         if len(self._keys) >= _MOST_NEW:
@@ -129,7 +130,8 @@ class Sharers:
         """Add the URLs of an entry: a page and its links, or sitemaps."""
         if isinstance(entry, LoggedPage):
             redirects = entry.flags and entry.flags[0] & REDIRECT
-            self._add(entry.row.key, entry.row.url, _REDIRECT_PAGE if redirects else _PAGE)
+            self._add(entry.row.key, entry.row.name, _REDIRECT_PAGE if redirects else _PAGE)
+            self.add_urls(map(requisite, entry.requisites))
             keys = entry.keys.tolist()
             if not self.shared.isdisjoint(keys):
                 for key, text in zip(keys, entry.urls, strict=False):

@@ -110,6 +110,7 @@ class Status(msgspec.Struct, frozen=True, kw_only=True):
     bytes: int = 0
     waiting: int = 0
     messages: int = 0  # between ranks
+    requisites: int = 0  # responses for requisites, which `pages` leaves out
     early: int = 0  # requests that came earlier than promised; 0: politeness was kept
     plugin_errors: dict[str, int] = {}  # by name of the plug-in
     bound: Bound = Bound.NOTHING

@@ -16,6 +16,8 @@ from crawler.faults import Faults
 from crawler.ports import (
     NEVER_FOLLOWED,
     OUT_OF_SCOPE,
+    PAGE,
+    REQUISITE,
     Asked,
     CrawlDelay,
     Earlier,
@@ -277,6 +279,7 @@ class RankStore:
                 gives_cookies=fetched.gives_cookies,
                 anchors=fetched.anchors if fetched.links else (),
                 rows=fetched.rows,
+                requisites=fetched.requisites,
             )
         except OSError:  # of the disk
             raise
@@ -284,6 +287,7 @@ class RankStore:
             self._faults.note(error, "the row", row.url)
             fetched.links, fetched.lastmods, fetched.sitemaps_of = [], {}, None
             fetched.anchors = ()
+            fetched.requisites = []
             row = msgspec.structs.replace(
                 row,
                 error=Failure.INTERNAL.value,
@@ -303,7 +307,7 @@ class RankStore:
         kept = _NOTHING if response is None else self._keep(response, fetched)
         failure = fetched.failure or (response.failure if response else None)
         return PageRow(
-            url=found.url,
+            url=found.address,
             key=found.key,
             site=found.site,
             part=part,
@@ -329,6 +333,7 @@ class RankStore:
             media_type=kept.media_type,
             title=fetched.title,
             language=fetched.language,
+            role=REQUISITE if found.is_requisite else PAGE,
         )
 
     def _keep(self, response: Response, fetched: Fetched) -> _Kept:
@@ -343,7 +348,7 @@ class RankStore:
             stored, kept, original = True, _Kept(digest=digest(response.payload)), None
         if stored:
             assert kept.digest is not None
-            place, as_sent = self._write(fetched.found.url, response, kept.digest, original)
+            place, as_sent = self._write(fetched.found.address, response, kept.digest, original)
             if not as_sent:
                 fetched.failure = Failure.INTERNAL
             kept = kept._replace(place=place)

@@ -16,7 +16,7 @@ import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
 
-from crawler.ports import PageRow
+from crawler.ports import REQUISITE, PageRow
 from crawler.session.columns import (
     ANCHORS,
     LINKS,
@@ -40,7 +40,7 @@ _PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
 # columns, and name sites with the scheme, as `http://host`.
 _FORMAT: Final = {b"abc_tables": b"2"}
 _LATEST_COLUMNS: Final = frozenset(  # tables of this format may lack these
-    ("crawl_delay", "title", "language")
+    ("crawl_delay", "title", "language", "requisites", "role")
 )
 _NEW_COLUMNS: Final = _LATEST_COLUMNS.union(
     ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
@@ -57,7 +57,7 @@ _RECURRING: Final = [
 
 @dataclass(frozen=True, slots=True)
 class Totals:
-    """Sums over the table `pages`, or over the rows of one rank."""
+    """Sums over the table `pages`, or over the rows of one rank. Requisites are counted apart."""
 
     pages: int  # fetches that gave a response
     unique_pages: int  # distinct URLs among them
@@ -66,6 +66,9 @@ class Totals:
     bytes: int  # of payloads, as received
     by_status: dict[int, int]
     by_error: dict[str, int]
+    requisites: int  # fetches of requisites that gave a response
+    failed_requisites: int  # rows of requisites with an error, or with status 400 or more
+    requisite_bytes: int  # of payloads, as received
     torn: tuple[Torn, ...]  # log files that ended in a cut tail
 
 
@@ -250,9 +253,17 @@ class _Counts:
     bytes: int = 0
     by_status: Counter[int] = field(default_factory=Counter)
     by_error: Counter[str] = field(default_factory=Counter)
+    requisites: int = 0
+    failed_requisites: int = 0
+    requisite_bytes: int = 0
     torn: list[Torn] = field(default_factory=list)
 
     def add(self, row: PageRow) -> None:
+        if row.role == REQUISITE:
+            self.requisites += row.status is not None
+            self.failed_requisites += row.error is not None or (row.status or 0) >= 400
+            self.requisite_bytes += row.bytes
+            return
         self.bytes += row.bytes
         if row.status is not None:
             self.keys.append(row.key)
@@ -276,5 +287,8 @@ def _totals(ranks: Collection[_Counts]) -> Totals:
         bytes=sum(counts.bytes for counts in ranks),
         by_status=dict(sorted(by_status.items())),
         by_error=dict(sorted(by_error.items())),
+        requisites=sum(counts.requisites for counts in ranks),
+        failed_requisites=sum(counts.failed_requisites for counts in ranks),
+        requisite_bytes=sum(counts.requisite_bytes for counts in ranks),
         torn=tuple(torn for counts in ranks for torn in counts.torn),
     )

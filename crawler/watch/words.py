@@ -48,6 +48,7 @@ def head(status: Status) -> list[tuple[str, str]]:
         ("pages", pages),
         ("went well", well),
         ("not fetched", f"{status.failed:,}" + (f": {named}{more}" if kinds else "")),
+        *([("requisites", f"{status.requisites:,}")] if status.requisites else []),
         ("waiting", f"{status.waiting:,} URLs"),
         ("politeness", polite),
     ]

@@ -7,6 +7,7 @@ from typing import Any, Final
 
 import numpy as np
 import pyarrow as pa
+import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crawler import url
@@ -17,6 +18,7 @@ from partition.graph.batches import batches, check_sum, lengths
 from partition.graph.sites import Sites
 from partition.webgraph import WebGraph, from_arrays
 
+_REQUISITE: Final = "requisite"  # a role in a session's tables
 _OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 
 
@@ -25,7 +27,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
 
     If a page was fetched more than once, its size is that of the last fetch, and its links are
     those of the last session that has it. Links out of scope are left out. Redirects count as
-    links.
+    links. Requisites (`extract.requisites`) are left out, because no link leads to them.
 
     A target that was never fetched is a page of 0 bytes. session.toml says what a site is: the
     host with its port, or the registrable domain. If no file says so, the site of such a target
@@ -91,7 +93,9 @@ def _fetched(
     """
     rows: list[tuple[Any, ...]] = []
     for number, folder in enumerate(folders):
-        for batch in batches(folder / "pages.parquet", "key", "site", "bytes", "time", "url"):
+        names = "key", "site", "bytes", "time", "url"
+        for every in batches(folder / "pages.parquet", *names, optional=["role"]):
+            batch = _without_requisites(every)
             if learns:
                 sites.learn(batch["url"], batch["site"])
             rows.append(
@@ -113,6 +117,13 @@ def _fetched(
     last = order[np.append(key[order][1:] != key[order][:-1], True)]  # the last row of each key
     key, session, _, size, length, site = (column[last] for column in columns)
     return key, session, size, length, site
+
+
+def _without_requisites(batch: pa.RecordBatch) -> pa.RecordBatch:
+    """The rows of pages. What is fetched only to show a page is no page of the graph."""
+    if "role" not in batch.schema.names:
+        return batch
+    return batch.filter(pc.not_equal(batch["role"], _REQUISITE))
 
 
 def _kind_of_site(folders: Sequence[Path]) -> str | None:

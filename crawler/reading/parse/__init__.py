@@ -6,6 +6,8 @@
     tokens      from text to tags, by the tokeniser of the standard, in linear time for any text
     xhtml       from XHTML to tags, by the rules of XML
     links       from tags to the references in them, and on to the links of the page
+    requisites  from tags or style sheets to the URLs that are needed to show a page
+    sheets      from the text of style sheets to the references in them
     resolution  from references to normalised URLs, within the bounds on a page
     anchors     the texts of links
     head        the title and the language of a page
@@ -30,6 +32,7 @@ from crawler.reading.parse.head import Head, header_language, reading_head
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
+from crawler.reading.parse.requisites import of_page, of_sheet
 from crawler.reading.parse.resolution import MAX_LINK_BYTES
 from crawler.reading.steps import finish
 
@@ -44,6 +47,7 @@ __all__ = [
     "form_of",
     "is_html",
     "media_type",
+    "of_sheet",
     "page_directives",
     "read",
     "read_headers",
@@ -59,6 +63,7 @@ class Page(NamedTuple):
     nofollow: bool  # if set, all links have the flag NOFOLLOW
     head: Head = Head()
     anchors: Sequence[Anchor] = ()  # if they are wanted
+    requisites: Sequence[str] = ()  # distinct normalised URLs, if they are wanted
 
 
 def form_of(media: str, label: str | None) -> Form:
@@ -86,6 +91,7 @@ def read(
     form: Form = Form.HTML,
     *,
     anchors: bool = False,
+    requisites: bool = False,
 ) -> Generator[None, None, Page]:
     """Read a response that is a page, in steps of a few milliseconds.
 
@@ -93,6 +99,7 @@ def read(
     `agent` is our name in robots.txt, `fold` the folding of URLs, if any. `left_out` counts the
     references that aren't taken as links, by the bound that they exceed. `form`: whether the page
     is read as HTML, XHTML or other XML. `anchors`: whether the texts of the links are wanted.
+    `requisites`: whether the page's requisites are wanted.
     """
     url = response.url
     content_type = charset_source(response.content_type)
@@ -121,6 +128,9 @@ def read(
         meant,
     )
     page = _page(response, encoding, links, metas, agent, head)
+    if requisites:
+        needed = yield from of_page(text, url, encoding, form, max_links, max_link_bytes)
+        page = page._replace(requisites=needed)
     if meant is None:
         return page
     said = yield from reading_anchors(text, form, elements, max_links, meant, links)

@@ -218,8 +218,9 @@ def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
 
 
 _ATTRIBUTE_NAMES: Final = (
-    "content href http-equiv name rel shadowrootmode src srcdoc srcset".split()  # noqa: SIM905
-)
+    "background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel",
+    "shadowrootmode", "src", "srcdoc", "srcset", "style", "type", "xlink:href",
+)  # fmt: skip
 _NAMED: Final = rf"(?:{'|'.join(map(_any_case, _ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
 _OTHERS: Final = _possessive(rf"(?: [\t\n\f\r /]*+ (?!{_NAMED}) {ATTRIBUTE} )", "*")
 _NAMED_ATTRIBUTE: Final = re.compile(

@@ -35,7 +35,8 @@ _DECLARING: Final = 1 << 16  # characters of a tag that are searched for declara
 _MOST_OPEN: Final = 1 << 14  # nested elements that declare namespaces
 _SVG_NAMESPACE: Final = "http://www.w3.org/2000/svg"
 _XHTML: Final = 1
-_SVG: Final = 2  # its element `a` is a link, too
+_SVG: Final = 2
+_IN_SVG: Final = frozenset({"a", "image", "use"})  # elements of SVG that lead elsewhere
 _KINDS: Final = {XHTML_NAMESPACE: _XHTML, _SVG_NAMESPACE: _SVG}
 _DECLARATION: Final = re.compile(
     r"""(?<![^\t\n\f\r /"'])xmlns(?::([^\t\n\f\r />=]++))?[\t\n\r ]*+=[\t\n\r ]*+"""
@@ -132,10 +133,12 @@ def tags(text: str, names: frozenset[str], *, default: bool = True) -> Iterator[
         attributes = rest[1]
         kind = scopes.enter(name, prefix[:-1] if prefix else "", attributes)
         if kind == _XHTML and local in _NO_MARKUP and not attributes.endswith("/"):
+            if local in names and not templates:
+                yield local, entities.expand(attributes) if entities else attributes, at
             at = yield from _end_of_script(text, name, at)
         elif kind == _XHTML and local == "template" and not attributes.endswith("/"):
             templates += 1
-        elif not templates and local in names and (kind == _XHTML or (kind and local == "a")):
+        elif not templates and local in names and (kind == _XHTML or (kind and local in _IN_SVG)):
             yield local, entities.expand(attributes) if entities else attributes, at
 
 

@@ -11,7 +11,7 @@ import numpy.typing as npt
 from crawler import session, url
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
-from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, PageRow
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, PageRow, is_requisite, without_mark
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.traps import TrapMonitor
@@ -87,7 +87,8 @@ class Closure:
             self._look_at(share, missing, pages, paths)
         else:
             self.pending += int(missing.sum())
-        starts = [link.key for link in self._starts] + list(map(url.own_key, share.sitemaps))
+        starts = [link.key for link in self._starts]
+        starts += map(url.own_key, (*share.sitemaps, *share.requisites))
         led = np.union1d(share.link_keys, np.array(starts, np.uint64))
         share.close()
         unreached = pages[~np.isin(pages, led)]
@@ -123,6 +124,11 @@ class Closure:
             link = self._reader.sitemap(address, authorities)
             if link.key not in pages:
                 self._missing(link, None, rank)
+        for name in share.requisites:
+            address = without_mark(name)
+            needed = self._reader.requisite(address)
+            if needed is not None and not np.isin([needed.key, url.own_key(address)], pages).any():
+                self._missing(needed, None, rank)
 
     def _missing(self, link: Link, source: CrawlUrl | None, rank: int | None) -> None:
         """Count a URL that has no row as pending, kept out or a problem."""
@@ -134,9 +140,11 @@ class Closure:
             self.kept_out += 1
         else:
             came = f"{source.url} leads there" if source else "it is a seed or a sitemap"
+            if is_requisite(link.url):
+                came = "a page needs it"
             returns = source is not None and link.key in {*source.chain, source.key}
             asked = "asked again" if returns else "asked for"
-            self._findings.add("link", link.url, f"was never {asked}, though {came}")
+            self._findings.add("link", without_mark(link.url), f"was never {asked}, though {came}")
 
     def _is_kept_out(self, link: Link, source: CrawlUrl | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
@@ -146,7 +154,8 @@ class Closure:
             self._traps = TrapMonitor(settings.traps, settings.overrides())
             for page in _pages(self._logs):
                 self._traps.replay(page.row)
-        return self._traps.keeps_out(CrawlUrl(link.key, link.url, link.site, 0), source)
+        found = CrawlUrl(link.key, without_mark(link.url), link.site, 0)
+        return self._traps.keeps_out(found, source)
 
     def _owner(self, link: Link, rank: int) -> int | None:
         if self._scheme is None:

@@ -82,7 +82,7 @@ class RankWalk:
             self._findings.add("log", f"{path}: {row.url}", fault)
 
     def _row_faults(self, row: PageRow) -> Iterator[str]:
-        if url.own_key(row.url) != row.key:
+        if url.own_key(row.name) != row.key:
             yield "the row's key isn't the key of its URL"
         elif self._sites.of(row.url) != row.site:
             yield f"the site of the URL isn't {row.site}"
