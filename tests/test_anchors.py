@@ -10,11 +10,12 @@ from hypothesis import strategies as st
 from test_reading import PAGE, read, reader
 from test_session import A, B, C, open_store
 
-from crawler import session, url
+from crawler import url
 from crawler.ports import Anchor, Earlier, Fetched, PageRow
 from crawler.reading.parse import Form, extract, finish
 from crawler.reading.parse.anchors import reading_anchors
 from crawler.reading.parse.links import MAX_LINKS, reading
+from crawler.session.tables import check_tables, write_tables
 
 ALL = frozenset({"a", "area", "frame", "iframe", "img", "link", "refresh"})
 BASE = "http://a.example/"
@@ -119,7 +120,7 @@ def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
     path = tmp_path / "tables" / "anchors.parquet"
     store = open_store(tmp_path)
     store.append(fetched(response(A), [link(B)]), 0)
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     assert not path.exists()
     page = fetched(response(B), [link(A), link(C)])
     page.anchors = [Anchor(1, "a", "see"), Anchor(0, "img", "Übung"), Anchor(1, "a", "look")]
@@ -128,9 +129,9 @@ def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
     lost.anchors = [Anchor(0, "a", "gone")]
     store.append(lost, 0)
     store.close()
-    assert list(session.check_tables(tmp_path))
-    session.write_tables(tmp_path)
-    assert list(session.check_tables(tmp_path)) == []
+    assert list(check_tables(tmp_path))
+    write_tables(tmp_path)
+    assert list(check_tables(tmp_path)) == []
     rows = [tuple(row.values()) for row in pq.read_table(path).to_pylist()]
     keys = {name: url.key(name) for name in (A, B, C)}
     assert rows == [
@@ -139,8 +140,8 @@ def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
         (keys[B], keys[C], "a", "look"),
     ]
     path.unlink()
-    assert list(session.check_tables(tmp_path)) == ["anchors.parquet: is missing"]
+    assert list(check_tables(tmp_path)) == ["anchors.parquet: is missing"]
     (tmp_path / "rank-00000" / "log" / "00000.log").unlink()
     path.write_bytes(b"old")
-    session.write_tables(tmp_path)
+    write_tables(tmp_path)
     assert not path.exists()

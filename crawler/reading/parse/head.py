@@ -12,6 +12,7 @@ from crawler.reading.parse.texts import collapse, find_attributes
 from crawler.reading.parse.tokens import SPACE, tags
 
 _READ: Final = 1 << 17  # characters; a title behind them isn't found
+_USUALLY_READ: Final = 1 << 14  # characters
 _MOST_READ: Final = 1 << 12  # characters of a title, before its blanks are collapsed
 _SEARCHED: Final = 1 << 10  # characters of the attributes of `html`
 _MOST_TITLE: Final = 512  # characters of a title
@@ -47,7 +48,7 @@ class Head(NamedTuple):
 def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
     """Return the first title in the text of a page, and the language of its `html`, in steps."""
     is_html = form is Form.HTML
-    if is_html and (usual := _USUAL.match(text, 0, _READ)):
+    if is_html and (usual := _USUAL.match(text, 0, _USUALLY_READ)):
         attributes, _, title = usual.groups("")
         return Head(_title(title[:_MOST_READ]), _language_of(attributes[:_SEARCHED]))
     text = text[:_READ]
