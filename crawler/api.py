@@ -12,6 +12,7 @@ from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untype
 
 from crawler import config, session, url
 from crawler.ports import UserError
+from crawler.session.columns import SCHEMAS
 
 Settings = config.Config | Mapping[str, Mapping[str, object]] | Path | str
 
@@ -104,8 +105,9 @@ class Session:
         return self._rows("links", columns)
 
     def anchors(self, *columns: str) -> Iterator[dict[str, Any]]:
-        """Yield the rows of the table `anchors`, if `extract.anchors` was set. See `pages`."""
-        return self._rows("anchors", columns)
+        """Yield the rows of the table `anchors`. There are none without `extract.anchors`."""
+        there = (self.directory / "tables" / "anchors.parquet").exists()
+        return self._rows("anchors", columns) if there else iter(())
 
     def sites(self, *columns: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `sites`. See `pages`."""
@@ -151,7 +153,8 @@ class Session:
         )
 
     def _table(self, name: str) -> Any:
-        return ds.dataset(self.directory / "tables" / f"{name}.parquet")
+        # With the schema, columns that tables of earlier versions lack are null.
+        return ds.dataset(self.directory / "tables" / f"{name}.parquet", schema=SCHEMAS[name])
 
     def _find(self, text: str) -> dict[str, Any]:
         fold = self.config.normalise.folding()

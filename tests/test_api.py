@@ -1,11 +1,13 @@
 """The crawler in a script."""
 
 import json
+import shutil
 import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
 
+import pyarrow.parquet as pq
 import pytest
 from conftest import MpiRun
 from crawls import assert_sound, crawl_here, sets
@@ -101,6 +103,17 @@ def test_rows_of_tables(served: PageServer, crawled: Path) -> None:
         f"{served.url}{path}" for path in ("/2", "/3", "/gone")
     ]
     assert [site["pages"] for site in first.sites()] == [4]
+    assert list(first.anchors()) == []
+
+
+def test_columns_that_an_earlier_version_lacked_are_null(crawled: Path, tmp_path: Path) -> None:
+    shutil.copytree(crawled, tmp_path / "old")
+    path = tmp_path / "old" / "tables" / "pages.parquet"
+    pq.write_table(pq.read_table(path).drop_columns(["title", "language"]), path)
+    rows = list(crawler.Session(tmp_path / "old").pages("title", "status"))
+    assert len(rows) == 4
+    assert {row["title"] for row in rows} == {None}
+    assert {row["status"] for row in rows} == {200, 404}
 
 
 def test_stored_responses(served: PageServer, crawled: Path) -> None:

@@ -85,6 +85,8 @@ SITES: Final = pa.schema(
     ]
 )
 
+SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "anchors": ANCHORS, "sites": SITES}
+
 
 def _times(epoch_s: Sequence[float]) -> pa.Array:
     microseconds = np.rint(np.array(epoch_s, np.float64) * 1e6).astype(np.int64)

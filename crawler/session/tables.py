@@ -18,10 +18,7 @@ import pyarrow.parquet as pq
 
 from crawler.ports import REQUISITE, PageRow
 from crawler.session.columns import (
-    ANCHORS,
-    LINKS,
-    PAGES,
-    SITES,
+    SCHEMAS,
     AnchorRows,
     LinkRows,
     SiteRow,
@@ -45,7 +42,6 @@ _LATEST_COLUMNS: Final = frozenset(  # tables of this format may lack these
 _NEW_COLUMNS: Final = _LATEST_COLUMNS.union(
     ("requests", "smallest_gap", "promised_gap", "impolite", "alike", "media_type")
 )
-_SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "anchors": ANCHORS, "sites": SITES}
 _OPTIONAL: Final = frozenset(("anchors",))  # tables that aren't there if they have no rows
 # Columns whose values recur, which a dictionary makes smaller.
 _RECURRING: Final = [
@@ -87,7 +83,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
     """
     directory = session / "tables"
     directory.mkdir(exist_ok=True)
-    news = {name: directory / f"{name}.new" for name in _SCHEMAS}
+    news = {name: directory / f"{name}.new" for name in SCHEMAS}
     ranks = {path: _Counts() for path in rank_directories(session)}
     try:
         with ExitStack() as stack:
@@ -101,7 +97,7 @@ def write_tables(session: Path, correct: Correct = _as_logged) -> tuple[Totals, 
             for new in news.values():
                 new.unlink(missing_ok=True)  # an old file there may be a symbolic link
             writers = {
-                name: stack.enter_context(_writer(path, _SCHEMAS[name]))
+                name: stack.enter_context(_writer(path, SCHEMAS[name]))
                 for name, path in news.items()
             }
             made = set()
@@ -134,7 +130,7 @@ def check_tables(session: Path, correct: Correct = _as_logged) -> Iterator[str]:
 
     with ExitStack() as stack:
         files: dict[str, pq.ParquetFile] = {}
-        for name in _SCHEMAS:
+        for name in SCHEMAS:
             path = session / "tables" / f"{name}.parquet"
             if name in _OPTIONAL and not path.exists():
                 continue
