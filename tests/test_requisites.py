@@ -8,10 +8,11 @@ import time
 from collections import Counter
 from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
+from types import SimpleNamespace
 
 import pyarrow.parquet as pq
 import pytest
-from cluster import Cluster, few_examples, run
+from cluster import Cluster, Listed, few_examples, link, run
 from conftest import MpiRun
 from crawls import (
     crawl_here,
@@ -236,6 +237,23 @@ def test_every_page_and_every_requisite_is_asked_for_once(
     assert sum(core.pages for core in cluster.cores) == len(pages)
 
 
+def test_what_is_known_as_a_page_is_no_requisite() -> None:
+    """Here, and at the rank that owns it, to which the link is sent before."""
+    cluster = _Cluster(Listed(2, {"a.example": 0, "b.example": 1}), 2)
+    start = "http://a.example/"
+    both, needed = ["http://a.example/x", "http://b.example/x"], "http://b.example/y"
+    cluster.web = SimpleNamespace(needs={start: [*both, needed]})  # type: ignore[assignment]
+    cluster.start(start)
+    assert cluster.acquire(0) == start
+    cluster.end(0, list(map(link, both)))
+    cluster.now += 10
+    cluster.tick(0)
+    cluster.settle()
+    assert cluster.cores[0].waiting == 1
+    assert cluster.acquire(1) == requisite(needed)  # it comes before the page
+    assert cluster.cores[1].waiting == 1
+
+
 # --- whole crawls
 
 
@@ -305,6 +323,7 @@ def test_hops_and_pages_are_counted_without_requisites(tmp_path: Path, server: P
     assert f"http://{DOCS}/img/plan.png" in roles["requisite"]  # no link is followed to it
 
 
+@pytest.mark.slow
 def test_a_limit_on_pages_is_one_on_pages(tmp_path: Path, server: PageServer) -> None:
     words = str(configure(tmp_path, server.port)), "--session", str(tmp_path / "s")
     run_here("crawl", *words, "--max-pages", "3", *sets("fetch.concurrency=1"))
@@ -345,6 +364,7 @@ def test_dynamic_assignment_is_refused(tmp_path: Path) -> None:
     assert "extract.requisites = true: assignment.scheme = 'dynamic' can't" in done.stderr
 
 
+@pytest.mark.slow
 def test_a_later_session_asks_conditionally(tmp_path: Path) -> None:
     """What hasn't changed needs what it has needed."""
     tag = {"ETag": '"1"'}
@@ -378,10 +398,9 @@ def test_a_resume_fetches_what_pages_of_earlier_runs_need(
 ) -> None:
     directory = tmp_path / "s"
     words = str(configure(tmp_path, server.port)), "--session", str(directory), "--resume"
-    for most in (1, 3):
+    for most in (1, 3):  # the second run begins with the snapshot of the first
         run_here("crawl", *words, "--max-pages", str(most), *sets("fetch.concurrency=1"))
     (directory / "rank-00000" / "snapshot").unlink()  # then the logs are read
-    run_here("crawl", *words, "--max-pages", "4", *sets("fetch.concurrency=1"))
     run_here("crawl", *words, "--max-pages", "0")
     roles = by_role(page_rows(directory))
     assert sorted(roles["page"]) == sorted(PAGES)
