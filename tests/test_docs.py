@@ -221,8 +221,8 @@ def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
         assert server.stdout
         assert server.stdout.readline()
         settings = Path("demo.toml").read_text()
-        assert "delay_s = 0.1" in settings
-        Path("demo.toml").write_text(settings.replace("delay_s = 0.1", "delay_s = 0"))
+        assert "delay_s = 0.3" in settings
+        Path("demo.toml").write_text(settings.replace("delay_s = 0.3", "delay_s = 0"))
         yield
         server.stdin.close()
 

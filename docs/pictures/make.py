@@ -88,7 +88,7 @@ def main() -> None:
             read_status(folder / "first").pages < 1000
         ):
             time.sleep(0.2)
-        photograph(browser, f"http://{LISTEN}/", "dashboard.png", 900)
+        photograph(browser, f"http://{LISTEN}/", "dashboard.png", 1200)
         terminal("watch.svg", "python -m crawler watch first", draw(read_status(folder / "first")))
         assert first.wait() == 0
         photograph(browser, (folder / "first/report/index.html").as_uri(), "report.png", 900)

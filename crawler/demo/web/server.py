@@ -62,13 +62,13 @@ class _Connection(asyncio.Protocol):
 
 
 def settings(web: DemoWeb, port: int) -> dict[str, dict[str, object]]:
-    """The tables of a configuration that crawls a web served at a port. Its delay is 0.1 s."""
+    """The tables of a configuration that crawls a web served at a port. Its delay is 0.3 s."""
     return {
         "session": {"seeds": web.seeds},
         "scope": {"hosts": web.hosts},
         "dns": {"hosts": dict.fromkeys(web.hosts, f"127.0.0.1:{port}")},
         "fetch": {"allow_private_addresses": True},
-        "politeness": {"delay_s": 0.1},  # the server is our own
+        "politeness": {"delay_s": 0.3},  # the server is our own
     }
 
 
