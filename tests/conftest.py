@@ -26,6 +26,10 @@ sys.dont_write_bytecode = False
 # ask only servers of their own.
 os.environ["SSL_CERT_FILE"] = os.devnull
 
+# How long a test waits for a process or a state. Only a bug takes longer, also where many processes
+# share the machine. pytest's own limit is twice as long.
+PATIENCE_S = 300
+
 MpiRun = Callable[..., subprocess.CompletedProcess[str]]
 
 # What launchers leave in the environment: an inner mpirun would think itself part of the outer.
@@ -114,7 +118,7 @@ def mpirun(start_mpirun: Callable[..., "subprocess.Popen[str]"]) -> MpiRun:
     from crawls import verify_crawl  # not while the tests in mpi/ are collected
 
     def run(
-        ranks: int, *arguments: str, timeout: float = 100, **environment: str
+        ranks: int, *arguments: str, timeout: float = PATIENCE_S, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         with start_mpirun(ranks, *arguments, **environment) as process:
             try:

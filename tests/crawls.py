@@ -16,6 +16,7 @@ from typing import Any
 
 import pyarrow.parquet as pq
 import pytest
+from conftest import PATIENCE_S
 from warcio.checker import Checker
 
 from crawler.__main__ import main
@@ -78,10 +79,10 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
         arguments = (words, Path(folder), Path.cwd(), dict(os.environ))
         process = _forks().Process(target=_run_fork, args=arguments)
         process.start()
-        process.join(100)
+        process.join(PATIENCE_S)
         if process.exitcode is None:
             process.kill()
-            raise subprocess.TimeoutExpired(words, 100)
+            raise subprocess.TimeoutExpired(words, PATIENCE_S)
         output, errors = ((Path(folder) / name).read_text() for name in ("out", "err"))
     return subprocess.CompletedProcess(words, process.exitcode, output, errors)
 

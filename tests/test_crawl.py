@@ -15,7 +15,7 @@ from typing import Any
 import numpy as np
 import pyarrow.parquet as pq
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import (
     check_warc_files,
     crawl_here,
@@ -549,7 +549,7 @@ def test_a_signal_ends_the_crawl_in_good_order(
             assert crawl.poll() is None
             time.sleep(0.02)
         crawl.send_signal(signal.SIGTERM)
-        output, errors = crawl.communicate(timeout=30)
+        output, errors = crawl.communicate(timeout=PATIENCE_S)
     assert crawl.returncode == 75, errors
     assert "ended early: SIGTERM" in output
     measures = metrics_of(session)

@@ -143,7 +143,7 @@ def test_a_log_that_is_gone(stopped: Stopped, copy: Path) -> None:
     assert_all_is_fetched_once(copy, stopped[0])
 
 
-@pytest.mark.parametrize("rank", [0, 1])
+@pytest.mark.parametrize("rank", [pytest.param(0, marks=pytest.mark.slow), 1])
 def test_damage_to_the_log_of_any_rank(
     tmp_path: Path, stopped: Stopped, mpirun: MpiRun, rank: int
 ) -> None:

@@ -8,6 +8,7 @@ from collections import Counter, deque
 from urllib.parse import quote, urljoin, urlsplit
 
 import pytest
+from conftest import PATIENCE_S
 from protego import Protego
 from selectolax.lexbor import LexborHTMLParser
 
@@ -145,6 +146,6 @@ def test_the_server_ends(by: str) -> None:
         server.send_signal(signal.SIGTERM)
     else:
         server.stdin.close()
-    assert server.wait(20) == 0
+    assert server.wait(PATIENCE_S) == 0
     server.stdin.close()
     server.stdout.close()

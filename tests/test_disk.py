@@ -13,6 +13,7 @@ from itertools import product
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE_S
 from crawls import assert_sound, check_warc_files, demo_config, page_rows, run_unverified, sets
 from fetches import failed, fetched, found, link, response
 
@@ -177,7 +178,9 @@ def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path, seen: str) -> None:
         crawl += ["--session", str(disk / "session"), "--set", "session.stop_grace=1"]
         crawl += sets(f"seen.store={seen}", "seen.max_delay_s=0.2")
         alone = ["unshare", "--map-root-user", "--mount", sys.executable, "-c", _SMALL_DISK]
-        done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
+        done = subprocess.run(
+            [*alone, str(disk), str(said), *crawl], check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 0, said.read_text()
         words = said.read_text()
         assert "rank 0: no room: " in words
@@ -191,7 +194,9 @@ def test_a_crawl_on_a_disk_that_fills_up(tmp_path: Path, seen: str) -> None:
         # It can be stopped while it waits, and goes on elsewhere.
         shutil.rmtree(after)
         crawl += ["--max-time", "6s"]
-        done = subprocess.run([*alone, str(disk), str(said), *crawl], check=False, timeout=100)
+        done = subprocess.run(
+            [*alone, str(disk), str(said), *crawl], check=False, timeout=PATIENCE_S
+        )
         assert done.returncode == 75, said.read_text()
         assert (
             "the disk has no room for the tables; free some space, and resume" in said.read_text()
@@ -261,7 +266,7 @@ def test_a_crawl_whose_disk_fails_ends_in_a_line_or_goes_on(
         capture_output=True,
         text=True,
         check=False,
-        timeout=100,
+        timeout=PATIENCE_S,
     )
     assert "Traceback" not in done.stderr, done.stderr
     if done.returncode == 0:

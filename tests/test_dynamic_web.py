@@ -75,9 +75,16 @@ def outcome(directory: Path) -> list[tuple[Any, ...]]:
     return sorted((row["url"], row["status"] or 0, row["error"] or "") for row in rows)
 
 
-@pytest.mark.parametrize("per", ["site", pytest.param("address", marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    ("per", "kinds"),
+    [
+        ("site", [("page", "server"), ("site", "own")]),
+        pytest.param("site", KINDS, marks=pytest.mark.slow),
+        pytest.param("address", KINDS, marks=pytest.mark.slow),
+    ],
+)
 def test_what_goes_with_a_url_is_handed_out_too(
-    tmp_path: Path, mpirun: MpiRun, port: int, per: str
+    tmp_path: Path, mpirun: MpiRun, port: int, per: str, kinds: list[tuple[str, str]]
 ) -> None:
     """The rows are those of one rank: with each granularity, and in a further session."""
     hosts = ["a.example", "b.example", "old.example", "late.example"]
@@ -98,7 +105,7 @@ def test_what_goes_with_a_url_is_handed_out_too(
     assert {"http://a.example/in-map", "http://b.example/in-map"} < pages
     assert [url for url, _, error in outcome(alone) if error] == ["http://b.example/no/1"]
     assert metrics_of(again)["by_status"]["304"] == 9  # of three hosts
-    for number, (granularity, follow) in enumerate(KINDS):
+    for number, (granularity, follow) in enumerate(kinds):
         words = ["assignment.scheme=dynamic", f"dynamic.granularity={granularity}"]
         words += [f"dynamic.follow={follow}"]
         directory, renewed = tmp_path / f"{number}", number % 2

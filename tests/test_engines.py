@@ -7,6 +7,7 @@ import sys
 
 import numpy as np
 import pytest
+from conftest import PATIENCE_S
 
 from partition import UserError, engines, metis, models, zoltan
 from partition.child import EngineError
@@ -202,7 +203,7 @@ def test_the_child_ends_when_its_parent_does() -> None:
             child.wait(0.7)
         assert child.returncode is None
         child.stdin.close()
-        assert child.wait(20) == 1
+        assert child.wait(PATIENCE_S) == 1
 
 
 @pytest.mark.parametrize("engine", engines.ENGINES)

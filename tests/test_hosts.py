@@ -288,8 +288,8 @@ def test_a_crawl_gets_out_of_a_domain_with_hosts_without_end(
             "politeness.delay_s=0",
         )
         seed = f"http://start.{domain}:{server.port}/"
-        words = ["crawl", seed, "--session", str(session), "--max-time", "60s", *options]
-        done = mpirun(2, "-m", "crawler", *words, timeout=90)
+        words = ["crawl", seed, "--session", str(session), "--max-time", "250s", *options]
+        done = mpirun(2, "-m", "crawler", *words)
         assert done.returncode == 0, done.stderr
         measures = metrics_of(session)
         asked = len(server.requests)

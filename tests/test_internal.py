@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from breaking import PLACES, marker
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import metrics_of, page_rows, sets, write_config
 from servers import Page, PageServer
 
@@ -107,7 +107,7 @@ def tracebacks(session: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("error") == "internal"]
 
 
-@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 3])
+@pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_each_fault_costs_its_page_and_no_resume_meets_it_again(
     tmp_path: Path, mpirun: MpiRun, ranks: int
 ) -> None:
@@ -229,7 +229,7 @@ def test_the_command_fetch_says_internal_too(place: str, status: int | None) -> 
             [sys.executable, BREAKING, place, *words],
             capture_output=True,
             text=True,
-            timeout=60,
+            timeout=PATIENCE_S,
             check=False,
         )
     assert done.returncode == 3, done.stderr

@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 from pathlib import Path
 
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows
 from servers import served
 
@@ -115,7 +115,7 @@ def crawl_with_kills(
                 victim = dice.choice([crawl.pid, *([] if early else pids(directory))])
                 with contextlib.suppress(ProcessLookupError):
                     os.kill(victim, signal.SIGKILL)
-                crawl.communicate(timeout=60)
+                crawl.communicate(timeout=PATIENCE_S)
             killed += 1
             wait_for_death(directory)
             hits += not early and not are_fetched(directory, web)
@@ -138,7 +138,7 @@ def crawl_with_kills(
 
 def wait_for_death(directory: Path) -> None:
     """Ranks may outlive their mpirun, for a moment."""
-    deadline = time.monotonic() + 30
+    deadline = time.monotonic() + PATIENCE_S
     while any(map(session.is_open, session.log_files(directory))):
         assert time.monotonic() < deadline, "orphans"
         time.sleep(0.02)

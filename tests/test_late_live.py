@@ -8,7 +8,7 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
 from test_resume import assert_whole, resumed_from_snapshot
 
@@ -99,7 +99,7 @@ def test_a_crawl_that_was_killed_goes_on_from_its_log(
     words = ["crawl", str(config), "--session", str(directory), *options]
     crawl = subprocess.Popen([sys.executable, "-m", "crawler", *words], stderr=subprocess.DEVNULL)
     try:
-        deadline = time.monotonic() + 90
+        deadline = time.monotonic() + PATIENCE_S
         while sum(log.stat().st_size for log in directory.glob("rank-00000/log/*.log")) < 5000:
             assert crawl.poll() is None
             assert time.monotonic() < deadline

@@ -9,7 +9,7 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import assert_sound, demo_config, run_here, sets
 
 from crawler import session
@@ -179,7 +179,7 @@ def test_two_at_once(tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, in
             )
             for words in commands
         ]
-        errors = [one.communicate(timeout=100)[1] for one in running]
+        errors = [one.communicate(timeout=PATIENCE_S)[1] for one in running]
         codes = [one.returncode for one in running]
         assert sorted(codes) == [0] + [2] * (len(commands) - 1), errors
         for code, said in zip(codes, errors, strict=True):

@@ -14,7 +14,7 @@ from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import MpiRun, launching
+from conftest import PATIENCE_S, MpiRun, launching
 from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows, sets
 from dynamics import KINDS
 from servers import served
@@ -88,7 +88,7 @@ def kill(pid: int) -> None:
 def ended(crawl: subprocess.Popen[str]) -> tuple[int, str]:
     """The exit code, and what was said."""
     try:
-        output, errors = crawl.communicate(timeout=100)
+        output, errors = crawl.communicate(timeout=PATIENCE_S)
     finally:
         crawl.kill()
     return crawl.returncode, output + errors

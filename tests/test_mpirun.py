@@ -28,7 +28,7 @@ def test_on_several_ranks(mpirun: MpiRun, ranks: int) -> None:
     tests = Path(__file__).parent / "mpi"
     options = ["--with-mpi", "--capture=no", "-p", "no:cacheprovider", "-n", "0"]
     # In the event loop a signal would go unheard; the thread says where a rank hangs, and ends it.
-    options += ["--timeout=60", "--timeout-method=thread"]
+    options += ["--timeout=250", "--timeout-method=thread"]
     done = mpirun(ranks, "-m", "pytest", *options, str(tests))
     assert done.returncode == 0, done.stdout[-8000:] + done.stderr[-8000:]
     assert " passed" in done.stdout
@@ -44,7 +44,7 @@ def test_on_several_ranks(mpirun: MpiRun, ranks: int) -> None:
     ],
 )
 def test_exit(mpirun: MpiRun, rank_1: str, others_s: int, code: int, said: str) -> None:
-    done = mpirun(4, "-c", ENDING.format(rank_1=rank_1, others_s=others_s), timeout=60)
+    done = mpirun(4, "-c", ENDING.format(rank_1=rank_1, others_s=others_s))
     assert done.returncode == code, done.stderr
     assert said in done.stderr
 

@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import assert_sound, check_warc_files, metrics_of, page_rows, run_here, sets
 from old_web import HIDDEN, HOSTS, MODES, MOVED, PAGES, SEEDS, served
 from servers import PageServer
@@ -118,7 +118,7 @@ def test_a_firewall_fetches_no_page_twice_when_sites_change_owners(
     before = {row["url"] for row in page_rows(old)}
     with served() as server:
         words = ["crawler", "resume", str(old), *settings_for(server)]
-        _, errors = (done := start_mpirun(2, "-m", *words)).communicate(timeout=100)
+        _, errors = (done := start_mpirun(2, "-m", *words)).communicate(timeout=PATIENCE_S)
         assert done.returncode == 0, errors
         assert before.isdisjoint(asked_of(server))
     rows = page_rows(old)

@@ -8,7 +8,7 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, settings
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import assert_sound, demo_config, metrics_of, page_rows, run_here, run_unverified, sets
 from dynamics import KINDS
 from hypothesis import given
@@ -183,7 +183,7 @@ def test_seeds_are_read_on_from_where_they_were_read(tmp_path: Path) -> None:
 
 
 def wait_for(session: Path, what: Callable[[], bool]) -> None:
-    ends = time.monotonic() + 60
+    ends = time.monotonic() + PATIENCE_S
     while not ((session / "status.json").exists() and what()):
         assert time.monotonic() < ends, (session / "status.json").read_text()
         time.sleep(0.1)
@@ -228,14 +228,14 @@ def test_a_crawl_is_steered_from_outside(
             wait_for(directory, lambda: read_status(directory).time > before.time + 2)
             assert read_status(directory).pages == before.pages
             assert "is stopping" in order("stop", directory)
-            _, errors = crawl.communicate(timeout=60)
+            _, errors = crawl.communicate(timeout=PATIENCE_S)
             assert crawl.returncode == 75, errors
         assert_sound(directory)
         words = ["resume", str(directory), *sets("politeness.delay_s=0")]
         with start_mpirun(3, "-m", "crawler", *words) as crawl:
             wait_for(directory, lambda: read_status(directory).state is State.PAUSED)
             assert "goes on" in order("continue", directory)
-            _, errors = crawl.communicate(timeout=90)
+            _, errors = crawl.communicate(timeout=PATIENCE_S)
             assert crawl.returncode == 0, errors
         assert f"{directory} is paused" in errors
     assert_sound(directory)

@@ -404,10 +404,10 @@ def test_a_file_elsewhere_is_known_by_all_of_its_url() -> None:
 
 
 def test_hosts_with_large_robots_files_are_asked_once_and_for_their_pages() -> None:
-    """The rules of forty of them have no room together: each must bring its page all the same."""
+    """The rules of twenty of them have no room together: each must bring its page all the same."""
     line = b"".join(b"Allow: *ba%d\n" % number for number in range(13_000))
     large = b"User-agent: *\nDisallow: /p\n" + line
-    hosts = [f"http://h{number}.example" for number in range(40)]
+    hosts = [f"http://h{number}.example" for number in range(20)]
     script: Script = {f"{host}/robots.txt": [robots_file(large)] * 9 for host in hosts}
     script |= {f"{host}/": [response(f"{host}/", b"page")] for host in hosts}
     seeds = [f"{host}/{path}" for path in ("", "p") for host in hosts]

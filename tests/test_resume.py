@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pyarrow.parquet as pq
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import (
     check_warc_files,
     crawl_here,
@@ -131,14 +131,14 @@ def test_another_part_vector_and_claimed_sites(
     some = ["--set", f"scope.hosts={json.dumps(web.hosts[:9])}"]
     assert run_here("crawl", str(config), "--session", str(known), *some).returncode == 0
     vector = tmp_path / "vector"
-    build = ["build", str(known), "-k", "4", "--model", "site-graph", "--out", str(vector)]
+    build = ["build", str(known), "-k", "3", "--model", "site-graph", "--out", str(vector)]
     assert not partition(build)
     by_vector = sets("assignment.scheme=part-vector", f"assignment.part_vector={vector}")
     for ranks, words in (
         (2, ["crawl", str(config), "--session", str(directory), "--max-pages", "100"]),
-        (4, ["resume", str(directory), *by_vector, "--max-pages", "200"]),
-        (4, ["resume", str(directory), "--max-pages", "300"]),
-        (3, ["resume", str(directory), "--max-pages", "0"]),
+        (3, ["resume", str(directory), *by_vector, "--max-pages", "200"]),
+        (3, ["resume", str(directory), "--max-pages", "300"]),
+        (2, ["resume", str(directory), "--max-pages", "0"]),
     ):
         done = mpirun(ranks, "-m", "crawler", *words)
         assert done.returncode == 0, done.stderr
@@ -289,7 +289,7 @@ def test_every_way_to_stop_leaves_a_session_to_be_resumed(
             assert "is stopping" in run_here("stop", str(directory)).stdout
         elif how != "max_time":
             crawl.send_signal(signal.Signals[how])
-        output, errors = crawl.communicate(timeout=60)
+        output, errors = crawl.communicate(timeout=PATIENCE_S)
     assert crawl.returncode == 75, errors
     assert f"ended early: {how}" in output
     measures = metrics_of(directory)
@@ -326,10 +326,9 @@ def test_what_is_under_way_at_a_stop_is_dropped_after_a_grace_and_fetched_by_a_r
         settings = [
             "robots.obey=false", "session.stop_grace=0.2", "fetch.allow_private_addresses=true",
         ]  # fmt: skip
-        began = time.monotonic()
         done = run_here(*words, "1s", *sets(*settings))
         assert done.returncode == 75, done.stderr
-        assert time.monotonic() - began < 60  # far less than fetch.timeout_s
+        # After fetch.timeout_s, the endless page would have a row, too.
         assert [row["url"] for row in page_rows(directory)] == [f"{good.url}/"]
         assert metrics_of(directory)["waiting"] == 0
         assert not metrics_of(directory)["complete"]
@@ -355,7 +354,7 @@ def test_a_second_signal_stops_at_once_and_does_no_damage(tmp_path: Path) -> Non
             for number in (signal.SIGUSR1, signal.SIGUSR1, signal.SIGTERM):
                 crawl.send_signal(number)
                 time.sleep(1.2)
-            crawl.communicate(timeout=30)
+            crawl.communicate(timeout=PATIENCE_S)
         assert crawl.returncode == 75
         assert session.load(directory).last.ended is None
         done = run_here("resume", str(directory), *sets("fetch.timeout_s=1"))

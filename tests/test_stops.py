@@ -9,7 +9,7 @@ from pathlib import Path
 
 import pytest
 from cluster import AUTHORITIES, Cluster, settings
-from conftest import MpiRun
+from conftest import PATIENCE_S, MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
 from fakes import World
 
@@ -62,7 +62,7 @@ def unfinished(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[Path,
 
 def stop_once(session: Path, reads: Path) -> None:
     """Stop a session as soon as it reads without end."""
-    end = time.monotonic() + 60
+    end = time.monotonic() + PATIENCE_S
     while not reads.exists() and time.monotonic() < end:
         time.sleep(0.05)
     run_here("stop", str(session))
@@ -90,7 +90,7 @@ def test_a_stop_ends_a_resume_that_reads_without_end(
     stops = threading.Thread(target=stop_once, args=(session, reads))
     if how == "stop":
         stops.start()
-    done = mpirun(ranks, "-c", program, *words, timeout=60)
+    done = mpirun(ranks, "-c", program, *words)
     if how == "stop":
         stops.join()
     assert done.returncode == 75, done.stderr

@@ -12,6 +12,7 @@ import urllib.request
 from pathlib import Path
 
 import pytest
+from conftest import PATIENCE_S
 from fetches import HTML, REQUEST, fetched, response
 from hypothesis import given
 from hypothesis import strategies as st
@@ -354,7 +355,7 @@ def install_pywb(environment: Path) -> Path:
 
 def replay(url: str) -> bytes:
     """The body at the URL, content coding undone, once the server has come up."""
-    deadline = time.monotonic() + 60
+    deadline = time.monotonic() + PATIENCE_S
     while True:
         try:
             with urllib.request.urlopen(url, timeout=30) as answer:
