@@ -8,28 +8,34 @@ from crawler.version import __version__
 from partition.job import Plan
 from partition.settings import Tolerances
 
-_COLUMNS: Final[dict[str, Callable[[Plan], str]]] = {
-    "model": lambda plan: plan.model,
-    "k": lambda plan: str(plan.parts),
-    "imbalance bytes": lambda plan: f"{plan.counts.imbalance_bytes:.1%}",
-    "requests": lambda plan: f"{plan.counts.imbalance_requests:.1%}",
-    "messages page": lambda plan: f"{plan.counts.messages_page_part:,}",
-    "site": lambda plan: f"{plan.counts.messages_site_part:,}",
-    "transmissions": lambda plan: f"{plan.counts.transmissions_target_part:,}",
-    "volume KB": lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
-    "seconds": lambda plan: f"{plan.seconds:.2f}",
+_BY_PAGE: Final = ("messages", "by page")
+_BY_SITE: Final = ("messages", "by site")
+_SENT: Final = ("URLs", "sent")
+_VOLUME: Final = ("KB of", "links")
+# By heading, which has two lines in a text table.
+_COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
+    ("", "model"): lambda plan: plan.model,
+    ("", "k"): lambda plan: str(plan.parts),
+    ("bytes", "over mean"): lambda plan: f"{plan.counts.imbalance_bytes:.1%}",
+    ("requests", "over mean"): lambda plan: f"{plan.counts.imbalance_requests:.1%}",
+    _BY_PAGE: lambda plan: f"{plan.counts.messages_page_part:,}",
+    _BY_SITE: lambda plan: f"{plan.counts.messages_site_part:,}",
+    _SENT: lambda plan: f"{plan.counts.transmissions_target_part:,}",
+    _VOLUME: lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
+    ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
 }
-_BARS: Final[dict[str, Callable[[Plan], int]]] = {  # columns with bars; less is better
-    "messages page": lambda plan: plan.counts.messages_page_part,
-    "site": lambda plan: plan.counts.messages_site_part,
-    "transmissions": lambda plan: plan.counts.transmissions_target_part,
-    "volume KB": lambda plan: plan.counts.volume_bytes,
+_BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less is better
+    _BY_PAGE: lambda plan: plan.counts.messages_page_part,
+    _BY_SITE: lambda plan: plan.counts.messages_site_part,
+    _SENT: lambda plan: plan.counts.transmissions_target_part,
+    _VOLUME: lambda plan: plan.counts.volume_bytes,
 }
 
 
 def text(plans: Sequence[Plan]) -> str:
-    """Return a table with a row for each plan, and remarks below it."""
-    lines = [[*_COLUMNS], *([cell(plan) for cell in _COLUMNS.values()] for plan in plans)]
+    """Return a table of 80 columns with a row for each plan, and remarks below it."""
+    headings = [list(line) for line in zip(*_COLUMNS, strict=True)]
+    lines = [*headings, *([cell(plan) for cell in _COLUMNS.values()] for plan in plans)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = []
     for line in lines:
@@ -49,7 +55,7 @@ def page(title: str, web: str, plans: Sequence[Plan]) -> str:
         "plans.html",
         title=title,
         web=web,
-        heads=list(_COLUMNS),
+        heads=[_joined(name) for name in _COLUMNS],
         groups=groups,
         notes=_notes(plans),
         version=__version__,
@@ -79,11 +85,15 @@ def _fewer(messages: int, others: int) -> str:
     return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
 
 
-def _cells(plan: Plan, most: dict[str, int]) -> list[dict[str, object]]:
+def _joined(heading: tuple[str, str]) -> str:
+    return " ".join(heading).strip()
+
+
+def _cells(plan: Plan, most: dict[tuple[str, str], int]) -> list[dict[str, object]]:
     """Return the cells of a row; `width` is the share of a bar in percent, or None."""
     return [
         {
-            "name": name,
+            "name": _joined(name),
             "text": cell(plan),
             "width": 100 * _BARS[name](plan) / most[name] if name in most else None,
         }

@@ -384,8 +384,9 @@ def test_command_evaluate(crawl: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert rows[-1]["messages_page_part"] == 4
     assert rows[-1]["feasible"] is True
     assert main(["evaluate", str(crawl), "-k", "4", "--models", "site-graph"]) == 0
-    heading, row = capsys.readouterr().out.splitlines()
-    assert heading.startswith("model       k  imbalance bytes  requests  messages page  site")
+    above, heading, row = capsys.readouterr().out.splitlines()
+    assert above.split() == ["bytes", "requests", "messages", "messages", "URLs", "KB", "of"]
+    assert heading.startswith("model       k  over mean  over mean   by page   by site  sent")
     assert row.split()[:5] == ["site-graph", "4", "0.0%", "0.0%", "4"]
 
 
