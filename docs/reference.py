@@ -231,6 +231,7 @@ def _some_status() -> Status:
         **dict.fromkeys(("time", "started", "seconds", "ranks", "pages", "max_pages"), 0),
         statuses={"2xx": 0},
         by_failure={"timeout": 0},
+        plugin_errors={"no-words": 0},
         rows=[row],
     )
 

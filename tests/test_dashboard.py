@@ -41,6 +41,7 @@ def status(tmp_path: Path) -> Status:
         good=8,
         statuses=[0, 8, 1, 1, 0],
         by_failure={"status 404": 1, "timeout": 1},
+        plugin_errors={"mine": 2},
         connections=4,
         fetching=4,
         memory=10**8,
@@ -69,6 +70,7 @@ def test_the_metrics_of_a_status(tmp_path: Path) -> None:
     assert found["abc_max_pages", ""] == 50
     assert found["abc_responses_total", "2xx"] == 8
     assert found["abc_failures_total", "status 404"] == 1
+    assert found["abc_plugin_errors_total", "mine"] == 2
     assert found["abc_resident_memory_bytes", "0"] == 10**8
     assert found["abc_state", "crawling"] == 1
     assert found["abc_state", "paused"] == 0

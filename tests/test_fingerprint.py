@@ -155,7 +155,7 @@ def test_only_what_can_not_matter_is_marked() -> None:
         "session", "dynamic", "frontier", "politeness", "dns", "fetch", "seen", "storage",
         "dashboard", "extract",
     }  # fmt: skip
-    assert {key for table, key in marked if table == "extract"} == {"anchors"}
+    assert {key for table, key in marked if table == "extract"} == {"anchors", "handlers"}
     # What a server gives to whom counts, and its pace doesn't.
     counts = {key for table, key in KEYS if table == "dynamic"} - {
         k for t, k in marked if t == "dynamic"

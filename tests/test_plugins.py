@@ -116,7 +116,7 @@ def test_the_example_package_on_two_ranks(
     assert metrics_of(session)["plugin_errors"] == {}
     headings = [row for row in crawler.Session(session).rows("headings") if row.pop("fetched_at")]
     assert sorted(headings, key=itemgetter("url")) == [
-        {"url": f"http://{host}/one", "level": 2, "text": "No. one"} for host in HOSTS
+        {"url": f"http://{host}/one", "tag": "h2", "text": "No. one"} for host in HOSTS
     ]
     assert '"scope.filters no-words" = "abc-example 1.0"' in (session / "session.toml").read_text()
 

@@ -81,6 +81,10 @@ class _Metrics(Collector):
             ),
             status.by_failure.items(),
         )
+        yield _labelled(
+            CounterMetricFamily("abc_plugin_errors", "errors of plug-ins", labels=["plugin"]),
+            status.plugin_errors.items(),
+        )
         for name, about, count in (
             ("abc_requests", "requests for pages, requisites and robots.txt", status.requests),
             ("abc_good", "responses of success, and redirects", status.good),

@@ -39,7 +39,8 @@ _LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # they parse URLs and find 
 def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
     """Return the fingerprint of a session, for a crawl with these settings and ranks."""
     depends = config.dependence(settings)
-    plugins = settings.named_plugins()
+    # What page handlers do changes nothing that a rank knows.
+    plugins = [one for one in settings.named_plugins() if one.key != extensions.HANDLER.key]
     modules = [extensions.module_of(*plugin) for plugin in plugins]
     code = [*_program(), *_suffix_list(), *_modules(modules)]
     facts = [

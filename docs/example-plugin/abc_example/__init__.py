@@ -42,4 +42,4 @@ class Headings:
         """Give the rows of a page."""
         for heading in page.tree.css(self._selector):
             text = " ".join(heading.text().split())
-            yield {"level": int(heading.tag[1]), "text": text}
+            yield {"tag": heading.tag, "text": text}
