@@ -9,11 +9,11 @@ https://specs.webrecorder.net/cdxj/latest/
 """
 
 import heapq
-import json
 import os
 import re
 from collections.abc import Iterator
 from itertools import pairwise
+from json.encoder import encode_basestring_ascii as _quoted  # a fifth of the time of dumps
 from pathlib import Path
 from tempfile import TemporaryFile
 from typing import BinaryIO, Final, NamedTuple
@@ -25,7 +25,6 @@ _RUN: Final = 10_000  # so many lines are sorted in memory
 _PIECE: Final = 64 << 10
 _CONTENT_TYPE: Final = re.compile(rb"\r\nContent-Type:([^\r\n]*)", re.IGNORECASE)
 _ENDS_MEDIA_TYPE: Final = re.compile(r"[;\s]")
-_NOT_DIGITS: Final = re.compile(r"\D")
 
 
 def index_path(warc: Path) -> Path:
@@ -50,26 +49,26 @@ class IndexWriter:
 
     def __init__(self, warc: Path) -> None:
         self._warc = warc
+        self._name = _quoted(warc.name)
         self._lines: list[bytes] = []
         self._runs: BinaryIO | None = None  # sorted runs of lines, one after the other
         self._ends = [0]  # where the runs begin and end
 
     def add(self, record: Replayable) -> None:
         """Add a record. Raises OSError."""
-        fields = {"url": record.url}
+        date = record.date
+        time = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
         mime = "warc/revisit" if record.kind == "revisit" else _media_type(record.http_head)
+        line = f'{surt(record.url)} {time} {{"url": {_quoted(record.url)}'
         if mime is not None:
-            fields["mime"] = mime
+            line += f', "mime": {_quoted(mime)}'
         if record.http_head:
-            fields["status"] = record.http_head.split(b" ", 2)[1].decode("latin-1")
-        fields |= {
-            "digest": record.payload_digest,
-            "length": str(record.length),
-            "offset": str(record.offset),
-            "filename": self._warc.name,
-        }
-        time = _NOT_DIGITS.sub("", record.date)[:14]
-        self._lines.append(f"{surt(record.url)} {time} {json.dumps(fields)}\n".encode())
+            line += f', "status": {_quoted(record.http_head.split(b" ", 2)[1].decode("latin-1"))}'
+        line += (
+            f', "digest": {_quoted(record.payload_digest)}, "length": "{record.length}",'
+            f' "offset": "{record.offset}", "filename": {self._name}}}\n'
+        )
+        self._lines.append(line.encode())
         if len(self._lines) >= _RUN:
             self._end_run()
 
