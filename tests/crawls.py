@@ -22,6 +22,7 @@ from warcio.checker import Checker
 from crawler.__main__ import main
 from crawler.config import toml_value
 from crawler.demo.web import DemoWeb
+from crawler.export import export
 from crawler.report.verify import verify
 
 
@@ -124,6 +125,20 @@ def crawl_here(session: Path, *words: str) -> subprocess.CompletedProcess[str]:
     """A crawl by one rank, without mpirun; private addresses allowed."""
     allowed = sets("fetch.allow_private_addresses=true")
     return run_here("crawl", "--session", str(session), *allowed, *words)
+
+
+def check_indexes(directory: Path) -> None:
+    """Each WARC file has the index that is made of its records, at the latest after an export."""
+    target = directory.parent / "all.cdxj"
+    export(directory, {"cdxj": target})
+    written = {path: path.read_bytes() for path in directory.rglob("*.cdxj")}
+    for path in written:
+        path.unlink()
+    export(directory, {"cdxj": target})
+    assert {path: path.read_bytes() for path in directory.rglob("*.cdxj")} == written
+    lines = b"".join(written.values()).splitlines(keepends=True)
+    assert target.read_bytes() == b"".join(sorted(lines))
+    assert len(written) == len(list(directory.rglob("*.warc.gz")))
 
 
 def check_warc_files(session: Path) -> None:

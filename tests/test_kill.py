@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 from conftest import PATIENCE_S, MpiRun
-from crawls import assert_sound, check_warc_files, demo_config, metrics_of, page_rows
+from crawls import assert_sound, check_indexes, check_warc_files, demo_config, metrics_of, page_rows
 from servers import served
 
 from crawler import session
@@ -132,6 +132,7 @@ def crawl_with_kills(
     assert set(pages) == set(web.requests)
     assert sum(pages.values()) - len(pages) <= killed * RANKS * IN_FLIGHT
     check_warc_files(directory)
+    check_indexes(directory)
     assert_sound(directory)
     return hits
 
