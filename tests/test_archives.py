@@ -40,6 +40,7 @@ from crawler.config import Storage
 from crawler.demo.web.server import serve
 from crawler.export import export, wacz
 from crawler.ports import Failure, FetchError
+from crawler.report.verify import verify
 from crawler.session import RankStore, cdxj
 from crawler.session.surt import surt
 
@@ -240,6 +241,28 @@ def test_damage_is_told(crawled: Path, tmp_path: Path) -> None:
     told = export(damaged, {"cdxj": tmp_path / "c"})
     assert told[0].startswith(f"{warc} at {at:,}: ")
     assert sorted(index.read_text().splitlines()) == sorted(lines[:3])
+
+
+@pytest.mark.parametrize("change", ["swapped", "missing", "other", "doubled"])
+def test_verify_finds_a_wrong_index(crawled: Path, tmp_path: Path, change: str) -> None:
+    wrong = tmp_path / "s"
+    shutil.copytree(crawled, wrong)
+    index = cdxj.index_path(session.warc_files(wrong / "rank-00000")[1])
+    lines = index.read_text().splitlines(keepends=True)
+    what = "isn't the index of its WARC file"
+    if change == "swapped":
+        lines[0], lines[-1], what = lines[-1], lines[0], "isn't sorted"
+    elif change == "missing":
+        del lines[1]
+    elif change == "other":
+        lines[1] = lines[1].replace('"status": "200"', '"status": "203"')
+    else:
+        lines.insert(1, lines[1])
+    index.write_text("".join(lines))
+    assert verify(wrong).lines == [f"index: {index}: {what}; remove it, and export"]
+    index.unlink()
+    export(wrong, {"cdxj": tmp_path / "c"})
+    assert_sound(wrong)
 
 
 def place(line: str) -> dict[str, str]:

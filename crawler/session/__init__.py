@@ -29,7 +29,8 @@ directory. These files only grow, by whole records. A resumed run starts new fil
 old one. `docs/session.md` describes the formats.
 """
 
-from crawler.session.archive import make_indexes, mend, merged_indexes
+from crawler.session.archive import make_indexes, mend, merged_indexes, replayable
+from crawler.session.cdxj import Replayable, index_line, index_path
 from crawler.session.content_seen import ContentSeen
 from crawler.session.files import (
     failed_file,
@@ -164,6 +165,7 @@ __all__ = [
     "RankStatus",
     "RankStore",
     "Record",
+    "Replayable",
     "Run",
     "SecondHashes",
     "SessionInfo",
@@ -200,6 +202,8 @@ __all__ = [
     "has_failed",
     "holds",
     "holds_rows",
+    "index_line",
+    "index_path",
     "is_asked_to_stop",
     "is_cut",
     "is_damage",
@@ -239,6 +243,7 @@ __all__ = [
     "read_seeds",
     "read_status",
     "replacing",
+    "replayable",
     "replicated",
     "request_files",
     "request_key",

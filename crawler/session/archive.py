@@ -7,7 +7,7 @@ from pathlib import Path
 from typing import Final
 
 from crawler.session.cdxj import IndexWriter, Replayable, index_path
-from crawler.session.records import Damage, read_records
+from crawler.session.records import Damage, Record, read_records
 from crawler.session.warc import cut_torn_tail, warc_files
 
 _REPLAYED: Final = frozenset(("response", "revisit"))
@@ -36,17 +36,24 @@ def make_indexes(warcs: Iterable[Path]) -> Iterator[tuple[Path, Damage]]:
 def _make_index(warc: Path) -> Iterator[Damage]:
     index = IndexWriter(warc)
     for record in read_records(warc):
-        if isinstance(record, Damage):
-            yield record
-        elif record.kind in _REPLAYED:
-            fields = [record.fields.get(name) for name in _INDEXED]
-            if None in fields or (record.block and b" " not in record.http_head):
-                yield Damage(record.offset, "the record lacks a header", torn=False)
-                continue
-            url, date, payload_digest = map(str, fields)
-            place = record.offset, record.length
-            index.add(Replayable(record.kind, url, date, record.http_head, payload_digest, *place))
+        entry = record if isinstance(record, Damage) else replayable(record)
+        if isinstance(entry, Damage):
+            yield entry
+        elif entry is not None:
+            index.add(entry)
     index.write()
+
+
+def replayable(record: Record) -> Replayable | Damage | None:
+    """Return what an index says of a record, or None if indexes leave the record out."""
+    if record.kind not in _REPLAYED:
+        return None
+    fields = [record.fields.get(name) for name in _INDEXED]
+    if None in fields or (record.block and b" " not in record.http_head):
+        return Damage(record.offset, "the record lacks a header", torn=False)
+    url, date, payload_digest = map(str, fields)
+    place = record.offset, record.length
+    return Replayable(record.kind, url, date, record.http_head, payload_digest, *place)
 
 
 def merged_indexes(warcs: Iterable[Path]) -> Iterator[bytes]:

@@ -44,31 +44,46 @@ class Replayable(NamedTuple):
     length: int  # of its gzip member
 
 
+def index_line(record: Replayable, warc_name: str) -> bytes:
+    """Return the line of a record, with its newline."""
+    date = record.date
+    time = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
+    mime = "warc/revisit" if record.kind == "revisit" else _media_type(record.http_head)
+    line = f'{surt(record.url)} {time} {{"url": {_quoted(record.url)}'
+    if mime is not None:
+        line += f', "mime": {_quoted(mime)}'
+    if record.http_head:
+        line += f', "status": {_quoted(record.http_head.split(b" ", 2)[1].decode("latin-1"))}'
+    line += (
+        f', "digest": {_quoted(record.payload_digest)}, "length": "{record.length}",'
+        f' "offset": "{record.offset}", "filename": {_quoted(warc_name)}}}\n'
+    )
+    return line.encode()
+
+
+def _media_type(http_head: bytes) -> str | None:
+    found = _CONTENT_TYPE.search(http_head)
+    if found is None:
+        return None
+    try:
+        value = found[1].decode()
+    except UnicodeDecodeError:
+        value = found[1].decode("latin-1")
+    return _ENDS_MEDIA_TYPE.split(value.strip(), 1)[0]
+
+
 class IndexWriter:
     """Collects the index of one WARC file. At most 10,000 lines are in memory, others on disk."""
 
     def __init__(self, warc: Path) -> None:
         self._warc = warc
-        self._name = _quoted(warc.name)
         self._lines: list[bytes] = []
         self._runs: BinaryIO | None = None  # sorted runs of lines, one after the other
         self._ends = [0]  # where the runs begin and end
 
     def add(self, record: Replayable) -> None:
         """Add a record. Raises OSError."""
-        date = record.date
-        time = date[:4] + date[5:7] + date[8:10] + date[11:13] + date[14:16] + date[17:19]
-        mime = "warc/revisit" if record.kind == "revisit" else _media_type(record.http_head)
-        line = f'{surt(record.url)} {time} {{"url": {_quoted(record.url)}'
-        if mime is not None:
-            line += f', "mime": {_quoted(mime)}'
-        if record.http_head:
-            line += f', "status": {_quoted(record.http_head.split(b" ", 2)[1].decode("latin-1"))}'
-        line += (
-            f', "digest": {_quoted(record.payload_digest)}, "length": "{record.length}",'
-            f' "offset": "{record.offset}", "filename": {self._name}}}\n'
-        )
-        self._lines.append(line.encode())
+        self._lines.append(index_line(record, self._warc.name))
         if len(self._lines) >= _RUN:
             self._end_run()
 
@@ -97,14 +112,3 @@ class IndexWriter:
             start += len(piece)
             *lines, rest = (rest + piece).split(b"\n")
             yield from (line + b"\n" for line in lines)
-
-
-def _media_type(http_head: bytes) -> str | None:
-    found = _CONTENT_TYPE.search(http_head)
-    if found is None:
-        return None
-    try:
-        value = found[1].decode()
-    except UnicodeDecodeError:
-        value = found[1].decode("latin-1")
-    return _ENDS_MEDIA_TYPE.split(value.strip(), 1)[0]

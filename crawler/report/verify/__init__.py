@@ -1,6 +1,7 @@
 """Verification checks whether the files of a session keep what the crawler promises.
 
-1. `walk` compares the log of each rank with its WARC files, in one pass.
+1. `walk` compares the log of each rank with its WARC files, in one pass, and these with their
+   indexes.
 2. No URL has two rows, where the mode promises that, and a seed server has no row. `closure` checks
    the links: every followed link leads to a row (of a page or of a failure), or is pending while
    the crawl isn't over. And some link, seed or sitemap leads to every row.

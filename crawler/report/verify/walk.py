@@ -19,6 +19,7 @@ from crawler import session, url
 from crawler.ports import PageRow, has_page
 from crawler.reading.scope import Sites
 from crawler.report.verify.findings import Findings
+from crawler.report.verify.indexes import IndexCheck
 from crawler.session import Damage, LoggedPage, Record, SessionInfo, Torn
 
 Keys = npt.NDArray[np.uint64]
@@ -153,6 +154,7 @@ class _Responses:
         self._number = -1
         self._records: Iterator[Record | Damage] = iter(())
         self._here: Record | Damage | None = None  # the record at the cursor
+        self._index: IndexCheck | None = None  # of the present file, unless that is damaged
         self._response_id = ""
         self._orphans: list[str] = []
         self._stored = array("Q")  # hashes of the ids of records with payloads
@@ -219,6 +221,7 @@ class _Responses:
     def _open(self, number: int) -> None:
         self._number = number
         if number < len(self._files):
+            self._index = IndexCheck(self._files[number], self._findings)
             self._read_from(0)
 
     def _read_from(self, offset: int) -> None:
@@ -233,9 +236,11 @@ class _Responses:
             if isinstance(record, Damage):
                 if not record.torn:
                     self._report(record)
-                self._here = record
+                self._here, self._index = record, None
                 return
             self.records += 1
+            if self._index:
+                self._index.add(record)
             fields = record.fields
             if record.kind in {"response", "revisit"}:
                 self._response_id = fields.get("warc-record-id", "")
@@ -262,7 +267,9 @@ class _Responses:
                 self._findings.note(self._where(self._here), "a torn tail, left by a kill")
             else:
                 self._report(self._here)
-        self._here = None
+        if self._index:
+            self._index.finish()
+        self._here = self._index = None
 
     def _pass_over(self, record: Record) -> None:
         """Pass over a response without a row. Only one for a robots.txt may have none.
