@@ -163,7 +163,7 @@ def _is_page(row: PageRow) -> bool:
         and row.warc_file is not None
         and (has_page(row.status) or row.status == 304)
     )
-    return stored and (row.media_type or row.content_type) in _HTML
+    return stored and row.role == PAGE and (row.media_type or row.content_type) in _HTML
 
 
 def _about(directory: Path, pages: _Pages) -> dict[str, str]:
