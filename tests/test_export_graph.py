@@ -3,6 +3,7 @@
 import gzip
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import Any
 
 import numpy as np
 import pytest
@@ -17,34 +18,36 @@ from partition.importers import text as importers
 
 URLS = [f"http://{host}.example/{page}" for host in "ab" for page in "wxyz"]
 NUMBERS = st.integers(0, len(URLS) - 1)
-# (rank, page, whether there was a response, targets): a page may come twice, and link to any URL.
+# (rank, page, kind, targets): a page may come twice, and link to any URL.
+Row = tuple[int, int, str, list[int]]
+KINDS = st.sampled_from(["page", "page", "page", "failed", "requisite"])
 ROWS = st.lists(
-    st.tuples(st.integers(0, 2), NUMBERS, st.booleans(), st.lists(NUMBERS, unique=True, max_size=5))
+    st.tuples(st.integers(0, 2), NUMBERS, KINDS, st.lists(NUMBERS, unique=True, max_size=5))
 )
 
 
-def write_logs(folder: Path, rows: list[tuple[int, int, bool, list[int]]]) -> None:
+def write_logs(folder: Path, rows: list[Row]) -> None:
     for rank in range(3):
         directory = folder / f"rank-{rank:05}" / "log"
         directory.mkdir(parents=True)
         log = LogWriter(directory)
-        for its, page, came, targets in rows:
+        for its, page, kind, targets in rows:
             if its == rank:
                 text = URLS[page]
-                status, error = (200, None) if came else (None, "timeout")
-                row = PageRow(
-                    text, url.key(text), url.site(text), 0, rank, 0, 0.0, 0.0, None, status, error
+                fields: dict[str, Any] = (
+                    {"error": "timeout"} if kind == "failed" else {"status": 200, "role": kind}
                 )
+                row = PageRow(text, url.key(text), url.site(text), 0, rank, 0, 0.0, 0.0, **fields)
                 links = [(URLS[one], OUT_OF_SCOPE * (one % 2)) for one in targets]
                 log.page(row, [Link(url.key(t), t, url.site(t), flags) for t, flags in links])
         log.close()
 
 
-def graph_of(rows: list[tuple[int, int, bool, list[int]]]) -> dict[str, set[str]]:
+def graph_of(rows: list[Row]) -> dict[str, set[str]]:
     """The successors of each page, in the order of the logs; the last response of a page counts."""
     pages: dict[str, set[str]] = {}
-    for _, page, came, targets in sorted(rows, key=lambda row: row[0]):
-        if came:
+    for _, page, kind, targets in sorted(rows, key=lambda row: row[0]):
+        if kind == "page":
             pages.pop(URLS[page], None)
             pages[URLS[page]] = {URLS[one] for one in targets}
     return {page: {one for one in ends if one in pages} for page, ends in pages.items()}
@@ -52,7 +55,7 @@ def graph_of(rows: list[tuple[int, int, bool, list[int]]]) -> dict[str, set[str]
 
 @settings(max_examples=25)  # each writes files to disk
 @given(ROWS)
-def test_both_forms_hold_the_graph(rows: list[tuple[int, int, bool, list[int]]]) -> None:
+def test_both_forms_hold_the_graph(rows: list[Row]) -> None:
     graph = graph_of(rows)
     count = sum(map(len, graph.values()))
     with TemporaryDirectory() as name:
@@ -78,7 +81,7 @@ def test_both_forms_hold_the_graph(rows: list[tuple[int, int, bool, list[int]]])
 
 
 def test_the_importers_of_the_partitioner_read_both(tmp_path: Path) -> None:
-    write_logs(tmp_path, [(0, 0, True, [0, 1, 2]), (0, 1, True, []), (1, 2, True, [7, 1])])
+    write_logs(tmp_path, [(0, 0, "page", [0, 1, 2]), (0, 1, "page", []), (1, 2, "page", [7, 1])])
     write_edges(tmp_path, tmp_path / "edges.tsv.gz")
     write_webgraph(tmp_path, tmp_path / "web")
     pages, source, target = importers.edges([tmp_path / "edges.tsv.gz"], print)
@@ -93,7 +96,10 @@ def test_the_importers_of_the_partitioner_read_both(tmp_path: Path) -> None:
 def test_pieces_of_a_large_graph_make_the_same(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    rows = [(n % 3, n % 8, n % 5 > 0, [n * k % 8 for k in range(1, 2 + n % 2)]) for n in range(60)]
+    rows = [
+        (n % 3, n % 8, ("page" if n % 5 else "failed"), [n * k % 8 for k in range(1, 2 + n % 2)])
+        for n in range(60)
+    ]
     write_logs(tmp_path, rows)
     write_webgraph(tmp_path, tmp_path / "large")
     monkeypatch.setattr("crawler.export.graph._LINKS", 3)
@@ -105,7 +111,7 @@ def test_pieces_of_a_large_graph_make_the_same(
 
 
 def test_urls_that_share_a_key_are_pages_of_their_own(tmp_path: Path) -> None:
-    ends = [(0, 0, True, [1, 2]), (0, 1, True, [2]), (0, 2, True, [])]
+    ends = [(0, 0, "page", [1, 2]), (0, 1, "page", [2]), (0, 2, "page", [])]
     write_logs(tmp_path, ends)
     (tmp_path / "shared-keys.txt").write_text(f"{url.key(URLS[1]):016x} {URLS[1]}\n")
     try:
