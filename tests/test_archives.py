@@ -4,7 +4,9 @@ import asyncio
 import gzip
 import hashlib
 import json
+import os
 import re
+import resource
 import shutil
 import socket
 import subprocess
@@ -206,6 +208,20 @@ def test_an_index_of_all_files(crawled: Path, tmp_path: Path) -> None:
     assert target.read_text() == by_cdxj_indexer(*warcs)
     records = target.read_text().count("\n")
     assert done.stdout == f"{target}: {records} records of {len(warcs)} WARC files\n"
+
+
+def test_more_indexes_are_merged_than_files_may_be_open(tmp_path: Path) -> None:
+    warcs = [tmp_path / f"{number:03}.warc.gz" for number in range(200)]
+    for number, warc in enumerate(warcs):
+        lines = [f"{line:05} {number:03} {'x' * 90}\n" for line in range(number, 20_000, 200)]
+        cdxj.index_path(warc).write_text("".join(lines))
+    soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
+    resource.setrlimit(resource.RLIMIT_NOFILE, (len(os.listdir("/proc/self/fd")) + 20, hard))  # noqa: PTH208
+    try:
+        merged = list(session.merged_indexes(warcs))
+    finally:
+        resource.setrlimit(resource.RLIMIT_NOFILE, (soft, hard))
+    assert [int(line[:5]) for line in merged] == list(range(20_000))
 
 
 def test_what_a_kill_leaves_is_mended(crawled: Path, tmp_path: Path) -> None:

@@ -2,11 +2,11 @@
 
 import heapq
 from collections.abc import Iterable, Iterator
-from contextlib import ExitStack
+from functools import partial
 from pathlib import Path
 from typing import Final
 
-from crawler.session.cdxj import IndexWriter, Replayable, index_path
+from crawler.session.cdxj import IndexWriter, Replayable, index_path, read_lines
 from crawler.session.records import Damage, Record, read_records
 from crawler.session.warc import cut_torn_tail, warc_files
 
@@ -57,7 +57,17 @@ def replayable(record: Record) -> Replayable | Damage | None:
 
 
 def merged_indexes(warcs: Iterable[Path]) -> Iterator[bytes]:
-    """Yield the lines of the indexes of several WARC files, sorted together."""
-    with ExitStack() as stack:
-        files = [stack.enter_context(index_path(warc).open("rb")) for warc in warcs]
-        yield from heapq.merge(*files)
+    """Yield the lines of the indexes of several WARC files, sorted together.
+
+    No file stays open, because a session may have more of them than a process may open.
+    """
+    indexes = map(index_path, warcs)
+    return heapq.merge(
+        *(read_lines(partial(_read_at, path), 0, path.stat().st_size) for path in indexes)
+    )
+
+
+def _read_at(path: Path, size: int, offset: int) -> bytes:
+    with path.open("rb", buffering=0) as file:
+        file.seek(offset)
+        return file.read(size)

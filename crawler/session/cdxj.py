@@ -11,7 +11,8 @@ https://specs.webrecorder.net/cdxj/latest/
 import heapq
 import os
 import re
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
+from functools import partial
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii as _quoted  # a fifth of the time of dumps
 from pathlib import Path
@@ -22,7 +23,7 @@ from crawler.session.files import replacing
 from crawler.session.surt import surt
 
 _RUN: Final = 10_000  # so many lines are sorted in memory
-_PIECE: Final = 64 << 10
+_PIECE: Final = 16 << 10
 _CONTENT_TYPE: Final = re.compile(rb"\r\nContent-Type:([^\r\n]*)", re.IGNORECASE)
 _ENDS_MEDIA_TYPE: Final = re.compile(r"[;\s]")
 
@@ -106,9 +107,15 @@ class IndexWriter:
 
     def _run(self, place: tuple[int, int]) -> Iterator[bytes]:
         assert self._runs is not None
-        (start, end), rest = place, b""
-        while start < end:
-            piece = os.pread(self._runs.fileno(), min(_PIECE, end - start), start)
-            start += len(piece)
-            *lines, rest = (rest + piece).split(b"\n")
-            yield from (line + b"\n" for line in lines)
+        return read_lines(partial(os.pread, self._runs.fileno()), *place)
+
+
+def read_lines(read: Callable[[int, int], bytes], start: int, end: int) -> Iterator[bytes]:
+    """Yield the lines between two offsets. `read(size, offset)` is called for each piece."""
+    rest = b""
+    while start < end:
+        piece = read(min(_PIECE, end - start), start)
+        assert piece, "an index shrinks while it is read"
+        start += len(piece)
+        *lines, rest = (rest + piece).split(b"\n")
+        yield from (line + b"\n" for line in lines)
