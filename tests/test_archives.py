@@ -296,7 +296,9 @@ def test_wrong_use_ends_in_one_line(crawled: Path, tmp_path: Path) -> None:
     assert "export writes nothing; add --wacz FILE or --cdxj FILE" in refusal(str(crawled))
     target = str(tmp_path / "a.wacz")
     assert "name the directory of a session" in refusal(str(tmp_path), "--wacz", target)
-    assert "nowhere" in refusal(str(crawled), "--wacz", str(tmp_path / "nowhere" / "a"))
+    nowhere = refusal(str(crawled), "--wacz", str(tmp_path / "nowhere" / "a"))
+    assert f"{tmp_path / 'nowhere'}: no such directory" in nowhere
+    assert "is a directory; name a file" in refusal(str(crawled), "--edges", str(tmp_path))
     assert not list(tmp_path.iterdir())
 
 

@@ -34,6 +34,11 @@ def export(directory: Path, files: Mapping[str, Path | None]) -> list[str]:
     if not chosen:
         options = " or ".join(f"--{name} FILE" for name in FORMATS)
         raise UserError(f"{directory}: export writes nothing; add {options}")
+    for path in chosen.values():  # before the work, which may take hours
+        if path.is_dir():
+            raise UserError(f"{path}: is a directory; name a file that export is to write")
+        if not path.parent.is_dir():
+            raise UserError(f"{path.parent}: no such directory; make it, or name another file")
     session.load(directory)
     with session.mistakes_told(str(directory)):
         session.lock_session(directory, session.EXPORTED)
