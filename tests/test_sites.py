@@ -25,6 +25,7 @@ from partition.partvector import PartVector, PartVectorError
 INSTANCES = Path(__file__).parent / "instances"
 OLD_SESSION, OLD_VECTOR = INSTANCES / "old-session", INSTANCES / "old.parts"
 SITES = Sites("authority")
+DOMAINS = Sites("domain")
 
 hosts = st.one_of(
     st.lists(st.from_regex(r"[a-z][a-z0-9]{0,8}", fullmatch=True), min_size=1, max_size=4).map(
@@ -74,7 +75,7 @@ def test_both_schemes_of_a_host_and_port_are_one_site(host: str, port: str, rest
     assert SITES.of(plain) == SITES.of(safe)
     assert "//" not in SITES.of(plain)
     assert url.host_of_site(SITES.of(plain)) == url.host(plain)
-    assert Sites("domain").of(plain) == Sites("domain").of(safe)
+    assert DOMAINS.of(plain) == DOMAINS.of(safe)
 
 
 @given(hosts, ports, st.sampled_from(["http", "https"]))

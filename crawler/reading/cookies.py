@@ -10,13 +10,11 @@ from collections import OrderedDict
 from collections.abc import Iterable, Sequence
 from datetime import UTC
 from email.utils import parsedate_to_datetime
-from functools import lru_cache
 from typing import Final, NamedTuple
-
-from publicsuffixlist import PublicSuffixList
 
 from crawler.messages import CookieTerms
 from crawler.ports import Response
+from crawler.reading.hosts import public_suffixes
 from crawler.url import host as host_of
 
 _MAX_JARS: Final = 2000  # of URLs that wait for a visit; if there are more, the oldest is dropped
@@ -231,11 +229,6 @@ def _path(url: str) -> str:
     return url[url.index("/", 8) :].partition("?")[0]
 
 
-@lru_cache(1)
-def _suffixes() -> PublicSuffixList:
-    return PublicSuffixList()
-
-
 def _is_suffix(host: str) -> bool:
     """Whether a host is a public suffix: hosts below it belong to different owners.
 
@@ -243,5 +236,5 @@ def _is_suffix(host: str) -> bool:
     """
     if ":" in host or host.replace(".", "").isdigit():
         return True
-    is_public: bool = _suffixes().is_public(host)
+    is_public: bool = public_suffixes().is_public(host)
     return is_public

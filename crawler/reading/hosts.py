@@ -259,7 +259,8 @@ class Hosts:
 
 
 @cache
-def _suffixes() -> PublicSuffixList:
+def public_suffixes() -> PublicSuffixList:
+    """Return the Public Suffix List. It takes long to read, so there is one for the process."""
     return PublicSuffixList()
 
 
@@ -271,7 +272,7 @@ def _domain_key(host: str) -> int:
     """Return a number for the registrable domain of a host, or for an address."""
     name = host[: host.find("]") + 1] or host.partition(":")[0]
     if not (name.startswith("[") or name.replace(".", "").isdigit()):
-        name = _suffixes().privatesuffix(name) or name
+        name = public_suffixes().privatesuffix(name) or name
     return (_hash(f"domain {name}") >> 3) + 1
 
 

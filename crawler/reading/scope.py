@@ -11,11 +11,10 @@ from contextlib import suppress
 from functools import lru_cache
 from typing import NamedTuple
 
-from publicsuffixlist import PublicSuffixList
-
 from crawler import config, url
 from crawler.extensions import Plugin
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError, requisite
+from crawler.reading.hosts import public_suffixes
 
 _CACHED_AUTHORITIES = 1 << 18
 _CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
@@ -44,7 +43,7 @@ class Sites:
 
     def __init__(self, kind: str) -> None:
         self.are_domains = kind == "domain"
-        self._suffixes = PublicSuffixList() if self.are_domains else None
+        self._suffixes = public_suffixes() if self.are_domains else None
         make = self._registrable if self.are_domains else url.site
         self._make = make
         self._known = lru_cache(_CACHED_AUTHORITIES)(make)
