@@ -99,7 +99,7 @@ def test_a_crawl_with_an_earlier_session_says_what_has_changed(tmp_path: Path) -
         "changed": 2,  # /3 was a missing page before
         "gone": 1,
     }
-    assert "Against" in done.stdout
+    assert "Against" in run_here("report", str(second)).stdout
     assert "saved" in done.stdout
     html = (second / "report" / "index.html").read_text()
     assert "Against the earlier session" in html

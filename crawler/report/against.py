@@ -14,6 +14,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import session
 from crawler.regular import regular
+from crawler.session.roles import page_rows
 
 _GONE: Final = (404, 410)
 
@@ -83,7 +84,7 @@ class _Pages:
     """The pages of a session by key, sorted; the last row of each. Status 0 is none."""
 
     def __init__(self, path: Path) -> None:
-        table = session.page_rows(path, "key", "time", "status", "digest", "bytes")
+        table = page_rows(path, "key", "time", "status", "digest", "bytes")
         keys, times = table["key"].to_numpy(), pc.cast(table["time"], pa.int64()).to_numpy()
         order = np.lexsort((times, keys))
         last = np.ones(len(order), np.bool_)

@@ -15,9 +15,9 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
-from crawler import session
 from crawler.report.explanations import advice, meaning
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
+from crawler.session.roles import page_batches, page_rows
 
 TOP: Final = 10  # entries of a list
 _EXAMPLES: Final = 3  # URLs of an error
@@ -56,7 +56,7 @@ def _outcomes(pages: Path) -> tuple[Counter[Outcome], _Rows]:
     outcomes, counts = Counter[Outcome](), Counter[str]()
     sites: defaultdict[str, set[str]] = defaultdict(set)
     examples: defaultdict[str, list[str]] = defaultdict(list)
-    for batch in session.page_batches(pages, "url", "site", "status", "error"):
+    for batch in page_batches(pages, "url", "site", "status", "error"):
         table = pa.Table.from_batches([batch])
         groups = table.group_by(["status", "error"]).aggregate([([], "count_all")]).to_pylist()
         for group in groups:
@@ -99,7 +99,7 @@ def _timeline(
 
     The time between two runs is left out. `waiting` is None if a run has left no counts.
     """
-    table = session.page_rows(pages, "time", "status", "error")
+    table = page_rows(pages, "time", "status", "error")
     if not len(table):
         return None
     times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
@@ -170,7 +170,7 @@ def _waiting(
 
 def _ranks_of_sites(pages: Path) -> dict[str, list[int]]:
     """The ranks that have fetched pages of each site."""
-    table = session.page_rows(pages, "site", "rank")
+    table = page_rows(pages, "site", "rank")
     groups = table.group_by("site").aggregate([("rank", "distinct")])
     names, ranks = groups["site"].to_pylist(), groups["rank_distinct"].to_pylist()
     return {name: sorted(its) for name, its in zip(names, ranks, strict=True)}
@@ -222,7 +222,7 @@ def _content(pages: Path) -> dict[str, Any]:
     slowest: _Rows = []
     largest: _Rows = []
     columns = "url", "status", "seconds", "bytes", "content_type"
-    for batch in session.page_batches(pages, *columns):
+    for batch in page_batches(pages, *columns):
         table = pa.Table.from_batches([batch])
         table = table.filter(pc.is_valid(table["status"]))
         kinds = table.filter(pc.equal(table["status"], 200))

@@ -21,8 +21,8 @@
 logs when a session is resumed. `archive` mends WARC files after a kill, and makes indexes that are
 missing. `previous` looks up pages of an earlier session. `records` reads WARC files, to verify
 them. `timeline` puts the requests of all ranks in order, and `gaps` compares the gaps between them
-with what was promised. `tables` isn't imported here, because it imports pyarrow, and most ranks
-make no tables.
+with what was promised. `tables` and `roles` aren't imported here, because they import pyarrow, and
+most ranks make no tables.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
 directory. These files only grow, by whole records. A resumed run starts new files, and adds to no
@@ -109,7 +109,6 @@ from crawler.session.requests import (
     request_files,
 )
 from crawler.session.retried import MAY_PASS, Superseded, failures_named, has_failed, read_latest
-from crawler.session.roles import page_batches, page_rows
 from crawler.session.scores import EarlierScores
 from crawler.session.seedlist import parse_seed, read_seeds
 from crawler.session.shards import Keys, LogFile, LogShard, among, deal, log_sizes, shares
@@ -227,8 +226,6 @@ __all__ = [
     "no_room_told",
     "open_questions",
     "order_client",
-    "page_batches",
-    "page_rows",
     "parse_seed",
     "pause",
     "rank_directories",
