@@ -99,8 +99,9 @@ def test_a_crawl_with_an_earlier_session_says_what_has_changed(tmp_path: Path) -
         "changed": 2,  # /3 was a missing page before
         "gone": 1,
     }
-    assert "Against" in run_here("report", str(second)).stdout
-    assert "saved" in done.stdout
+    shown = run_here("report", str(second)).stdout
+    assert "Against" in shown
+    assert "saved" in shown
     html = (second / "report" / "index.html").read_text()
     assert "Against the earlier session" in html
     assert "Against" not in run_here("report", str(first)).stdout
