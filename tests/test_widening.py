@@ -328,7 +328,8 @@ def test_the_site_that_a_seed_redirects_to_is_crawled(
         assert done.returncode == 0, done.stderr
         assert web.pages_asked() == expected()
         assert f"seed {SEEDS[1]}: redirects to http://www.example/" in done.stderr
-    assert f"{SEEDS[1]} redirects to http://www.example/: its site joined" in done.stdout
+    shown = run_here("report", str(directory)).stdout
+    assert f"{SEEDS[1]} redirects to http://www.example/: its site joined" in shown
     check(directory)
 
 
@@ -363,7 +364,7 @@ def test_named_hosts_are_the_scope_and_the_seed_is_named(tmp_path: Path) -> None
             "http://a.example/", *(f"http://b.example/{n or ''}" for n in range(4))
         ]  # fmt: skip
     told = f"{SEEDS[1]} redirects to http://hop.example/x: out of scope"
-    assert told in done.stdout
+    assert told in run_here("report", str(directory)).stdout
     assert f"seed {SEEDS[1]}: redirects to http://hop.example/x, which is out" in done.stderr
     (end,) = metrics_of(directory)["redirected_seeds"]
     assert end == {"seed": SEEDS[1], "url": "http://hop.example/x", "what": "out of scope"}
