@@ -8,6 +8,7 @@ import argparse
 import json
 import os
 import sys
+import textwrap
 from collections.abc import Callable, Coroutine, Iterator, Sequence
 from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
 from dataclasses import asdict
@@ -217,8 +218,20 @@ def _ask(arguments: argparse.Namespace) -> int:
         _print(json.dumps(asking.as_json(found)))
     else:
         for word, says in asking.says(found):
-            _print(f"{word:11} {says}")
+            _print("\n".join(_wrapped(word, says)))
     return 0 if found.is_known else EXIT_FAILED
+
+
+def _wrapped(word: str, says: str) -> list[str]:
+    """A word and what it says, for a terminal of 80 columns. URLs and paths stay in one piece."""
+    return textwrap.wrap(
+        says,
+        80,
+        initial_indent=f"{word:12}",
+        subsequent_indent=" " * 12,
+        break_long_words=False,
+        break_on_hyphens=False,
+    )
 
 
 def _verify(arguments: argparse.Namespace) -> int:

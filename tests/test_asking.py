@@ -198,15 +198,17 @@ def test_a_session_that_has_ended(tmp_path: Path, capsys: pytest.CaptureFixture[
     capsys.readouterr()
     directory = str(tmp_path / "s")
     assert main(["ask", directory, f"{here}/a"]) == 0
-    said = dict(line.split(maxsplit=1) for line in capsys.readouterr().out.splitlines())
-    assert said["state"] == "fetched: status 200"
-    assert said["crawl"] == "ended: max_pages"
+    said = " ".join(capsys.readouterr().out.split())
+    assert "state fetched: status 200 rank 0" in said
+    assert said.endswith("crawl ended: max_pages")
     (stored,) = rows_of_url(tmp_path / "s", f"{here}/a")
-    assert said["stored"].endswith(f"{stored.warc_file} at byte {stored.warc_offset:,}")
+    assert f"/rank-00000/{stored.warc_file} at byte {stored.warc_offset:,} site" in said
     assert main(["ask", directory, f"{here}/last"]) == 0
     assert "known, and not fetched: waiting: max_pages" in capsys.readouterr().out
     assert main(["ask", directory, f"{here}/never"]) == 1
     assert "unknown: nothing has led to it" in capsys.readouterr().out
+    assert main(["ask", directory, here.removeprefix("http://")]) == 0
+    assert all(len(line) <= 80 or "://" in line for line in capsys.readouterr().out.splitlines())
     assert main(["ask", directory, "--json", here.removeprefix("http://")]) == 0
     told = json.loads(capsys.readouterr().out)
     assert told["fetched"]["urls"] == 3

@@ -22,7 +22,7 @@ from crawler.agent.wire import Wire
 from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
 from crawler.faults import Faults
-from crawler.messages import Note
+from crawler.messages import Note, RobotsFacts
 from crawler.ports import (
     NOFOLLOW,
     OUT_OF_SCOPE,
@@ -203,6 +203,32 @@ def test_no_robots_is_asked_when_not_obeyed_and_silence_denies() -> None:
         assert not rules.allows(A)
         assert rules.unreachable is Failure.REFUSED
         assert asked
+
+    asyncio.run(scenario())
+
+
+def test_what_is_known_of_a_robots_file_is_told_without_a_request() -> None:
+    async def scenario() -> None:
+        text = b"User-agent: *\nCrawl-delay: 3\nDisallow: /x\n"
+        server = RobotsServer(robots_file(text))
+        server.gate.set()
+        gate = RobotsGate(config.Robots(), server, FakeClock(), Tally())
+        assert gate.facts("a.example", A) == []
+        for name in ("http://a.example", "https://a.example", "http://b.example"):
+            await gate.rules(name)
+        asked = list(server.asked)
+        other = RobotsFacts("https://a.example", "", 3.0)
+        allowed = RobotsFacts("http://a.example", "", 3.0, True, "")
+        assert gate.facts("a.example", "http://a.example/") == [allowed, other]
+        denied = RobotsFacts("http://a.example", "", 3.0, False, "Disallow: /x")
+        assert gate.facts("a.example", "http://a.example/x") == [denied, other]
+        assert gate.facts("a.example", "") == [RobotsFacts("http://a.example", "", 3.0), other]
+        gate.spoil("http://b.example")
+        (spoilt,) = gate.facts("b.example", "")
+        assert spoilt.unreachable == Failure.INTERNAL
+        careless = RobotsGate(config.Robots(obey=False), server, FakeClock(), Tally())
+        assert careless.facts("a.example", A) == [RobotsFacts("http://a.example", obeyed=False)]
+        assert server.asked == asked
 
     asyncio.run(scenario())
 

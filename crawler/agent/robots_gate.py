@@ -87,22 +87,18 @@ class RobotsGate:
         `address`: a URL of the site whose permission is told, or empty.
         """
         facts = []
-        wanted = url.authority(address) if address else ""
-        for name in sorted({wanted, *self._cache.names()} - {""}):
-            if self._site_of(f"{name}/") != site or name != url.authority(f"{name}/"):
+        kept, wanted = self._cache.kept(), url.authority(address) if address else ""
+        for name in sorted({wanted, *kept} - {""}):
+            # A file that an errand has fetched is kept by its URL.
+            if name != url.authority(f"{name}/") or self._site_of(f"{name}/") != site:
                 continue
+            rules = kept.get(name)
             if not self._obeys(name):
                 facts.append(RobotsFacts(name, obeyed=False))
-                continue
-            rules = self._cache.get(name, self._clock.now()) or self._cache.latest(name)
-            if rules is None:
-                continue
-            allowed, line = rules.decide(address) if name == wanted else (None, None)
-            facts.append(
-                RobotsFacts(
-                    name, rules.unreachable or "", rules.crawl_delay or 0.0, allowed, line or ""
-                )
-            )
+            elif rules is not None:
+                allowed, line = rules.decide(address) if name == wanted else (None, None)
+                why, delay_s = rules.unreachable or "", rules.crawl_delay or 0.0
+                facts.append(RobotsFacts(name, why, delay_s, allowed, line or ""))
         return facts
 
     def must_ask(self, authority: str) -> bool:

@@ -3,6 +3,7 @@
 A finding of the report that needs the tables, such as broken links, isn't known before the end.
 """
 
+import shlex
 from collections.abc import Iterator, Mapping
 from typing import Final
 
@@ -53,13 +54,13 @@ def _bad(status: Status) -> Iterator[Finding]:
     if status.early:
         title = f"Sites were asked too early {status.early:,} times"
         cause = "After the crawl, verify names the requests."
-        command = f"python -m crawler verify {status.session}"
+        command = shlex.join(["python", "-m", "crawler", "verify", status.session])
         yield Finding(Severity.BAD, title, cause, command, "head")
     failed = status.by_failure.get(Failure.INTERNAL, 0)
     if failed:
         title = f"This program failed on {failed:,} pages"
         cause = "The pages are lost, and the crawl goes on. Please report the tracebacks."
-        command = f"grep traceback {status.session}/rank-*/agent.log"
+        command = f"grep traceback {shlex.quote(status.session)}/rank-*/agent.log"
         yield Finding(Severity.BAD, title, cause, command, "failures-title")
 
 

@@ -76,9 +76,9 @@ class RobotsCache:
                 return None if rules.unreachable else rules
         return None
 
-    def names(self) -> list[str]:
-        """Return the authorities whose rules are kept."""
-        return [name for shelf in self._shelves for name in shelf.sites]
+    def kept(self) -> dict[str, Rules]:
+        """Return all rules that are kept, by authority, also those that have expired."""
+        return {name: rules for shelf in self._shelves for name, (_, rules) in shelf.sites.items()}
 
     def put(self, authority: str, rules: Rules, now: float) -> None:
         """Keep the rules of an authority, and drop others if there are too many."""

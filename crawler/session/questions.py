@@ -84,7 +84,8 @@ def answer(directory: Path, name: str, answers: Answers) -> None:
 
     Raises OSError or NoRoomError.
     """
-    with suppress(FileNotFoundError), replacing(directory / _FOLDER / f"{name}{_ANSWER}") as file:
+    path = directory / _FOLDER / f"{name}{_ANSWER}"
+    with suppress(FileNotFoundError), replacing(path, durable=False) as file:
         file.write(msgspec.json.encode(answers))
 
 
