@@ -19,6 +19,7 @@ from tempfile import TemporaryDirectory
 from typing import Any
 from unittest import mock
 
+import pyarrow.parquet as pq
 import pytest
 from crawls import (
     assert_sound,
@@ -45,6 +46,7 @@ from crawler.ports import Failure, FetchError
 from crawler.report.verify import verify
 from crawler.session import RankStore, cdxj
 from crawler.session.surt import surt
+from partition.__main__ import main as partition
 
 INSTALL = "pip install '.[test]'"
 reference = pytest.importorskip("surt", reason=INSTALL)
@@ -416,6 +418,9 @@ def test_robots_and_failures_are_stored_if_asked_for(small: Path, tmp_path: Path
     assert index.count("\n") == 3
     assert "http://a.example/rules" in index
 
+    assert partition(["import", "warc", str(warc), "--out", str(tmp_path / "graph")]) == 0
+    imported = pq.read_table(tmp_path / "graph" / "pages.parquet")["url"].to_pylist()
+    assert imported == ["http://a.example/"]
     opened = Session(directory).open("http://a.example/")
     assert opened.body == SITE["/"].body  # type: ignore[union-attr]
     assert [page["url"] for page in Session(directory).pages("url", "warc_file")] != []

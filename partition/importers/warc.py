@@ -93,7 +93,12 @@ def _note_records(file: Any, note: Callable[[Any], None]) -> None:
 
 
 def _pages_of(record: Any) -> list[str]:
-    """Return the normalised URL of a record, or nothing for other kinds of URLs."""
+    """Return the normalised URL of a record.
+
+    Returns nothing for other kinds of URLs, and for a robots.txt in an archive of this crawler.
+    """
+    if record.rec_headers.get_header("X-Crawler-For") == "robots.txt":
+        return []
     return _normal([record.rec_headers.get_header("WARC-Target-URI") or ""], "")
 
 
