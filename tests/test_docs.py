@@ -1,6 +1,5 @@
 """The documentation: its site builds, and its reference says what the code has."""
 
-import ast
 import contextlib
 import fnmatch
 import importlib.util
@@ -14,6 +13,7 @@ from pathlib import Path
 from typing import Any, cast
 
 import pytest
+from conftest import PATIENCE_S
 from crawls import metrics_of, run_here, run_unverified, sets
 from servers import PageServer
 
@@ -118,7 +118,7 @@ def site(tmp_path_factory: pytest.TempPathFactory) -> Path:
     folder = tmp_path_factory.mktemp("site")
     command = [sys.executable, "-m", "mkdocs", "build", "--strict", "--site-dir", str(folder)]
     done = subprocess.run(
-        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=100
+        command, check=False, cwd=ROOT, capture_output=True, text=True, timeout=PATIENCE_S
     )
     assert done.returncode == 0, done.stderr
     return folder
@@ -232,7 +232,7 @@ def follow(page: Path, mpirun: Any) -> None:
     text = page.read_text(encoding="utf-8")
     for language, block in BLOCK.findall(text):
         if language == "python":
-            subprocess.run([sys.executable, "-c", block], check=True, timeout=100)
+            subprocess.run([sys.executable, "-c", block], check=True, timeout=PATIENCE_S)
         for words in commands_in(block) if not language else ():
             if "crawler.demo.web" not in words:
                 done = run_command(words, mpirun)
@@ -243,11 +243,13 @@ def run_command(words: list[str], mpirun: Any) -> "subprocess.CompletedProcess[s
     told = [word.replace("127.0.0.1:8080", free_address()) for word in words]
     if told[0] == "mpirun":
         assert (told[1], told[3]) == ("-n", "python")
-        return cast("subprocess.CompletedProcess[str]", mpirun(int(told[2]), *told[4:]))
+        return cast(
+            "subprocess.CompletedProcess[str]", mpirun(int(told[2]), *told[4:], timeout=PATIENCE_S)
+        )
     if told[2] == "crawler":
         return run_unverified(*told[3:])
     command = [sys.executable, *told[1:]]
-    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=100)
+    return subprocess.run(command, check=False, capture_output=True, text=True, timeout=PATIENCE_S)
 
 
 def test_the_tutorial_can_be_followed(demo_web: None, mpirun: Any) -> None:
@@ -260,7 +262,6 @@ def test_the_tutorial_can_be_followed(demo_web: None, mpirun: Any) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.timeout(300)
 def test_the_second_crawls_of_the_docs_can_be_followed(demo_web: None, mpirun: Any) -> None:
     Path("demo.toml").rename("web.toml")
     follow(ROOT / "docs" / "recrawl.md", mpirun)
@@ -337,14 +338,10 @@ def test_the_messages_in_troubleshooting_are_those_of_the_program() -> None:
     section = text.partition("## It doesn't start")[2].partition("\n## ")[0]
     symptoms = re.findall(r"^\| ([^|]*`[^|]*) \|", section, re.MULTILINE)
     told = [one for symptom in symptoms for one in re.findall("`([^`]+)`", symptom)]
-    said = [
-        node.value
-        for path in (ROOT / "crawler").rglob("*.py")
-        for node in ast.walk(ast.parse(path.read_text(encoding="utf-8")))
-        if isinstance(node, ast.Constant) and isinstance(node.value, str)
-    ]
+    sources = (path.read_text(encoding="utf-8") for path in (ROOT / "crawler").rglob("*.py"))
+    said = re.sub(r"\"\s*f?\"", "", "".join(sources))  # texts in pieces become whole
     assert len(told) > 8
     for message in told:
         if message != "not enough slots":  # Open MPI says this
             for piece in filter(None, re.split(r" ?\.\.\.[: ]*", message)):
-                assert any(piece in text for text in said), piece
+                assert piece in said, piece
