@@ -188,20 +188,26 @@ def says(found: Found) -> list[tuple[str, str]]:
 def _of_url(found: Found) -> Iterator[tuple[str, str]]:
     yield "URL", found.url
     yield "state", _state(found)
-    owners = {one.owner for one in found.by_rank.values()} - {None}
     if found.rows:
         yield "rank", str(found.rows[-1].rank)
         yield from _of_row(found, found.rows[-1])
-    elif len(owners) == 1:
-        yield "owner", f"rank {owners.pop()}"
-    elif owners:
-        yield "owner", "each rank that finds it"
+    elif owners := _owners(found.by_rank):
+        yield "owner", "each rank that finds it" if len(owners) > 1 else f"rank {owners.pop()}"
     for facts in _robots(found):
         if facts.allowed is not None and not facts.unreachable:
             line = f": {facts.line}" if facts.line else ""
             yield "allowed", ("yes, by robots.txt" if facts.allowed else "not by robots.txt") + line
     yield "site", found.site
     yield from _of_queue(found)
+
+
+def _owners(by_rank: Mapping[int, Answer]) -> set[int]:
+    """The ranks that own the URL. Only independent ranks own the same URL.
+
+    The owner knows best: under dynamic assignment, the others may still name the server.
+    """
+    named = {rank: one.owner for rank, one in by_rank.items() if one.owner is not None}
+    return {rank for rank, owner in named.items() if owner == rank} or set(named.values())
 
 
 def _state(found: Found) -> str:

@@ -165,6 +165,21 @@ def test_the_state_of_a_url_in_words(state: UrlState, words: str) -> None:
     assert told.is_known is (state not in {UrlState.UNTOLD, UrlState.UNKNOWN})
 
 
+@pytest.mark.parametrize(
+    ("owners", "words"),
+    [
+        ([1, 1, 1], "rank 1"),
+        ([None, 1, None], "rank 1"),
+        ([2, 0, 2], "rank 2"),  # a client that the server has assigned the site; rank 1 is late
+        ([0, 1, 2], "each rank that finds it"),
+        ([2, 2], "rank 2"),  # which hasn't answered
+    ],
+)
+def test_the_owner_of_a_url_in_words(owners: list[int | None], words: str) -> None:
+    told = answers(*(Answer(1, UrlState.MET, owner) for owner in owners), ranks=3)
+    assert dict(says(found("http://a.example/", answers=told)))["owner"] == words
+
+
 def test_the_queue_of_a_site_in_words() -> None:
     facts = SiteFacts(1200, 1, "waiting", 3.2, 2.0, failures={"http://a.example": 3})
     told = dict(says(found(answers=answers(Answer(1), Answer(1, site=facts), ranks=4))))
