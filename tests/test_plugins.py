@@ -24,6 +24,7 @@ from servers import Page, PageServer
 
 import crawler
 from crawler import config
+from crawler.agent.planning import _plugin_mistake
 from crawler.core.order import make_order
 from crawler.core.ownership import Ownership, SiteHash, make_scheme
 from crawler.extensions import FILTER, KINDS, Plugin, load
@@ -375,6 +376,18 @@ def test_all_ranks_hear_of_a_plugin_that_one_of_them_lacks(
     assert len(lines) == 1
     assert "error: rank 1 on " in lines[0]
     assert "can't be imported: ImportError: not on this host" in lines[0]
+    done = run_here("resume", str(tmp_path / "s"))  # there is no rank 1
+    assert done.returncode == 0, done.stderr
+    assert len(page_rows(tmp_path / "s")) == 9
+
+
+def test_all_ranks_need_the_same_versions() -> None:
+    same = ["mine of mine 1", "yours of yours 2"]
+    told = [("rank 0 on a", same, ""), ("rank 1 on b", same, "")]
+    assert _plugin_mistake(told) is None
+    told.append(("rank 2 on c", ["mine of mine 1", "yours of yours 3"], ""))
+    words = "rank 2 on c: plug-in yours of yours 3; rank 0 has yours of yours 2: install the same"
+    assert _plugin_mistake(told) == f"{words} on all hosts"
 
 
 def test_every_kind_has_a_key_and_a_group() -> None:

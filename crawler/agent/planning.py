@@ -90,7 +90,7 @@ async def plan_together(prepare: Callable[[int], Plan], group: Group) -> Plan | 
         if mistake is not None:
             if group.rank == 0:
                 session.unlock_session(plan.directory)
-            return UserError(mistake)
+            return UserError(f"{mistake}; mend it, then resume {plan.directory}")
     return plan
 
 
