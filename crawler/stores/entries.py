@@ -95,11 +95,14 @@ class Entries(NamedTuple):
         np.cumsum(self.all_bytes, out=starts[1:])
         return starts
 
-    def take(self, order: Order) -> Self:
-        """Return the entries with these numbers, in this order."""
+    def take(self, order: Order, starts: Order | None = None) -> Self:
+        """Return the entries with these numbers, in this order.
+
+        `starts`: those of these entries, from a caller that takes several times.
+        """
         all_bytes = self.all_bytes[order]
         data = np.empty(int(all_bytes.sum(dtype=np.int64)), np.uint8)
-        _gather(self.data, self.starts, order, data)
+        _gather(self.data, self.starts if starts is None else starts, order, data)
         return type(self)(
             self.keys[order], self.values[order], self.text_bytes[order], all_bytes, data
         )
@@ -179,11 +182,12 @@ def parted(
     `parts`: the part of each entry.
     """
     order, starts = partition(parts, number)
+    places = entries.starts
     first = 0
     while first < number:
         last = int(np.searchsorted(starts, starts[first] + _ENTRIES_A_STEP, "right")) - 1
         last = min(max(last, first + 1), first + _PARTS_A_STEP, number)
-        some = entries.take(order[starts[first] : starts[last]])
+        some = entries.take(order[starts[first] : starts[last]], places)
         divided = enumerate(some.divided(starts[first : last + 1] - starts[first]), first)
         yield [(part, its) for part, its in divided if len(its.keys)]
         first = last
