@@ -5,10 +5,10 @@ which grows with the key. It is in the first slot from there on that leaves all 
 linear probing: Amble and Knuth, Ordered hash tables, 1974). So a search ends at the first larger
 key.
 
-When the table gets full, it grows by a tenth. Each 128th new key then moves some of the old ones,
-from the last slot downwards: keys above a border are at their places in the larger table, and those
-below it are still at their old places. So no moment needs memory for two tables, and none waits
-until all keys have moved.
+When the table gets full, it grows by a twelfth. Each 128th new key then moves some of the old
+ones, from the last slot downwards: keys above a border are at their places in the larger table, and
+those below it are still at their old places. So no moment needs memory for two tables, and none
+waits until all keys have moved.
 
 The memory is one range of addresses. The system gives memory to the part of the range that is used,
 in huge pages if it can. With small pages, a look-up among 50 million keys takes a third longer.
@@ -30,7 +30,7 @@ Keys: TypeAlias = NDArray[np.uint64]
 Numbers: TypeAlias = NDArray[np.int64]
 
 _FIRST_SIZE: Final = 4096  # slots at the start
-_GROWTH: Final = 1.1
+_GROWTH: Final = 1.08
 _LOAD: Final = 0.85  # the most keys a slot, on average
 _FULL: Final = 0.95  # the same if the table can't grow
 _MOVED: Final = 4096  # slots whose keys move at a time, and those behind them up to a free one
