@@ -444,6 +444,7 @@ def test_robots_and_failures_are_stored_if_asked_for(small: Path, tmp_path: Path
 def test_a_resume_may_store_other_records(small: Path, tmp_path: Path) -> None:
     directory = tmp_path / "s"
     crawl_here(directory, str(small), *sets('storage.records=["robots"]'))
+    (directory / "rank-00000" / "ours-2020-01-01.warc.gz").write_bytes(b"of a user")
     more = sets("storage.warc_prefix=later", 'storage.records=["failures"]')
     done = run_here("resume", str(directory), "--retry-failed", *more)
     assert done.returncode == 0, done.stderr

@@ -27,7 +27,8 @@ from crawler.session.files import AppendFile
 from crawler.version import __version__
 
 _LOG = logging.getLogger("crawler")
-_FILE_NAME = re.compile(r".+-\d+-\d+-\d+\.warc\.gz")  # other names in the directory are ignored
+# Other names in the directory are ignored.
+_FILE_NAME = re.compile(r"[A-Za-z0-9][\w.-]*-\d{14}-\d{5,}-\d{5,}\.warc\.gz")
 _GZIP = 31  # zlib's code for data with a gzip header and trailer
 # A header of responses that have no row in the log, and of no other.
 FOR_ROBOTS: Final = "X-Crawler-For: robots.txt\r\n"
