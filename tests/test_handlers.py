@@ -92,7 +92,7 @@ def test_the_rows_of_a_page(chosen: config.Config) -> None:
 def test_what_goes_wrong_in_a_handler_costs_only_the_rows_of_the_page(
     chosen: config.Config, monkeypatch: pytest.MonkeyPatch, caplog: pytest.LogCaptureFixture
 ) -> None:
-    monkeypatch.setattr(handlers, "_PAGE_S", 3.0)
+    monkeypatch.setattr(handlers, "_PAGE_S", 5.0)
     wrong = {
         "midway": "KeyError: 'midway'",
         "exit": "SystemExit: 3",
@@ -101,7 +101,7 @@ def test_what_goes_wrong_in_a_handler_costs_only_the_rows_of_the_page(
         "words": "TypeError: gave 'text', not a row: a mapping of names to values",
         "ours": "ValueError: gave a row with 'url', which each row has already",
         "set": "TypeError: Encoding objects of type object is unsupported",
-        "endless": "no answer after 3 s",
+        "endless": "no answer after 5 s",
     }
     with caplog.at_level(logging.ERROR, "crawler"):
         rows, errors = ask(chosen, *wrong, "one")
@@ -130,7 +130,7 @@ def test_the_process_of_a_handler_ends_with_the_crawler(chosen: config.Config) -
     async def main() -> int:
         handler = Handler("mine", chosen)
         with pytest.raises(TimeoutError):
-            async with asyncio.timeout(4):
+            async with asyncio.timeout(2):
                 await handler.rows(task("endless"))
         process = handler._process
         assert process
@@ -272,6 +272,7 @@ def test_rows_of_a_crawl_that_was_stopped_and_killed(
         assert any("mine.jsonl" in line and words in line for line in verdict.lines)
 
 
+@pytest.mark.slow
 def test_a_crawl_ends_in_time_while_a_handler_is_at_work(
     install: Install, served: PageServer, tmp_path: Path
 ) -> None:
