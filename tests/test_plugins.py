@@ -30,6 +30,8 @@ from crawler.core.ownership import Ownership, SiteHash, make_scheme
 from crawler.extensions import FILTER, KINDS, Plugin, load
 from crawler.ports import CrawlUrl, UserError
 from crawler.reading.reader import make_scope
+from crawler.session import read_status
+from crawler.watch.words import head
 
 ROOT = Path(__file__).parent.parent
 EXAMPLE = ROOT / "docs" / "example-plugin"
@@ -334,7 +336,9 @@ def test_a_failing_plugin_ends_no_crawl(
     verify_crawl(("crawl", "--session", str(session)), 0)
     assert len(page_rows(session)) == 5
     assert metrics_of(session)["plugin_errors"] == {"mine": 4}
-    assert json.loads((session / "status.json").read_text())["plugin_errors"] == {"mine": 4}
+    status = read_status(session)
+    assert status.plugin_errors == {"mine": 4}
+    assert ("plug-ins", "errors: mine 4") in head(status)
     assert any("mine 4" in one["title"] for one in metrics_of(session)["findings"])
     log = [json.loads(line) for line in (session / "rank-00000" / "agent.log").open()]
     assert "AssertionError" in next(line for line in log if line.get("plugin"))["traceback"]

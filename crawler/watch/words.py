@@ -54,7 +54,8 @@ def head(status: Status) -> list[tuple[str, str]]:
     ]
     if status.plugin_errors:
         failed = sorted(status.plugin_errors.items())
-        lines.append(("plug-ins", ", ".join(f"{name} {count:,} errors" for name, count in failed)))
+        counts = ", ".join(f"{name} {count:,}" for name, count in failed)
+        lines.append(("plug-ins", f"errors: {counts}"))
     if status.state is State.CRAWLING:
         lines.append(("limited by", status.bound.value))
     return [(word, printable(says)) for word, says in lines]
