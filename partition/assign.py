@@ -322,8 +322,8 @@ class _Search:
     ) -> Graph | Hypergraph:
         web = self.web
         net = models.hypergraph(web, unit, objective) if hyper else models.graph(web, unit)
-        edges = f"{len(net.costs):,} nets" if hyper else f"{len(net.costs) // 2:,} edges"
-        self.settings.progress(f"{engine}: {len(net.weights):,} units, {edges}")
+        linked = f"{len(net.costs):,} groups" if hyper else f"{len(net.costs) // 2:,} pairs"
+        self.settings.progress(f"{engine}: {len(net.weights):,} pieces, {linked} of them linked")
         return net
 
     def counted(self, part: Ids) -> Evaluation:

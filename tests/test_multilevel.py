@@ -286,7 +286,7 @@ def test_every_step_keeps_its_books(previous):
         check=True,
     )
     assert max(imbalances(h, part, 4)) <= 0.05
-    assert any(step.startswith("cycle") for step in steps)
+    assert any(step.startswith("round") for step in steps)
 
 
 def test_equal_seeds_give_equal_parts():

@@ -82,7 +82,7 @@ class Walk:
         mates = [other for other in others if not np.array_equal(other, part)]
         for mate in mates[: self.preset.mates]:
             part, best = self._cycle(top, part, limits, mate)
-            self._say("with a mate", best)
+            self._say("combined with another division", best)
         return part
 
     def _multilevel(self, h: Hypergraph, limits: Ints, starts: Sequence[Ids]) -> Ids:
@@ -94,18 +94,18 @@ class Walk:
             first = bisected(levels[-1].h, limits, self.preset, self.rng)
             tried.append(self._refined(levels[-1], first, limits))
         part, best = min(tried, key=lambda result: result[1])
-        self._say(f"best of {len(tried)} first partitions", best)
+        self._say(f"the best of {len(tried)} first divisions", best)
         found = [self._descended(levels, part, best, limits)]
         for start in starts:
             found.append(self._cycle(top, start, limits))
-            self._say("a start, after a cycle", found[-1][1])
+            self._say("another start, refined", found[-1][1])
         return self._cycles(top, *min(found, key=lambda result: result[1]), limits)
 
     def _cycles(self, top: _Level, part: Ids, best: Quality, limits: Ints) -> Ids:
         for number in range(self.preset.cycles):
             before = best
             part, best = self._cycle(top, part, limits)
-            self._say(f"cycle {number + 1}", best)
+            self._say(f"round {number + 1}", best)
             if best.excess == before.excess and best.cost > before.cost * (
                 1 - self.preset.min_cycle_gain
             ):
@@ -166,7 +166,7 @@ class Walk:
         """Refine the partition of the coarsest level on each level down to the first."""
         for lower, level in zip(levels[:0:-1], levels[-2::-1], strict=True):
             part, best = self._refined(level, part[lower.unit], limits)
-        self._say(f"up to {len(part)} vertices", best)
+        self._say(f"refined with {len(part):,} pieces", best)
         return part, best
 
     def _refined(self, level: _Level, part: Ids, limits: Ints) -> tuple[Ids, Quality]:
