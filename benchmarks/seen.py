@@ -49,7 +49,7 @@ HOT = 20  # pages whose keys are made at a time
 PART = 1 << 17  # keys that are written at a time
 BATCH = 500  # keys at a time while the store is filled, as of a long page
 LOOK = 100 * BATCH  # keys between two looks at the resident set
-LARGE = 4_000_000  # keys from which on bytes per URL mean something
+LARGE = 4_000_000  # keys from which on a few MB of a former plain set mean little
 
 
 def keys_of(numbers: "np.ndarray") -> "np.ndarray":

@@ -130,8 +130,8 @@ def _growths(rows: Sequence[Row]) -> list[str]:
     heads = ["store", "CPU ms", "times less than DRUM", "MB", "times less than DRUM"]
     table = []
     for store in _stores(rows):
-        if min(len(_values(rows, name, "mb")) for name in (store, "drum")) < 2:
-            continue
+        if min(len(_values(rows, name, "mb")) for name in (store, "drum")) < 3:
+            continue  # two runs on a busy machine say little about growth
         line = [store]
         for field, factor, form in (("cpu_s", 1000, ".2f"), ("mb", 1, ".3f")):
             own, drum = (growth(rows, name, field) * factor for name in (store, "drum"))
