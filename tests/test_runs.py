@@ -3,6 +3,7 @@
 import errno
 import shutil
 from collections.abc import Callable, Iterator
+from concurrent.futures import Future, ThreadPoolExecutor, wait
 from pathlib import Path
 from typing import Any
 
@@ -147,6 +148,15 @@ class Breaking:
         return guarded
 
 
+class StepByStep(ThreadPoolExecutor):
+    """A thread whose every call ends before the caller goes on, so that all runs are the same."""
+
+    def submit(self, *args: Any, **how: Any) -> Future[Any]:
+        future = super().submit(*args, **how)
+        wait([future])
+        return future
+
+
 def kills(directory: Path) -> Iterator[tuple[int, set[int]]]:
     """For each change of a file: its number, and the keys after a kill before that change."""
     base = directory / "base"
@@ -162,6 +172,7 @@ def kills(directory: Path) -> Iterator[tuple[int, set[int]]]:
         with pytest.MonkeyPatch.context() as patch:
             breaking = Breaking(patch, KilledError)
             store = opened(copy)
+            store._thread = StepByStep(1)
             breaking.left = breaking.done + number
             try:
                 fill(store, 56, 68)
