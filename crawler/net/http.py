@@ -223,7 +223,7 @@ class HttpFetcher(Fetcher):
         if target.scheme not in {"http", "https"}:
             raise FetchError(Failure.BAD_URL, target.scheme)
         if target.scheme == "https" and not _is_server_name(target.raw_host or ""):
-            raise FetchError(Failure.BAD_URL, "a label of the host is empty or too long for TLS")
+            raise FetchError(Failure.BAD_URL, "the host can't be the name of a server in TLS")
         proxy = self._proxies.choose(target) if self._proxies else None
         if proxy and is_private(target) and not self._fetch.allow_private_addresses:
             raise FetchError(Failure.PRIVATE_ADDRESS, str(target.raw_host))
@@ -301,8 +301,13 @@ class HttpFetcher(Fetcher):
 
 
 def _is_server_name(host: str) -> bool:
-    """Whether Python's TLS accepts a host as the name of a server."""
-    return all(0 < len(label) < 64 for label in host.rstrip(".").split("."))
+    """Whether Python's TLS accepts a host as the name of a server.
+
+    If it doesn't, uvloop closes the connection, but leaves its descriptor to a socket object. When
+    that object is freed, it closes whatever has got the descriptor by then.
+    """
+    name = host.rstrip(".")
+    return len(name) < 256 and all(0 < len(label) < 64 for label in name.split("."))
 
 
 def _head_end(headers: Mapping[str, str], further: Mapping[str, str] | None = None) -> str:
