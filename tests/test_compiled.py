@@ -35,15 +35,22 @@ def trouble(url, time):
 
 modes = "exchange", "firewall", "cross-over", "independent"
 orders = "breadth-first", "backlinks", "pagerank", "opic", "depth-first", "random"
-for mode, order, per in product(modes, orders, ("site", "address")):
-    sets = [f"frontier.order={order}", f"politeness.per={per}"]
+crawls = [
+    (mode, [f"frontier.order={order}", f"politeness.per={per}"])
+    for mode, order, per in product(modes, orders, ("site", "address"))
+]
+units = {"server": ("page", "site", "dset"), "own": ("site", "dset")}
+for follow, granularity in [(follow, unit) for follow, some in units.items() for unit in some]:
+    sets = [f"dynamic.follow={follow}", f"dynamic.granularity={granularity}"]
+    crawls.append(("exchange", ["assignment.scheme=dynamic", *sets]))
+for mode, sets in crawls:
     settings = config.load(None, sets, {"session": {"mode": mode}})
     scheme = make_scheme(settings, 5)
-    addresses = shared if per == "address" else None
+    addresses = shared if "politeness.per=address" in sets else None
     crawl = Simulation(web, settings, scheme, 5, seed=3, addresses=addresses, trouble=trouble)
     assert crawl.run(range(25))
     fetched = crawl.order, crawl.by, crawl.times, crawl.progress
-    print(mode, order, per, crawl.pages, *(crc32(np.array(column).tobytes()) for column in fetched))
+    print(mode, *sets, crawl.pages, *(crc32(np.array(column).tobytes()) for column in fetched))
 """
 
 
@@ -79,4 +86,4 @@ def test_compiled_crawls_are_the_same(tmp_path: Path) -> None:
     interpreted, *wanted = crawls_of(ROOT)
     assert (compiled, interpreted) == ("True", "False")
     assert found == wanted
-    assert len(set(wanted)) == 48
+    assert len(set(wanted)) == 53
