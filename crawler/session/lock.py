@@ -109,7 +109,8 @@ def unlock_session(directory: Path, *, crawled: bool = False) -> None:
         if crawled and lock.holder is not None:
             lock.holder.ended = True
             _write(lock.fd, path, lock.holder)
-        path.with_name(_RANKS).unlink(missing_ok=True)
+        with contextlib.suppress(IsADirectoryError):  # not made by us: joining names the mistake
+            path.with_name(_RANKS).unlink(missing_ok=True)
         path.unlink(missing_ok=True)
     except (OSError, UserError) as error:  # the file stays, but nobody has locked it
         _LOG.warning("%s: %s", path, error)
