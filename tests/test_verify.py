@@ -20,6 +20,7 @@ from crawler.__main__ import main
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
 from crawler.report.verify import Verdict, verify
 from crawler.session import LoggedPage, read_records
+from crawler.session.cdxj import index_path
 from crawler.session.log import LogWriter
 from crawler.session.tables import write_tables
 from crawler.session.warc import warc_files
@@ -287,6 +288,23 @@ def test_a_torn_tail_is_damage_only_where_nobody_was_killed(damaged: Path) -> No
     assert verdict.sound, verdict.lines
     assert (verdict.complete, verdict.pages, verdict.pending) == (False, ROWS - 1, 1)
     assert sum("torn tail" in note for note in verdict.notes) == 2
+    assert sum("a response without a row" in note for note in verdict.notes) == 1
+
+
+def test_a_rank_that_is_lost_may_leave_a_response_without_a_row(damaged: Path) -> None:
+    """Though the others have completed the run."""
+    (warc,) = warc_files(damaged / "rank-00000")
+    index_path(warc).unlink()  # written when the file is closed
+    last = max(page.row.warc_offset or 0 for page in entries_of(damaged))
+    with warc.open("r+b") as file:
+        file.seek(last)
+        again = file.read()
+        file.write(again)
+    assert "1 responses have no row" in found(verify(damaged))
+    info = damaged / "session.toml"
+    info.write_text(info.read_text() + "lost = 1\n")
+    verdict = verify(damaged)
+    assert verdict.sound, verdict.lines
     assert sum("a response without a row" in note for note in verdict.notes) == 1
 
 

@@ -45,7 +45,7 @@ class RankWalk:
         self._parts = max(run.parts for run in info.runs)
         self._stores_all = info.config.storage.types == ("*/*",)
         self._killed = any(run.ended is None or run.lost for run in info.runs)
-        self._unfinished = sum(run.complete is not True for run in info.runs)
+        self._unfinished = sum(not run.complete or bool(run.lost) for run in info.runs)
         self._responses = _Responses(directory, findings, ends_torn=info.last.ended is None)
 
     @property
