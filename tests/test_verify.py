@@ -302,7 +302,7 @@ def test_a_rank_that_is_lost_may_leave_a_response_without_a_row(damaged: Path) -
         file.write(again)
     assert "1 responses have no row" in found(verify(damaged))
     info = damaged / "session.toml"
-    info.write_text(info.read_text() + "lost = 1\n")
+    info.write_text(info.read_text().replace("reason =", "lost = 1\nreason ="))
     verdict = verify(damaged)
     assert verdict.sound, verdict.lines
     assert sum("a response without a row" in note for note in verdict.notes) == 1
