@@ -216,15 +216,14 @@ def demo_web(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Iterator[None]:
     monkeypatch.chdir(tmp_path)
     (words,) = (one for one in commands(TUTORIAL) if "crawler.demo.web" in one)
     command = [sys.executable, *words[1:], "--pages", "400", "--sites", "24"]
-    with subprocess.Popen(command, stdin=subprocess.PIPE, stdout=subprocess.PIPE) as server:
-        assert server.stdin
+    with subprocess.Popen(command, stdout=subprocess.PIPE, text=True) as server:
         assert server.stdout
-        assert server.stdout.readline()
+        assert "demo.toml crawls them" in server.stdout.readline()
         settings = Path("demo.toml").read_text()
         assert "delay_s = 0.3" in settings
         Path("demo.toml").write_text(settings.replace("delay_s = 0.3", "delay_s = 0"))
         yield
-        server.stdin.close()
+        server.terminate()
 
 
 def follow(page: Path, mpirun: Any) -> None:

@@ -65,14 +65,11 @@ def run(*words: str, folder: Path) -> str:
 def web(folder: Path) -> Iterator[None]:
     """Serve the web, and write the configuration."""
     command = [sys.executable, "-m", "crawler.demo.web", "--config", "demo.toml"]
-    with subprocess.Popen(
-        command, cwd=folder, stdin=subprocess.PIPE, stdout=subprocess.PIPE
-    ) as one:
-        assert one.stdin
+    with subprocess.Popen(command, cwd=folder, stdout=subprocess.PIPE) as one:
         assert one.stdout
         one.stdout.readline()
         yield
-        one.stdin.close()
+        one.terminate()
 
 
 def main() -> None:

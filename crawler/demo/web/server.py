@@ -100,11 +100,15 @@ async def _serve(web: DemoWeb, port: int, configuration: Path | None) -> None:
             pass
         loop.call_soon_threadsafe(stop.set)
 
-    threading.Thread(target=wait_for_parent, daemon=True).start()
     port = server.sockets[0].getsockname()[1]
     if configuration:
         _write_config(configuration, settings(web, port))
-    print(json.dumps({"port": port}), flush=True)  # noqa: T201
+        pages, where = f"{len(web.pages):,} pages of {len(web.hosts)} sites", f"127.0.0.1:{port}"
+        said = f"{pages} are served on {where}; {configuration} crawls them. Ctrl-C ends the server"
+    else:  # a program has asked for the server
+        threading.Thread(target=wait_for_parent, daemon=True).start()
+        said = json.dumps({"port": port})
+    print(said, flush=True)  # noqa: T201
     await stop.wait()
     server.close()
 
@@ -155,10 +159,11 @@ def serve(seed: int, pages: int = 2000, sites: int = 48) -> Iterator[tuple[DemoW
 
 
 def main() -> None:
-    """Serve the web that the command line names, until standard input ends."""
+    """Serve the web that the command line names, until a signal, or the end of standard input."""
     parser = argparse.ArgumentParser(
         prog="python -m crawler.demo.web",
-        description="Serve the web of the demonstration on 127.0.0.1 until standard input ends.",
+        description="Serve the web of the demonstration on 127.0.0.1: with --config until Ctrl-C,"
+        " else until standard input ends.",
     )
     parser.add_argument("--seed", type=int, default=1, help="seed of the web (default 1)")
     parser.add_argument(
