@@ -80,7 +80,7 @@ SCHEMES = [
     (),
     pytest.param(("assignment.scheme=url-hash",), marks=pytest.mark.slow),
     pytest.param(("session.mode=independent",), marks=pytest.mark.slow),
-    ("assignment.scheme=dynamic",),
+    pytest.param(("assignment.scheme=dynamic",), marks=pytest.mark.slow),
     pytest.param(
         ("assignment.scheme=dynamic", "dynamic.follow=own", "dynamic.granularity=site"),
         marks=pytest.mark.slow,

@@ -99,7 +99,6 @@ def beginnings(directory: Path) -> set[bool]:
     ("ranks", "mode", "store"),
     [
         (1, "exchange", "auto"),
-        (3, "exchange", "runs"),
         *(
             pytest.param(3, mode, store, marks=pytest.mark.slow)
             for mode in ("exchange", "firewall", "cross-over", "independent")

@@ -25,7 +25,9 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
         yield served
 
 
-@pytest.mark.parametrize("store", [pytest.param("drum", marks=pytest.mark.slow), "veuniq", "runs"])
+@pytest.mark.parametrize(
+    "store", ["veuniq", *(pytest.param(one, marks=pytest.mark.slow) for one in ("drum", "runs"))]
+)
 def test_a_crawl_of_two_ranks(
     tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int], store: str
 ) -> None:
@@ -41,6 +43,7 @@ def test_a_crawl_of_two_ranks(
     assert not list(directory.rglob("seen"))
 
 
+@pytest.mark.slow
 def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[DemoWeb, int]) -> None:
     """A snapshot of each store is read by the next one."""
     web, port = demo_web
@@ -86,7 +89,7 @@ def test_a_resume_goes_on_with_the_files_of_the_store(
 
 @pytest.mark.parametrize(
     ("store", "other"),
-    [LATE, pytest.param(*LATE[::-1], marks=pytest.mark.slow), ("runs", "drum")],
+    [LATE, *(pytest.param(*two, marks=pytest.mark.slow) for two in (LATE[::-1], ("runs", "drum")))],
 )
 def test_a_crawl_that_was_killed_goes_on_from_its_log(
     tmp_path: Path, demo_web: tuple[DemoWeb, int], store: str, other: str

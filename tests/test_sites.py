@@ -213,7 +213,7 @@ def test_an_old_graph_has_the_new_sites(tmp_path: Path) -> None:
     assert sites == ["a.example", "a.example", "web", "b.example:81"]
 
 
-@pytest.mark.parametrize("vector", [None, OLD_VECTOR])
+@pytest.mark.parametrize("vector", [None, pytest.param(OLD_VECTOR, marks=pytest.mark.slow)])
 def test_an_old_session_goes_on(tmp_path: Path, vector: Path | None) -> None:
     """What waited by http is fetched, what waited by https fails here, and nothing is asked twice.
 

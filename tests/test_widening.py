@@ -334,7 +334,7 @@ def test_the_site_that_a_seed_redirects_to_is_crawled(
 
 
 @pytest.mark.parametrize(
-    "limit", [1, 310, *(pytest.param(n, marks=pytest.mark.slow) for n in (40, 303, 450))]
+    "limit", [310, *(pytest.param(n, marks=pytest.mark.slow) for n in (1, 40, 303, 450))]
 )
 def test_a_resume_has_the_scope_that_the_session_has_got(
     tmp_path: Path, mpirun: MpiRun, limit: int
