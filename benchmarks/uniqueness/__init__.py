@@ -92,8 +92,8 @@ def one_cycle(subject: Subject, stream: Stream) -> Row:
     cross = subject.share_elsewhere(hashes)
     subject.prepare(entries, hashes)
     del entries, hashes
+    before = held_bytes()
     input_s = time.thread_time() - began
-    before = resident_bytes()
     Path("/proc/self/clear_refs").write_text("5")  # the peak begins anew
     new, longest_s, done = 0, 0.0, False
     with Timer() as timer:

@@ -107,6 +107,20 @@ class Entries(NamedTuple):
             self.keys[order], self.values[order], self.text_bytes[order], all_bytes, data
         )
 
+    def followed_by(self, others: Self, order: Order) -> Self:
+        """Return these entries, and then those of others with these numbers, copied once."""
+        all_bytes = np.concatenate([self.all_bytes, others.all_bytes[order]])
+        data = np.empty(int(all_bytes.sum(dtype=np.int64)), np.uint8)
+        data[: len(self.data)] = self.data
+        _gather(others.data, others.starts, order, data[len(self.data) :])
+        return type(self)(
+            np.concatenate([self.keys, others.keys[order]]),
+            np.concatenate([self.values, others.values[order]]),
+            np.concatenate([self.text_bytes, others.text_bytes[order]]),
+            all_bytes,
+            data,
+        )
+
     def divided(self, starts: Order) -> Iterator[Self]:
         """Give the entries from each start to the next."""
         ends = self.starts
@@ -179,9 +193,9 @@ def parted(
 ) -> Iterator[list[tuple[int, Entries]]]:
     """Give the entries of each part that has some, in steps of a few parts and milliseconds.
 
-    `parts`: the part of each entry.
+    `parts`: the part of each entry. Entries of part `number` are left out.
     """
-    order, starts = partition(parts, number)
+    order, starts = partition(parts, number + 1)
     places = entries.starts
     first = 0
     while first < number:

@@ -18,7 +18,7 @@ import numpy.typing as npt
 
 from crawler.stores import buckets
 from crawler.stores.batch_store import BatchStore
-from crawler.stores.entries import COPIES, Answers, Entries, Keys, answered, parted
+from crawler.stores.entries import COPIES, Answers, Entries, Flags, Keys, answered, parted
 from crawler.stores.folder import NewFile
 from crawler.stores.merging import PairReader, merge_pairs
 from crawler.stores.texts import merge_texts, texts_in
@@ -49,7 +49,7 @@ class Veuniq(BatchStore):
         self._waiting: list[tuple[Entries, npt.NDArray[np.int64]]] = []  # with their repositories
         files = self.folder.manifest.files
         self._names = self._named()
-        self._answers: Answers | None = None  # of the cycle under way
+        self._asked: tuple[Entries, Keys, Flags] | None = None  # in the cycle under way
         self._counts = np.zeros(repositories, np.int64)  # of pending entries
         for i in range(repositories):
             if name := self._names.get(f"t{i}"):
@@ -114,27 +114,28 @@ class Veuniq(BatchStore):
         self.at_work = COPIES * (entries.nbytes + collected)
         yield None
         yield from self.folder.change(lambda: self._check(i, entries, parts))
+        assert self._asked is not None
+        entries, asked, self._asked = Entries.none(), self._asked, None
+        answers = answered(*asked)
         self.at_work = 0
-        answers, self._answers = self._answers, None
+        del asked
         yield answers
 
     def _check(self, i: int, entries: Entries, parts: npt.NDArray[np.int64]) -> Iterator[None]:
         """Put the entries of other repositories aside, and merge those of one repository."""
         self._names = self._named()
-        own = []
-        for some in parted(entries, parts, len(self._counts)):
+        number = len(self._counts)
+        for some in parted(entries, np.where(parts == i, number, parts), number):
             for j, part in some:
-                if j == i:
-                    own.append(part)
-                else:
-                    name = self._names.setdefault(f"t{j}", self._new_name("t", j))
-                    buckets.append(self.folder, name, part, buckets.ALL)
+                name = self._names.setdefault(f"t{j}", self._new_name("t", j))
+                buckets.append(self.folder, name, part, buckets.ALL)
             yield None
         collected = buckets.read(self.folder, self._names.get(f"t{i}", ""), buckets.ALL)
-        asked = Entries.joined([collected, *own])
+        asked = collected.followed_by(entries, np.flatnonzero(parts == i))
+        del collected
         new = np.empty(len(asked.keys), bool)
         yield from self._merge(i, asked, new, values := asked.values.copy())
-        self._answers = answered(asked, values, new)
+        self._asked = asked, values, new
 
     def _merge(
         self, i: int, entries: Entries, new: npt.NDArray[np.bool_], values: Keys
