@@ -2,15 +2,16 @@
 
     python benchmarks clocks [--pages N] [--ranks K,..]
 
-Prints a line of JSON for each politeness and each time that a message takes: the rate of one owner
+Gives a row for each politeness and each time that a message takes: the rate of one owner
 in pages a second, and the share of it that K ranks reach with `url-hash`. Time is virtual, and a
 fetch takes 0.05 to 0.5 s. The first page links to all others, and each page to three.
 """
 
 import random
+from collections.abc import Iterator
 
 import numpy as np
-from harness import Numbers, show
+from harness import Numbers, Row
 
 from crawler import config
 from crawler.core.ownership import Scheme, SiteHash, UrlHash
@@ -45,7 +46,7 @@ def seconds(
     return simulation.now
 
 
-def run(*, pages: int = 6000, ranks: Numbers = (8, 64)) -> None:
+def run(*, pages: int = 6000, ranks: Numbers = (8, 64)) -> Iterator[Row]:
     web = one_site(pages)
     for connections, delay_s in POLITENESS:
         alone_s = seconds(web, connections, delay_s, SiteHash(1), 1, 0.0)
@@ -56,4 +57,4 @@ def run(*, pages: int = 6000, ranks: Numbers = (8, 64)) -> None:
                 for number in ranks
             }
             row = {"connections": connections, "delay_s": delay_s, "message_s": message_s}
-            show(row | {"one_owner_pages_per_s": len(web) / alone_s} | shares)
+            yield row | {"one_owner_pages_per_s": len(web) / alone_s} | shares

@@ -1,50 +1,61 @@
-"""How many pages a crawl fetches for a CPU second: ABC on 1, 2, 4 ranks, compared with Scrapy.
+"""How many pages a crawl fetches for a CPU second: ABC on 1, 2, 4 ranks, compared with others.
 
-    python benchmarks crawl WEB [--ranks 1,2,4] [--runs 3] [--stores S,..] [--scrapy]
+    python -m benchmarks crawl WEB [--ranks 1,2,4] [--peers wget2,scrapy] [--runs 3] [--stores S,..]
+                               [--json [FILE]]
 
 WEB is a folder with `seeds.txt` and `hosts.txt`, which have one URL or host a line. The web must be
 served already, and its host names must resolve here. The contestants take turns, and medians are
-printed. --stores compares values of seen.store. CPU is that of all processes of the client from
-start to end, with tables and report. Pages are HTML pages with status 200. `--scrapy` needs
-`pip install scrapy`.
+shown. Peers need wget2, and `pip install scrapy`. --stores compares values of seen.store.
+
+- pages: different HTML pages with status 200, of what a crawler stored. `x/` and `x/index.html`
+  count as one page, because wget2 stores them in one file.
+- seconds, cpu_seconds: of all processes of the client from start to end, with tables and report.
+- cpu_us_per_page: cpu_seconds by pages, in microseconds.
+- times_PEER: pages for a CPU second by those of the peer, in the same round.
+- peak_bytes: memory of the process that used most. rank_peak_bytes: of the rank that used most.
 """
 
 import json
-import subprocess
+import statistics
 import sys
 import tempfile
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
-from harness import Numbers, Row, Words, in_turns, medians, mpirun, run_command, show, write_config
-
-HERE = Path(__file__).parent
-EXCLUDE = (
-    r"/_sources/|\.(?:txt|py|whl|deb|ipynb|inv|patch|diff|c|h|cpp|json|xsd|asc|sh|js|log|yaml|cfg"
-    r"|png|jpe?g|gif|svg|pdf|zip|gz|tgz|bz2|xz|css|ico|eps|ps|tar|mp4|csv|xml|epub|rst)(?:\?|$)"
+from harness import (
+    Numbers,
+    Row,
+    Usage,
+    Words,
+    in_turns,
+    medians,
+    mpirun,
+    one_of,
+    run_command,
+    write_config,
 )
+from peers import CONNECTIONS, EXCLUDE, PEERS, CrawlerError, distinct
 
 
-def measure(command: list[str], pages: Callable[[], int], output: Path) -> Row:
-    """Run a command, and return what it and its children did and used."""
-    used = run_command(command, output, stderr=subprocess.DEVNULL)
-    if used.status:
-        raise SystemExit(f"error: {command} ended with {used.status}")
-    fetched = pages()
+def measured(pages: int, used: Usage) -> Row:
+    """Return what a crawler did and used."""
     return {
-        "pages": fetched,
-        "wall_s": used.wall_s,
-        "pages_per_s": fetched / used.wall_s,
-        "pages_per_cpu_s": fetched / used.cpu_s,
-        "peak_mb": used.peak_bytes / 2**20,
+        "pages": pages,
+        "seconds": used.wall_s,
+        "pages_per_second": pages / used.wall_s,
+        "cpu_seconds": used.cpu_s,
+        "pages_per_cpu_second": pages / used.cpu_s,
+        "cpu_us_per_page": used.cpu_s / pages * 1e6,
+        "peak_bytes": used.peak_bytes,
     }
 
 
 def abc(ranks: int, store: str, web: Path, folder: Path) -> Row:
+    """Crawl with ABC."""
     write_config(
         folder / "config.toml",
         {
@@ -53,7 +64,7 @@ def abc(ranks: int, store: str, web: Path, folder: Path) -> Row:
                 "hosts": (web / "hosts.txt").read_text().split(),
                 "exclude": [EXCLUDE, "^https:"],
             },
-            "politeness": {"delay_s": 0, "connections_per_site": 16},
+            "politeness": {"delay_s": 0, "connections_per_site": CONNECTIONS},
             "fetch": {"allow_private_addresses": True},
             "seen": {"store": store},
         },
@@ -61,27 +72,42 @@ def abc(ranks: int, store: str, web: Path, folder: Path) -> Row:
     session = folder / "session"
     command = [sys.executable, "-m", "crawler", "crawl", str(folder / "config.toml")]
     command += ["--session", str(session)]
-    return measure([*mpirun(ranks), *command], lambda: html_pages(session), folder / "output")
+    with (folder / "errors").open("w") as errors:
+        used = run_command([*mpirun(ranks), *command], folder / "output", stderr=errors)
+    if used.status:
+        said = (folder / "errors").read_text()[-2000:]
+        raise CrawlerError(f"ABC ended with {used.status}: {said}")
+    (run,) = json.loads((session / "report" / "counters.json").read_text())["runs"]
+    peak = max(rank["peak_bytes"] for rank in run["ranks"])
+    return measured(distinct(html_pages(session)), used) | {"rank_peak_bytes": peak}
 
 
-def html_pages(session: Path) -> int:
-    table = pq.read_table(session / "tables" / "pages.parquet", columns=["status", "content_type"])
+def html_pages(session: Path) -> list[str]:
+    """Return the URLs of the HTML pages with status 200."""
+    pages = session / "tables" / "pages.parquet"
+    table = pq.read_table(pages, columns=["url", "status", "content_type"])
     html = pc.and_(pc.equal(table["status"], 200), pc.equal(table["content_type"], "text/html"))
-    return int(pc.sum(html).as_py())
+    return table["url"].filter(html).to_pylist()
 
 
-def peer(web: Path, folder: Path) -> Row:
-    job: Row = {name: (web / f"{name}.txt").read_text().split() for name in ("seeds", "hosts")}
-    (folder / "job.json").write_text(json.dumps(job | {"exclude": EXCLUDE}))
-    command = [sys.executable, str(HERE / "scrapy_peer.py")]
-    command += [str(folder / "job.json"), str(folder / "bodies")]
-    output = folder / "output"
-    return measure(command, lambda: int(json.loads(output.read_text())["html"]), output)
+def peer(name: str, web: Path, folder: Path) -> Row:
+    """Crawl with a peer. It has no ranks, so its process stands for the only one."""
+    row = measured(*PEERS[name](web, folder))
+    return row | {"rank_peak_bytes": row["peak_bytes"]}
 
 
 def in_scratch(contestant: Callable[[Path, Path], Row], web: Path) -> Row:
     with tempfile.TemporaryDirectory() as folder:
-        return contestant(web, Path(folder))
+        try:
+            return contestant(web, Path(folder))
+        except CrawlerError as failure:
+            raise SystemExit(f"error: {failure}") from None
+
+
+def times(rows: Sequence[Row], others: Sequence[Row]) -> float:
+    """Return the median of the ratios of pages for a CPU second, each within a round."""
+    name = "pages_per_cpu_second"
+    return statistics.median(one[name] / other[name] for one, other in zip(rows, others, strict=1))
 
 
 def run(
@@ -90,17 +116,17 @@ def run(
     ranks: Numbers = (1, 2, 4),
     runs: Annotated[int, "of each"] = 3,
     stores: Words = ("auto",),
-    scrapy: Annotated[bool, "also run Scrapy"] = False,
-) -> None:
+    peers: Annotated[Words, one_of(PEERS), "crawlers to compare with: wget2,scrapy"] = (),
+) -> Iterator[Row]:
     contestants = {
-        f"ABC, {number} ranks, {store}": partial(abc, number, store)
+        f"ABC, K = {number}, {store}": partial(abc, number, store)
         for number in ranks
         for store in stores
     }
-    if scrapy:
-        contestants["Scrapy"] = peer
+    contestants |= {name: partial(peer, name) for name in peers}
     results = in_turns(
         {name: partial(in_scratch, one, web) for name, one in contestants.items()}, runs
     )
     for name, rows in results.items():
-        show({"crawler": name} | medians(rows))
+        beside = {f"times_{other}": times(rows, results[other]) for other in peers}
+        yield {"crawler": name} | medians(rows) | beside

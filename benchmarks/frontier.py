@@ -4,20 +4,21 @@
 
 Fills a workbench with URLs of about 75 characters on sites of very different sizes. It reports
 back-links of some URLs to the orders that count back-links, then takes URLs out without politeness.
-Prints a line of JSON for each order, from a process of its own: bytes of memory per waiting URL
+Gives a row for each order, from a process of its own: bytes of memory per waiting URL
 (the growth of the resident set, the whole workbench included), and microseconds of CPU for
 `enqueue`, for `linked`, for `fetched` per link, and for `acquire` with `release`. For pagerank it
-also prints the seconds of one computation of all scores.
+also gives the seconds of one computation of all scores.
 """
 
 import gc
 import random
 import tempfile
+from collections.abc import Iterator
 from functools import partial
 from itertools import pairwise
 from pathlib import Path
 
-from harness import Row, Timer, Words, alone, batched, random_site, resident_bytes, show
+from harness import Row, Timer, Words, alone, batched, random_site, resident_bytes
 
 from crawler import config, url
 from crawler.core.order import Scored, make_order
@@ -95,8 +96,8 @@ def run(
     sites: int = 200_000,
     memory: int = config.Frontier().memory,
     orders: Words = ORDERS,
-) -> None:
+) -> Iterator[Row]:
     with tempfile.TemporaryDirectory() as directory:
         for order in orders:
             row, _ = alone(partial(measure, order, urls, sites, memory, directory))
-            show(row)
+            yield row

@@ -12,9 +12,9 @@ import sys
 import time
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from inspect import Parameter
-from itertools import islice
+from itertools import groupby, islice
 from pathlib import Path
-from typing import Annotated, Any, Literal, NamedTuple, Self, TypeVar, get_args, get_origin
+from typing import Annotated, Any, Literal, NamedTuple, Self, TextIO, TypeVar, get_args, get_origin
 
 from crawler import config
 
@@ -43,8 +43,9 @@ def add_argument(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
     """Add the argument that a parameter of a benchmark's `run` stands for.
 
     A keyword-only parameter is an option. Another parameter is a positional argument: `*name`
-    takes one or more values, and `name: list[X] = []` takes any number. `Annotated` may add a help
-    text, and a function that makes the value from the text.
+    takes one or more values, `name: list[X] = []` takes any number, and `name: X | None = None`
+    takes one or none. `Annotated` may add a help text, and a function that makes the value from the
+    text.
     """
     kind, *notes = (parameter.annotation,)
     if get_origin(kind) is Annotated:
@@ -62,6 +63,8 @@ def add_argument(parser: argparse.ArgumentParser, parameter: Parameter) -> None:
             how["nargs"] = "+"
         elif default is not None:
             how |= {"nargs": "*", "type": get_args(kind)[0]}
+        elif parameter.default is None:
+            how |= {"nargs": "?", "type": get_args(kind)[0]}
         parser.add_argument(parameter.name, metavar=parameter.name.upper(), **how)
         return
     if default not in (None, False):
@@ -224,10 +227,25 @@ def medians(rows: Sequence[Mapping[str, float]]) -> dict[str, float]:
 # --- what is written --------------------------------------------------------------------------
 
 
-def show(row: Mapping[str, Any]) -> None:
+def show(row: Mapping[str, Any], file: TextIO | None = None) -> None:
     """Print a line of JSON at once, with four digits of each fraction."""
     short = {k: float(f"{v:.4g}") if isinstance(v, float) else v for k, v in row.items()}
-    print(json.dumps(short), flush=True)
+    print(json.dumps(short), flush=True, file=file)
+
+
+def table(rows: Iterable[Row]) -> Iterator[str]:
+    """Give the lines of a table for each run of rows with the same names."""
+    for names, group in groupby(rows, tuple):
+        alike = list(group)
+        words = sum(isinstance(value, str) for value in alike[0].values())
+        yield from ["", *markdown(names, (map(_in_words, row.values()) for row in alike), words)]
+
+
+def _in_words(value: Any) -> str:
+    if isinstance(value, float):
+        return f"{value:,.0f}" if abs(value) >= 1000 else f"{value:.4g}"
+    is_count = isinstance(value, int) and not isinstance(value, bool)
+    return f"{value:,}" if is_count else str(value)
 
 
 def markdown(heads: Sequence[str], rows: Iterable[Sequence[Any]], left: int = 1) -> list[str]:

@@ -4,7 +4,7 @@
 
 The hosts are network namespaces of this machine. A router in this process connects them. It
 delays packets in both directions by a fixed time and a random one, and loses some. Each host serves
-the same web on its loopback, so only messages between ranks pass the router. Prints a line of JSON
+the same web on its loopback, so only messages between ranks pass the router. Gives a row
 for each delay: what the crawl took and sent, how long after the last page its end was known, and
 how long a message to a sleeping rank takes.
 Needs MPICH's mpirun, `ip`, and /dev/net/tun; leaves nothing behind.
@@ -30,7 +30,7 @@ from pathlib import Path
 from typing import Annotated, Self
 
 import pyarrow.parquet as pq
-from harness import Row, Words, read_rows, show, write_config
+from harness import Row, Words, read_rows, write_config
 
 from crawler.demo.web import DemoWeb, outside_mpi
 
@@ -254,8 +254,8 @@ def run(
     pages: int = 1000,
     sites: int = 40,
     politeness_s: float = 0.0,
-) -> None:
+) -> Iterator[Row]:
     for delay_ms in map(float, delays_ms):
         delay_s = delay_ms / 1000
         with Lan(hosts, delay_s, delay_s * jitter, loss) as lan:
-            show({"delay_ms": delay_ms} | measure(lan, ranks, pages, sites, politeness_s))
+            yield {"delay_ms": delay_ms} | measure(lan, ranks, pages, sites, politeness_s)

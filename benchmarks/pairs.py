@@ -1,9 +1,9 @@
 """How much faster or slower one version of the code is than another, in pairs of runs.
 
-    python benchmarks pairs OLD NEW [--rounds 7] [--field cpu_s] -- PYTHON ARGUMENTS
+    python benchmarks pairs OLD NEW [--rounds 7] [--field FIELD] -- PYTHON ARGUMENTS
 
 OLD and NEW are folders with a checkout each. Python runs in both with the remaining arguments, for
-example `benchmarks simulator GRAPH --modes exchange`. The versions take turns. Prints the medians,
+example `benchmarks simulator GRAPH --json`. The versions take turns. Gives the medians,
 and the median of the ratios NEW / OLD within a round, with the smallest and the largest ratio.
 The figure is the CPU seconds of the whole command, or the sum of a field of its lines of JSON.
 """
@@ -13,12 +13,12 @@ import statistics
 import subprocess
 import sys
 import tempfile
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from harness import in_turns, read_rows, run_command, show
+from harness import Row, in_turns, read_rows, run_command
 
 
 def run(
@@ -27,14 +27,15 @@ def run(
     *argument: str,
     rounds: int = 7,
     field: Annotated[str, "of the lines of JSON (default: CPU of the command)"] = "",
-) -> None:
+) -> Iterator[Row]:
     trees = {"old": old, "new": new}
     results = in_turns(
         {name: partial(figure, tree, argument, field) for name, tree in trees.items()}, rounds
     )
     ratios = [after / before for before, after in zip(*results.values(), strict=True)]
     medians = {name: statistics.median(values) for name, values in results.items()}
-    show({**medians, "ratio": statistics.median(ratios), "least": min(ratios), "most": max(ratios)})
+    ratio = statistics.median(ratios)
+    yield {**medians, "ratio": ratio, "least": min(ratios), "most": max(ratios)}
 
 
 def figure(tree: Path, arguments: Sequence[str], field: str) -> float:

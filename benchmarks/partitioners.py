@@ -6,12 +6,13 @@ GRAPH is a folder that `python -m partition` reads: a session, or pages.parquet 
 The hypergraph has a net for each page: its site (or the page itself) and those of the pages that it
 links to. Our engine balances bytes and requests (`two`) and bytes alone (`one`). Mt-KaHyPar
 (`mtkahypar`, DEFAULT, one thread) balances bytes alone, if it is installed. All have the same
-tolerance. Prints a line of JSON for each graph, K and engine, with medians over the seeds:
+tolerance. Gives a row for each graph, K and engine, with medians over the seeds:
 connectivity - 1, both imbalances, CPU seconds of the engine, and memory. Every run is a process of
 its own. It is forked after the graph is read and our engine is compiled.
 """
 
 import importlib.util
+from collections.abc import Iterator
 from dataclasses import replace
 from functools import partial
 from itertools import product
@@ -19,7 +20,7 @@ from pathlib import Path
 from typing import Annotated, Literal
 
 import numpy as np
-from harness import Numbers, Timer, alone, medians, show
+from harness import Numbers, Row, Timer, alone, medians
 
 from partition import kahypar
 from partition.child import OneWeight, peak_memory
@@ -57,7 +58,7 @@ def run(
     k: Annotated[Numbers, "numbers of parts"] = (4, 16, 64),
     model: Literal["site", "page"] = "site",
     seeds: int = 3,
-) -> None:
+) -> Iterator[Row]:
     # Compile our engine.
     partition(Hypergraph(np.array([0, 2]), np.arange(2), np.ones(1, int), np.ones((9, 2), int)), 3)
     engines = [e for e in ENGINES if e != "mtkahypar" or importlib.util.find_spec(e)]
@@ -66,4 +67,4 @@ def run(
         h = hypergraph(web, web.site if model == "site" else np.arange(web.pages))
         for parts, engine in product(k, engines):
             rows = [alone(partial(measure, h, engine, parts, seed))[0] for seed in range(seeds)]
-            show({"graph": folder.name, "k": parts, "engine": engine, **medians(rows)})
+            yield {"graph": folder.name, "k": parts, "engine": engine, **medians(rows)}

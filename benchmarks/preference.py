@@ -3,7 +3,7 @@
     python benchmarks preference GRAPH [--orders O,..] [--repositories N,..] [--max-delay-s S] ...
 
 Simulates crawls of a known web by one rank with the store `veuniq`, without and with the
-preference, and prints a line of JSON for each: pages, pages a second of virtual time, the share of
+preference, and gives a row for each: pages, pages a second of virtual time, the share of
 URLs that were put aside for another repository (cross), the seconds until a new URL is known as new
 (mean, and 95th percentile), bytes read and written, the quality of the order (mean over the crawl,
 by back-links and by PageRank), and CPU seconds. One crawl isn't repeated: only CPU times vary.
@@ -11,12 +11,12 @@ by back-links and by PageRank), and CPU seconds. One crawl isn't repeated: only 
 
 import gc
 import random
-from collections.abc import Iterable
+from collections.abc import Iterable, Iterator
 from pathlib import Path
 from tempfile import TemporaryDirectory
 
 import numpy as np
-from harness import Numbers, Row, Timer, Words, show
+from harness import Numbers, Row, Timer, Words
 
 from crawler import config
 from crawler.core.ownership import make_scheme
@@ -113,7 +113,7 @@ def run(
     seeds: int = 5000,
     pages: int = 80_000,
     concurrency: int = 64,
-) -> None:
+) -> Iterator[Row]:
     web = load_web(graph)
     gc.disable()
     for order in orders:
@@ -128,13 +128,5 @@ def run(
                     *(f"traps.{key}=0" for key in config.Traps.model_fields),
                 ]
                 with TemporaryDirectory() as work:
-                    show(
-                        crawl(
-                            web,
-                            config.load(None, sets),
-                            seeds,
-                            pages,
-                            concurrency,
-                            Path(work) / "s",
-                        )
-                    )
+                    settings, folder = config.load(None, sets), Path(work) / "s"
+                    yield crawl(web, settings, seeds, pages, concurrency, folder)

@@ -4,7 +4,7 @@
 
 Fills a registry with URLs on sites of very different sizes, and hands out some. Then it reports
 back-links in batches, half of them of popular URLs, and hands out the best URL once for every 35
-updates. Prints a line of JSON for each size, from a process of its own. All times are CPU times:
+updates. Gives a row for each size, from a process of its own. All times are CPU times:
 
 - `add_us` is for adding a URL. `first_pops_us` is for handing out and ending a URL soon after all
   URLs were added, and `pop_us` later. Both include reading the text.
@@ -17,6 +17,7 @@ updates. Prints a line of JSON for each size, from a process of its own. All tim
 
 import gc
 import random
+from collections.abc import Iterator
 from functools import partial
 from typing import Annotated
 
@@ -29,7 +30,6 @@ from harness import (
     batched,
     random_site,
     resident_bytes,
-    show,
 )
 
 from crawler.core.hands import Hand
@@ -147,7 +147,7 @@ def run(
     sites: int = 200_000,
     batch: Annotated[int, "updates"] = 4096,
     updates: int = 4_000_000,
-) -> None:
+) -> Iterator[Row]:
     for number in urls:
         row, usage = alone(partial(measure, number, sites, batch, updates))
-        show(row | {"peak_bytes_per_url": usage.peak_bytes / number})
+        yield row | {"peak_bytes_per_url": usage.peak_bytes / number}

@@ -1,10 +1,10 @@
 """A Scrapy spider that crawls the same web as the benchmark `crawl`, for comparison.
 
-    python benchmarks/scrapy_peer.py JOB.json OUT
+    python benchmarks/scrapy_peer.py JOB.json BODIES URLS
 
-JOB.json: seeds, hosts, exclude (a regular expression). Bodies go to OUT. Links are taken by
-selectolax, which makes it twice as fast as Scrapy's own link extractor; robots.txt isn't asked, and
-nothing is compressed.
+JOB.json: seeds, hosts, exclude (a regular expression). Bodies go to the file BODIES, and the URLs
+of HTML pages to the file URLS. Links are taken by selectolax, which makes it twice as fast as
+Scrapy's own link extractor; robots.txt isn't asked, and nothing is compressed.
 """
 
 import json
@@ -29,18 +29,18 @@ class Peer(scrapy.Spider):
 
     def __init__(self, **arguments: Any) -> None:
         super().__init__(**arguments)
-        self.out = Path(sys.argv[2]).open("wb")  # noqa: SIM115  closed with the process
-        self.pages = 0
+        self.bodies = Path(sys.argv[2]).open("wb")  # noqa: SIM115  closed with the process
+        self.urls = Path(sys.argv[3]).open("w")  # noqa: SIM115  closed with the process
 
     async def start(self) -> AsyncIterator[scrapy.Request]:
         for seed in JOB["seeds"]:
             yield scrapy.Request(seed)
 
     def parse(self, response: Any) -> Iterator[scrapy.Request]:
-        self.out.write(response.body)
+        self.bodies.write(response.body)
         if b"html" not in response.headers.get("Content-Type", b""):
             return
-        self.pages += 1
+        self.urls.write(f"{response.url}\n")
         references = set()
         for node in LexborHTMLParser(response.body).css("[href]"):
             if node.tag in {"a", "area"} and (reference := node.attributes["href"]):
@@ -53,9 +53,6 @@ class Peer(scrapy.Spider):
                 continue
             if split.scheme == "http" and split.hostname in HOSTS and not EXCLUDE.search(url):
                 yield scrapy.Request(url)
-
-    def closed(self, reason: str) -> None:
-        print(json.dumps({"html": self.pages, "reason": reason}))
 
 
 process = CrawlerProcess(

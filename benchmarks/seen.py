@@ -4,7 +4,7 @@
                            [--memory BYTES] [--in-bulk N]
 
 Fills a store with keys, then asks it about the links of pages, some of which are new, as the door
-of the core does. Prints a line of JSON for each store and size, from a process of its own:
+of the core does. Gives a row for each store and size, from a process of its own:
 
 - check_ns, check_wall_ns: nanoseconds of CPU and of time for a link. The store gets a list of
   Python's integers, says which are new, and notes these. The door's own loop over the links isn't
@@ -25,12 +25,12 @@ import gc
 import tempfile
 import time
 from array import array
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from functools import partial
 from pathlib import Path
 
 import numpy as np
-from harness import Numbers, Row, Timer, Words, alone, resident_bytes, show
+from harness import Numbers, Row, Timer, Words, alone, resident_bytes
 
 from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.stores.auto import AutoStore, load_runs
@@ -176,10 +176,10 @@ def run(
     pages: int = 10_000,
     memory: int = 1 << 30,
     in_bulk: int = 0,
-) -> None:
+) -> Iterator[Row]:
     for name in stores:
         for number in urls:
             with tempfile.TemporaryDirectory() as at:
                 call = partial(measure, name, number, in_bulk, links, new, pages, memory, at)
                 row, _ = alone(call)
-            show(row)
+            yield row

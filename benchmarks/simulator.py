@@ -3,9 +3,9 @@
     python benchmarks simulator GRAPH [--modes M,..] [--procs N,..] [--order O] [--repeat R]
                                       [--stores S,..]
 
-Prints a line of JSON for each crawl: pages and links (of the pages fetched, so a page fetched twice
+Gives a row for each crawl: pages and links (of the pages fetched, so a page fetched twice
 counts twice), CPU seconds, links a second, and the peak of memory so far. `python -m crawler
-simulate` would have done the same but for the measures. The first line is about what all crawls
+simulate` would have done the same but for the measures. The first row is about what all crawls
 share: the graph is read, and its links are made. Background load slows down memory most, so on a
 busy machine compare only runs that took turns (`python benchmarks pairs`).
 
@@ -15,7 +15,7 @@ experiment), memory, table (what memory becomes with a million URLs), runs (with
 
 import gc
 import random
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from functools import partial
 from itertools import product
 from pathlib import Path
@@ -23,7 +23,7 @@ from tempfile import TemporaryDirectory
 from typing import Annotated
 
 import numpy as np
-from harness import Numbers, Row, Timer, Words, one_of, show
+from harness import Numbers, Row, Timer, Words, one_of
 
 from crawler import config
 from crawler.core.ownership import make_scheme
@@ -91,7 +91,7 @@ def run(
     order: str = "breadth-first",
     repeat: int = 1,
     stores: Annotated[Sequence[str], one_of(STORES)] = ("set",),
-) -> None:
+) -> Iterator[Row]:
     with Timer() as loading:
         web = load_web(graph)
     gc.disable()
@@ -99,9 +99,9 @@ def run(
         assert len(web.pages) == len(web.out_links)  # makes them
     gc.enable()
     row = {"pages": len(web), "links": len(web.targets), "load_s": round(loading.cpu_s, 2)}
-    show(row | {"links_made_s": round(making.cpu_s, 2), "peak_mb": peak_memory() >> 20})
+    yield row | {"links_made_s": round(making.cpu_s, 2), "peak_mb": peak_memory() >> 20}
     sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
     sets.append(f"frontier.order={order}")
     for mode, ranks, number, store in product(modes, procs, range(repeat), stores):
         settings = config.load(None, sets, {"session": {"mode": mode}})
-        show(crawl(web, settings, ranks, number, store))
+        yield crawl(web, settings, ranks, number, store)

@@ -9,8 +9,10 @@ BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
 
 def benchmark(*words: object) -> subprocess.CompletedProcess[str]:
-    command = [sys.executable, str(BENCHMARKS), *map(str, words)]
-    return subprocess.run(command, capture_output=True, text=True, check=False)
+    command = [sys.executable, "-m", "benchmarks", *map(str, words)]
+    return subprocess.run(
+        command, cwd=BENCHMARKS.parent, capture_output=True, text=True, check=False
+    )
 
 
 def test_every_benchmark_is_listed_with_what_it_measures() -> None:
@@ -40,7 +42,7 @@ def test_two_versions_take_turns(tmp_path: Path) -> None:
         # Two lines of the field are added up; the other line has another field.
         lines = f'{{"cpu_s": {figure}}}\\n{{"cpu_s": {figure}}}\\n{{"load_s": 9}}'
         (tmp_path / name / "task.py").write_text(f"print('{lines}')")
-    words = ["--rounds", 2, "--field", "cpu_s", "--", "task.py"]
+    words = ["--rounds", 2, "--field", "cpu_s", "--json", "--", "task.py"]
     done = benchmark("pairs", tmp_path / "old", tmp_path / "new", *words)
     assert done.returncode == 0, done.stderr
     shown = json.loads(done.stdout)

@@ -25,7 +25,7 @@ needs_namespaces = pytest.mark.skipif(
 @pytest.mark.parametrize(("hosts", "ranks", "loss"), [(4, 4, 0.001), (3, 6, 0.01)])
 def test_the_same_pages_whatever_the_network(hosts: int, ranks: int, loss: float) -> None:
     words = ["--hosts", str(hosts), "--ranks", str(ranks), "--loss", str(loss)]
-    words += ["--delays-ms", "0,20,100", "--pages", "300", "--sites", "16"]
+    words += ["--delays-ms", "0,20,100", "--pages", "300", "--sites", "16", "--json"]
     done = subprocess.run(
         [sys.executable, BENCHMARKS, "namespaces", *words],
         env=launching() | {"PYTHONPATH": str(ROOT)},
