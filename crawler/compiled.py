@@ -3,13 +3,15 @@
 numba keeps compiled functions beside the sources, in the user's cache folder, or in
 `NUMBA_CACHE_DIR`. If it can write to none of these (in a container, or on a node without a home),
 the cache is a folder among the temporary files that belongs to the user alone. If that fails too,
-each process compiles again.
+each process compiles again. One process at a time compiles the functions of a file. Others that
+need these functions, such as the other ranks, wait and use its results.
 
 The first compilation takes up to a minute. It is announced on standard error. `seconds` returns its
 time, so that callers can subtract it from the time of a partition. Importing this module imports
 numba, which takes a second. So a crawl that needs no compiled function must not import it.
 """
 
+import fcntl
 import os
 import stat
 import sys
@@ -89,6 +91,7 @@ def _with_cache(function: Callable[..., Any], *, nogil: bool) -> Any:
         return None
     _notice_changes(made)
     _outlive_full_disks(made)
+    _compile_in_turn(made)
     return made
 
 
@@ -127,6 +130,64 @@ def _outlive_full_disks(dispatcher: Any) -> None:
             _listener.is_kept = False
 
     kept.save_overload = save_if_possible
+
+
+class _Turn:
+    """Locks the source files whose functions this process compiles.
+
+    Compiling a function compiles those that it calls, too, which may be in other files. The locks
+    are released together. Processes can't wait for each other in a circle, because modules can't
+    import each other in a circle. Only one thread of a process compiles at a time.
+    """
+
+    def __init__(self) -> None:
+        self._locked: dict[str, int] = {}
+        self._depth = 0
+
+    def begin(self) -> None:
+        self._depth += 1
+
+    def lock(self, source: str) -> None:
+        """Wait until no other process compiles functions of this file.
+
+        Without locks, as on some file systems, both compile.
+        """
+        if source not in self._locked:
+            with suppress(OSError):
+                self._locked[source] = os.open(source, os.O_RDONLY)
+                fcntl.flock(self._locked[source], fcntl.LOCK_EX)
+
+    def end(self) -> None:
+        self._depth -= 1
+        while self._locked and not self._depth:
+            os.close(self._locked.popitem()[1])
+
+
+_turn = _Turn()
+
+
+def _compile_in_turn(dispatcher: Any) -> None:
+    """Let a function be compiled only if no other process has just done so."""
+    kept = dispatcher._cache  # noqa: SLF001  # numba has no public way to it
+    source = dispatcher.py_func.__code__.co_filename
+    load, compile_function = kept.load_overload, dispatcher.compile
+
+    def load_or_lock(signature: object, context: object) -> object:
+        found = load(signature, context)
+        if found is None:
+            _turn.lock(source)
+            found = load(signature, context)
+        return found
+
+    def compile_in_turn(signature: object) -> object:
+        _turn.begin()
+        try:
+            return compile_function(signature)
+        finally:
+            _turn.end()
+
+    kept.load_overload = load_or_lock
+    dispatcher.compile = compile_in_turn
 
 
 def _use_temporary_folder() -> bool:
