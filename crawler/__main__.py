@@ -19,6 +19,7 @@ from typing import Any
 import msgspec
 import uvloop
 
+import crawler.startup  # before numpy
 from crawler import config, session, steering
 from crawler.arguments import SCRIPT, make_parser
 from crawler.commandline import guess, print_completion
@@ -446,6 +447,7 @@ _COMMANDS: dict[str | None, Callable[[argparse.Namespace], int]] = {
 
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name. Returns its exit code."""
+    crawler.startup.begin()
     # A wrong command line is wrong on all ranks, so only the first rank reports the error.
     first = all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
     try:

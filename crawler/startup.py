@@ -1,0 +1,45 @@
+"""Settings of a process that runs a command. They shorten its start.
+
+Only the command line imports this module, before numpy. A script that imports the crawler keeps its
+own settings.
+"""
+
+import gc
+import os
+import sys
+from importlib.machinery import ModuleSpec
+from types import ModuleType
+
+# numpy would start a thread for each core, which waits busily. Nothing here multiplies matrices.
+os.environ.setdefault("OPENBLAS_NUM_THREADS", "1")
+
+_REFUSED = ("crawler", "partition", "pyarrow")
+
+
+class _PandasForOthers:
+    """Refuses to import pandas for pyarrow, and for the crawler, which never imports it itself.
+
+    When pyarrow makes its first array of a list, it imports pandas if that is installed, to see
+    whether the list is a Series. This takes half as long as the whole start of a rank. Most of
+    pyarrow is no Python code, so the import seems to come from the module that calls pyarrow.
+    Plug-ins may import pandas.
+    """
+
+    def find_spec(
+        self, name: str, path: object = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        """Raise ImportError if pandas is imported for pyarrow. Otherwise others find the module."""
+        if name == "pandas":
+            frame = sys._getframe(1)  # noqa: SLF001  # the documented way to the caller
+            while frame.f_back and frame.f_globals["__name__"].startswith("importlib."):
+                frame = frame.f_back
+            if frame.f_globals["__name__"].partition(".")[0] in _REFUSED:
+                raise ModuleNotFoundError("pyarrow does without pandas here", name=name)
+        return None
+
+
+def begin() -> None:
+    """Set what holds from now on in this process."""
+    gc.set_threshold(50_000, 20, 100)  # imports leave next to nothing to collect
+    if not isinstance(sys.meta_path[0], _PandasForOthers):
+        sys.meta_path.insert(0, _PandasForOthers())
