@@ -1,25 +1,28 @@
 """How many pages a crawl fetches for a CPU second: ABC on 1, 2, 4 ranks, compared with others.
 
-    python -m benchmarks crawl WEB [--ranks 1,2,4] [--peers wget2,scrapy] [--runs 3] [--stores S,..]
-                               [--json [FILE]]
+    python -m benchmarks crawl [WEB] [--ranks 1,2,4] [--peers wget2,scrapy] [--runs 3]
+                               [--stores S,..] [--served plain,gzip,tls] [--json [FILE]]
 
 WEB is a folder with `seeds.txt` and `hosts.txt`, which have one URL or host a line. The web must be
-served already, and its host names must resolve here. The contestants take turns, and medians are
-shown. Peers need wget2, and `pip install scrapy`. --stores compares values of seen.store.
+served already, and its host names must resolve here. Without WEB, the web of the demonstration is
+made and served (`web.py`): plain, with gzip-encoded pages, and by HTTPS. The contestants take
+turns, and medians are shown. Peers need wget2, and `pip install scrapy`. --stores compares values
+of seen.store.
 
 - pages: different HTML pages with status 200, of what a crawler stored. `x/` and `x/index.html`
   count as one page, because wget2 stores them in one file.
 - seconds, cpu_seconds: of all processes of the client from start to end, with tables and report.
 - cpu_us_per_page: cpu_seconds by pages, in microseconds.
 - times_PEER: pages for a CPU second by those of the peer, in the same round.
-- peak_bytes: memory of the process that used most. rank_peak_bytes: of the rank that used most.
+- peak_bytes: memory of the process that used most, from start to end. rank_peak_bytes: of the rank
+  that used most, until the crawl was over.
 """
 
 import json
 import statistics
 import sys
 import tempfile
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from functools import partial
 from pathlib import Path
 from typing import Annotated
@@ -38,7 +41,10 @@ from harness import (
     run_command,
     write_config,
 )
-from peers import CONNECTIONS, EXCLUDE, PEERS, CrawlerError, distinct
+from peers import CONNECTIONS, PEERS, CrawlerError, distinct, exclude
+from web import SERVED, Demo, Target, serve
+
+QUICK = {"ranks": [1, 2], "runs": 1, "pages": 100}
 
 
 def measured(pages: int, used: Usage) -> Row:
@@ -54,18 +60,18 @@ def measured(pages: int, used: Usage) -> Row:
     }
 
 
-def abc(ranks: int, store: str, web: Path, folder: Path) -> Row:
+def abc(ranks: int, store: str, web: Target, folder: Path) -> Row:
     """Crawl with ABC."""
     write_config(
         folder / "config.toml",
         {
-            "session": {"seeds_file": str(web / "seeds.txt")},
-            "scope": {
-                "hosts": (web / "hosts.txt").read_text().split(),
-                "exclude": [EXCLUDE, "^https:"],
-            },
+            "session": {"seeds": web.seeds},
+            "scope": {"hosts": web.hosts, "exclude": [exclude(web)]},
             "politeness": {"delay_s": 0, "connections_per_site": CONNECTIONS},
-            "fetch": {"allow_private_addresses": True},
+            "fetch": {
+                "allow_private_addresses": True,
+                "ca_files": [str(web.ca_file)] if web.ca_file else [],
+            },
             "seen": {"store": store},
         },
     )
@@ -90,13 +96,13 @@ def html_pages(session: Path) -> list[str]:
     return table["url"].filter(html).to_pylist()
 
 
-def peer(name: str, web: Path, folder: Path) -> Row:
+def peer(name: str, web: Target, folder: Path) -> Row:
     """Crawl with a peer. It has no ranks, so its process stands for the only one."""
     row = measured(*PEERS[name](web, folder))
     return row | {"rank_peak_bytes": row["peak_bytes"]}
 
 
-def in_scratch(contestant: Callable[[Path, Path], Row], web: Path) -> Row:
+def in_scratch(contestant: Callable[[Target, Path], Row], web: Target) -> Row:
     with tempfile.TemporaryDirectory() as folder:
         try:
             return contestant(web, Path(folder))
@@ -111,12 +117,14 @@ def times(rows: Sequence[Row], others: Sequence[Row]) -> float:
 
 
 def run(
-    web: Path,
+    web: Path | None = None,
     *,
     ranks: Numbers = (1, 2, 4),
     runs: Annotated[int, "of each"] = 3,
     stores: Words = ("auto",),
     peers: Annotated[Words, one_of(PEERS), "crawlers to compare with: wget2,scrapy"] = (),
+    served: Annotated[Words, one_of(SERVED), "how the web that is made is served"] = SERVED,
+    pages: Annotated[int, "of the web that is made"] = 5000,
 ) -> Iterator[Row]:
     contestants = {
         f"ABC, K = {number}, {store}": partial(abc, number, store)
@@ -124,9 +132,20 @@ def run(
         for store in stores
     }
     contestants |= {name: partial(peer, name) for name in peers}
-    results = in_turns(
-        {name: partial(in_scratch, one, web) for name, one in contestants.items()}, runs
-    )
+    if web is not None:
+        yield from compare(contestants, Target.read(web), "WEB", runs)
+        return
+    for how in served:
+        with serve(Demo(pages=pages), how) as made:
+            yield from compare(contestants, made, how, runs)
+
+
+def compare(
+    contestants: Mapping[str, Callable[[Target, Path], Row]], web: Target, served: str, runs: int
+) -> Iterator[Row]:
+    """Let the contestants crawl a web in turns. Gives the medians of each."""
+    calls = {name: partial(in_scratch, one, web) for name, one in contestants.items()}
+    results = in_turns(calls, runs)
     for name, rows in results.items():
-        beside = {f"times_{other}": times(rows, results[other]) for other in peers}
-        yield {"crawler": name} | medians(rows) | beside
+        beside = {f"times_{peer}": times(rows, results[peer]) for peer in PEERS if peer in results}
+        yield {"crawler": name, "served": served} | medians(rows) | beside

@@ -107,16 +107,40 @@ def run_command(
 ) -> Usage:
     """Run a command, with its standard output in a file; `how` is for Popen.
 
-    `limit_s` bounds the CPU seconds of the command's own process.
+    `limit_s` bounds the CPU seconds of the command's own process. The usage is that of the command
+    and of the processes that it waited for.
     """
-    started = time.perf_counter()
-    with output.open("w") as out:
-        child = subprocess.Popen(command, stdout=out, **how)
-        if limit_s is not None:
-            resource.prlimit(child.pid, resource.RLIMIT_CPU, (limit_s, limit_s))
-        usage = _wait(child.pid, started)
-    child.returncode = usage.status
-    return usage
+    reading, writing = os.pipe()
+    own = [sys.executable, "-IS", "-c", _LAUNCHER, str(writing), str(limit_s or 0)]
+    with output.open("w") as out, os.fdopen(reading) as report:
+        child = subprocess.Popen([*own, *command], stdout=out, pass_fds=[writing], **how)
+        os.close(writing)
+        text = report.read()
+        child.wait()
+    if not text:
+        raise SystemExit(f"error: {command[0]} couldn't be run")
+    return Usage(*json.loads(text))
+
+
+# A process starts with the peak of the process that started it. So a command is started by a small
+# process, not by this one.
+_LAUNCHER = """
+import json, os, resource, sys, time
+report, limit, *command = sys.argv[1:]
+started = time.perf_counter()
+if not (child := os.fork()):
+    if int(limit):
+        resource.setrlimit(resource.RLIMIT_CPU, (int(limit), int(limit)))
+    try:
+        os.execvp(command[0], command)
+    except OSError as error:
+        print(f"{command[0]}: {error.strerror}", file=sys.stderr)
+    os._exit(127)
+_, status, used = os.wait4(child, 0)
+figures = time.perf_counter() - started, used.ru_utime + used.ru_stime, used.ru_maxrss * 1024
+with open(int(report), "w") as file:
+    json.dump([*figures, os.waitstatus_to_exitcode(status)], file)
+"""
 
 
 def alone(call: Callable[[], Any], limit_s: int | None = None) -> tuple[Any, Usage]:

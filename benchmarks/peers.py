@@ -1,4 +1,4 @@
-"""Crawls the web of the benchmark `crawl` with the crawlers of others."""
+"""Crawls a web with the crawlers of others."""
 
 import json
 import sys
@@ -6,7 +6,8 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Final
 
-from harness import Row, Usage, run_command
+from harness import Usage, run_command
+from web import Target
 
 EXCLUDE: Final = (
     r"/_sources/|\.(txt|py|whl|deb|ipynb|inv|patch|diff|c|h|cpp|json|xsd|asc|sh|js|log|yaml|cfg"
@@ -26,14 +27,22 @@ def distinct(urls: Iterable[str]) -> int:
     return len({url.removesuffix("index.html") for url in urls})
 
 
-def wget2(web: Path, folder: Path) -> tuple[int, Usage]:
+def exclude(web: Target) -> str:
+    """Return the expression for links that no crawler follows."""
+    return f"{EXCLUDE}|^{'http' if web.scheme == 'https' else 'https'}:"
+
+
+def wget2(web: Target, folder: Path) -> tuple[int, Usage]:
     """Crawl with wget2, which filters links before it fetches. Its pages are the files of HTML."""
     # With -H, wget2 would follow links to all hosts, whatever -D says.
-    hosts, stored = (web / "hosts.txt").read_text().split(), folder / "stored"
-    command = ["wget2", "--no-config", "-q", "-r", "-l", "0", "-D", ",".join(hosts)]
-    command += ["--filter-urls", "--reject-regex", f"^https:|{EXCLUDE}", "--robots=off"]
+    seeds, stored = folder / "seeds.txt", folder / "stored"
+    seeds.write_text("\n".join(web.seeds))
+    command = ["wget2", "--no-config", "-q", "-r", "-l", "0", "-D", ",".join(web.hosts)]
+    command += ["--filter-urls", "--reject-regex", exclude(web), "--robots=off"]
     command += ["-t", "1", "-T", "20", f"--max-threads={CONNECTIONS}", "--hsts=off"]
-    command += ["--compression=none", "-i", str(web / "seeds.txt"), "-P", str(stored)]
+    command += [f"--compression={'gzip' if web.is_compressed else 'none'}"]
+    command += [f"--ca-certificate={web.ca_file}"] if web.ca_file else []
+    command += ["-i", str(seeds), "-P", str(stored)]
     used = run_command(command, folder / "output")
     if used.status not in {0, _REFUSED}:
         raise CrawlerError(f"wget2 ended with {used.status}")
@@ -49,10 +58,10 @@ def _html_files(folder: Path) -> Iterator[str]:
                 yield str(path)
 
 
-def scrapy(web: Path, folder: Path) -> tuple[int, Usage]:
+def scrapy(web: Target, folder: Path) -> tuple[int, Usage]:
     """Crawl with Scrapy (scrapy_peer.py). Its pages are the HTML responses with status 200."""
-    job: Row = {name: (web / f"{name}.txt").read_text().split() for name in ("seeds", "hosts")}
-    (folder / "job.json").write_text(json.dumps(job | {"exclude": EXCLUDE}))
+    job = {"seeds": web.seeds, "hosts": web.hosts, "exclude": exclude(web)}
+    (folder / "job.json").write_text(json.dumps(job))
     command = [sys.executable, str(Path(__file__).with_name("scrapy_peer.py"))]
     command += [str(folder / name) for name in ("job.json", "bodies", "urls")]
     used = run_command(command, folder / "output")
@@ -61,7 +70,7 @@ def scrapy(web: Path, folder: Path) -> tuple[int, Usage]:
     return distinct((folder / "urls").read_text().splitlines()), used
 
 
-PEERS: Final[dict[str, Callable[[Path, Path], tuple[int, Usage]]]] = {
+PEERS: Final[dict[str, Callable[[Target, Path], tuple[int, Usage]]]] = {
     "wget2": wget2,
     "scrapy": scrapy,
 }

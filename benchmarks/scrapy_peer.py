@@ -51,7 +51,7 @@ class Peer(scrapy.Spider):
                 split = urlsplit(url)
             except ValueError:
                 continue
-            if split.scheme == "http" and split.hostname in HOSTS and not EXCLUDE.search(url):
+            if split.hostname in HOSTS and not EXCLUDE.search(url):
                 yield scrapy.Request(url)
 
 

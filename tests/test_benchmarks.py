@@ -48,3 +48,33 @@ def test_two_versions_take_turns(tmp_path: Path) -> None:
     shown = json.loads(done.stdout)
     assert shown == {"old": 8, "new": 6, "ratio": 0.75, "least": 0.75, "most": 0.75}
     assert [line.split()[0] for line in done.stderr.splitlines()] == ["old", "new"] * 2
+
+
+def test_the_peak_of_a_command_is_its_own(tmp_path: Path) -> None:
+    """Not that of the process that started it, which the kernel would hand on."""
+    program = (
+        "import harness, sys, pathlib\n"
+        "large = bytearray(300_000_000)\n"
+        "large[::4096] = bytes(len(large[::4096]))\n"
+        "command = [sys.executable, '-c', 'import sys; sys.exit(3)']\n"
+        "used = harness.run_command(command, pathlib.Path(sys.argv[1]))\n"
+        "print(used.status, used.peak_bytes)\n"
+    )
+    command = [sys.executable, "-c", program, str(tmp_path / "output")]
+    done = subprocess.run(command, cwd=BENCHMARKS, capture_output=True, text=True, check=True)
+    status, peak = map(int, done.stdout.split())
+    assert status == 3
+    assert 1_000_000 < peak < 100_000_000
+
+
+def test_a_crawl_of_a_web_that_the_benchmark_makes(tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    words = ["--quick", "--ranks", 1, "--served", "gzip", "--pages", 50, "--json", rows]
+    done = benchmark("crawl", *words)
+    assert done.returncode == 0, done.stderr
+    row = json.loads(rows.read_text())
+    assert (row["crawler"], row["served"]) == ("ABC, K = 1, auto", "gzip")
+    assert row["pages"] > 300  # each of 48 sites has eight pages at least
+    assert 0 < row["rank_peak_bytes"] <= row["peak_bytes"]
+    heads, ruler, figures = done.stdout.strip().splitlines()
+    assert heads.count("|") == ruler.count("|") == figures.count("|") == len(row) + 1
