@@ -6,9 +6,11 @@ import socket
 import time
 from collections.abc import Sequence
 from pathlib import Path
+from typing import Any
 
 import pytest
 import uvloop
+from aiohappyeyeballs import AddrInfoType, start_connection
 from crawls import crawl_here, page_rows, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
@@ -100,13 +102,15 @@ def test_silent_addresses_cost_a_quarter_of_a_second_each() -> None:
 
 def test_each_address_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
     tried: list[str] = []
-    real = HttpFetcher._socket
 
-    def counting(self: HttpFetcher, info: tuple[object, ...]) -> socket.socket:
-        tried.append(info[4][0])  # type: ignore[index]
-        return real(self, info)  # type: ignore[arg-type]
+    async def counting(addresses: Sequence[AddrInfoType], **settings: Any) -> socket.socket:
+        def make(info: AddrInfoType) -> socket.socket:
+            tried.append(info[4][0])
+            return socket.socket(*info[:3])
 
-    monkeypatch.setattr(HttpFetcher, "_socket", counting)
+        return await start_connection(addresses, socket_factory=make, **settings)
+
+    monkeypatch.setattr("crawler.net.connections.start_connection", counting)
     addresses = [f"127.0.1.{n}" for n in range(1, 9)] + [f"::{n}" for n in range(2, 9)]
     assert failure(Names(a=addresses), "http://a.example:9/") in {
         Failure.REFUSED,
@@ -116,19 +120,17 @@ def test_each_address_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def test_an_endless_answer_is_cut() -> None:
-    book = AddressBook(
-        Names(a=[f"10.0.{n >> 8}.{n & 255}" for n in range(4000)]), (), lambda _: None
-    )
+    book = AddressBook(Names(a=[f"10.0.{n >> 8}.{n & 255}" for n in range(4000)]), lambda _: None)
     assert len(asyncio.run(book.resolve("a.example", 80))) == 40
 
 
 def test_an_address_that_answered_comes_first() -> None:
-    book = AddressBook(Names(a=["10.0.0.1", "10.0.0.2", "10.0.0.3"]), (), lambda _: None)
+    book = AddressBook(Names(a=["10.0.0.1", "10.0.0.2", "10.0.0.3"]), lambda _: None)
 
     async def main() -> list[str]:
         assert await book.locate("a.example") == "10.0.0.1"
         assert book.answered("a.example", "10.0.0.3")
-        return [each["host"] for each in await book.resolve("a.example", 80)]
+        return [address[0] for *_, address in await book.resolve("a.example", 80)]
 
     assert asyncio.run(main()) == ["10.0.0.3", "10.0.0.1", "10.0.0.2"]
 

@@ -255,12 +255,16 @@ class ProxyServer(RawServer):
     """A proxy for anything; answers itself what isn't a tunnel."""
 
     def __init__(
-        self, own: bytes = PAGE, tunnel: bytes = b"HTTP/1.1 200 Connected\r\n\r\n"
+        self,
+        own: bytes = PAGE,
+        tunnel: bytes = b"HTTP/1.1 200 Connected\r\n\r\n",
+        *,
+        tls: bool = False,
     ) -> None:
-        super().__init__(self.serve)
+        super().__init__(self.serve, tls=tls)
         self._own = own
         self._tunnel = tunnel
-        self.url = f"http://127.0.0.1:{self.port}"
+        self.url = self.url.removesuffix("/")
 
     def serve(self, connection: socket.socket) -> None:
         method, target, _ = self.requests[-1].split(b" ", 2)
@@ -506,7 +510,9 @@ def test_no_proxy(no_proxy: str, direct: tuple[str, ...]) -> None:
     ("proxy", "port"), [("http://p", 80), ("https://p", 443), ("p", 80), ("p:3128", 3128)]
 )
 def test_ports_of_proxies(proxy: str, port: int) -> None:
-    assert Proxies(proxy).addresses == {("p", port)}
+    chosen = Proxies(proxy).choose(URL("http://a.example/"))
+    assert chosen
+    assert (chosen.host, chosen.port) == ("p", port)
 
 
 def test_the_environment_for_each_scheme(monkeypatch: pytest.MonkeyPatch) -> None:

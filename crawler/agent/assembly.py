@@ -26,9 +26,9 @@ _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the cra
 def allow_files(settings: config.Config, logs: int) -> None:
     """Raise this process's limit of open files as far as the system allows.
 
-    Each connection is a file, and aiohttp also keeps connections of sites that it has just left.
-    `logs` is the number of log files of earlier runs; all are open during a replay. Raises
-    UserError if the limit is too low for the crawl.
+    Each connection is a file, also one that is kept for a site that was just left. `logs` is the
+    number of log files of earlier runs; all are open during a replay. Raises UserError if the limit
+    is too low for the crawl.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))

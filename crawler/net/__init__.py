@@ -1,8 +1,8 @@
 """The only HTTP and DNS client: from host names to addresses, and from URLs to responses.
 
-Whatever a server does, the caller gets a Response or a FetchError. Only this room uses aiohttp and
-aiodns. Private addresses are refused twice: when the resolver answers, and when a socket is made.
-The second check also covers URLs that hold an address, and names whose address has changed.
+Whatever a server does, the caller gets a Response or a FetchError. Only this room uses aiodns
+and makes connections. Private addresses are refused twice: when the resolver answers, and right
+before a connection is made. The second check also covers URLs that hold an address.
 """
 
 import time

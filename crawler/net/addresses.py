@@ -1,12 +1,10 @@
 """Which addresses of a host are connected to, and in which order."""
 
-from collections.abc import Callable, Collection, Sequence
-from contextvars import ContextVar
-from socket import AF_INET, AF_INET6, AF_UNSPEC, AddressFamily
+from collections.abc import Callable, Sequence
+from socket import AF_INET, AF_INET6, IPPROTO_TCP, SOCK_STREAM
 from typing import Final
 
-from aiohttp.abc import AbstractResolver, ResolveResult
-from aiohttp.resolver import ThreadedResolver
+from aiohappyeyeballs import AddrInfoType
 
 from crawler.ports import FetchError, Resolver
 
@@ -14,9 +12,6 @@ from crawler.ports import FetchError, Resolver
 # connect_timeout_s. The limit keeps a name server from making us try thousands.
 _MAX_ADDRESSES: Final = 40
 _MAX_HOSTS: Final = 10_000  # hosts whose addresses are remembered, about 300 bytes each
-
-# Whether the connection being made goes to one of our proxies. New tasks inherit the value.
-through_proxy: ContextVar[bool] = ContextVar("through_proxy", default=False)
 
 
 class _Host:
@@ -30,8 +25,8 @@ class _Host:
         self.failed: set[str] = set()  # used only with `one_address`
 
 
-class AddressBook(AbstractResolver):
-    """Our resolver with the interface of aiohttp. The system's resolver finds our proxies.
+class AddressBook:
+    """Which addresses of a host are connected to, and in which order.
 
     The address of a host that answered last is tried first. With `one_address` the host's other
     addresses aren't used, so that the clock of an address covers all requests to the host. When the
@@ -39,20 +34,10 @@ class AddressBook(AbstractResolver):
     """
 
     def __init__(
-        self,
-        resolver: Resolver,
-        proxies: Collection[tuple[str, int]],
-        check: Callable[[str], None],
-        *,
-        one_address: bool = False,
+        self, resolver: Resolver, check: Callable[[str], None], *, one_address: bool = False
     ) -> None:
-        """Keep the resolver, and the (host, port) of each of our proxies.
-
-        `check` raises a FetchError for an address that we may not connect to.
-        """
-        self.trusted: set[tuple[str, int]] = set(proxies)  # and their addresses, once known
+        """`check` raises a FetchError for an address that we may not connect to."""
         self._resolver = resolver
-        self._proxies = proxies
         self._check = check
         self._one_address = one_address
         self._hosts: dict[str, _Host] = {}
@@ -61,24 +46,16 @@ class AddressBook(AbstractResolver):
         """Return the address of a host that is tried first. Raises FetchError."""
         return (await self._addresses(host))[0][0]
 
-    async def resolve(
-        self, host: str, port: int = 0, family: AddressFamily = AF_UNSPEC
-    ) -> list[ResolveResult]:
-        """Return the addresses of a host or proxy in the order of tries. aiohttp calls this."""
-        if through_proxy.get() and (host, port) in self._proxies:
-            results = await ThreadedResolver().resolve(host, port)
-            self.trusted.update((each["host"], port) for each in results)
-            return results
+    async def resolve(self, host: str, port: int) -> list[AddrInfoType]:
+        """Return the addresses that a connection to a host may try, in this order.
+
+        Each has the form that `getaddrinfo` returns. Raises FetchError if there is none.
+        """
         addresses = await self._addresses(host)
         return [
-            ResolveResult(
-                hostname=host,
-                host=address,
-                port=own_port or port,
-                family=AF_INET6 if ":" in address else AF_INET,
-                proto=0,
-                flags=0,
-            )
+            (AF_INET6, SOCK_STREAM, IPPROTO_TCP, "", (address, own_port or port, 0, 0))
+            if ":" in address
+            else (AF_INET, SOCK_STREAM, IPPROTO_TCP, "", (address, own_port or port))
             for address, own_port in addresses[: 1 if self._one_address else _MAX_ADDRESSES]
         ]
 
@@ -107,14 +84,13 @@ class AddressBook(AbstractResolver):
         its.first = min(left or its.known)
         return bool(left)
 
-    async def close(self) -> None:
-        """Do nothing: the resolver is closed by the code that made it."""
-
     async def _addresses(self, host: str) -> Sequence[tuple[str, int | None]]:
         """Return the addresses that we may connect to, in the order of tries.
 
         Raises FetchError if there is none.
         """
+        if _is_address(host):
+            return self._allowed([(host, None)])
         addresses = self._allowed(await self._resolver.resolve(host))
         if len(addresses) == 1:
             self._hosts.pop(host, None)
@@ -147,3 +123,8 @@ class AddressBook(AbstractResolver):
         if refusal and not allowed:
             raise refusal
         return allowed
+
+
+def _is_address(host: str) -> bool:
+    """Whether the host of a normalised URL is an IP address."""
+    return ":" in host or host.replace(".", "").isdigit()

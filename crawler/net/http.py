@@ -1,26 +1,24 @@
-"""The fetcher: makes one GET request for a URL, over a connection of aiohttp's connector."""
+"""The fetcher: makes one GET request for a URL."""
 
 import asyncio
-import errno
+import base64
 import time
 from collections.abc import Generator, Mapping, Sequence
-from socket import socket
 from typing import Final, NamedTuple, Self, TypeVar
 
-import aiohttp
-from aiohttp.connector import Connection
 from multidict import CIMultiDict
 from yarl import URL
 
 from crawler import config
 from crawler.faults import Faults
-from crawler.net.addresses import AddressBook, through_proxy
+from crawler.net.addresses import AddressBook
+from crawler.net.connections import Connections, Server, Way
 from crawler.net.credentials import Credentials
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
 from crawler.net.response import Head
 from crawler.net.tls import make_context
-from crawler.net.wire import Answer, Connector, Limits, LostConnectionError, WireProtocol
+from crawler.net.wire import Answer, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
     Failure,
     Fetcher,
@@ -37,26 +35,16 @@ from crawler.url import authority
 from crawler.url import host as host_of
 
 _T = TypeVar("_T")
-_MAX_ROUTES: Final = 2000  # about 3 kB each
+_MAX_ROUTES: Final = 2000  # about 1 kB each
 
 
 class _Route(NamedTuple):
     """How to connect to an authority, and the first lines of requests to it."""
 
-    way: aiohttp.ClientRequest  # the form in which aiohttp's connector takes the destination
-    name: str  # of the host
-    proxied: bool
+    way: Way
     target: str  # what the request line has before the path: nothing, or the authority for a proxy
     host: str  # the line Host
     login: str  # the line Proxy-Authorization, if a proxy reads the request
-
-
-class _RefusedAddressError(OSError):
-    """We may not connect to an address. An OSError, because aiohttp passes on no other errors."""
-
-    def __init__(self, refusal: FetchError) -> None:
-        super().__init__(str(refusal))
-        self.refusal = refusal
 
 
 class HttpFetcher(Fetcher):
@@ -103,14 +91,9 @@ class HttpFetcher(Fetcher):
         self._head_end = _head_end(self._headers)
         self._credentials = Credentials(fetch, sites)
         self._proxies = Proxies(fetch.proxy)
-        self._addresses = AddressBook(
-            resolver, self._proxies.addresses, self._check_address, one_address=one_address
-        )
+        self._addresses = AddressBook(resolver, self._check_address, one_address=one_address)
         self._routes: dict[str, _Route] = {}
-        self._timeout = aiohttp.ClientTimeout(
-            total=fetch.timeout_s, connect=min(fetch.connect_timeout_s, fetch.timeout_s)
-        )
-        self._connector: Connector
+        self._connections: Connections
         self._loop: asyncio.AbstractEventLoop
 
     async def __aenter__(self) -> Self:
@@ -119,18 +102,17 @@ class HttpFetcher(Fetcher):
         limits = Limits(
             fetch.max_header_bytes, fetch.max_headers, fetch.max_bytes, fetch.idle_timeout_s
         )
-        self._connector = Connector(
-            limits, resolver=self._addresses, ssl=self._tls, socket_factory=self._socket
-        )
+        connect_timeout_s = min(fetch.connect_timeout_s, fetch.timeout_s)
+        self._connections = Connections(limits, self._addresses, self._tls, connect_timeout_s)
         return self
 
     async def __aexit__(self, *_: object) -> None:
-        await self._connector.close()
+        await self._connections.close()
 
     async def locate(self, url: str) -> str:
         """Return the address that a URL is fetched from, or its authority behind a proxy."""
         route = self._route(url)
-        if route.proxied:
+        if route.way.proxy:
             return authority(url)
         return await self._addresses.locate(host_of(url))
 
@@ -215,80 +197,77 @@ class HttpFetcher(Fetcher):
         try:
             there = authority(url)
             return self._routes.get(there) or self._new_route(there)
-        except (ValueError, aiohttp.InvalidURL) as error:
+        except ValueError as error:
             raise FetchError(Failure.BAD_URL, str(error)) from None
 
     def _new_route(self, there: str) -> _Route:
         target = URL(there + "/", encoded=True)
-        if target.scheme not in {"http", "https"}:
+        host, port, https = target.raw_host or "", target.port or 0, target.scheme == "https"
+        if not (https or target.scheme == "http"):
             raise FetchError(Failure.BAD_URL, target.scheme)
-        if target.scheme == "https" and not _is_server_name(target.raw_host or ""):
+        if https and not _is_server_name(host):
             raise FetchError(Failure.BAD_URL, "the host can't be the name of a server in TLS")
         proxy = self._proxies.choose(target) if self._proxies else None
         if proxy and is_private(target) and not self._fetch.allow_private_addresses:
-            raise FetchError(Failure.PRIVATE_ADDRESS, str(target.raw_host))
-        login = ""
-        if proxy and target.scheme == "http" and (proxy.user or proxy.password):
-            basic = aiohttp.encode_basic_auth(proxy.user or "", proxy.password or "")
-            login = f"Proxy-Authorization: {basic}\r\n"
+            raise FetchError(Failure.PRIVATE_ADDRESS, host)
         route = _Route(
-            aiohttp.ClientRequest("GET", target, loop=self._loop, proxy=proxy),
-            name=target.raw_host or "",
-            proxied=proxy is not None,
-            target=there if proxy and target.scheme == "http" else "",
+            Way(Server(host, port, https)),
+            target="",
             host=f"Host: {target.host_port_subcomponent}\r\n",
-            login=login,
+            login="",
         )
+        if proxy:
+            route = self._through(proxy, route, there, f"{target.host_subcomponent}:{port}")
         if len(self._routes) >= _MAX_ROUTES:
             self._routes.clear()
         self._routes[there] = route
         return route
+
+    def _through(self, proxy: URL, direct: _Route, there: str, host_and_port: str) -> _Route:
+        """Return the route through a proxy to an authority, given the direct route."""
+        server = direct.way.server
+        login = ""
+        if proxy.user or proxy.password:
+            secret = f"{proxy.user or ''}:{proxy.password or ''}".encode()
+            login = f"Proxy-Authorization: Basic {base64.b64encode(secret).decode()}\r\n"
+        way = Way(server, Server(proxy.raw_host or "", proxy.port or 0, proxy.scheme == "https"))
+        if not server.tls:
+            return direct._replace(way=way, target=there, login=login)
+        agent = f"User-Agent: {self._headers['User-Agent']}\r\n"
+        request = f"CONNECT {host_and_port} HTTP/1.1\r\n{direct.host}{agent}{login}\r\n"
+        return direct._replace(way=way._replace(tunnel=request.encode()))
 
     async def _ask(
         self, route: _Route, request: bytes, max_bytes: int | None
     ) -> tuple[Answer, str | None]:
         """Return the response, and the address of the server; None if a proxy sent it."""
         deadline = self._loop.time() + self._fetch.timeout_s
-        through_proxy.set(route.proxied)
+        way, connections = route.way, self._connections
         while True:  # ends, because each turn uses up one of the kept connections
-            connection = await self._connect(route)
-            protocol = connection.protocol
-            assert isinstance(protocol, WireProtocol)
-            if not (route.proxied or self._addresses.answered(route.name, protocol.peer)):
-                connection.close()  # a kept connection, to an address that the host no longer uses
+            protocol = connections.take(way) or await self._connect(way)
+            if way.proxy is None and not self._addresses.answered(way.server.host, protocol.peer):
+                protocol.close()  # a kept connection, to an address that the host no longer uses
                 continue
+            answer = None
             try:
                 answer = await protocol.exchange(request, deadline, max_bytes)
             except LostConnectionError:
                 if not self._resends:
-                    raise MovedError(route.name) from None
-                continue
+                    raise MovedError(way.server.host) from None
             finally:
-                connection.release()  # keeps the connection only if the exchange ended well
-            return answer, None if route.proxied else protocol.peer
+                connections.give_back(way, protocol)
+            if answer is not None:
+                return answer, protocol.peer if way.proxy is None else None
 
-    async def _connect(self, route: _Route) -> Connection:
+    async def _connect(self, way: Way) -> WireProtocol:
         try:
-            return await self._connector.connect(route.way, [], self._timeout)
-        except TimeoutError:
-            error: Exception = FetchError(Failure.CONNECT_TIMEOUT)
-        except (aiohttp.ClientError, OSError) as caught:
-            error = _translated(caught)
-            error.__cause__ = caught
-        unanswered = isinstance(error, FetchError) and error.failure in _UNANSWERED
-        if unanswered and not route.proxied and self._addresses.next_address(route.name):
-            raise MovedError(route.name)
-        raise error
-
-    def _socket(self, info: aiohttp.AddrInfoType) -> socket:
-        family, kind, protocol, _, address = info
-        host, port = str(address[0]), int(address[1])
-        if not (through_proxy.get() and (host, port) in self._addresses.trusted):
-            try:
-                self._check_address(host)
-            except FetchError as error:
-                raise _RefusedAddressError(error) from error
-        return socket(family, kind, protocol)
+            return await self._connections.open(way)
+        except FetchError as error:
+            host = way.server.host
+            unanswered = error.failure in _UNANSWERED and way.proxy is None
+            if unanswered and self._addresses.next_address(host):
+                raise MovedError(host) from None
+            raise
 
     def _check_address(self, address: str) -> None:
         allows_private = self._fetch.allow_private_addresses
@@ -363,28 +342,3 @@ _TRUNCATED: Final = {
 _UNANSWERED: Final = frozenset(
     (Failure.REFUSED, Failure.CONNECT_TIMEOUT, Failure.UNREACHABLE, Failure.DISCONNECTED)
 )
-_TLS_ERRORS: Final = (aiohttp.ClientConnectorSSLError, aiohttp.ClientConnectorCertificateError)
-
-
-def _translated(error: Exception) -> Exception:
-    """Return our error for an error of aiohttp while a connection was made."""
-    if isinstance(error, _TLS_ERRORS):
-        return FetchError(Failure.TLS, str(error))
-    if isinstance(error, aiohttp.ClientConnectorError):
-        cause = error.os_error
-        if isinstance(cause, _RefusedAddressError):
-            return cause.refusal
-        if cause.errno in (errno.EMFILE, errno.ENFILE):
-            return OSError(cause.errno, cause.strerror)  # this machine's problem, not the server's
-        if isinstance(error, aiohttp.ClientProxyConnectionError):
-            return FetchError(Failure.UNREACHABLE, f"the proxy: {cause}")
-        if isinstance(cause, ConnectionRefusedError):
-            return FetchError(Failure.REFUSED)
-        if isinstance(cause, ConnectionError):
-            return FetchError(Failure.DISCONNECTED, str(cause))
-        if isinstance(cause, TimeoutError):
-            return FetchError(Failure.CONNECT_TIMEOUT)
-        return FetchError(Failure.UNREACHABLE, str(cause))
-    if isinstance(error, aiohttp.ClientHttpProxyError):
-        return FetchError(Failure.UNREACHABLE, f"the proxy: {error.status} {error.message}")
-    return FetchError(Failure.DISCONNECTED, str(error))

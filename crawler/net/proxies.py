@@ -33,9 +33,6 @@ class Proxies:
         elif setting:
             proxy = _parse(setting, "fetch.proxy")
             self._by_scheme = {"http": proxy, "https": proxy}
-        self.addresses = frozenset(
-            (proxy.raw_host or "", proxy.port or 0) for proxy in self._by_scheme.values()
-        )
 
     def __bool__(self) -> bool:
         return bool(self._by_scheme)

@@ -1,38 +1,19 @@
-"""Connections of aiohttp's pool, read by our own response reader.
+"""Connections that serve one exchange after another.
 
-We use aiohttp's connector: it pools connections, tries addresses in turn, and does TLS and tunnels
-through proxies. Requests and responses are ours. A request is a few lines of text. A response is
-gathered in one place, and its waiter wakes once, when the whole response has arrived.
-
-Only this file uses private names of aiohttp. `PRIVATE_NAMES` lists them, and
-tests/test_privates.py says which one has changed (docs/decisions/net.md).
+A request is a few lines of text. A response is gathered in one place, and its waiter wakes once,
+when the whole response has arrived. One timer watches over the time limits of all exchanges.
 """
 
 import asyncio
-from functools import partial
+from math import inf
 from ssl import SSLError
-from typing import Any, Final, NamedTuple
-
-import aiohttp
-from aiohttp.client_proto import ResponseHandler
+from typing import Final, NamedTuple, cast
 
 from crawler.faults import is_fault
 from crawler.net.response import End, Event, Head, ResponseReader
 from crawler.ports import Failure, FetchError
 
-# The undocumented attributes of aiohttp that this file uses, by class.
-PRIVATE_NAMES: Final = {
-    aiohttp.TCPConnector: ("_factory", "_wrap_create_connection"),
-    ResponseHandler: (
-        "_loop",
-        "_pause_transport_reading",
-        "_resume_reading_for_buffer",
-        "_resume_transport_reading",
-        "_should_close",
-        "_tail",
-        "transport",
-    ),
-}
+_MAX_EARLY: Final = 64 << 10  # bytes that a server may send before a request
 _FAILURES: Final = {
     End.WHOLE: None,
     End.CUT: Failure.DISCONNECTED,
@@ -62,17 +43,61 @@ class Limits(NamedTuple):
     idle_s: float  # between two pieces
 
 
-class WireProtocol(ResponseHandler):
-    """A connection that serves one exchange after another.
+class Watch:
+    """Ends exchanges whose time is over. One timer serves all of them.
 
-    When aiohttp gets the connection back, it reads `should_close`. When a proxy is asked for a
-    tunnel, aiohttp itself reads the answer, outside our exchanges.
+    A timer for each exchange would take longer than to read the response's head.
     """
 
-    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits) -> None:
-        super().__init__(loop)
+    def __init__(self, loop: asyncio.AbstractEventLoop) -> None:
+        self._loop = loop
+        self._exchanges: set[WireProtocol] = set()
+        self._due = inf  # when `_look` is called
+        self._timer: asyncio.TimerHandle | None = None
+
+    def begin(self, protocol: "WireProtocol", due: float) -> None:
+        """Call the `look` of a protocol at a time, and then at the times that it returns."""
+        self._exchanges.add(protocol)
+        if due < self._due:
+            self._look_at(due)
+
+    def end(self, protocol: "WireProtocol") -> None:
+        """Watch over an exchange no more."""
+        self._exchanges.discard(protocol)
+
+    def close(self) -> None:
+        """Watch over nothing more."""
+        self._exchanges.clear()
+        if self._timer is not None:
+            self._timer.cancel()
+
+    def _look_at(self, due: float) -> None:
+        if self._timer is not None:
+            self._timer.cancel()
+        self._due = due
+        self._timer = self._loop.call_at(due, self._look)
+
+    def _look(self) -> None:
+        self._due, now = inf, self._loop.time()
+        due = min((protocol.look(now) for protocol in tuple(self._exchanges)), default=inf)
+        if due < inf:
+            self._look_at(due)
+
+
+class WireProtocol(asyncio.Protocol):
+    """A connection that serves one exchange after another."""
+
+    reusable = False  # whether the latest exchange ended well, so that another one may follow
+    idle_since = 0.0  # a time of the loop's clock, for the owner of the connection
+
+    def __init__(self, loop: asyncio.AbstractEventLoop, limits: Limits, watch: Watch) -> None:
         self.peer: str | None = None  # the address of the server
+        self.lost: asyncio.Future[None] = loop.create_future()  # set once the connection is closed
+        self._loop = loop
         self._limits = limits
+        self._watch = watch
+        self._transport: asyncio.Transport | None = None
+        self._early = b""  # bytes that came before the first request
         self._exchanges = 0
         self._reader: ResponseReader | None = None  # while there is an exchange
         self._answer: asyncio.Future[Answer]
@@ -80,7 +105,21 @@ class WireProtocol(ResponseHandler):
         self._pieces: list[bytes] = []
         self._room = 0  # bytes that the payload may still grow
         self._heard = self._deadline = 0.0
-        self._look: asyncio.TimerHandle
+
+    @property
+    def is_open(self) -> bool:
+        """Whether an exchange may begin here."""
+        return self._transport is not None and not self._transport.is_closing()
+
+    def close(self) -> None:
+        """Close the connection, after what was written has left."""
+        if self._transport is not None:
+            self._transport.close()
+
+    def abort(self) -> None:
+        """Close the connection at once."""
+        if self._transport is not None:
+            self._transport.abort()
 
     async def exchange(
         self, request: bytes, deadline: float, max_bytes: int | None = None
@@ -92,9 +131,9 @@ class WireProtocol(ResponseHandler):
         kept connection was lost before an answer.
         """
         self._exchanges += 1
-        if self.transport is None:
+        if self._transport is None:
             raise self._loss(None)
-        self._should_close = True  # set to False if the exchange ends well
+        self.reusable = False
         self._reader = ResponseReader(self._limits.head_bytes, self._limits.headers)
         self._head = None
         self._pieces = []
@@ -102,23 +141,21 @@ class WireProtocol(ResponseHandler):
         self._answer = self._loop.create_future()
         self._deadline = deadline
         self._heard = self._loop.time()
-        self._look = self._loop.call_at(
-            min(deadline, self._heard + self._limits.idle_s), self._look_at_the_clock
-        )
+        self._watch.begin(self, min(deadline, self._heard + self._limits.idle_s))
         try:
-            self.transport.write(request)
-            early, self._tail = self._tail, b""
-            if early:  # the server sent bytes before our request
-                self._resume_reading_for_buffer()
+            self._transport.write(request)
+            if self._early:
+                early, self._early = self._early, b""
+                self._transport.resume_reading()
                 self.data_received(early)
             return await self._answer
         finally:
-            self._look.cancel()
+            self._watch.end(self)
             self._reader = None
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
         """Note the address of the server. The loop calls this."""
-        super().connection_made(transport)
+        self._transport = cast("asyncio.Transport", transport)
         peername = transport.get_extra_info("peername")
         self.peer = peername[0] if peername else None
 
@@ -126,11 +163,7 @@ class WireProtocol(ResponseHandler):
         """Read bytes that have arrived. The loop calls this."""
         reader = self._reader
         if reader is None:
-            if not self._exchanges:
-                # aiohttp reads the answer of a proxy, and keeps other bytes in `_tail`.
-                super().data_received(data)
-            elif data and self.transport is not None:
-                self.transport.close()  # these bytes answer no request
+            self._take_unasked(data)
             return
         self._heard = self._loop.time()
         try:
@@ -139,16 +172,27 @@ class WireProtocol(ResponseHandler):
             self._fail(self._loss(error))
         except BaseException as error:
             self._give_up(error)
-        if reader.behind and self._reader is reader:
-            self._pause_transport_reading()
+        if reader.behind and self._reader is reader and self.is_open:
+            assert self._transport is not None
+            self._transport.pause_reading()
             self._loop.call_soon(self._catch_up, reader)
+
+    def _take_unasked(self, data: bytes) -> None:
+        """Keep bytes that come before the first request. Later ones answer no request."""
+        if self._exchanges:
+            self.close()
+            return
+        self._early += data
+        if len(self._early) > _MAX_EARLY and self._transport is not None:
+            self._transport.pause_reading()
 
     def _catch_up(self, reader: ResponseReader) -> None:
         """Read the remaining bytes, after other tasks have run."""
         if self._reader is reader:
             self.data_received(b"")
-        if self._reader is not reader or not reader.behind:
-            self._resume_transport_reading()
+        if (self._reader is not reader or not reader.behind) and self.is_open:
+            assert self._transport is not None
+            self._transport.resume_reading()
 
     def connection_lost(self, exc: BaseException | None) -> None:
         """End the exchange, if there is one. The loop calls this."""
@@ -161,7 +205,10 @@ class WireProtocol(ResponseHandler):
             except BaseException as error:
                 self._give_up(error)
             self._fail(self._loss(exc))  # does nothing if the answer is there
-        super().connection_lost(exc)
+        self._transport = None
+        self.reusable = False
+        if not self.lost.done():
+            self.lost.set_result(None)
 
     def _handle(self, events: list[Event]) -> None:
         for event in events:
@@ -176,17 +223,21 @@ class WireProtocol(ResponseHandler):
                 self._head = event
             else:
                 assert self._reader is not None
-                self._should_close = not self._reader.reusable
+                self.reusable = self._reader.reusable
                 self._end(_FAILURES[event])
 
-    def _look_at_the_clock(self) -> None:
-        now, due = self._loop.time(), min(self._deadline, self._heard + self._limits.idle_s)
+    def look(self, now: float) -> float:
+        """End the exchange if its time is over. Returns when to look again."""
+        if self._reader is None:
+            return inf
+        due = min(self._deadline, self._heard + self._limits.idle_s)
         if now < due:
-            self._look = self._loop.call_at(due, self._look_at_the_clock)
-        elif self._head is None:
+            return due
+        if self._head is None:
             self._fail(FetchError(Failure.TIMEOUT, address=self.peer))
         else:
             self._end(Failure.TIMEOUT)
+        return inf
 
     def _end(self, failure: Failure | None, fault: BaseException | None = None) -> None:
         assert self._head is not None
@@ -206,8 +257,7 @@ class WireProtocol(ResponseHandler):
         """
         if not is_fault(error):
             raise error
-        if self.transport is not None:
-            self.transport.close()
+        self.close()
         if self._head is None:
             # A future takes any exception but StopIteration.
             self._fail(RuntimeError(repr(error)) if isinstance(error, StopIteration) else error)
@@ -222,25 +272,3 @@ class WireProtocol(ResponseHandler):
             return FetchError(error.failure, error.detail, address=self.peer)
         failure = Failure.TLS if isinstance(error, SSLError) else Failure.DISCONNECTED
         return FetchError(failure, str(error or "the server closed"), address=self.peer)
-
-
-class Connector(aiohttp.TCPConnector):
-    """aiohttp's connector, which makes our connections and tries each address of a host once.
-
-    Addresses are tried side by side, each a quarter of a second after the one before (RFC 8305).
-    Without this class, aiohttp would try failed addresses repeatedly, one fewer in each round.
-    """
-
-    def __init__(self, limits: Limits, **settings: Any) -> None:
-        super().__init__(use_dns_cache=False, limit=0, **settings)
-        loop = asyncio.get_running_loop()
-        self._factory = partial(WireProtocol, loop, limits)  # type: ignore[assignment]  # a subclass will do
-
-    async def _wrap_create_connection(
-        self, *args: Any, addr_infos: list[Any], **settings: Any
-    ) -> tuple[asyncio.Transport, ResponseHandler]:
-        try:
-            return await super()._wrap_create_connection(*args, addr_infos=addr_infos, **settings)
-        except (aiohttp.ClientConnectorError, TimeoutError):
-            addr_infos.clear()  # all were tried, and the caller would try those in the list again
-            raise
