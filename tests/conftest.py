@@ -12,6 +12,8 @@ from pathlib import Path
 import hypothesis
 import pytest
 
+from crawler.reading.parse import elements
+
 # No test asserts a time: machines are shared.
 hypothesis.settings.register_profile("shared machines", deadline=None)
 hypothesis.settings.register_profile("thorough", deadline=None, max_examples=1000)
@@ -73,6 +75,17 @@ def loggers_as_before() -> Iterator[None]:
     for one, (level, propagate) in zip(loggers, before, strict=True):
         one.setLevel(level)
         one.propagate = propagate
+
+
+@pytest.fixture(scope="module", params=["compiled scanner", "regular expressions"])
+def html_reader(request: pytest.FixtureRequest) -> Iterator[str]:
+    """Each of the two readers of HTML in turn; tests/test_scanner.py says when one may lack."""
+    if request.param != elements.READER == "regular expressions":
+        pytest.skip("the scanner isn't compiled")
+    with pytest.MonkeyPatch.context() as patch:
+        if request.param == "regular expressions":
+            patch.setattr(elements, "Scanner", None)
+        yield request.param
 
 
 def launching() -> dict[str, str]:

@@ -1,24 +1,30 @@
-"""The tokeniser: what is a tag, what isn't, and that hostile pages are read in small steps."""
+"""HTML: what is a tag, what isn't, and that hostile pages are read in small steps.
+
+Each test runs with both readers, the compiled scanner and the regular expressions of `tokens`.
+"""
 
 from html import escape
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from selectolax.lexbor import LexborHTMLParser
 
 from crawler.reading.parse import extract
-from crawler.reading.parse.elements import is_ordinary
-from crawler.reading.parse.tokens import attributes_of, tags, unescape
+from crawler.reading.parse.elements import Element, elements
+from crawler.reading.parse.tokens import unescape
 
 NAMES = frozenset({"a", "base", "img"})
 
+pytestmark = pytest.mark.usefixtures("html_reader")
 
-def found(html: str) -> list[tuple[str, str]]:
-    return [tag[:2] for tag in tags(html, NAMES) if tag]
+
+def found(html: str) -> list[Element]:
+    return [element for element in elements(html, NAMES) if element]
 
 
 def hrefs(html: str) -> list[str]:
-    return [attributes_of(text).get("href", "") for _, text in found(html)]
+    return [attributes.get("href", "") for _, attributes in found(html)]
 
 
 @pytest.mark.parametrize(
@@ -38,6 +44,8 @@ def hrefs(html: str) -> list[str]:
         ("<!-- <a href=1> --><a href=2><!--><a href=3><!---><a href=4>", ["2", "3", "4"]),
         ("<!-- <a href=1> --!><a href=2><!-- -- > <a href=3>", ["2"]),
         ("<!--!><a href=1>--><a href=2>", ["2"]),
+        ("<!---!><a href=1>--><a href=2><!----!><a href=3>", ["2", "3"]),
+        ("<!-- <!--!><a href=1><!-- <!--><a href=2>", ["1", "2"]),
         ("<!doctype a><? <a href=1> ?><a href=2></ <a href=3>><a href=4>", ["2", "4"]),
         ("<script><a href=1></script ><a href=2>", ["2"]),
         ("<style><a href=1></styles></style/><a href=2>", ["2"]),
@@ -98,8 +106,8 @@ MARKUP = st.lists(st.sampled_from(MARKUP_PIECES), max_size=40).map("".join)
 
 @given(MARKUP)
 def test_any_markup_is_harmless(html: str) -> None:
-    for _, text in found(html):
-        assert attributes_of(text).keys() <= {"href"}
+    for _, attributes in found(html):
+        assert attributes.keys() <= {"href"}
     assert hrefs("<a href=first>" + html)[0] == "first"
 
 
@@ -125,14 +133,16 @@ HOSTILE = {
 def test_hostile_pages_take_a_time_that_grows_with_their_length(name: str) -> None:
     """Quadratic, any of them would take minutes, and the limit of the test run ends it."""
     html = HOSTILE[name]
-    count = sum(1 for tag in tags(html, NAMES) if tag)
-    assert count == {"links": 100_000, "open": 50_000, "equals": 1, "references": 1}.get(name, 0)
+    assert len(found(html)) == {"links": 100_000, "open": 50_000, "equals": 1, "references": 1}.get(
+        name, 0
+    )
 
 
 @pytest.mark.parametrize("name", ["nested", "links", "templates", "empty comments"])
-def test_work_comes_in_steps(name: str) -> None:
+def test_work_comes_in_steps(name: str, html_reader: str) -> None:
     html = HOSTILE[name]
-    assert sum(1 for tag in tags(html, NAMES) if not tag) >= 30
+    least = 30 if html_reader == "regular expressions" else len(html) >> 17
+    assert sum(1 for element in elements(html, NAMES) if not element) >= least
 
 
 @pytest.mark.parametrize("tag", ["a", "p"])
@@ -149,95 +159,22 @@ def test_long_values_and_long_comments_end_where_they_end() -> None:
     assert hrefs(html.replace(long, long[:100_000])) == ["", long[:100_000]]
 
 
-# --- ordinary pages go to lexbor, the others to the tokeniser, and the links are the same
-
-
-@pytest.mark.parametrize(
-    "text",
-    [
-        "<div>" * 4001,
-        "<div></x>" * 4001,
-        "<a " + " ".join(f"a{n}" for n in range(2000)) + ">",
-        "<a " + 'x=">" b c d ' * 3 + ">" + " " * 8192,
-        "<a x = '>'>" + " " * 8192,
-        "x" * ((1 << 19) + 1),
-    ],
-)
-def test_a_page_that_could_hurt_lexbor_is_not_ordinary(text: str) -> None:
-    assert not is_ordinary(text, text.encode())
-
-
-PIECES = [
-    "x ",
-    "y=1 ",
-    "z='<b>' ",
-    'z="<b>" ',
-    "z= '\">' ",
-    'z="',
-    "z='",
-    "'",
-    '"',
-    "=",
-    ">",
-    "<p ",
-    "/>",
-]
-
-
-@given(st.lists(st.tuples(st.lists(st.sampled_from(PIECES), max_size=6), st.integers(1, 2000))))
-def test_an_ordinary_page_has_no_tag_that_is_long(parts: list[tuple[list[str], int]]) -> None:
-    text = "<p " + "".join("".join(pieces) * times for pieces, times in parts)
-    if is_ordinary(text, text.encode()):
-        assert all(len(tag[1]) <= 8192 for tag in tags(text, frozenset({"p"})) if tag)
-
-
-def test_both_readers_find_the_same_links(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_tree_has_the_same_links() -> None:
     page = (
         "<base href=/d/><META NAME=robots CONTENT=nofollow><title><a href=no></title>"
-        "<a href='x?a&amp;b'>x</a><!-- <a href=no> --><noscript><a href=y rel=nofollow></noscript>"
+        "<a href='x?a&amp;b'>x</a><!-- <a href=no> -->"
+        "<noscript><a href=y rel=nofollow></a></noscript>"
         "<iframe src=z></iframe><link rel=canonical href=c><script>'<a href=no>'</script>"
-        "<template><a href=no></template><area href=w><a>none</a><a href>here</a>"
+        "<template><a href=no></template><area href=w><a>no</a><a href>x</a>"
     )
+    names = ["a", "area", "base", "iframe", "link", "meta"]
+    in_tree = [
+        (node.tag, {name: value or "" for name, value in node.attributes.items()})
+        for node in LexborHTMLParser(page).css(",".join(names))
+    ]
+    assert list(elements(page, frozenset(names))) == in_tree
     everything = frozenset({"a", "area", "frame", "iframe", "link", "refresh", "img"})
-    assert is_ordinary(page, page.encode())
-    by_lexbor = extract(page, "http://a.example/p", everything)
-    monkeypatch.setattr("crawler.reading.parse.elements.is_ordinary", lambda *_: False)
-    assert extract(page, "http://a.example/p", everything) == by_lexbor
-    assert len(by_lexbor) == 6
-
-
-FRAGMENTS = [
-    "<a href=1>",
-    "<a href=2>x</a>",
-    "<div><template shadowrootmode=open><a href=3></template></div>",
-    "<template><a href=4></template>",
-    "<template shadowrootmode=x><a href=5></template>",
-    "<TEMPLATE ShadowRootMode=CLOSED><a href=6><template><a href=no></template></TEMPLATE>",
-    "<iframe srcdoc='&lt;a href=7>' src=8></iframe>",
-    "<iframe srcdoc='<base href=/z/><a href=9>'></iframe>",
-    "<iframe srcdoc='<iframe srcdoc=&quot;<a href=10>&quot;></iframe>'></iframe>",
-    "<noframes><a href=11></noframes>",
-    "<frameset><frame src=12></frameset>",
-    "<!-- <noframes> -->",
-    "<p>text</p>",
-]
-
-
-@given(st.lists(st.sampled_from(FRAGMENTS), max_size=8))
-def test_small_and_large_pages_are_read_alike(fragments: list[str]) -> None:
-    # A frameset counts only where nothing stands before it: that only the tree knows.
-    fragments.sort(key=lambda fragment: not fragment.startswith("<frameset"))
-    page, names = "".join(fragments), frozenset({"a", "frame", "iframe"})
-    small = extract(page, "http://a.example/p", names)
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setattr("crawler.reading.parse.elements.is_ordinary", lambda *_: False)
-        large = extract(page, "http://a.example/p", names)
-    if any(fragment.startswith("<frameset") for fragment in fragments):
-        small = [link for link in small if "12" not in link[0]]
-        large = [link for link in large if "12" not in link[0]]
-        if not any(fragment.startswith("<noframes") for fragment in fragments):
-            return  # the tree drops what stands behind a frameset
-    assert small == large
+    assert len(extract(page, "http://a.example/p", everything)) == 6
 
 
 @pytest.mark.parametrize(
@@ -246,6 +183,10 @@ def test_small_and_large_pages_are_read_alike(fragments: list[str]) -> None:
         ("<frameset><frame src=f></frameset><noframes><a href=n></noframes>", ["f", "n"]),
         ("<NOFRAMES><a href=n></NOFRAMES><frameset><frame src=f></frameset>", ["n", "f"]),
         ("<body><noframes><a href=n></noframes><a href=y>", ["y"]),
+        ("<frameset><NoFrames><a href=n></noframes><frameset><a href=y>", ["n", "y"]),
+        ("<div><template shadowrootmode=open><a href=s></template></div>", ["s"]),
+        ("<TEMPLATE ShadowRootMode=CLOSED><a href=s><template><a href=no></template>", ["s"]),
+        ("<template shadowrootmode=x><a href=no></template>", []),
         ("<iframe srcdoc='<a href=x>' src=f></iframe>", ["f", "x"]),
         ("<base href=/><iframe srcdoc='<base href=/d/><a href=x>'></iframe>", ["x"]),
         ("<iframe srcdoc='<meta name=robots content=none><a href=x>'></iframe>", ["x"]),

@@ -17,6 +17,7 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import config, extensions
 from crawler.ports import UserError
+from crawler.reading.parse.elements import READER
 from crawler.regular import regular
 from crawler.session.files import mistakes_told, replacing
 from crawler.session.orders import forget_orders
@@ -48,6 +49,7 @@ class Run(msgspec.Struct, frozen=True, forbid_unknown_fields=True):
     lost: int | None = None  # how many ranks died, if the others went on
     retried: list[str] | None = None  # the failures that this run has tried again
     site_names: int | None = None  # 2: `host:port`; None: `http://host`, as in old versions
+    html_reader: str | None = None  # that of rank 0: `elements.READER`
     # By key and name, such as "scope.filters no-print": the package and its version.
     plugins: dict[str, str] | None = None
 
@@ -235,7 +237,7 @@ def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) 
     # The scope depends on how sites are named, because the sites of the seeds are in scope.
     what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
     scope = f"{xxh3_64_intdigest(what.encode()):016x}"
-    run = Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES)
+    run = Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES, html_reader=READER)
     return msgspec.structs.replace(run, plugins=plugins or None)
 
 

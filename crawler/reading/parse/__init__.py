@@ -2,8 +2,9 @@
 
     kinds       which documents a configuration chooses
     encoding    from bytes to text, as browsers do it; and from the text of a query to bytes
-    elements    from text to the tags with links: by lexbor, or by `tokens` if lexbor would be slow
+    elements    from text to the tags with links, by the fastest reader that there is
     tokens      from text to tags, by the tokeniser of the standard, in linear time for any text
+    scanner     the compiled form of `tokens`
     xhtml       from XHTML to tags, by the rules of XML
     links       from tags to the references in them, and on to the links of the page
     requisites  from tags or style sheets to the URLs that are needed to show a page

@@ -122,13 +122,11 @@ class _Collector:
         self._left_out = left_out
         self._work = 0
 
-    def add(self, reference: str | None, flags: int, references: dict[str, int]) -> None:
+    def add(self, reference: str, flags: int, references: dict[str, int]) -> None:
         """Add a reference to a dictionary."""
-        if not reference:
-            if isinstance(reference, TooLong):
-                self._left_out["max_url_length"] += 1
-                return
-            reference = ""
+        if isinstance(reference, TooLong):
+            self._left_out["max_url_length"] += 1
+            return
         reference = bare(reference)
         known = references.get(reference)
         if known is not None:
@@ -157,12 +155,12 @@ class _Collector:
         """
         base: str | None = None
         add, images = self.add, self._images
-        for element in elements_of(text, self._names, utf8, form=form):
+        for element in elements_of(text, self._names, utf8, form=form, known=references):
             if element is None:
                 yield
                 continue
             name, attributes = element
-            rel = attributes.get("rel")
+            rel = attributes.get("rel", "")
             flags = 0 if rel and "nofollow" in rel.lower().split() else NOFOLLOW
             if name in _PLAIN_LINKS:
                 if href := attributes.get("href"):
@@ -171,22 +169,21 @@ class _Collector:
                     if known is None or known | flags != known:
                         add(href, flags, references)
                 elif "href" in attributes:
-                    add(href, flags, references)
+                    add("", flags, references)
             elif name == "link":
-                kinds = link_kinds(rel or "")
+                kinds = link_kinds(rel)
                 if kinds and "href" in attributes:
                     add(attributes["href"], flags | kinds, references)
             elif name in _FRAMES:
                 if "src" in attributes:
                     add(attributes["src"], flags | FRAME, references)
                 if name == "iframe" and attributes.get("srcdoc") and depth < _SRCDOC_DEPTH:
-                    yield from self._read_srcdoc(attributes["srcdoc"] or "", references, depth + 1)
+                    yield from self._read_srcdoc(attributes["srcdoc"], references, depth + 1)
             elif name in images:
                 yield from self._read_image(attributes, references)
             elif name == "base":
                 if base is None and "href" in attributes:
-                    href = attributes["href"]
-                    base = "" if href is None else href  # a TooLong is kept as such
+                    base = attributes["href"]
             else:
                 self._read_meta(attributes, references, is_page=depth == 0)
         return base
@@ -206,9 +203,9 @@ class _Collector:
             references[reference] = references.get(reference, 0) | flags
 
     def _read_image(
-        self, attributes: Mapping[str, str | None], references: dict[str, int]
+        self, attributes: Mapping[str, str], references: dict[str, int]
     ) -> Generator[None, None, None]:
-        for target in (attributes.get("src"), *srcset_urls(attributes.get("srcset") or "")):
+        for target in (attributes.get("src", ""), *srcset_urls(attributes.get("srcset", ""))):
             if target:
                 self.add(target, NOFOLLOW, references)
                 self._work += _WORK_PER_IMAGE + len(target)
@@ -217,10 +214,10 @@ class _Collector:
                     yield
 
     def _read_meta(
-        self, attributes: Mapping[str, str | None], references: dict[str, int], *, is_page: bool
+        self, attributes: Mapping[str, str], references: dict[str, int], *, is_page: bool
     ) -> None:
-        content = attributes.get("content") or ""
-        meta = attributes.get("name") or ""
+        content = attributes.get("content", "")
+        meta = attributes.get("name", "")
         if meta.strip().lower() in self._robots:
             self._metas_size += len(meta) + len(content)
             if is_page and self._metas_size <= _MOST_METAS:
@@ -231,8 +228,8 @@ class _Collector:
                 self.add(target, NOFOLLOW, references)
 
 
-def _equiv(attributes: Mapping[str, str | None]) -> str:
-    return (attributes.get("http-equiv") or "").lower()
+def _equiv(attributes: Mapping[str, str]) -> str:
+    return attributes.get("http-equiv", "").lower()
 
 
 # https://html.spec.whatwg.org/multipage/semantics.html#shared-declarative-refresh-steps

@@ -3,8 +3,11 @@
 https://html.spec.whatwg.org/multipage/parsing.html#tokenization. Links don't need a tree. Libraries
 that build one take a time quadratic in the depth of nesting and in the attributes of a tag: 1 MB of
 `<div>` takes minutes. Here time grows with the length of the page, memory doesn't grow, and the
-caller can do other work between two steps. docs/decisions/two-readers-of-html.md has the
-measurements.
+caller can do other work between two steps. docs/decisions/one-tokeniser-for-html.md has
+the measurements.
+
+scanner.pyx is the compiled form of `tags` and `attributes_of` together. A change here needs the
+same change there.
 """
 
 import re
@@ -35,18 +38,21 @@ _QUOTED_OR_BARE: Final = r"""(?:"[^"]*+"|'[^']*+'|(?!["'])[^\t\n\f\r >]*+)"""
 ATTRIBUTE: Final = (
     rf"[^\t\n\f\r />][^\t\n\f\r />=]*+(?:{SPACE}*+={SPACE}*+{_QUOTED_OR_BARE}|(?!{SPACE}*+=))"
 )
-# 300,000 attributes take 50 ms. A tag with more attributes ends the reading of the page.
-ATTRIBUTES: Final = _possessive(rf"(?:[\t\n\f\r /]*+{ATTRIBUTE})", "{0,300000}") + r"[\t\n\f\r /]*+"
+# So many attributes take 50 ms. A tag with more attributes ends the reading of the page.
+MOST_ATTRIBUTES: Final = 300_000
+ATTRIBUTES: Final = (
+    _possessive(rf"(?:[\t\n\f\r /]*+{ATTRIBUTE})", f"{{0,{MOST_ATTRIBUTES}}}") + r"[\t\n\f\r /]*+"
+)
 
-_RAW_TEXT: Final = frozenset(
+RAW_TEXT: Final = frozenset(
     {"iframe", "noembed", "noframes", "plaintext", "script", "style", "textarea", "title", "xmp"}
 )
-_NESTED: Final = frozenset({"math", "svg", "template"})
+NESTED: Final = frozenset({"math", "svg", "template"})
 _WINDOW: Final = 1 << 17  # characters read in one step, unless a construct is longer
 _TOKENS: Final = 1 << 11  # tags and comments in one step
-_MOST_NOFRAMES: Final = 1 << 10  # noframes elements before the frameset
+MOST_NOFRAMES: Final = 1 << 10  # noframes elements before the frameset
 _LONGEST_VALUE: Final = 1 << 18  # characters of an attribute; only data: URLs are longer
-_MOST_NAMED: Final = 1 << 10  # attributes of a tag that have the names in _ATTRIBUTE_NAMES
+MOST_NAMED: Final = 1 << 10  # attributes of a tag that have the names in ATTRIBUTE_NAMES
 _MOST_REFERENCES: Final = 1 << 14  # character references in a value
 _LONGEST_MARK: Final = 16  # characters of the end of a comment or raw text
 
@@ -63,8 +69,8 @@ def _reader(names: frozenset[str]) -> re.Pattern[str]:
     It also stops at comments, at elements without markup, and at both tags of template, math and
     svg.
     """
-    wanted = "|".join(map(_any_case, sorted(names | _RAW_TEXT | _NESTED | {"frameset"})))
-    ends = "|".join(map(_any_case, sorted(_NESTED)))
+    wanted = "|".join(map(_any_case, sorted(names | RAW_TEXT | NESTED | {"frameset"})))
+    ends = "|".join(map(_any_case, sorted(NESTED)))
     attribute = _possessive(r"""(?:[ ][a-z-]++="[^"]*+")""", "?")
     uninteresting = rf"""(?: [^<]*+ <(?:
             # End tags, then start tags, of no interest; a quick form, then the full one.
@@ -85,17 +91,17 @@ def _reader(names: frozenset[str]) -> re.Pattern[str]:
     )
 
 
-_COMMENT_END: Final = re.compile("--(?:>|!(?<!<!--!)>)")
+_COMMENT_END: Final = re.compile("--!?>")
 _RAW_TEXT_END: Final = {
     name: re.compile(rf"</{_any_case(name)}(?={_BREAK})")
-    for name in _RAW_TEXT - {"plaintext", "script"}
+    for name in RAW_TEXT - {"plaintext", "script"}
 }
 # Marks in a script that change where it may end: at its start, after <!--, after a <script> there.
 _SCRIPT_END: Final = rf"</{_any_case('script')}(?={_BREAK})"
 _SCRIPT_MARKS: Final = re.compile(rf"<!--|{_SCRIPT_END}")
 _SCRIPT_ESCAPED_MARKS: Final = re.compile(rf"-->|</?{_any_case('script')}(?={_BREAK})")
 _SCRIPT_NESTED_MARKS: Final = re.compile(rf"-->|{_SCRIPT_END}")
-_ABRUPT_END: Final = re.compile("-*+>")  # <!--> is a whole comment
+_ABRUPT_END: Final = re.compile("-?>")  # <!--> and <!---> are whole comments
 
 
 Tag = tuple[str, str, int]  # name, text of the attributes, and where the start tag ends
@@ -131,7 +137,7 @@ def tags(text: str, names: frozenset[str]) -> Iterator[Tag | None]:
                         yield tag and (*tag[:2], first + tag[2])
             if name in names and not templates and not (foreign and name == "title"):
                 yield name, attributes, at
-            elif name in _NESTED:
+            elif name in NESTED:
                 change = -1 if closing else 1
                 if name == "template":
                     # The end tag of a shadow root changes nothing, as no template is open.
@@ -139,15 +145,15 @@ def tags(text: str, names: frozenset[str]) -> Iterator[Tag | None]:
                         templates = max(0, templates + change)
                 elif closing or not attributes.endswith("/"):
                     foreign = max(0, foreign + change)
-            if name in _RAW_TEXT and not (foreign and attributes.endswith("/")):
+            if name in RAW_TEXT and not (foreign and attributes.endswith("/")):
                 if name != "noframes":
                     at = yield from _end_of_raw_text(text, name, at)
                 elif not has_frameset:
                     first, at = at, (yield from _end_of_raw_text(text, name, at))
-                    if len(unread) < _MOST_NOFRAMES:
+                    if len(unread) < MOST_NOFRAMES:
                         unread.append((first, at))
         elif comment:
-            match = yield from _searching(_COMMENT_END, text, at - 2)  # <!--> is a whole comment
+            match = _ABRUPT_END.match(text, at) or (yield from _searching(_COMMENT_END, text, at))
             at = match.end() if match else length
         elif end >= length:
             return  # the rest, if any, is a construct without its end
@@ -217,11 +223,11 @@ def _end_of_script(text: str, at: int) -> Generator[None, None, int]:
     return len(text)
 
 
-_ATTRIBUTE_NAMES: Final = (
+ATTRIBUTE_NAMES: Final = (
     "background", "content", "data", "href", "http-equiv", "imagesrcset", "name", "poster", "rel",
     "shadowrootmode", "src", "srcdoc", "srcset", "style", "type", "xlink:href",
 )  # fmt: skip
-_NAMED: Final = rf"(?:{'|'.join(map(_any_case, _ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
+_NAMED: Final = rf"(?:{'|'.join(map(_any_case, ATTRIBUTE_NAMES))})(?=[\t\n\f\r />=]|\Z)"
 _OTHERS: Final = _possessive(rf"(?: [\t\n\f\r /]*+ (?!{_NAMED}) {ATTRIBUTE} )", "*")
 _NAMED_ATTRIBUTE: Final = re.compile(
     rf"""
@@ -245,21 +251,24 @@ def attributes_of(text: str) -> Mapping[str, str]:
 def _attributes_of(text: str) -> dict[str, str]:
     found: dict[str, str] = {}
     match = _NAMED_ATTRIBUTE.match(text)
-    for _ in range(_MOST_NAMED):
+    for _ in range(MOST_NAMED):
         if not match:
             break
         name, double, single, bare = match.groups()
         name = name.lower()
         if name not in found:
-            value = double or single or bare or ""
-            if name == "srcdoc":
-                found[name] = Escaped(value)
-            elif len(value) <= _LONGEST_VALUE:
-                found[name] = unescape(value)
-            else:
-                found[name] = _instead_of(value)
+            found[name] = value_of(name, double or single or bare or "")
         match = _NAMED_ATTRIBUTE.match(text, match.end())
     return found
+
+
+def value_of(name: str, written: str) -> str:
+    """Return what `attributes_of` returns for an attribute, given what is written in its tag."""
+    if name == "srcdoc":
+        return Escaped(written)
+    if len(written) <= _LONGEST_VALUE:
+        return unescape(written)
+    return "data:" if written[:5].lower() == "data:" else TooLong(written)
 
 
 class Escaped(str):
@@ -280,10 +289,6 @@ class TooLong(str):
         return instance
 
     start: str
-
-
-def _instead_of(value: str) -> str:
-    return "data:" if value[:5].lower() == "data:" else TooLong(value)
 
 
 _SHORT: Final = 512  # characters

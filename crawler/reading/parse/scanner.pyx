@@ -1,0 +1,552 @@
+# cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=True
+"""The compiled form of `tokens`: from the bytes of an HTML page to the elements that hold links.
+
+`tokens` says what each state means, and why. Both find the same elements in any text, which
+tests/test_scanner.py checks. All reads of the page are checked against its length. The only raw
+pointer is in `_find`. A byte is looked at a few times at most, so time grows with the length.
+
+hatch_build.py compiles this file. Without it, `elements` reads by `tokens`.
+"""
+
+from functools import lru_cache
+from itertools import chain
+
+from libc.string cimport memchr, memset
+
+from crawler.reading.parse import tokens
+
+cdef extern from *:
+    """
+    #ifndef ABC_SOURCE
+    #define ABC_SOURCE ""
+    #endif
+    """
+    const char* ABC_SOURCE
+
+SOURCE = ABC_SOURCE.decode("ascii")  # SHA-256 of this file when it was compiled
+
+cdef Py_ssize_t STEP = 1 << 17  # bytes read in one step, unless a tag is longer
+cdef int ELEMENTS = 1 << 10  # returned in one step
+cdef Py_ssize_t MOST_ATTRIBUTES = tokens.MOST_ATTRIBUTES
+cdef int MOST_NAMED = tokens.MOST_NAMED
+cdef Py_ssize_t MOST_NOFRAMES = tokens.MOST_NOFRAMES
+cdef Py_ssize_t SHORT = 512  # bytes; the rules for long values needn't be asked
+
+# --- Bytes and names --------------------------------------------------------------------------
+
+cdef enum:
+    BLANK = 1
+    SLASH = 2
+    ANGLE = 4  # >
+    EQUALS = 8
+    LETTER = 16
+    BREAK = BLANK | SLASH | ANGLE  # ends a name
+
+cdef unsigned char KIND[256]
+cdef unsigned char LOWER[256]
+
+
+cdef void _fill_tables() noexcept:
+    cdef int byte
+    for byte in range(256):
+        KIND[byte] = 0
+        LOWER[byte] = byte
+    for byte in (9, 10, 12, 13, 32):
+        KIND[byte] = BLANK
+    KIND[c"/"] = SLASH
+    KIND[c">"] = ANGLE
+    KIND[c"="] = EQUALS
+    for byte in range(c"a", c"z" + 1):
+        KIND[byte] = KIND[byte - 32] = LETTER
+        LOWER[byte - 32] = byte
+
+
+_fill_tables()
+
+cdef enum:
+    SLOTS = 256
+    MOST_NAMES = 64
+    MOST_GIVEN = 32  # bits of Scanner._given
+    LONGEST_NAME = 16
+
+
+cdef class _Names:
+    """A set of names in lower case, which finds the number of a name in the text of a page."""
+
+    cdef readonly tuple names
+    cdef signed char slots[SLOTS]  # by hash: the number of a name, or -1; the next slots follow
+    cdef unsigned char lengths[MOST_NAMES]
+    cdef unsigned char spelled[MOST_NAMES][LONGEST_NAME]
+
+    def __cinit__(self, names):
+        self.names = tuple(sorted(names))
+        if len(self.names) > MOST_NAMES:
+            raise ValueError(f"{len(self.names)} names, of which {MOST_NAMES} fit")
+        memset(self.slots, -1, SLOTS)
+        cdef bytes name
+        cdef int number, place, letter
+        for number, text in enumerate(self.names):
+            name = text.encode("ascii")
+            if not 0 < len(name) <= LONGEST_NAME:
+                raise ValueError(f"{text!r} has more than {LONGEST_NAME} letters, or none")
+            for place in range(len(name)):
+                letter = name[place]
+                self.spelled[number][place] = letter
+            self.lengths[number] = len(name)
+            place = _hash(self.spelled[number][0], self.spelled[number][len(name) - 1], len(name))
+            while self.slots[place] >= 0:
+                place = (place + 1) % SLOTS
+            self.slots[place] = number
+
+    cdef inline int number(
+        self, const unsigned char[::1] text, Py_ssize_t start, Py_ssize_t end
+    ) except -2:
+        """Return the number of the name that stands at a place in any case, or -1."""
+        cdef Py_ssize_t length = end - start, i
+        cdef int number, place
+        if not 0 < length <= LONGEST_NAME or end > text.shape[0]:
+            return -1
+        place = _hash(LOWER[text[start]], LOWER[text[end - 1]], length)
+        while True:  # most slots are free
+            number = self.slots[place]
+            if number < 0:
+                return -1
+            if self.lengths[number] == length:
+                for i in range(length):
+                    if LOWER[text[start + i]] != self.spelled[number][i]:
+                        break
+                else:
+                    return number
+            place = (place + 1) % SLOTS
+
+
+cdef inline int _hash(unsigned char first, unsigned char last, Py_ssize_t length) noexcept:
+    return <int> ((first * 7 + last * 29 + length * 3) % SLOTS)
+
+
+cdef enum:
+    WANTED = 1
+    NESTED = 2
+    TEMPLATE = 4
+    RAW = 8
+    SCRIPT = 16
+    PLAINTEXT = 32
+    NOFRAMES = 64
+    FRAMESET = 128
+    TITLE = 256
+    LINK = 512  # `a` and `area`
+
+
+cdef class _Tags(_Names):
+    """The names of the tags at which a scanner stops, and what each of them means."""
+
+    cdef int roles[MOST_NAMES]
+
+    def __cinit__(self, names):
+        cdef int number
+        special = {
+            "template": TEMPLATE, "script": SCRIPT, "plaintext": PLAINTEXT, "noframes": NOFRAMES,
+            "frameset": FRAMESET, "title": TITLE, "a": LINK, "area": LINK,
+        }
+        for number, name in enumerate(self.names):
+            self.roles[number] = special.get(name, 0)
+            if name in tokens.NESTED:
+                self.roles[number] |= NESTED
+            if name in tokens.RAW_TEXT:
+                self.roles[number] |= RAW
+
+
+@lru_cache(16)
+def _tags_of(frozenset names):
+    cdef _Tags found = _Tags(names | tokens.NESTED | tokens.RAW_TEXT | {"frameset"})
+    cdef int number
+    for number, name in enumerate(found.names):
+        if name in names:
+            found.roles[number] |= WANTED
+    return found
+
+
+cdef _Names ATTRIBUTES = _Names(tokens.ATTRIBUTE_NAMES)
+cdef int HREF = ATTRIBUTES.names.index("href")
+cdef int SRCDOC = ATTRIBUTES.names.index("srcdoc")
+assert len(ATTRIBUTES.names) <= MOST_GIVEN
+
+# --- Searches ---------------------------------------------------------------------------------
+
+
+cdef inline Py_ssize_t _find(
+    const unsigned char[::1] text, int byte, Py_ssize_t at, Py_ssize_t end
+) except -2:
+    """Return the first place of a byte from `at` on and before `end`, or -1."""
+    cdef const unsigned char* start
+    cdef const void* found
+    if end > text.shape[0]:
+        end = text.shape[0]
+    if not 0 <= at < end:
+        return -1
+    start = &text[at]
+    found = memchr(start, byte, end - at)
+    return -1 if found is NULL else at + (<const unsigned char*> found - start)
+
+
+cdef inline bint _begins(
+    const unsigned char[::1] text, Py_ssize_t at, const unsigned char* word, int length
+) except -1:
+    """Whether a word in lower case stands at a place, in any case."""
+    cdef int i
+    if at + length > text.shape[0]:
+        return False
+    for i in range(length):
+        if LOWER[text[at + i]] != word[i]:
+            return False
+    return True
+
+
+cdef inline bint _breaks(const unsigned char[::1] text, Py_ssize_t at) except -1:
+    """Whether a name that stands before a place ends there."""
+    return at < text.shape[0] and (KIND[text[at]] & BREAK) != 0
+
+
+cdef inline bint _is_abrupt(const unsigned char[::1] text, Py_ssize_t at) except -1:
+    """Whether a comment ends where it begins: <!--> and <!---> are whole comments."""
+    if at < text.shape[0] and text[at] == c"-":
+        at += 1
+    return at < text.shape[0] and text[at] == c">"
+
+
+cdef enum:  # what the text at a scanner's place belongs to
+    MARKUP = 0
+    COMMENT
+    RAW_TEXT
+    SCRIPT_DATA  # the modes of a script: as it begins,
+    SCRIPT_ESCAPED  # after <!-- in it,
+    SCRIPT_NESTED  # and after a <script> there
+
+# What `_begins` compares with. The numbers beside them are their lengths.
+cdef const unsigned char* DASHES = b"--"
+cdef const unsigned char* BANG = b"!--"
+cdef const unsigned char* END_OF_COMMENT = b"-->"
+cdef const unsigned char* NAME_OF_SCRIPT = b"script"
+cdef const unsigned char* END_OF_SCRIPT = b"/script"
+
+# --- The scanner ------------------------------------------------------------------------------
+
+
+cdef class Scanner:
+    """Iterates over the elements with some names, and yields None between two steps.
+
+    An element is its name and the attributes that links need, as `tokens.attributes_of` returns
+    them. `text` is UTF-8; what isn't valid in it counts as U+FFFD. `names` are in lower case.
+
+    If a key of `known` is the href of an `a` or `area`, as it is written up to the fragment, and
+    its value has the bit `settled`, the element is left out. `known` may change meanwhile.
+    """
+
+    cdef bytes _bytes
+    cdef const unsigned char[::1] _text  # the same
+    cdef _Tags _tags
+    cdef frozenset _names
+    cdef dict _known
+    cdef long _settled
+    cdef Py_ssize_t _at
+    cdef Py_ssize_t _pause
+    cdef int _returned  # elements in this step
+    cdef int _inside
+    cdef Py_ssize_t _start  # of the comment or the raw text
+    cdef int _raw  # the number of the element with the raw text
+    cdef long _templates
+    cdef long _foreign
+    cdef bint _has_frameset
+    cdef list _unread  # start and end of each noframes before the frameset
+    cdef object _hidden  # iterates over the elements in them
+    # Of the last tag: which attributes are given that links need, and where their values are.
+    cdef unsigned int _given
+    cdef Py_ssize_t _starts[MOST_GIVEN]
+    cdef Py_ssize_t _ends[MOST_GIVEN]
+
+    def __cinit__(
+        self, bytes text not None, frozenset names not None, dict known=None, long settled=0
+    ):
+        self._bytes = text
+        self._text = text
+        self._names = names
+        self._tags = _tags_of(names)
+        self._known = {} if known is None else known
+        self._settled = settled
+        self._pause = STEP
+        self._unread = []
+
+    def __iter__(self):
+        return self
+
+    def __next__(self):
+        cdef Py_ssize_t at, length = self._text.shape[0]
+        cdef unsigned char byte
+        while True:
+            if self._hidden is not None:
+                for element in self._hidden:
+                    return element
+                self._hidden = None
+            if self._at >= length:
+                raise StopIteration
+            if self._at >= self._pause or self._returned >= ELEMENTS:
+                self._pause = self._at + STEP
+                self._returned = 0
+                return None
+            if self._inside == COMMENT:
+                self._search_comment()
+                continue
+            if self._inside == RAW_TEXT:
+                self._search_raw_text()
+                continue
+            if self._inside != MARKUP:
+                self._search_script()
+                continue
+            at = _find(self._text, c"<", self._at, length)
+            if at < 0 or at + 1 >= length:
+                self._at = length
+                continue
+            byte = self._text[at + 1]
+            if KIND[byte] & LETTER:
+                element = self._open(at + 1)
+                if element is not None:
+                    self._returned += 1
+                    return element
+            elif byte == c"/" and at + 2 < length and KIND[self._text[at + 2]] & LETTER:
+                self._close(at + 2)
+            elif byte == c"!" and _begins(self._text, at + 2, DASHES, 2):
+                self._inside = COMMENT
+                self._start = self._at = at + 4
+            elif byte == c"!" or byte == c"?" or byte == c"/":
+                at = _find(self._text, c">", at + 2, length)
+                self._at = at + 1 if at >= 0 else length
+            else:
+                self._at = at + 1
+
+    cdef object _open(self, Py_ssize_t start):
+        """Read a start tag whose name starts at a place. Return its element, or None."""
+        cdef Py_ssize_t end = self._end_of_name(start)
+        cdef int number = self._tags.number(self._text, start, end)
+        cdef int role = self._tags.roles[number] if number >= 0 else 0
+        cdef bint closes_itself
+        if not self._read_attributes(end, (role & (WANTED | TEMPLATE)) != 0) or not role:
+            return None
+        closes_itself = self._text[self._at - 2] == c"/"
+        if role & FRAMESET and not self._has_frameset:
+            self._has_frameset = True
+            self._hidden = chain(
+                *[
+                    Scanner(self._bytes[first:last], self._names, self._known, self._settled)
+                    for first, last in self._unread
+                ]
+            )
+        element = None
+        if role & WANTED and not self._templates and not (self._foreign and role & TITLE):
+            if not (role & LINK and self._is_settled()):
+                element = (self._tags.names[number], self._mapping())
+        elif role & TEMPLATE:
+            mode = self._mapping().get("shadowrootmode", "")
+            if self._templates or mode.lower() not in tokens.SHADOW_ROOTS:
+                self._templates += 1
+        elif role & NESTED and not closes_itself:
+            self._foreign += 1
+        if role & RAW and not (self._foreign and closes_itself):
+            if role & PLAINTEXT:
+                self._at = self._text.shape[0]
+            elif not (role & NOFRAMES and self._has_frameset):
+                self._inside = SCRIPT_DATA if role & SCRIPT else RAW_TEXT
+                self._start = self._at
+                self._raw = number
+        return element
+
+    cdef int _close(self, Py_ssize_t start) except -1:
+        """Read an end tag whose name starts at a place."""
+        cdef Py_ssize_t end = self._end_of_name(start)
+        cdef int number = self._tags.number(self._text, start, end)
+        cdef int role = self._tags.roles[number] if number >= 0 else 0
+        if not self._read_attributes(end, False):
+            return 0
+        if role & TEMPLATE:
+            self._templates = max(0, self._templates - 1)
+        elif role & NESTED:
+            self._foreign = max(0, self._foreign - 1)
+        return 0
+
+    cdef Py_ssize_t _end_of_name(self, Py_ssize_t at) except -1:
+        while at < self._text.shape[0] and not KIND[self._text[at]] & BREAK:
+            at += 1
+        return at
+
+    cdef bint _read_attributes(self, Py_ssize_t at, bint wanted) except -1:
+        """Read a tag on from the end of its name. If wanted, note the attributes that links need.
+
+        Returns whether the tag has an end. If it has none, neither has the page anything more.
+        """
+        cdef const unsigned char[::1] text = self._text
+        cdef Py_ssize_t length = text.shape[0], name, end_of_name, start, end, count = 0
+        cdef int number, named = 0
+        cdef unsigned char byte
+        self._given = 0
+        self._at = length
+        while True:
+            while at < length and KIND[text[at]] & (BLANK | SLASH):
+                at += 1
+            if at >= length:
+                return False
+            if text[at] == c">":
+                self._at = at + 1
+                return True
+            if count == MOST_ATTRIBUTES:
+                return False
+            count += 1
+            name = at
+            at += 1  # the name may start with =
+            while at < length and not KIND[text[at]] & (BREAK | EQUALS):
+                at += 1
+            end_of_name = start = end = at
+            while at < length and KIND[text[at]] & BLANK:
+                at += 1
+            if at < length and text[at] == c"=":
+                at += 1
+                while at < length and KIND[text[at]] & BLANK:
+                    at += 1
+                if at >= length:
+                    return False
+                byte = text[at]
+                if byte == c'"' or byte == c"'":
+                    start = at + 1
+                    end = _find(text, byte, start, length)
+                    if end < 0:
+                        return False
+                    at = end + 1
+                else:
+                    start = at
+                    while at < length and not KIND[text[at]] & (BLANK | ANGLE):
+                        at += 1
+                    end = at
+            if wanted:
+                number = ATTRIBUTES.number(text, name, end_of_name)
+                if number >= 0:
+                    named += 1
+                    if named <= MOST_NAMED and not self._given & (1 << number):
+                        self._given |= 1 << number
+                        self._starts[number] = start
+                        self._ends[number] = end
+
+    cdef bint _is_settled(self) except -1:
+        """Whether the last tag has an href that is known well enough."""
+        cdef Py_ssize_t start, end, fragment
+        if not self._given & (1 << HREF):
+            return False
+        start, end = self._starts[HREF], self._ends[HREF]
+        fragment = _find(self._text, c"#", start, end)
+        if fragment >= 0:
+            end = fragment
+        if self._is_escaped(start, end):
+            return False
+        known = self._known.get(self._bytes[start:end].decode("utf-8", "replace"))
+        return known is not None and (<long> known & self._settled) != 0
+
+    cdef inline bint _is_escaped(self, Py_ssize_t start, Py_ssize_t end) except -1:
+        """Whether a value isn't what it means: there may be a character reference in it, or NUL."""
+        return _find(self._text, c"&", start, end) >= 0 or _find(self._text, 0, start, end) >= 0
+
+    cdef dict _mapping(self):
+        """Return the attributes of the last tag that links need."""
+        cdef dict found = {}
+        cdef int number
+        cdef Py_ssize_t start, end
+        for number in range(len(ATTRIBUTES.names)):
+            if self._given & (1 << number):
+                start, end = self._starts[number], self._ends[number]
+                name = ATTRIBUTES.names[number]
+                value = self._bytes[start:end].decode("utf-8", "replace")
+                if number == SRCDOC or end - start > SHORT or self._is_escaped(start, end):
+                    value = tokens.value_of(name, value)
+                found[name] = value
+        return found
+
+    # In each of these, a mark may span two steps: it is looked at from its start, and as far as the
+    # text goes. If the end isn't in this step, the place moves to the end of the step.
+
+    cdef int _search_comment(self) except -1:
+        """Go to the end of a comment, if it is in this step."""
+        cdef const unsigned char[::1] text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at, dashes
+        while True:
+            at = _find(text, c">", at, end)
+            if at < 0:
+                self._at = end
+                return 0
+            dashes = at - 1 if at - 1 >= self._start and text[at - 1] == c"!" else at
+            if dashes - 2 >= self._start:
+                if text[dashes - 1] == c"-" and text[dashes - 2] == c"-":
+                    break
+            if at <= self._start + 1 and _is_abrupt(text, self._start):
+                break
+            at += 1
+        self._inside = MARKUP
+        self._at = at + 1
+        return 0
+
+    cdef int _search_raw_text(self) except -1:
+        """Go to the end tag of an element whose content is no markup, if it is in this step."""
+        cdef const unsigned char[::1] text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at
+        cdef Py_ssize_t length = self._tags.lengths[self._raw]
+        while True:
+            at = _find(text, c"<", at, end)
+            if at < 0:
+                self._at = end
+                return 0
+            if (
+                at + 1 < text.shape[0]
+                and text[at + 1] == c"/"
+                and self._tags.number(text, at + 2, at + 2 + length) == self._raw
+                and _breaks(text, at + 2 + length)
+            ):
+                break
+            at += 1
+        if self._tags.roles[self._raw] & NOFRAMES and len(self._unread) < MOST_NOFRAMES:
+            self._unread.append((self._start, at))
+        self._inside = MARKUP
+        self._at = at
+        return 0
+
+    cdef int _search_script(self) except -1:
+        """Go to the end tag of a script, if it is in this step."""
+        cdef const unsigned char[::1] text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at
+        while at < end:
+            if self._inside == SCRIPT_DATA:
+                at = _find(text, c"<", at, end)
+                if at < 0:
+                    break
+            if text[at] == c"<":
+                if _begins(text, at + 1, END_OF_SCRIPT, 7) and _breaks(text, at + 8):
+                    if self._inside != SCRIPT_NESTED:
+                        self._inside = MARKUP
+                        self._at = at
+                        return 0
+                    self._inside = SCRIPT_ESCAPED
+                    at += 8
+                elif self._inside == SCRIPT_DATA and _begins(text, at + 1, BANG, 3):
+                    at += 4
+                    if not _is_abrupt(text, at):
+                        self._inside = SCRIPT_ESCAPED
+                elif (
+                    self._inside == SCRIPT_ESCAPED
+                    and _begins(text, at + 1, NAME_OF_SCRIPT, 6)
+                    and _breaks(text, at + 7)
+                ):
+                    self._inside = SCRIPT_NESTED
+                    at += 7
+                else:
+                    at += 1
+            elif text[at] == c"-" and _begins(text, at, END_OF_COMMENT, 3):
+                self._inside = SCRIPT_DATA
+                at += 3
+            else:
+                at += 1
+        self._at = end if at < 0 else max(at, end)
+        return 0

@@ -1,0 +1,168 @@
+"""The compiled scanner of HTML: built from the present source, and equal to `tokens`."""
+
+import hashlib
+import shutil
+import sysconfig
+from collections import Counter
+from pathlib import Path
+
+import pytest
+from hypothesis import given, settings
+from hypothesis import strategies as st
+
+from crawler.ports import NOFOLLOW
+from crawler.reading.parse import elements, finish
+from crawler.reading.parse.links import reading
+from crawler.reading.parse.tokens import ATTRIBUTE_NAMES, attributes_of, tags
+
+SOURCE = Path(elements.__file__).with_name("scanner.pyx")
+HEADER = Path(sysconfig.get_paths()["include"], "Python.h")
+NAMES = frozenset(
+    {"a", "area", "base", "frame", "html", "iframe", "img", "link", "meta", "script", "title"}
+)
+needs_scanner = pytest.mark.skipif(
+    elements.Scanner is None, reason="the scanner isn't compiled, and nothing here can compile it"
+)
+
+
+def can_compile() -> bool:
+    return shutil.which("gcc") is not None and HEADER.exists()
+
+
+def test_the_scanner_is_built_from_the_present_source_where_there_is_a_compiler() -> None:
+    if elements.Scanner is None:
+        assert not can_compile(), "run `python hatch_build.py` (README.md)"
+        pytest.skip("the scanner isn't compiled, and nothing here can compile it")
+    from crawler.reading.parse.scanner import SOURCE as BUILT
+
+    digest = hashlib.sha256(SOURCE.read_bytes()).hexdigest()
+    assert digest == BUILT, "scanner.pyx has changed: run `python hatch_build.py`"
+
+
+def scanned(html: bytes, names: frozenset[str] = NAMES) -> list[elements.Element]:
+    from crawler.reading.parse.scanner import Scanner
+
+    return [element for element in Scanner(html, names) if element]
+
+
+def read_by_tokens(html: str, names: frozenset[str] = NAMES) -> list[elements.Element]:
+    return [(tag[0], attributes_of(tag[1])) for tag in tags(html, names) if tag]
+
+
+def in_any_case(names: list[str]) -> st.SearchStrategy[str]:
+    return st.sampled_from([*names, *map(str.upper, names), *map(str.title, names)])
+
+
+TAG_NAMES = in_any_case(
+    [*sorted(NAMES), "div", "template", "svg", "math", "style", "textarea", "xmp", "noembed",
+     "noframes", "frameset", "plaintext", "noscript", "aa", "x-a", "scripts", "h\xe9"]
+)  # fmt: skip
+VALUES = st.sampled_from(
+    ["x", "/", "#f", "x#f", "a=b", "&amp;", "&#x26;", "&copy", "\0", "\xe9", "\u20ac", "open",
+     "nofollow", "robots", ""]
+)  # fmt: skip
+QUOTES = st.sampled_from(["{}", "'{}'", '"{}"', "'{}", '"{}'])
+EQUALS = st.sampled_from(["=", " = ", "\n=", "", "=="])
+GAPS = st.sampled_from([" ", "\n", "/", " / ", "\f", "", "\x0b"])
+ATTRIBUTES = st.builds(
+    "{}{}{}{}".format,
+    GAPS,
+    in_any_case([*ATTRIBUTE_NAMES, "id", "hrefs", "=href", "lang"]),
+    EQUALS,
+    st.builds(str.format, QUOTES, VALUES),
+)
+TAGS = st.builds(
+    "<{}{}{}{}{}".format,
+    st.sampled_from(["", "", "", "/"]),
+    TAG_NAMES,
+    st.lists(ATTRIBUTES, max_size=4).map("".join),
+    GAPS,
+    st.sampled_from([">", ">", ">", ">", "/>", "", "<"]),
+)
+LOOSE = st.sampled_from(
+    ["<!--", "-->", "--!>", "<!-->", "<!--->", "--", "-", "!", "<!", "<!doctype html>", "<?", "</",
+     "</>", "</ ", "<", ">", "<script>", "</script>", "</script", "<script ", "'", '"', "x",
+     "\xe9", "\u20ac", "\0", "<![CDATA[", "]]>", "<template shadowrootmode=open>", "</template>",
+     "<noframes>", "</noframes>", "<frameset>", "<svg>", "</svg>", "<svg/>"]
+)  # fmt: skip
+PAGES = st.lists(st.one_of(TAGS, LOOSE), max_size=30).map("".join)
+
+
+@needs_scanner
+@settings(max_examples=300)
+@given(PAGES)
+def test_the_scanner_finds_what_tokens_finds(html: str) -> None:
+    assert scanned(html.encode()) == read_by_tokens(html)
+
+
+@needs_scanner
+@given(st.lists(st.one_of(PAGES.map(str.encode), st.binary(max_size=3)), max_size=8).map(b"".join))
+def test_invalid_bytes_are_read_as_they_are_decoded(html: bytes) -> None:
+    assert scanned(html) == read_by_tokens(html.decode("utf-8", "replace"))
+
+
+@needs_scanner
+@given(PAGES)
+def test_both_readers_give_the_same_links_and_counts(html: str) -> None:
+    found = []
+    for scanner in (elements.Scanner, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(elements, "Scanner", scanner)
+            left_out: Counter[str] = Counter()
+            names = frozenset({"a", "area", "link", "frame", "iframe", "img", "refresh"})
+            page = reading(
+                html, "http://a.example/d/p", "utf-8", names, max_links=3, left_out=left_out
+            )
+            found.append((finish(page), left_out))
+    assert found[0] == found[1]
+
+
+@needs_scanner
+@pytest.mark.parametrize(
+    "long",
+    [
+        "<!--{}--><a href=1>",
+        "<script>{}</script><a href=1>",
+        "<script><!--{}</script><a href=1>",
+        "<style>{}</style><a href=1>",
+        "<p title='{}'><a href=1>",
+        "<a title='{}' href=1>",
+        "<a href='{}'>",
+        "<a href='&{}'>",
+        "<a href='data:{}'>",
+        "<a href='\u20ac{}'>",
+        "<noframes>{}<a href=1></noframes><frameset>",
+        "{}<a href=1>",
+    ],
+)
+@pytest.mark.parametrize("filling", ["-", "<b>"])
+def test_a_token_that_spans_steps_comes_out_whole(long: str, filling: str) -> None:
+    """The step ends at each place in the marks that end the long text."""
+    text = filling * (1 << 17)
+    for less in range(-4, 24):
+        html = long.format(text[: (1 << 17) - less])
+        assert scanned(html.encode()) == read_by_tokens(html)
+
+
+@needs_scanner
+def test_attributes_beyond_the_bounds_are_left_out() -> None:
+    for count in (1023, 1024, 299_999, 300_000):
+        html = "<a" + " rel" * count + " href=x><a href=y>"
+        assert scanned(html.encode()) == read_by_tokens(html)
+
+
+@needs_scanner
+def test_known_links_are_left_out() -> None:
+    from crawler.reading.parse.scanner import Scanner
+
+    html = b"<a href=x#1><a href=y><area href='x'><link href=x><a href=' x'><a href='x&#35;'><a>"
+    known = {"x": NOFOLLOW, "y": 0}
+    found = [e for e in Scanner(html, frozenset({"a", "area", "link"}), known, NOFOLLOW) if e]
+    assert [attributes.get("href") for _, attributes in found] == ["y", "x", " x", "x#", None]
+
+
+@needs_scanner
+@pytest.mark.parametrize("names", [{"a" * 17}, {""}, {f"a{number}" for number in range(64)}])
+def test_names_that_do_not_fit_are_refused(names: set[str]) -> None:
+    with pytest.raises(ValueError, match=r"names|letters"):
+        scanned(b"<a>", frozenset(names))
