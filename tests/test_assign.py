@@ -120,7 +120,7 @@ def test_messages_of_pages_and_of_sites() -> None:
 def test_where_both_cant_be_had_neither_is_forgotten(monkeypatch: pytest.MonkeyPatch) -> None:
     """Few messages: 2 of 200 bytes. Little volume: 8 of 8 bytes. Sites stay whole here: the ratios
     to the aims are then 1 and 24, or 4 and 1, and the second is the lesser miss."""
-    monkeypatch.setattr(models, "SHARE", 10.0)
+    monkeypatch.setattr(models.division, "SHARE", 10.0)
     web = conflict()
     tolerances = (0.0, 0.0)
     few = job.plan(web, "site-hypergraph", 2, Settings(tolerances=tolerances)).counts
