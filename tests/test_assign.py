@@ -56,14 +56,16 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
 
 
 @pytest.mark.slow
-def test_further_searches_find_more(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Where units are small; a web of more links than `_MAX_LINKS` has only one."""
+def test_further_searches_find_more() -> None:
+    """Where units are small; a web of more links than `max_links` has only one."""
     web = web_of_sites(0, sites=100, links=8000)
     settings = Settings(seed=1)
-    several = job.plan(web, "page-hypergraph", 8, settings).counts
-    monkeypatch.setattr(assign, "_MAX_LINKS", web.links - 1)
-    one = job.plan(web, "page-hypergraph", 8, settings).counts
-    assert several.messages_page_part < one.messages_page_part
+    several, one = (
+        assign.assign(web, MODELS["page-hypergraph"], 8, settings, policy=policy).part
+        for policy in (assign.DEFAULT, assign.Policy(max_links=web.links - 1))
+    )
+    counts = [evaluate.evaluate(web, part, 8) for part in (several, one)]
+    assert counts[0].messages_page_part < counts[1].messages_page_part
 
 
 @pytest.mark.parametrize("seed", [0, 3])
