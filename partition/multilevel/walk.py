@@ -1,7 +1,8 @@
 """The walk: coarsen, partition, uncoarsen and refine; then cycles that keep the partition.
 
-Read `partition` from the top. It handles the cases that need no engine, and those that no engine
-can solve. The rest goes to `steps.Walk`, whose methods are the steps.
+Read `partition` from the top. It checks its arguments, and answers the cases that need no engine.
+Then one of three ways leads to `steps.Walk`, whose methods are the steps: from a previous partition
+(`_warm`), with vertices heavier than a part (`giants`), or from nothing (`Walk.cold`).
 """
 
 from collections.abc import Callable, Sequence
@@ -11,29 +12,17 @@ import numpy as np
 
 from partition.arrays import Ids, Ints, total
 from partition.hypergraph import Hypergraph, part_loads, simplify
-from partition.multilevel import exact, presets
+from partition.multilevel import presets
 from partition.multilevel.balance import rebalance
-from partition.multilevel.limits import (
-    Fit,
-    caps,
-    fit,
-    giants,
-    least_imbalance,
-    overs,
-    own_limits,
-    seated,
-)
+from partition.multilevel.giants import with_giants
+from partition.multilevel.limits import caps, fit, giants, own_limits, seated
 from partition.multilevel.presets import Preset
 from partition.multilevel.refine import polish
 from partition.multilevel.state import Homes, judged, new_state
-from partition.multilevel.steps import Walk, only
+from partition.multilevel.steps import Walk
 
 MAX_PARTS: Final = 1 << 15  # so that a pair of parts fits into 32 bits
 _MAX_COSTS: Final = 1 << 30  # sum of the costs of all nets, because gains have 32 bits
-_GIANT_TRIES: Final = 3  # the most first partitions if there are giants
-_GIANT_PINS: Final = 500_000  # the most pins that these tries visit together, if more than one
-# If giants get no parts of their own, searches add these shares of the excess to the tolerances.
-_EXCESS_SHARES: Final = (0.0, 0.5, 0.8)
 
 
 def partition(
@@ -96,7 +85,7 @@ def partition(
     if h.vertices <= parts:
         part = np.arange(h.vertices, dtype=np.int32)
     elif len(giants(h.weights, limits)):
-        part = _with_giants(h, parts, tolerances, walk, starts)
+        part = with_giants(h, parts, tolerances, walk, starts)
         return min([part, *starts], key=lambda part: fit(h, part, parts, tolerances))
     else:
         part = walk.cold(h, limits, starts)
@@ -181,74 +170,6 @@ def _scaled(h: Hypergraph) -> Hypergraph:
         return h
     scaled = np.maximum(np.rint(h.costs * (_MAX_COSTS / costs)), 1).astype(np.int64)
     return Hypergraph(h.xpins, h.pins, scaled, h.weights)
-
-
-def _with_giants(
-    h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, starts: Sequence[Ids]
-) -> Ids:
-    """Partition vertices some of which are heavier than a part may be.
-
-    First, each giant gets a part to itself, and the other vertices are balanced among the other
-    parts. This partition and the starts are refined under `own_limits`. If the largest
-    imbalance is still more than the heaviest vertex makes necessary, further searches ignore
-    giants: all parts may then weigh as much as the heaviest vertex, and more.
-    """
-
-    def quality_of(part: Ids) -> Fit:
-        return fit(h, part, parts, tolerances)
-
-    most = caps(h.weights, parts, tolerances)
-    tries = max(1, min(_GIANT_TRIES, _GIANT_PINS // max(len(h.pins), 1)))
-    found = [_beside_giants(h, parts, tolerances, walk, most) for _ in range(tries)]
-    for start in (*found, *(seated(h.weights, start, parts, tolerances) for start in starts)):
-        limits = own_limits(h.weights, start, parts, tolerances)
-        found.append(walk.warm(h, limits, start))
-    best = min(found, key=quality_of)
-    over = quality_of(best).over
-    if over > 0:
-        if exact.is_small(h, parts):
-            return _least_over(h, parts, tolerances)
-        least = least_imbalance(h.weights, parts, tolerances)
-        for share in _EXCESS_SHARES:
-            wide = [max(tolerance, least + share * over) for tolerance in tolerances]
-            found.append(walk.cold(h, caps(h.weights, parts, wide), starts))
-        return min(found, key=quality_of)
-    mates = sorted(found, key=quality_of)
-    limits = own_limits(h.weights, best, parts, tolerances)
-    return min([walk.combined(h, limits, best, mates), best], key=quality_of)
-
-
-def _least_over(h: Hypergraph, parts: int, tolerances: Sequence[float]) -> Ids:
-    """Return the best of all partitions, by `fit`."""
-    rows = exact.all_partitions(h.vertices, parts)
-    over = overs(h.weights, exact.loads_of_all(h.weights, rows, parts), tolerances)
-    rows = rows[over == over.min()]
-    return min(rows, key=lambda part: fit(h, part, parts, tolerances))
-
-
-def _beside_giants(
-    h: Hypergraph, parts: int, tolerances: Sequence[float], walk: Walk, most: Ints
-) -> Ids:
-    """Give each vertex that alone overfills a part a part to itself, and partition the rest.
-
-    With fewer parts, further vertices may become giants, so this repeats until there are none.
-    If giants are light in one weight, the mean of this weight over the other parts is higher
-    than over all. Then these parts may weigh no more than `most`, the limits of all parts, if
-    that leaves them half of the tolerance.
-    """
-    half = caps(h.weights, parts, [tolerance / 2 for tolerance in tolerances])
-    limits = np.maximum(np.minimum(caps(h.weights, parts, tolerances), most[:parts]), half)
-    large = giants(h.weights, limits)
-    if len(large) == 0 or len(large) >= parts:
-        return walk.cold(h, limits, ())
-    others = np.ones(h.vertices, bool)
-    others[large] = False
-    part = np.zeros(h.vertices, np.int32)
-    part[large] = np.arange(parts - len(large), parts, dtype=np.int32)
-    if parts - len(large) > 1:
-        rest = only(h, others)
-        part[others] = _beside_giants(rest, parts - len(large), tolerances, walk, most)
-    return part
 
 
 def _warm(
