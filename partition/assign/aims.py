@@ -1,8 +1,8 @@
 """The two aims of the hybrid model, few messages and little volume, and the weight between them.
 
-The rule: a weighted sum of both is minimised. Each is measured relative to a reference partition,
-the messages to those of the site hypergraph, the volume to that of the site graph. An aim is missed
-if a partition has more than that, and a percent or three. Then the weight changes.
+The rule: a weighted sum of both is minimised. The messages are measured relative to those of the
+site hypergraph, the volume relative to that of the site graph. A partition misses an aim if it has
+over 1 % more messages, or over 3 % more volume (`policy`). Then the weight changes.
 """
 
 from dataclasses import dataclass
