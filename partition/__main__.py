@@ -14,6 +14,7 @@ from partition import (
     importers,
     job,
     options,
+    page,
     politeness,
     synthesize,
     table,
@@ -101,7 +102,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     _say(about)
     _show(plans, as_json=arguments.json)
     if arguments.html:
-        arguments.html.write_text(table.page(f"Partitions of {path}", about, plans))
+        arguments.html.write_text(page.page(f"Partitions of {path}", about, web, plans))
         _say(f"written: {arguments.html}")
 
 

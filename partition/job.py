@@ -32,6 +32,7 @@ from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.engines import Partition
 from partition.evaluate import Evaluation
+from partition.judge import Limits
 from partition.models import MODELS, Units
 from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
@@ -56,6 +57,7 @@ class Plan:
     parts: int
     part: Ids  # the part of each page
     counts: Evaluation
+    limits: Limits  # parts x 2: what each part may weigh
     seconds: float  # to make the assignment, without reading, compiling and evaluating
     peak_bytes: int  # the most memory of this process so far, plus that of the engine
     constraints: int  # number of weights that the engine balanced; 0 for hashing
@@ -360,6 +362,7 @@ def _judge(
         parts=parts,
         part=found.part,
         counts=counts,
+        limits=verdict.limits,
         seconds=seconds,
         peak_bytes=peak_memory() + found.peak_bytes,
         constraints=found.constraints,

@@ -24,10 +24,11 @@ WEIGHTS: Final = ("bytes", "requests")
 Limits = npt.NDArray[np.float64]
 
 
-@dataclass(frozen=True, slots=True)
+@dataclass(frozen=True, slots=True, eq=False)
 class Verdict:
     """Whether a plan is balanced, and which sites prevent it."""
 
+    limits: Limits  # parts x 2: what each part may weigh; math.inf if a weight doesn't matter
     giants: tuple[str, ...]  # sites (or groups of sites) heavier than a part; heaviest first
     reasons: tuple[str, ...]  # why the plan isn't balanced
     remark: str | None  # which weights exceed the average because of giants
@@ -79,7 +80,7 @@ def balance(
         heavy = np.flatnonzero((counts.loads > base).any(axis=0)).tolist()
         said = [_too_heavy(web, part, counts, tolerances, column) for column in heavy]
         remark = "; ".join(["balanced beside sites heavier than a part", *said])
-    return Verdict(names, tuple(reasons), remark)
+    return Verdict(limits, names, tuple(reasons), remark)
 
 
 def _keeps_sites(model: str) -> bool:

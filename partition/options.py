@@ -160,7 +160,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         help="for the model hierarchical: a TOML file with the part of each suffix of host names",
     )
     evaluate.add_argument(
-        "--html", type=Path, metavar="FILE", help="also write the table as a page"
+        "--html", type=Path, metavar="FILE", help="also write the plans as a page"
     )
     for command in (build, evaluate):
         _add_settings(command)

@@ -1,10 +1,8 @@
-"""Shows plans to people: as a text table, or as a self-contained HTML page."""
+"""Shows plans to people as a text table, and in one line. `page` shows them as an HTML page."""
 
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from crawler.pages.rendering import render
-from crawler.version import __version__
 from partition.job import Plan
 from partition.settings import Tolerances
 
@@ -13,7 +11,7 @@ _BY_SITE: Final = ("messages", "by site")
 _SENT: Final = ("URLs", "sent")
 _VOLUME: Final = ("KB of", "links")
 # By heading, which has two lines in a text table.
-_COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
+COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
     ("", "model"): lambda plan: plan.model,
     ("", "k"): lambda plan: str(plan.parts),
     ("bytes", "over mean"): lambda plan: f"{plan.counts.imbalance_bytes:.1%}",
@@ -24,7 +22,7 @@ _COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
     _VOLUME: lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
     ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
 }
-_BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less is better
+BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less is better
     _BY_PAGE: lambda plan: plan.counts.messages_page_part,
     _BY_SITE: lambda plan: plan.counts.messages_site_part,
     _SENT: lambda plan: plan.counts.transmissions_target_part,
@@ -34,32 +32,14 @@ _BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; les
 
 def text(plans: Sequence[Plan]) -> str:
     """Return a table of 80 columns with a row for each plan, and remarks below it."""
-    headings = [list(line) for line in zip(*_COLUMNS, strict=True)]
-    lines = [*headings, *([cell(plan) for cell in _COLUMNS.values()] for plan in plans)]
+    headings = [list(line) for line in zip(*COLUMNS, strict=True)]
+    lines = [*headings, *([cell(plan) for cell in COLUMNS.values()] for plan in plans)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
     rows = []
     for line in lines:
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
         rows.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
-    return "".join([*rows, *(f"{note}\n" for note in _notes(plans))])
-
-
-def page(title: str, web: str, plans: Sequence[Plan]) -> str:
-    """Return the table as HTML. `web` is a line that describes the web."""
-    groups = []
-    for parts in dict.fromkeys(plan.parts for plan in plans):
-        group = [plan for plan in plans if plan.parts == parts]
-        most = {name: max(1, *map(value, group)) for name, value in _BARS.items()}
-        groups.append([{"over": not plan.feasible, "cells": _cells(plan, most)} for plan in group])
-    return render(
-        "plans.html",
-        title=title,
-        web=web,
-        heads=[_joined(name) for name in _COLUMNS],
-        groups=groups,
-        notes=_notes(plans),
-        version=__version__,
-    )
+    return "".join([*rows, *(f"{note}\n" for note in notes(plans))])
 
 
 def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> str:
@@ -85,24 +65,14 @@ def _fewer(messages: int, others: int) -> str:
     return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
 
 
-def _joined(heading: tuple[str, str]) -> str:
+def joined(heading: tuple[str, str]) -> str:
+    """Return a heading in one line."""
     return " ".join(heading).strip()
 
 
-def _cells(plan: Plan, most: dict[tuple[str, str], int]) -> list[dict[str, object]]:
-    """Return the cells of a row; `width` is the share of a bar in percent, or None."""
-    return [
-        {
-            "name": _joined(name),
-            "text": cell(plan),
-            "width": 100 * _BARS[name](plan) / most[name] if name in most else None,
-        }
-        for name, cell in _COLUMNS.items()
-    ]
-
-
-def _notes(plans: Sequence[Plan]) -> list[str]:
-    notes = []
+def notes(plans: Sequence[Plan]) -> list[str]:
+    """Return what must be said of the plans, a line each: above all why one isn't balanced."""
+    lines = []
     for plan in plans:
         said = []
         if plan.remark:
@@ -115,5 +85,5 @@ def _notes(plans: Sequence[Plan]) -> list[str]:
             said.append(f"network cost {plan.network_cost:,.0f}")
         if plan.moved is not None:
             said.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
-        notes += [f"{plan.model}, k = {plan.parts}: {text}" for text in said]
-    return notes
+        lines += [f"{plan.model}, k = {plan.parts}: {text}" for text in said]
+    return lines

@@ -26,7 +26,8 @@ def test_page(web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     tree = LexborHTMLParser(page.read_text())
     assert tree.css_first("h1").text() == f"Partitions of {web}"
     assert not tree.css("script")
-    rows = [[cell.text().strip() for cell in row.css("td, th")] for row in tree.css("tr")]
+    models = tree.css_first("section")
+    rows = [[cell.text().strip() for cell in row.css("td, th")] for row in models.css("tr")]
     assert [row[:2] for row in rows] == [
         ["model", "k"],
         *([model, k] for k in "25" for model in ("site-graph", "hybrid")),
@@ -37,7 +38,7 @@ def test_page(web: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> 
     assert rows[1:] == lines
     over = [row.css_first("td").text() for row in tree.css("tr.over")]
     assert over == ["site-graph"]  # of 5 parts; in 2, the giant has one and the others have one
-    notes = [note.text().strip() for note in tree.css("li")]
+    notes = [note.text().strip() for note in models.css("li")]
     assert notes == text[6:]
     assert notes[0].endswith(f"site {GIANT} alone has 1.60 times the average load")
 
