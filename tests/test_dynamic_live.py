@@ -154,13 +154,22 @@ def test_verify_finds_a_page_in_the_log_of_a_server(
 # --- runs that end early
 
 
+RUNS = (
+    (3, 100, []),
+    (3, 170, []),
+    (5, 230, THREE_SERVERS),
+    (2, 260, sets("dynamic.servers=[0]")),
+    (2, 0, sets("assignment.scheme=site-hash")),
+)
+
+
 @pytest.mark.parametrize(
-    ("kind", "remember"),
+    ("kind", "remember", "runs"),
     [
-        (("page", "server"), "all"),
-        pytest.param(("site", "own"), "batch", marks=SLOW),
+        (("page", "server"), "all", (RUNS[0], RUNS[2], RUNS[4])),
+        pytest.param(("site", "own"), "batch", RUNS, marks=SLOW),
         *(
-            pytest.param(kind, remember, marks=pytest.mark.slow)
+            pytest.param(kind, remember, RUNS, marks=SLOW)
             for kind in KINDS
             for remember in ("all", "cache")
         ),
@@ -173,18 +182,13 @@ def test_a_session_in_pieces_is_the_whole(
     demo_web: tuple[DemoWeb, int],
     kind: tuple[str, str],
     remember: str,
+    runs: tuple[tuple[int, int, list[str]], ...],
 ) -> None:
     """With other numbers of clients and servers, at last without any server."""
     directory = tmp_path / "session"
     memory = sets(f"exchange.remember={remember}", "exchange.cache_urls=100")
     words = [*words, *of_kind(kind), *memory]
-    for ranks, limit, more in (
-        (3, 100, []),
-        (3, 170, []),
-        (5, 230, THREE_SERVERS),
-        (2, 260, sets("dynamic.servers=[0]")),
-        (2, 0, sets("assignment.scheme=site-hash")),
-    ):
+    for ranks, limit, more in runs:
         done = mpirun(ranks, *words, *more, "--max-pages", str(limit))
         assert done.returncode == 0, done.stderr
         words = ["-m", "crawler", "resume", str(directory)]

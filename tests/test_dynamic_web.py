@@ -115,7 +115,10 @@ def test_what_goes_with_a_url_is_handed_out_too(
         assert outcome(directory) == outcome(again if renewed else alone)
 
 
-@pytest.mark.parametrize(("granularity", "follow"), [("page", "server"), ("site", "own")])
+@pytest.mark.parametrize(
+    ("granularity", "follow"),
+    [("page", "server"), pytest.param("site", "own", marks=pytest.mark.slow)],
+)
 def test_a_host_that_was_given_up_stays_so_at_any_client(
     tmp_path: Path, mpirun: MpiRun, port: int, granularity: str, follow: str
 ) -> None:

@@ -315,16 +315,16 @@ def numbers(first: int, last: int) -> Sequence[int]:
 
 
 def test_no_page_is_lost_nor_had_twice_whatever_happens() -> None:
-    done = [run(number) for number in numbers(0, 150)]
+    done = [run(number) for number in numbers(0, 100)]
     assert max(one.runs for one in done) > 0, "nothing happened"
     assert len(done) == 1 or sum(one.based for one in done) > 3
 
 
 @pytest.mark.slow
 @pytest.mark.timeout(1200)
-@pytest.mark.parametrize("block", range(10))
+@pytest.mark.parametrize("block", range(11))
 def test_thousands_of_schedules(block: int) -> None:
-    for number in numbers(1000 * (block + 1), 1000 * (block + 2)):
+    for number in numbers(1000 * block, 1000 * (block + 1)):
         run(number)
 
 

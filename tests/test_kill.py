@@ -145,8 +145,9 @@ def wait_for_death(directory: Path) -> None:
         time.sleep(0.02)
 
 
-def test_kills(tmp_path: Path, start_mpirun: Start, mpirun: MpiRun) -> None:
-    assert crawl_with_kills(tmp_path, start_mpirun, mpirun, seed=1, kills=3) > 0
+@pytest.mark.parametrize("kills", [2, pytest.param(3, marks=pytest.mark.slow)])
+def test_kills(tmp_path: Path, start_mpirun: Start, mpirun: MpiRun, kills: int) -> None:
+    assert crawl_with_kills(tmp_path, start_mpirun, mpirun, seed=1, kills=kills) > 0
 
 
 def resumed_from_snapshot(directory: Path) -> list[bool]:

@@ -31,8 +31,11 @@ def served(tmp_path_factory: pytest.TempPathFactory) -> Iterator[tuple[DemoWeb, 
 @pytest.mark.parametrize(
     "mode",
     [
-        *("exchange", "firewall"),
-        *(pytest.param(mode, marks=pytest.mark.slow) for mode in ("cross-over", "independent")),
+        "exchange",
+        *(
+            pytest.param(mode, marks=pytest.mark.slow)
+            for mode in ("firewall", "cross-over", "independent")
+        ),
     ],
 )
 def test_a_live_crawl_is_as_simulated(

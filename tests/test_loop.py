@@ -66,7 +66,9 @@ def first_session(
         yield web, port, folder / "first"
 
 
-@pytest.mark.parametrize("model", [*MODELS[:2], pytest.param(MODELS[2], marks=pytest.mark.slow)])
+@pytest.mark.parametrize(
+    "model", [MODELS[0], *(pytest.param(one, marks=pytest.mark.slow) for one in MODELS[1:])]
+)
 def test_the_second_session_costs_what_was_predicted(
     tmp_path: Path,
     capsys: pytest.CaptureFixture[str],

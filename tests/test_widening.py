@@ -317,7 +317,14 @@ def check(directory: Path) -> None:
     ]
 
 
-@pytest.mark.parametrize(("ranks", "scheme"), [(1, "site-hash"), (2, "site-hash"), (4, "url-hash")])
+@pytest.mark.parametrize(
+    ("ranks", "scheme"),
+    [
+        (1, "site-hash"),
+        pytest.param(2, "site-hash", marks=pytest.mark.slow),
+        (4, "url-hash"),
+    ],
+)
 def test_the_site_that_a_seed_redirects_to_is_crawled(
     tmp_path: Path, mpirun: MpiRun, ranks: int, scheme: str
 ) -> None:
