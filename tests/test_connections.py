@@ -15,7 +15,7 @@ from test_credentials import PAGE, ProxyServer, sent
 from test_net import LOCAL, OK, NoResolver, failure_of, get
 
 from crawler.net import HttpFetcher
-from crawler.net.connections import Connections
+from crawler.net.connections import Connections, Server, Way
 from crawler.net.wire import Watch
 from crawler.ports import Failure
 
@@ -98,22 +98,38 @@ def test_no_connection_is_left_open() -> None:
         uvloop.run(main(server.url))
 
 
-def test_a_server_that_speaks_before_it_is_asked_and_never_stops_is_held_back() -> None:
-    """What it has sent is its answer. Its bytes don't pile up before the request."""
+class Eager(RawServer):
+    """Answers before it is asked, without end."""
 
-    def flood(connection: socket.socket) -> None:
+    def _serve(self, connection: socket.socket) -> None:
         with contextlib.suppress(OSError):
+            connection.sendall(OK + b"\r\n")
             while True:
                 connection.sendall(b"x" * 65536)
 
-    class Eager(RawServer):
-        def _serve(self, connection: socket.socket) -> None:
-            connection.sendall(OK + b"\r\n")
-            flood(connection)
 
+def test_what_a_server_says_before_it_is_asked_is_its_answer() -> None:
     with Eager(b"") as server:
         response = get(server.url, max_bytes=300_000)
     assert (response.failure, len(response.body)) == (Failure.TOO_LARGE, 300_000)
+
+
+def test_bytes_before_a_request_dont_pile_up() -> None:
+    async def main(url: str) -> None:
+        async with HttpFetcher(LOCAL, NoResolver()) as fetcher:
+            host, port = url.split("/")[2].split(":")
+            connections = connections_of(fetcher)
+            protocol = await connections.open(Way(Server(host, int(port), tls=False)))
+            before, kept = -1, 0
+            while kept < 10_000_000 and (not kept or before < kept):
+                before = kept
+                await asyncio.sleep(0.1)
+                kept = len(protocol._early)
+            assert kept < 10_000_000
+            assert len((await protocol.exchange(b"GET / HTTP/1.1", inf, kept + 1)).payload) > 0
+
+    with Eager(b"") as server:
+        uvloop.run(main(server.url))
 
 
 # Proxies
