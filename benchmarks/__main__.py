@@ -29,6 +29,7 @@ from harness import Row, add_argument, show, table  # noqa: E402
 GROUPS: Final = {
     "The crawler": (
         "crawl",
+        "growth",
         "frontier",
         "registry",
         "seen",

@@ -15,7 +15,9 @@ of seen.store.
 - cpu_us_per_page: cpu_seconds by pages, in microseconds.
 - times_PEER: pages for a CPU second by those of the peer, in the same round.
 - peak_bytes: memory of the process that used most, from start to end. rank_peak_bytes: of the rank
-  that used most, until the crawl was over.
+  that used most, until the crawl was over. tables_peak_bytes: what the tables of this rank took,
+  such as those of waiting and of seen URLs.
+- longest_break_ms: the longest time in which a rank kept its event loop from any other task.
 """
 
 import json
@@ -84,8 +86,13 @@ def abc(ranks: int, store: str, web: Target, folder: Path) -> Row:
         said = (folder / "errors").read_text()[-2000:]
         raise CrawlerError(f"ABC ended with {used.status}: {said}")
     (run,) = json.loads((session / "report" / "counters.json").read_text())["runs"]
-    peak = max(rank["peak_bytes"] for rank in run["ranks"])
-    return measured(distinct(html_pages(session)), used) | {"rank_peak_bytes": peak}
+    fullest = max(run["ranks"], key=lambda rank: rank["peak_bytes"])
+    longest_s = max(rank["longest_break_s"] for rank in run["ranks"])
+    return measured(distinct(html_pages(session)), used) | {
+        "rank_peak_bytes": fullest["peak_bytes"],
+        "tables_peak_bytes": fullest["memory"]["all"][0],
+        "longest_break_ms": longest_s * 1000,
+    }
 
 
 def html_pages(session: Path) -> list[str]:
@@ -97,9 +104,8 @@ def html_pages(session: Path) -> list[str]:
 
 
 def peer(name: str, web: Target, folder: Path) -> Row:
-    """Crawl with a peer. It has no ranks, so its process stands for the only one."""
-    row = measured(*PEERS[name](web, folder))
-    return row | {"rank_peak_bytes": row["peak_bytes"]}
+    """Crawl with a peer."""
+    return measured(*PEERS[name](web, folder))
 
 
 def in_scratch(contestant: Callable[[Target, Path], Row], web: Target) -> Row:

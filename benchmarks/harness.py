@@ -258,11 +258,13 @@ def show(row: Mapping[str, Any], file: TextIO | None = None) -> None:
 
 
 def table(rows: Iterable[Row]) -> Iterator[str]:
-    """Give the lines of a table for each run of rows with the same names."""
-    for names, group in groupby(rows, tuple):
+    """Give the lines of a table for each run of rows whose first fields have the same name."""
+    for _, group in groupby(rows, lambda row: next(iter(row))):
         alike = list(group)
-        words = sum(isinstance(value, str) for value in alike[0].values())
-        yield from ["", *markdown(names, (map(_in_words, row.values()) for row in alike), words)]
+        names = list(dict.fromkeys(name for row in alike for name in row))
+        words = sum(isinstance(alike[0].get(name), str) for name in names)
+        lines = ([_in_words(row.get(name, "")) for name in names] for row in alike)
+        yield from ["", *markdown(names, lines, words)]
 
 
 def _in_words(value: Any) -> str:

@@ -172,6 +172,7 @@ class Note(msgspec.Struct, tag="n", array_like=True):
     sites: list[SitePages] = []  # those with the most pages, and the slowest
     plugin_errors: dict[str, int] = {}  # by name of the plug-in
     requisites: int = 0  # responses for requisites, which `pages` leaves out
+    longest_break_s: float = 0.0  # of the event loop in this run (`agent.timing.LoopWatch`)
 
 
 class Question(msgspec.Struct, tag="q", array_like=True, frozen=True):

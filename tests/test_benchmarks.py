@@ -75,6 +75,7 @@ def test_a_crawl_of_a_web_that_the_benchmark_makes(tmp_path: Path) -> None:
     row = json.loads(rows.read_text())
     assert (row["crawler"], row["served"]) == ("ABC, K = 1, auto", "gzip")
     assert row["pages"] > 300  # each of 48 sites has eight pages at least
-    assert 0 < row["rank_peak_bytes"] <= row["peak_bytes"]
+    assert 0 < row["tables_peak_bytes"] < row["rank_peak_bytes"] <= row["peak_bytes"]
+    assert row["longest_break_ms"] > 0
     heads, ruler, figures = done.stdout.strip().splitlines()
     assert heads.count("|") == ruler.count("|") == figures.count("|") == len(row) + 1

@@ -339,6 +339,7 @@ class Agent:
         stages = [
             self._exchange_stage(),
             self._figures.note_stage(self._job.board, self._log),
+            self._figures.loop.stage(),
             self._widening.stage(),
             self._losses.stage(self._lose),
         ]

@@ -258,6 +258,7 @@ class Board:
             connections=note.connections,
             cpu=heard.cpu,
             lag_s=note.lag_s,
+            longest_break_s=note.longest_break_s,
             memory=note.memory,
             backlog=note.backlog,
             urls_to=note.urls_to,

@@ -11,6 +11,7 @@ from typing import Final
 
 from crawler.agent.board import Board
 from crawler.agent.progress import RankLog, Tally
+from crawler.agent.timing import LoopWatch
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.extensions import Errors, count_errors
@@ -52,6 +53,7 @@ class Figures:
         self._faults = faults
         self._traps = traps
         self.handlers: Sequence[Errors] = ()
+        self.loop = LoopWatch()
         self._progress: list[tuple[float, int]] = []
         self._queue: list[tuple[float, int]] = []
         self._clients: dict[str, list[tuple[float, ...]]] = {}  # samples of each, see DynamicCounts
@@ -97,6 +99,7 @@ class Figures:
             connections=core.connections,
             cpu_s=time.process_time(),
             lag_s=lag_s,
+            longest_break_s=self.loop.longest_s,
             memory=_memory(),
             backlog=self._wire.backlog(),
             urls_to=dict(core.traffic.urls_to),
@@ -156,6 +159,7 @@ class Figures:
             dynamic=self._dynamic(),
             limited=limited,
             memory=self._core.budget.used(),
+            longest_break_s=self.loop.longest_s,
         )
 
     def _dynamic(self) -> DynamicCounts | None:

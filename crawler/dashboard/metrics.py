@@ -25,6 +25,10 @@ _GAUGES: Final[dict[str, tuple[str, _Value]]] = {
     "abc_connections": ("connections that may be used", lambda row: row.connections),
     "abc_cpu_cores": ("cores that the rank uses", lambda row: row.cpu),
     "abc_loop_lag_seconds": ("how late the event loop is", lambda row: row.lag_s),
+    "abc_loop_longest_break_seconds": (
+        "the longest time in which the rank kept its event loop from any other task",
+        lambda row: row.longest_break_s,
+    ),
     "abc_resident_memory_bytes": ("memory of the process", lambda row: row.memory),
     "abc_send_backlog_bytes": ("bytes that wait for the slowest rank", lambda row: row.backlog),
     "abc_silence_seconds": ("time since the latest note", lambda row: row.silent_s),

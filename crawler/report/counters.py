@@ -66,6 +66,7 @@ class Counters:
     dynamic: DynamicCounts | None
     limited: Mapping[str, int]  # rank 0: seconds in which each session.Bound limited the crawl
     memory: Mapping[str, tuple[int, int]]  # bytes at most and at the end, by table (core.budget)
+    longest_break_s: float  # of the event loop (agent.timing.LoopWatch)
 
 
 _REACHABLE = "reachable.npy"  # u64 URL keys

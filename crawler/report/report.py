@@ -87,6 +87,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
             "host": next((its["host"] for its in reversed(of_rank) if its.get("host")), None),
             "cpu_share": _cpu_share(of_rank),
             "memory": memory_of(of_rank),
+            "longest_break": _longest_break(of_rank),
         }
         for rank, one in enumerate(by_rank)
     ]
@@ -175,6 +176,12 @@ def _cpu_share(counted: Sequence[dict[str, Any]]) -> float | None:
     if not seconds or any("cpu_seconds" not in one for one in counted):
         return None
     return float(sum(one["cpu_seconds"] for one in counted) / seconds)
+
+
+def _longest_break(counted: Sequence[dict[str, Any]]) -> float | None:
+    """The longest break of a rank's event loop, in seconds. Older versions didn't measure it."""
+    breaks = [one["longest_break_s"] for one in counted if "longest_break_s" in one]
+    return max(breaks, default=None)
 
 
 def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:

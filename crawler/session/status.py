@@ -69,6 +69,7 @@ class RankStatus(msgspec.Struct, frozen=True):
     urls_to: dict[int, int]  # URLs sent, by receiving rank
     bound: Bound
     silent_s: float = 0.0  # since its latest note
+    longest_break_s: float = 0.0  # of the event loop in this run
 
 
 class SiteStatus(msgspec.Struct, frozen=True):
