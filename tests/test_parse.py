@@ -1,14 +1,18 @@
 """Pages to links: values by hand, and the shortcut for plain references against ada."""
 
+from collections import Counter
+from contextlib import suppress
 from html import escape
 
 import pytest
-from hypothesis import given
+from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawler.ports import ALTERNATE, CANONICAL, FRAME, NEXT, NOFOLLOW, PREV, Response
 from crawler.reading.parse import Page, extract, finish, is_html, read
-from crawler.reading.parse.links import reading, refresh_target, srcset_urls
+from crawler.reading.parse.encoding import encode_query
+from crawler.reading.parse.links import bare, reading, refresh_target, srcset_urls
+from crawler.reading.parse.resolution import Base, Resolution, _Folders
 from crawler.url import BadUrlError, Folding, normalise
 
 ALL = frozenset({"a", "area", "frame", "iframe", "link"})
@@ -180,6 +184,50 @@ def test_extract_agrees_with_normalise(reference: str, folder: str) -> None:
         expected = []
     html = f'<a href="{escape(reference)}"></a>'
     assert targets(html, page) == [target for target in expected if target != page]
+
+
+beginnings = st.sampled_from(
+    ["", "", "", "/", "../", "http://a.example/", "https://a.example", "http://B.example:80/", "//"]
+)
+references = st.builds("{}{}".format, beginnings, pieces("ab-_~%2e?:@ \\é|^;=&'\x0e"))
+encodings = st.sampled_from(["utf-8", "windows-1252", "iso-2022-jp"])
+
+
+@example(["http://a.example/?\x0ea"], [("", "utf-8"), ("", "iso-2022-jp")])
+@given(
+    st.lists(references, max_size=6, unique=True),
+    st.lists(st.tuples(pieces("a?"), encodings), min_size=2, max_size=4),
+)
+def test_pages_of_a_folder_find_what_each_finds_alone(
+    found: list[str], others: list[tuple[str, str]]
+) -> None:
+    found = list(dict.fromkeys(map(bare, found)))
+    for name, encoding in others:
+        page = normalise(f"http://a.example/x/{name}")
+        expected = {}
+        for reference in found:
+            as_sent = reference if encoding == "utf-8" else encode_query(reference, encoding)
+            with suppress(BadUrlError):
+                expected[reference] = normalise(f" {as_sent}", page)
+        meant: dict[str, str] = {}
+        resolution = Resolution(encoding, None, 10**6, Counter())
+        finish(resolution.resolve(dict.fromkeys(found, 0), Base(page), meant))
+        assert meant == expected
+
+
+def test_only_so_many_references_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
+    folders = _Folders()
+    monkeypatch.setattr("crawler.reading.parse.resolution._folders", folders)
+    monkeypatch.setattr("crawler.reading.parse.resolution._MOST_REMEMBERED", 200)
+    most = 0
+    for number in range(100):
+        page = f"http://a.example/{number}/"
+        names = [f"x{other}" for other in range(number, number + 30)]
+        html = "".join(f"<a href={name}>" for name in [*names, "http://b.example/z"])
+        assert targets(html, page) == [*(page + name for name in names), "http://b.example/z"]
+        kept = sum(len(folder.known) for folder in folders._folders.values())
+        most = max(most, kept)
+    assert 100 < most <= 200
 
 
 def test_only_so_many_links_are_taken() -> None:

@@ -133,6 +133,36 @@ def test_normalising_twice_changes_nothing(text: str) -> None:
     assert host(url)
 
 
+# URLs that are normal already, or nearly so.
+tidy = st.lists(st.sampled_from("ab12A_~.:@!'()*+,;=/?-% [\\"), max_size=6).map("".join)
+endings = st.sampled_from(["", "", "?", "??", "/..", "/.x", "?a", "/"])
+hosts = st.sampled_from(
+    ["a.example", "a.example", "a.Example", "a", "1.2", "0x1", "xn--a", "xn--bcher-kva.example",
+     "a.", "[::1]", "[::01]", "u@a.example", "a.example:80", "a.example:81", "a b", "", "a..b"]
+)  # fmt: skip
+beginnings = st.sampled_from(["/", "/", "/", "", "?", "\\"])
+
+
+@given(
+    st.builds(
+        "{}://{}{}{}{}".format,
+        st.sampled_from(["http", "https"]),
+        hosts,
+        beginnings,
+        tidy,
+        endings,
+    )
+)
+def test_the_shortcut_for_normal_urls_agrees_with_the_library(text: str) -> None:
+    try:
+        expected = normalise(f" {text}")  # the blank keeps the shortcut from being taken
+    except BadUrlError:
+        with pytest.raises(BadUrlError):
+            normalise(text)
+    else:
+        assert normalise(text) == expected
+
+
 @given(awkward | texts, urls)
 def test_joining_gives_normal_urls(reference: str, base: str) -> None:
     try:

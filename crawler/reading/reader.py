@@ -107,7 +107,7 @@ class PageReader:
         self._kinds = MediaTypes(settings.extract.types)
         self._agent = settings.robots.agent
         self._obeys_nofollow = settings.robots.obey_nofollow
-        self._fold = settings.normalise.folding()
+        self._fold = settings.normalise.folding() or None  # asking a Folding takes time
         self._sitemaps = settings.sitemaps
         self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
