@@ -1,0 +1,280 @@
+"""Predicts how long the crawl of a known web takes under a plan, and what bounds its time.
+
+The prediction is a crawl of the web in virtual time, with one event for each fetch. A site is asked
+as its politeness allows, by whichever ranks own its pages. A rank has a number of fetches under
+way at most. It reads one page after the other, which takes its processor some time, and so do the
+URLs that it sends and gets. A URL waits from when the first page with a link to it was read, and a
+little longer if another rank has read that page. Each site has one queue, in which URLs wait in the
+order in which they were found.
+
+What isn't predicted: failures, pages that the earlier crawl didn't know, and times that differ from
+fetch to fetch. Each fetch takes the mean time of its site.
+"""
+
+from dataclasses import dataclass
+from heapq import heappop, heappush, heapreplace
+from math import inf
+from typing import Any, Final, Literal
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler.compiled import compiled
+from partition.arrays import Ids, Ints, distinct
+from partition.politeness import Politeness
+from partition.webgraph import WebGraph
+
+Seconds = npt.NDArray[np.float64]
+
+_LATE: Final = 1.1  # times the time of the slowest site and rank: then links are found too late
+_NEAR: Final = 1.05  # times the shortest time
+_READY: Final = 0  # kinds of events: a site may be asked
+_FETCHED: Final = 1  # a page was fetched
+_READ: Final = 2  # a page was read
+
+
+@dataclass(frozen=True, slots=True)
+class Costs:
+    """What a rank can do. Times are those of its processor, but for `message_s`."""
+
+    page_s: float = 1 / 700  # to fetch and read a page
+    url_s: float = 10e-6  # to send a URL; and as much to receive one
+    message_s: float = 0.05  # from a page that was read to the owners of its links
+    fetches: int = 100  # under way at a time: `fetch.concurrency`
+    asks_robots: bool = True  # whether robots.txt is the first request to each site
+
+
+@dataclass(frozen=True, slots=True)
+class Forecast:
+    """How long a crawl takes, and why. Times are in seconds."""
+
+    seconds: float  # from the start until the last page was read
+    site: int  # the site that takes longest by its politeness
+    site_seconds: float
+    rank: int  # the rank that has most to do
+    rank_seconds: float
+
+    @property
+    def limit(self) -> Literal["site", "rank", "links"]:
+        """What bounds the time. `links`: many links are found late, so all wait."""
+        if self.seconds > _LATE * max(self.site_seconds, self.rank_seconds):
+            return "links"
+        return "site" if self.site_seconds >= self.rank_seconds else "rank"
+
+
+def forecast(
+    web: WebGraph, part: Ids, parts: int, politeness: Politeness, costs: Costs, seeds: Ints
+) -> Forecast:
+    """Predict the crawl of a web in which page i belongs to rank `part[i]`.
+
+    `seeds`: the pages with which the crawl begins. Pages to which no links lead from these begin
+    with them. The web must have pages.
+    """
+    connections = np.array([politeness.connections_of(site) for site in web.sites], np.int64)
+    delay_s = np.array([politeness.delay_s_of(site) for site in web.sites])
+    fetch_s = np.array([politeness.fetch_s_of.get(site, politeness.fetch_s) for site in web.sites])
+    requests = np.bincount(web.site, minlength=len(web.sites)) + costs.asks_robots
+    site_s = requests / politeness.rates(web.sites)
+    pages = np.bincount(part, minlength=parts)
+    busy_s = costs.page_s * pages + costs.url_s * _urls(web, part, parts)
+    seconds = _crawl(
+        web.xadj,
+        web.adj,
+        web.site,
+        part,
+        _first(web.xadj, web.adj, seeds),
+        delay_s,
+        fetch_s,
+        connections,
+        costs.asks_robots,
+        busy_s / np.maximum(pages, 1),
+        costs.message_s,
+        costs.fetches,
+    )
+    fetches_s = np.bincount(part, fetch_s[web.site], parts)
+    rank_s = np.maximum(busy_s, fetches_s / costs.fetches)
+    site, rank = int(site_s.argmax()), int(rank_s.argmax())
+    return Forecast(seconds, site, float(site_s[site]), rank, float(rank_s[rank]))
+
+
+def useful_ranks(web: WebGraph, politeness: Politeness, costs: Costs, seeds: Ints) -> int:
+    """Return from which number of ranks on more ranks hardly help: the crawl is 5 % faster at most.
+
+    Sites stay whole, and are dealt to the ranks by their pages. The web must have pages.
+    """
+
+    def seconds(ranks: int) -> float:
+        part = _dealt(pages, ranks)[web.site]
+        return forecast(web, part, ranks, politeness, costs, seeds).seconds
+
+    pages = np.bincount(web.site, minlength=len(web.sites))
+    enough_s = _NEAR * seconds(len(pages))
+    ranks = 1
+    while ranks < len(pages) and seconds(ranks) > enough_s:
+        ranks *= 2
+    first, last = ranks // 2 + 1, min(ranks, len(pages))
+    while first < last:
+        middle = (first + last) // 2
+        if seconds(middle) > enough_s:
+            first = middle + 1
+        else:
+            last = middle
+    return last
+
+
+def _dealt(pages: Ints, ranks: int) -> Ids:
+    """Deal sites to ranks, the largest first, each to the rank with the fewest pages so far."""
+    part = np.empty(len(pages), np.int32)
+    loads = [(0, rank) for rank in range(ranks)]
+    for site in np.argsort(-pages, kind="stable").tolist():
+        load, rank = loads[0]
+        part[site] = rank
+        heapreplace(loads, (load + int(pages[site]), rank))
+    return part
+
+
+def _urls(web: WebGraph, part: Ids, parts: int) -> Ints:
+    """Return how many URLs each rank sends and gets. A rank sends each URL once."""
+    source = part[web.sources()]
+    crossing = np.flatnonzero(source != part[web.adj])
+    sent = distinct(web.adj[crossing].astype(np.int64) * parts + source[crossing])
+    senders, owners = sent % parts, part[sent // parts]
+    return np.bincount(senders, minlength=parts) + np.bincount(owners, minlength=parts)
+
+
+@compiled
+def _first(xadj: Ints, adj: Ids, seeds: Ints) -> Ints:
+    """Return the seeds, and in their order the pages that can't be reached from those before."""
+    pages = len(xadj) - 1
+    reached = np.zeros(pages, np.bool_)
+    first = np.empty(pages, np.int64)
+    front = np.empty(pages, np.int64)
+    number = 0
+    for candidate in range(-len(seeds), pages):
+        page = seeds[candidate] if candidate < 0 else candidate
+        if reached[page]:
+            continue
+        reached[page] = True
+        first[number] = page
+        number += 1
+        if candidate < -1:  # all seeds begin together
+            continue
+        begin, end = 0, 0
+        if candidate == -1:
+            front[:number] = first[:number]
+            end = number
+        else:
+            front[0] = page
+            end = 1
+        while begin < end:
+            source = front[begin]
+            begin += 1
+            for target in adj[xadj[source] : xadj[source + 1]]:
+                if not reached[target]:
+                    reached[target] = True
+                    front[end] = target
+                    end += 1
+    return first[:number]
+
+
+@compiled
+def _crawl(
+    xadj: Ints,
+    adj: Ids,
+    site: Ids,
+    part: Ids,
+    seeds: Ints,
+    delay_s: Seconds,
+    fetch_s: Seconds,
+    connections: Ints,
+    asks_robots: bool,
+    page_s: Seconds,
+    message_s: float,
+    fetches: int,
+) -> float:
+    """Return when the last page was read. `page_s`: of each rank, for a page with its messages."""
+    pages, sites, ranks = len(site), len(delay_s), len(page_s)
+    found_at = np.full(pages, inf)  # when the owner of a page hears of it
+    following = np.full(pages, -1, np.int32)  # in the queue of its site
+    first, last = np.full(sites, -1, np.int32), np.full(sites, -1, np.int32)
+    met = np.zeros(sites, np.bool_)
+    robots_s = delay_s + fetch_s if asks_robots else np.zeros(sites)
+    asked = np.zeros(sites, np.int64)  # requests under way
+    next_s = np.zeros(sites)  # when the next request may begin
+    expected = np.zeros(sites, np.bool_)  # whether an event or a rank waits for the site
+    under_way = np.zeros(ranks, np.int64)
+    free_s = np.zeros(ranks)  # when the processor has done all it got so far
+    waiting = np.full(sites, -1, np.int32)  # in the queue of sites that wait for a rank
+    first_site, last_site = np.full(ranks, -1, np.int32), np.full(ranks, -1, np.int32)
+    end = 0.0
+    events: list[tuple[float, int, Any]] = [(0.0, _READY, 0)]  # numba takes the types from it
+    events.pop()
+    for page in seeds:
+        one = site[page]
+        found_at[page] = 0.0
+        if first[one] < 0:
+            first[one] = page
+            expected[one] = met[one] = True
+            next_s[one] = robots_s[one]
+            heappush(events, (next_s[one], _READY, np.int64(one)))
+        else:
+            following[last[one]] = page
+        last[one] = page
+    while events:
+        now, kind, number = heappop(events)
+        if kind == _READY:
+            one = number
+            page = first[one]
+            if page < 0 or asked[one] == connections[one]:
+                expected[one] = False
+            elif max(found_at[page], next_s[one]) > now:
+                heappush(events, (max(found_at[page], next_s[one]), _READY, one))
+            elif under_way[part[page]] == fetches:
+                rank = part[page]
+                if first_site[rank] < 0:
+                    first_site[rank] = one
+                else:
+                    waiting[last_site[rank]] = one
+                last_site[rank] = one
+                waiting[one] = -1
+            else:
+                first[one] = following[page]
+                asked[one] += 1
+                under_way[part[page]] += 1
+                next_s[one] = now + delay_s[one]
+                heappush(events, (now + fetch_s[one], _FETCHED, np.int64(page)))
+                heappush(events, (next_s[one], _READY, one))
+        elif kind == _FETCHED:
+            one, rank = site[number], part[number]
+            asked[one] -= 1
+            if connections[one] == 1:
+                next_s[one] = now + delay_s[one]
+            if not expected[one]:
+                expected[one] = True
+                heappush(events, (max(now, next_s[one]), _READY, np.int64(one)))
+            free_s[rank] = max(now, free_s[rank]) + page_s[rank]
+            heappush(events, (free_s[rank], _READ, number))
+        else:
+            end, rank = now, part[number]
+            under_way[rank] -= 1
+            if first_site[rank] >= 0:
+                one = first_site[rank]
+                first_site[rank] = waiting[one]
+                heappush(events, (now, _READY, np.int64(one)))
+            for page in adj[xadj[number] : xadj[number + 1]]:
+                if found_at[page] < inf:
+                    continue
+                found_at[page] = now if part[page] == rank else now + message_s
+                one = site[page]
+                if not met[one]:
+                    met[one] = True
+                    next_s[one] = found_at[page] + robots_s[one]
+                if first[one] < 0:
+                    first[one] = page
+                    if not expected[one]:
+                        expected[one] = True
+                        heappush(events, (max(found_at[page], next_s[one]), _READY, np.int64(one)))
+                else:
+                    following[last[one]] = page
+                last[one] = page
+    return end
