@@ -1,8 +1,9 @@
 """The benchmarks, by name.
 
-    python -m benchmarks NAME ...        runs one
-    python -m benchmarks NAME --help     explains one, with its arguments
-    python -m benchmarks                 lists them
+    python -m benchmarks --help             lists them
+    python -m benchmarks NAME --help        explains one, with its arguments
+    python -m benchmarks NAME ...           runs one
+    python -m benchmarks [--quick] [--json [FILE]]    runs those of the cost of a crawl
 
 A benchmark is a module with a function `run`, whose parameters are the arguments of the command
 line (see `harness.add_argument`). The first line of its docstring says what it measures. If `run`
@@ -26,10 +27,10 @@ if str(HERE) not in sys.path:  # with -m
 
 from harness import Row, add_argument, show, table  # noqa: E402
 
+COST: Final = "The cost of a crawl, and how it grows (these run without a NAME)"
 GROUPS: Final = {
+    COST: ("crawl", "growth", "cost"),
     "The crawler": (
-        "crawl",
-        "growth",
         "frontier",
         "registry",
         "seen",
@@ -55,7 +56,7 @@ def what_it_measures(name: str) -> str:
 
 
 def listing() -> str:
-    lines = ["Usage: python -m benchmarks NAME ...    (NAME -h explains a benchmark)"]
+    lines = ["Usage: python -m benchmarks [NAME] ...    (NAME -h explains a benchmark)"]
     for group, names in GROUPS.items():
         lines += ["", group, *(f"  {name:18} {what_it_measures(name)}" for name in names)]
     return "\n".join(lines)
@@ -76,13 +77,20 @@ def shown(rows: Iterator[Row], json: str | None) -> None:
 
 
 def main(words: list[str]) -> int:
-    if not words or words[0] in {"-h", "--help"}:
+    if words[:1] in (["-h"], ["--help"]):
         print(listing())
         return 0
+    if not words or words[0].startswith("-"):
+        return max(run_one(name, words) for name in GROUPS[COST])
     name, *rest = words
     if not any(name in names for names in GROUPS.values()):
         print(f"error: there is no benchmark {name}\n\n{listing()}", file=sys.stderr)
         return 2
+    return run_one(name, rest)
+
+
+def run_one(name: str, rest: list[str]) -> int:
+    """Run a benchmark with its arguments. Returns its exit code."""
     benchmark = importlib.import_module(name.replace("-", "_"))
     parser = argparse.ArgumentParser(
         prog=f"python -m benchmarks {name}",

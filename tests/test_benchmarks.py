@@ -3,7 +3,10 @@
 import json
 import subprocess
 import sys
+from importlib.util import find_spec
 from pathlib import Path
+
+import pytest
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -18,7 +21,7 @@ def benchmark(*words: object) -> subprocess.CompletedProcess[str]:
 def test_every_benchmark_is_listed_with_what_it_measures() -> None:
     listed = {
         line.split()[0].replace("-", "_"): line.split()[1:]
-        for line in benchmark().stdout.splitlines()
+        for line in benchmark("--help").stdout.splitlines()
         if line.startswith("  ")
     }
     runnable = {
@@ -79,3 +82,34 @@ def test_a_crawl_of_a_web_that_the_benchmark_makes(tmp_path: Path) -> None:
     assert row["longest_break_ms"] > 0
     heads, ruler, figures = done.stdout.strip().splitlines()
     assert heads.count("|") == ruler.count("|") == figures.count("|") == len(row) + 1
+
+
+def test_the_cost_of_parts(tmp_path: Path) -> None:
+    """A small run of one of its measures; the slow test runs all."""
+    done = benchmark("cost", "--quick", "--of", "links", "--json")
+    assert done.returncode == 0, done.stderr
+    rows = [json.loads(line) for line in done.stdout.splitlines()]
+    assert [(row["cost"], row["size"]) for row in rows] == [("links", "10"), ("links", "100")]
+    assert rows[0]["times"] == 1
+    assert all(row["us"] > 0 and row["longest_ms"] > 0 for row in rows)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("name", ["crawl", "growth", "cost"])
+def test_a_quick_run_of_all(name: str, tmp_path: Path) -> None:
+    rows = tmp_path / "rows"
+    done = benchmark(name, "--quick", "--json", rows)
+    assert done.returncode == 0, done.stderr
+    made = [json.loads(line) for line in rows.read_text().splitlines()]
+    if name == "crawl":
+        assert len(made) == 6  # one rank and two, for each way to serve the web
+        assert len({row["pages"] for row in made}) == 1  # all find the same
+    elif name == "growth":
+        assert [row["pages"] for row in made] == [500, 1000]
+        assert all(row["rest_bytes"] > 0 for row in made)
+    else:
+        assert {row["cost"] for row in made} == {"stages", "sites", "links", "ranks"}
+        if find_spec("matplotlib"):
+            drawn = benchmark(name, "--plot", rows, "--out", tmp_path)
+            assert drawn.returncode == 0, drawn.stderr
+            assert "<svg" in (tmp_path / "cost.svg").read_text()
