@@ -224,17 +224,16 @@ class LogWriter:
         requisites: Sequence[Link] = (),
     ) -> None:
         """Append the row of a page with its links. See LoggedPage for the arguments."""
-        keys = struct.pack(f"<{len(links)}Q", *[link.key for link in links])
-        flags = bytes([link.flags for link in links])
-        urls = "".join([f"{link.url}\n" for link in links]).encode()
-        compressed = len(urls) >= _WORTH_COMPRESSING
+        keys, urls, _, flags = zip(*links, strict=True) if links else ((), (), (), ())
+        packed_urls = "\n".join((*urls, "")).encode()
+        compressed = len(packed_urls) >= _WORTH_COMPRESSING
         if compressed:
-            urls = self._compress(urls)
+            packed_urls = self._compress(packed_urls)
         page = LoggedPage(
             row,
-            keys,
-            flags,
-            urls,
+            struct.pack(f"<{len(keys)}Q", *keys),
+            bytes(flags),
+            packed_urls,
             compressed,
             chain,
             sitemaps_of,
