@@ -81,25 +81,25 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
     `redirects`: how many led to the URL. `detail`: more about the failure than its class, or empty.
     `now`: the time of the line, in seconds since 1970.
     """
-    fields = [
-        f"{_second(int(now), '%Y-%m-%dT%H:%M:%S')}.{int(now * 1000) % 1000:03}Z",
-        f"{_status(row):5}",
-        f"{_NONE if row.status is None else row.bytes:>10}",
-        row.url,
-        _path(row.hops, redirects, "E" if row.role == REQUISITE else "L"),
-        _NONE,  # a rank doesn't keep where it has found a URL
-        _word(row.media_type or row.content_type),
-        f"#{row.rank:03}",
-        f"{_second(int(row.time), '%Y%m%d%H%M%S')}{int(row.time * 1000) % 1000:03}"
-        f"+{round(row.seconds * 1000)}",
-        row.digest or _NONE,
-        _NONE,
-        ",".join(_annotations(row)) or _NONE,
-    ]
+    line = (
+        f"{_second(int(now), '%Y-%m-%dT%H:%M:%S')}.{int(now * 1000) % 1000:03}Z"
+        f" {_status(row):5}"
+        f" {_NONE if row.status is None else row.bytes:>10}"
+        f" {row.url}"
+        f" {_path(row.hops, redirects, 'E' if row.role == REQUISITE else 'L')}"
+        f" {_NONE}"  # a rank doesn't keep where it has found a URL
+        f" {_word(row.media_type or row.content_type)}"
+        f" #{row.rank:03}"
+        f" {_second(int(row.time), '%Y%m%d%H%M%S')}{int(row.time * 1000) % 1000:03}"
+        f"+{round(row.seconds * 1000)}"
+        f" {row.digest or _NONE}"
+        f" {_NONE}"
+        f" {','.join(_annotations(row)) or _NONE}"
+    )
     if row.error is not None:
         why = detail or MEANINGS[Failure(row.error)]
-        fields.append(json.dumps({"error": row.error, "why": why}))
-    return " ".join(fields) + "\n"
+        line += " " + json.dumps({"error": row.error, "why": why})
+    return line + "\n"
 
 
 @lru_cache(256)  # many lines have the same second
@@ -130,6 +130,7 @@ def _annotations(row: PageRow) -> list[str]:
     return words
 
 
+@lru_cache(256)  # there are few media types
 def _word(text: str | None) -> str:
     """Return text without blanks, as one field."""
     return "".join(c if c.isprintable() and not c.isspace() else "?" for c in text or _NONE)
