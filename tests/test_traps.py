@@ -11,11 +11,12 @@ import pytest
 from crawls import crawl_here, metrics_of, sets, write_config
 from hypothesis import given
 from hypothesis import strategies as st
+from rensa import RMinHash
 from servers import Page, PageServer
 
 from crawler import config, url
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fetched, Link, PageRow, Response
-from crawler.reading.branches import Branches
+from crawler.reading.branches import Branches, sketch_of
 from crawler.reading.scope import Scope, Sites
 from crawler.reading.shapes import Shapes
 from crawler.reading.traps import TrapMonitor
@@ -339,6 +340,17 @@ def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPat
         known.add(f"http://{name}.example/", text(0, 0))
     assert len(known._branches) == 10
     assert not known.is_poor(A + "/x/y")  # forgotten
+
+
+@given(
+    st.lists(st.sampled_from([*b"<>a1 \n\t\x1c\x85\xa0"]) | st.integers(0, 255)).map(bytes),
+)
+def test_a_sketch_is_that_of_the_words_outside_tags_without_digits(body: bytes) -> None:
+    texts = [piece.partition(b"<")[0] for piece in body.split(b">")]
+    words = re.sub(rb"[0-9]", b"", b" ".join(texts)).decode("latin-1").split()
+    plain = RMinHash(num_perm=64, seed=1)
+    plain.update(words)
+    assert sketch_of(body).tolist() == plain.digest()
 
 
 def test_the_watch_counts_what_comes_last() -> None:

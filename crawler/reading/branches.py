@@ -19,6 +19,7 @@ _PERMUTATIONS: Final = 64
 _RESEMBLING: Final = 58  # of the permutations must agree: a resemblance of about 0.9
 _SKETCHES: Final = 2  # kept of each branch
 _DIGITS: Final = re.compile(r"\d+")
+_TEXTS: Final = re.compile(rb">\s*+([^<>\s][^<>]*+)")  # behind each tag, up to the next one
 _VALUES: Final = re.compile(r"=[^&;]*")
 
 
@@ -101,10 +102,9 @@ def _branch(address: str) -> tuple[str, str]:
 
 def sketch_of(body: bytes) -> "array[int]":
     """Return the MinHash of the words of a page, outside its tags and without digits."""
-    pieces = body[:_COMPARED].translate(None, b"0123456789").split(b">")
-    text = b" ".join([piece.partition(b"<")[0] for piece in pieces]).decode("latin-1")
+    text = b" ".join(_TEXTS.findall(b">" + body[:_COMPARED])).translate(None, b"0123456789")
     sketch = RMinHash(num_perm=_PERMUTATIONS, seed=1)
-    sketch.update(text.split())
+    sketch.update(text.decode("latin-1").split())
     return array("I", sketch.digest())
 
 
