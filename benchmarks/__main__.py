@@ -40,6 +40,7 @@ GROUPS: Final = {
         "clocks",
         "namespaces",
         "simulator",
+        "scanner",
     ),
     "The partitioner": ("partitioners",),
     "The papers": ("papers", "parallel-crawlers", "web-sailor", "uniqueness", "preference"),

@@ -1,9 +1,10 @@
-# cython: language_level=3, boundscheck=True, wraparound=False, initializedcheck=True
+# cython: language_level=3, boundscheck=True, wraparound=False
 """The compiled form of `tokens`: from the bytes of an HTML page to the elements that hold links.
 
 `tokens` says what each state means, and why. Both find the same elements in any text, which
-tests/test_scanner.py checks. All reads of the page are checked against its length. The only raw
-pointer is in `_find`. A byte is looked at a few times at most, so time grows with the length.
+tests/test_scanner.py checks. A page is hostile, so its bytes are read by two functions only, which
+compare each place with its length: `_byte` and `_find`. Other code must not use `_Text.bytes`. A
+byte is looked at a few times at most, so time grows with the length.
 
 hatch_build.py compiles this file. Without it, `elements` reads by `tokens`.
 """
@@ -31,6 +32,38 @@ cdef Py_ssize_t MOST_ATTRIBUTES = tokens.MOST_ATTRIBUTES
 cdef int MOST_NAMED = tokens.MOST_NAMED
 cdef Py_ssize_t MOST_NOFRAMES = tokens.MOST_NOFRAMES
 cdef Py_ssize_t SHORT = 512  # bytes; the rules for long values needn't be asked
+
+# --- The text of a page -----------------------------------------------------------------------
+
+
+cdef struct _Text:
+    const unsigned char* bytes
+    Py_ssize_t length
+
+
+cdef inline int _byte(_Text text, Py_ssize_t at) except -1:
+    """Return the byte at a place."""
+    if 0 <= at < text.length:
+        return text.bytes[at]
+    return _refuse()
+
+
+cdef int _refuse() except -1:  # apart, so that compilers inline `_byte`
+    raise IndexError("a place outside the page")
+
+
+cdef inline Py_ssize_t _find(
+    _Text text, int byte, Py_ssize_t at, Py_ssize_t end
+) noexcept:
+    """Return the first place of a byte from `at` on and before `end`, or -1."""
+    cdef const void* found
+    if end > text.length:
+        end = text.length
+    if not 0 <= at < end:
+        return -1
+    found = memchr(text.bytes + at, byte, end - at)
+    return -1 if found is NULL else <const unsigned char*> found - text.bytes
+
 
 # --- Bytes and names --------------------------------------------------------------------------
 
@@ -99,21 +132,21 @@ cdef class _Names:
             self.slots[place] = number
 
     cdef inline int number(
-        self, const unsigned char[::1] text, Py_ssize_t start, Py_ssize_t end
+        self, _Text text, Py_ssize_t start, Py_ssize_t end
     ) except -2:
         """Return the number of the name that stands at a place in any case, or -1."""
         cdef Py_ssize_t length = end - start, i
         cdef int number, place
-        if not 0 < length <= LONGEST_NAME or end > text.shape[0]:
+        if not 0 < length <= LONGEST_NAME or end > text.length:
             return -1
-        place = _hash(LOWER[text[start]], LOWER[text[end - 1]], length)
+        place = _hash(LOWER[_byte(text, start)], LOWER[_byte(text, end - 1)], length)
         while True:  # most slots are free
             number = self.slots[place]
             if number < 0:
                 return -1
             if self.lengths[number] == length:
                 for i in range(length):
-                    if LOWER[text[start + i]] != self.spelled[number][i]:
+                    if LOWER[_byte(text, start + i)] != self.spelled[number][i]:
                         break
                 else:
                     return number
@@ -174,44 +207,29 @@ assert len(ATTRIBUTES.names) <= MOST_GIVEN
 # --- Searches ---------------------------------------------------------------------------------
 
 
-cdef inline Py_ssize_t _find(
-    const unsigned char[::1] text, int byte, Py_ssize_t at, Py_ssize_t end
-) except -2:
-    """Return the first place of a byte from `at` on and before `end`, or -1."""
-    cdef const unsigned char* start
-    cdef const void* found
-    if end > text.shape[0]:
-        end = text.shape[0]
-    if not 0 <= at < end:
-        return -1
-    start = &text[at]
-    found = memchr(start, byte, end - at)
-    return -1 if found is NULL else at + (<const unsigned char*> found - start)
-
-
 cdef inline bint _begins(
-    const unsigned char[::1] text, Py_ssize_t at, const unsigned char* word, int length
+    _Text text, Py_ssize_t at, const unsigned char* word, int length
 ) except -1:
     """Whether a word in lower case stands at a place, in any case."""
     cdef int i
-    if at + length > text.shape[0]:
+    if at + length > text.length:
         return False
     for i in range(length):
-        if LOWER[text[at + i]] != word[i]:
+        if LOWER[_byte(text, at + i)] != word[i]:
             return False
     return True
 
 
-cdef inline bint _breaks(const unsigned char[::1] text, Py_ssize_t at) except -1:
+cdef inline bint _breaks(_Text text, Py_ssize_t at) except -1:
     """Whether a name that stands before a place ends there."""
-    return at < text.shape[0] and (KIND[text[at]] & BREAK) != 0
+    return at < text.length and (KIND[_byte(text, at)] & BREAK) != 0
 
 
-cdef inline bint _is_abrupt(const unsigned char[::1] text, Py_ssize_t at) except -1:
+cdef inline bint _is_abrupt(_Text text, Py_ssize_t at) except -1:
     """Whether a comment ends where it begins: <!--> and <!---> are whole comments."""
-    if at < text.shape[0] and text[at] == c"-":
+    if at < text.length and _byte(text, at) == c"-":
         at += 1
-    return at < text.shape[0] and text[at] == c">"
+    return at < text.length and _byte(text, at) == c">"
 
 
 cdef enum:  # what the text at a scanner's place belongs to
@@ -243,7 +261,7 @@ cdef class Scanner:
     """
 
     cdef bytes _bytes
-    cdef const unsigned char[::1] _text  # the same
+    cdef _Text _text  # the bytes of `_bytes`
     cdef _Tags _tags
     cdef frozenset _names
     cdef dict _known
@@ -268,7 +286,7 @@ cdef class Scanner:
         self, bytes text not None, frozenset names not None, dict known=None, long settled=0
     ):
         self._bytes = text
-        self._text = text
+        self._text = _Text(text, len(text))
         self._names = names
         self._tags = _tags_of(names)
         self._known = {} if known is None else known
@@ -280,8 +298,8 @@ cdef class Scanner:
         return self
 
     def __next__(self):
-        cdef Py_ssize_t at, length = self._text.shape[0]
-        cdef unsigned char byte
+        cdef Py_ssize_t at, length = self._text.length
+        cdef int byte
         while True:
             if self._hidden is not None:
                 for element in self._hidden:
@@ -306,13 +324,13 @@ cdef class Scanner:
             if at < 0 or at + 1 >= length:
                 self._at = length
                 continue
-            byte = self._text[at + 1]
+            byte = _byte(self._text, at + 1)
             if KIND[byte] & LETTER:
                 element = self._open(at + 1)
                 if element is not None:
                     self._returned += 1
                     return element
-            elif byte == c"/" and at + 2 < length and KIND[self._text[at + 2]] & LETTER:
+            elif byte == c"/" and at + 2 < length and KIND[_byte(self._text, at + 2)] & LETTER:
                 self._close(at + 2)
             elif byte == c"!" and _begins(self._text, at + 2, DASHES, 2):
                 self._inside = COMMENT
@@ -331,7 +349,7 @@ cdef class Scanner:
         cdef bint closes_itself
         if not self._read_attributes(end, (role & (WANTED | TEMPLATE)) != 0) or not role:
             return None
-        closes_itself = self._text[self._at - 2] == c"/"
+        closes_itself = _byte(self._text, self._at - 2) == c"/"
         if role & FRAMESET and not self._has_frameset:
             self._has_frameset = True
             self._hidden = chain(
@@ -352,7 +370,7 @@ cdef class Scanner:
             self._foreign += 1
         if role & RAW and not (self._foreign and closes_itself):
             if role & PLAINTEXT:
-                self._at = self._text.shape[0]
+                self._at = self._text.length
             elif not (role & NOFRAMES and self._has_frameset):
                 self._inside = SCRIPT_DATA if role & SCRIPT else RAW_TEXT
                 self._start = self._at
@@ -373,7 +391,7 @@ cdef class Scanner:
         return 0
 
     cdef Py_ssize_t _end_of_name(self, Py_ssize_t at) except -1:
-        while at < self._text.shape[0] and not KIND[self._text[at]] & BREAK:
+        while at < self._text.length and not KIND[_byte(self._text, at)] & BREAK:
             at += 1
         return at
 
@@ -382,18 +400,18 @@ cdef class Scanner:
 
         Returns whether the tag has an end. If it has none, neither has the page anything more.
         """
-        cdef const unsigned char[::1] text = self._text
-        cdef Py_ssize_t length = text.shape[0], name, end_of_name, start, end, count = 0
+        cdef _Text text = self._text
+        cdef Py_ssize_t length = text.length, name, end_of_name, start, end, count = 0
         cdef int number, named = 0
-        cdef unsigned char byte
+        cdef int byte
         self._given = 0
         self._at = length
         while True:
-            while at < length and KIND[text[at]] & (BLANK | SLASH):
+            while at < length and KIND[_byte(text, at)] & (BLANK | SLASH):
                 at += 1
             if at >= length:
                 return False
-            if text[at] == c">":
+            if _byte(text, at) == c">":
                 self._at = at + 1
                 return True
             if count == MOST_ATTRIBUTES:
@@ -401,18 +419,18 @@ cdef class Scanner:
             count += 1
             name = at
             at += 1  # the name may start with =
-            while at < length and not KIND[text[at]] & (BREAK | EQUALS):
+            while at < length and not KIND[_byte(text, at)] & (BREAK | EQUALS):
                 at += 1
             end_of_name = start = end = at
-            while at < length and KIND[text[at]] & BLANK:
+            while at < length and KIND[_byte(text, at)] & BLANK:
                 at += 1
-            if at < length and text[at] == c"=":
+            if at < length and _byte(text, at) == c"=":
                 at += 1
-                while at < length and KIND[text[at]] & BLANK:
+                while at < length and KIND[_byte(text, at)] & BLANK:
                     at += 1
                 if at >= length:
                     return False
-                byte = text[at]
+                byte = _byte(text, at)
                 if byte == c'"' or byte == c"'":
                     start = at + 1
                     end = _find(text, byte, start, length)
@@ -421,7 +439,7 @@ cdef class Scanner:
                     at = end + 1
                 else:
                     start = at
-                    while at < length and not KIND[text[at]] & (BLANK | ANGLE):
+                    while at < length and not KIND[_byte(text, at)] & (BLANK | ANGLE):
                         at += 1
                     end = at
             if wanted:
@@ -471,16 +489,16 @@ cdef class Scanner:
 
     cdef int _search_comment(self) except -1:
         """Go to the end of a comment, if it is in this step."""
-        cdef const unsigned char[::1] text = self._text
-        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at, dashes
+        cdef _Text text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.length), at = self._at, dashes
         while True:
             at = _find(text, c">", at, end)
             if at < 0:
                 self._at = end
                 return 0
-            dashes = at - 1 if at - 1 >= self._start and text[at - 1] == c"!" else at
+            dashes = at - 1 if at - 1 >= self._start and _byte(text, at - 1) == c"!" else at
             if dashes - 2 >= self._start:
-                if text[dashes - 1] == c"-" and text[dashes - 2] == c"-":
+                if _byte(text, dashes - 1) == c"-" and _byte(text, dashes - 2) == c"-":
                     break
             if at <= self._start + 1 and _is_abrupt(text, self._start):
                 break
@@ -491,8 +509,8 @@ cdef class Scanner:
 
     cdef int _search_raw_text(self) except -1:
         """Go to the end tag of an element whose content is no markup, if it is in this step."""
-        cdef const unsigned char[::1] text = self._text
-        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at
+        cdef _Text text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.length), at = self._at
         cdef Py_ssize_t length = self._tags.lengths[self._raw]
         while True:
             at = _find(text, c"<", at, end)
@@ -500,8 +518,8 @@ cdef class Scanner:
                 self._at = end
                 return 0
             if (
-                at + 1 < text.shape[0]
-                and text[at + 1] == c"/"
+                at + 1 < text.length
+                and _byte(text, at + 1) == c"/"
                 and self._tags.number(text, at + 2, at + 2 + length) == self._raw
                 and _breaks(text, at + 2 + length)
             ):
@@ -515,14 +533,14 @@ cdef class Scanner:
 
     cdef int _search_script(self) except -1:
         """Go to the end tag of a script, if it is in this step."""
-        cdef const unsigned char[::1] text = self._text
-        cdef Py_ssize_t end = min(self._at + STEP, text.shape[0]), at = self._at
+        cdef _Text text = self._text
+        cdef Py_ssize_t end = min(self._at + STEP, text.length), at = self._at
         while at < end:
             if self._inside == SCRIPT_DATA:
                 at = _find(text, c"<", at, end)
                 if at < 0:
                     break
-            if text[at] == c"<":
+            if _byte(text, at) == c"<":
                 if _begins(text, at + 1, END_OF_SCRIPT, 7) and _breaks(text, at + 8):
                     if self._inside != SCRIPT_NESTED:
                         self._inside = MARKUP
@@ -543,7 +561,7 @@ cdef class Scanner:
                     at += 7
                 else:
                     at += 1
-            elif text[at] == c"-" and _begins(text, at, END_OF_COMMENT, 3):
+            elif _byte(text, at) == c"-" and _begins(text, at, END_OF_COMMENT, 3):
                 self._inside = SCRIPT_DATA
                 at += 3
             else:
