@@ -4,7 +4,6 @@ Only the command line imports this module, before numpy. A script that imports t
 own settings.
 """
 
-import gc
 import os
 import sys
 from importlib.machinery import ModuleSpec
@@ -39,7 +38,6 @@ class _PandasForOthers:
 
 
 def begin() -> None:
-    """Set what holds from now on in this process."""
-    gc.set_threshold(50_000, 20, 100)  # imports leave next to nothing to collect
+    """Leave out pandas from now on."""
     if not isinstance(sys.meta_path[0], _PandasForOthers):
         sys.meta_path.insert(0, _PandasForOthers())
