@@ -9,7 +9,7 @@ A row for each measure and size, each from a process of its own:
   kept connection, `read` finds and judges the links, `store` writes WARC records and log, `admit`
   asks URL-seen, and puts URLs into the workbench, `visit` takes a URL out and ends its visit.
 - sites: a URL put into the workbench and taken out, by the number of sites that wait. Each site has
-  two URLs, and rests for a time after each.
+  a URL, and rests for a time after each.
 - links: a link read and admitted, by the number of links on a page. All links are new.
 - ranks: a page of a simulated crawl, whose ranks share one process, by the number of ranks. So this
   is the cost of all ranks together, without waiting.
@@ -33,7 +33,7 @@ from harness import Numbers, Row, Timer, Words, alone, one_of, read_rows
 from web import Demo, serve
 
 from crawler import config, session, url
-from crawler.agent.timing import SystemClock
+from crawler.agent.timing import SystemClock, collect_rarely
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.outcomes import DONE
@@ -174,10 +174,10 @@ def waiting_sites(sites: int, work: int) -> Cost:
         bench.enqueue(one)
         steps.end()
 
-    for number in range(2 * sites):
+    for number in range(sites):
         put(number)
     steps.all_s, now = 0.0, 0.0  # while the sites are new, the tables grow
-    for number in range(2 * sites, 2 * sites + work):
+    for number in range(sites, sites + work):
         put(number)
         now += 1.01 * REST_S / sites
         steps.begin()
@@ -274,6 +274,7 @@ def run(
     if plot is not None:
         draw(read_rows(plot), out / "cost.svg")
         return
+    collect_rarely()  # as an agent does; the processes inherit it
     if "stages" in of:
         costs, _ = alone(lambda: list(stages(max(100, work // 100))))
         for stage, cost in costs:

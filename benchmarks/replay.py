@@ -25,7 +25,7 @@ from crawler import config, mpi, session, url
 from crawler.agent.pipeline import exchange_stage
 from crawler.agent.resume import Replay
 from crawler.agent.telling_apart import tell_apart
-from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.timing import Alarm, SystemClock, collect_rarely
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
@@ -85,7 +85,7 @@ def make(directory: Path, pages: int, links: int, ranks: int) -> None:
 async def measure(directory: Path, group: Group) -> int:
     """Resume as an agent does, until all URLs wait in the workbench: first from the logs, then
     from snapshots of that state."""
-    gc.set_threshold(50_000, 20, 100)  # as an agent does
+    collect_rarely()  # as an agent does
     transport = await group.connect()
     state = await resume_on(directory, group, Wire(transport), None)
     gc.collect()

@@ -1,11 +1,12 @@
 """The longest break of the event loop, and what of a delay the program has caused itself."""
 
 import asyncio
+import gc
 import time
 
 import pytest
 
-from crawler.agent.timing import LoopWatch, own_delay_s
+from crawler.agent.timing import LoopWatch, collect_rarely, own_delay_s
 
 
 @pytest.mark.parametrize(
@@ -36,3 +37,25 @@ def test_a_break_is_found() -> None:
         return watch.longest_s
 
     assert asyncio.run(hold()) > 0.2
+
+
+def test_a_garbage_collection_looks_at_few_objects_however_many_stay() -> None:
+    looked_at = []
+
+    def look(phase: str, about: dict[str, int]) -> None:
+        if phase == "start":
+            generations = range(about["generation"] + 1)
+            looked_at.append(sum(len(gc.get_objects(one)) for one in generations))
+
+    before = gc.get_threshold()
+    collect_rarely()
+    gc.callbacks.append(look)
+    try:
+        kept = [[number] for number in range(1_200_000)]
+    finally:
+        gc.callbacks.remove(look)
+        gc.set_threshold(*before)
+        gc.unfreeze()
+    assert len(kept) == 1_200_000
+    assert len(looked_at) > 10
+    assert max(looked_at) < 100_000
