@@ -114,7 +114,8 @@ def test_the_container_holds_what_is_installed() -> None:
     assert re.findall(r"^%\w+", recipe, re.M) == ["%files", "%post", "%test", "%runscript"]
     assert re.findall(r"^\w+: ", recipe, re.M) == ["Bootstrap: ", "From: "]
     pairs = re.findall(r"^ {4}(\S+) /opt/abc/(\S+)$", recipe, re.M)
-    sources = {"pyproject.toml", "README.md", "LICENSE", "crawler", "partition", "configs"}
+    sources = {"pyproject.toml", "README.md", "LICENSE", "hatch_build.py"}
+    sources |= {"crawler", "partition", "configs"}
     assert {source for source, _ in pairs} == sources
     assert all(source == place and (ROOT / source).exists() for source, place in pairs)
 
