@@ -36,6 +36,7 @@ GROUPS: Final = {
         "seen",
         "memory",
         "replay",
+        "ends",
         "idle",
         "clocks",
         "namespaces",

@@ -97,7 +97,7 @@ def abc(ranks: int, store: str, web: Target, folder: Path) -> Row:
 
 def html_pages(session: Path) -> list[str]:
     """Return the URLs of the HTML pages with status 200."""
-    pages = session / "tables" / "pages.parquet"
+    pages = session / "tables" / "pages"
     table = pq.read_table(pages, columns=["url", "status", "content_type"])
     html = pc.and_(pc.equal(table["status"], 200), pc.equal(table["content_type"], "text/html"))
     return table["url"].filter(html).to_pylist()

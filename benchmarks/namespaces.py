@@ -225,7 +225,7 @@ def measure(lan: Lan, ranks: int, pages: int, sites: int, politeness_s: float) -
         metrics = json.loads(
             mpirun(lan, ranks, folder, "-m", "crawler", "crawl", "c.toml", "--json")
         )
-        rows = pq.read_table(folder / "session" / "tables" / "pages.parquet").to_pylist()
+        rows = pq.read_table(folder / "session" / "tables" / "pages").to_pylist()
         last_row = max(path.stat().st_mtime for path in folder.glob("session/rank-*/log/*.log"))
         logs = [row for log in folder.glob("session/rank-*/agent.log") for row in read_rows(log)]
     fetched = [row["url"] for row in rows if row["status"] == 200]

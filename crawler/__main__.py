@@ -30,6 +30,8 @@ from crawler.ports import (
     EXIT_USAGE,
     Failure,
     Group,
+    NoRoomError,
+    Peers,
     UserError,
 )
 from crawler.report.endings import causes
@@ -51,6 +53,17 @@ def _run(main: Callable[[Group], Coroutine[Any, Any, int]]) -> int:
     from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
 
     return mpi.run(main)
+
+
+def _run_together(main: Callable[[Peers], Coroutine[Any, Any, int]]) -> int:
+    """Run `main` on all ranks that mpirun has started, or in this process alone without MPI."""
+    if not any(name in os.environ for name in _RANK_VARIABLES):
+        return session.alone(main(session.Alone()))
+
+    async def with_one_code(group: Group) -> int:
+        return await group.bcast(await main(group))
+
+    return _run(with_one_code)
 
 
 def _crawl(arguments: argparse.Namespace) -> int:
@@ -236,29 +249,51 @@ def _wrapped(word: str, says: str) -> list[str]:
 
 
 def _verify(arguments: argparse.Namespace) -> int:
-    from crawler.report.verify import verify  # noqa: PLC0415
+    from crawler.report.verify import verify_together  # noqa: PLC0415
 
-    verdict = verify(arguments.session)
-    if arguments.json:
-        _print(json.dumps(asdict(verdict)))
-    else:
-        for line in (*verdict.notes, *verdict.lines, verdict.summary):
-            _print(_one_line(line))
-    return 0 if verdict.sound else 1
+    async def verify(peers: Peers) -> int:
+        verdict = await verify_together(arguments.session, peers)
+        if isinstance(verdict, UserError):  # all ranks know of it, so all leave
+            if peers.rank == 0:
+                _complain(verdict)
+            return EXIT_USAGE
+        if verdict is None:
+            return 0
+        if arguments.json:
+            _print(json.dumps(asdict(verdict)))
+        else:
+            for line in (*verdict.notes, *verdict.lines, verdict.summary):
+                _print(_one_line(line))
+        return 0 if verdict.sound else 1
+
+    return _run_together(verify)
 
 
 def _report(arguments: argparse.Namespace) -> int:
     from crawler.report.summary import comparison, summary  # noqa: PLC0415
 
     directories = [arguments.session, *([arguments.other] if arguments.other else [])]
-    each = [_measure(directory, arguments.graph) for directory in directories]
-    if len(each) == 1:
-        _print_report(arguments.session, summary, as_json=arguments.json)
-    elif arguments.json:
-        _print(json.dumps(each))
-    else:
-        _print(comparison(dict(zip(map(str, directories), each, strict=True))))
-    return 0
+
+    async def report(peers: Peers) -> int:
+        each = []
+        for directory in directories:
+            measured = await _measure(directory, arguments.graph, peers)
+            if isinstance(measured, UserError):  # all ranks know of it, so all leave
+                if peers.rank == 0:
+                    _complain(measured)
+                return EXIT_USAGE
+            each.append(measured)
+        if peers.rank > 0:
+            return 0
+        if len(each) == 1:
+            _print_report(arguments.session, summary, as_json=arguments.json)
+        elif arguments.json:
+            _print(json.dumps(each))
+        else:
+            _print(comparison(dict(zip(map(str, directories), each, strict=True))))
+        return 0
+
+    return _run_together(report)
 
 
 def _export(arguments: argparse.Namespace) -> int:
@@ -270,18 +305,44 @@ def _export(arguments: argparse.Namespace) -> int:
     return 0
 
 
-def _measure(directory: Path, graph: Path | None) -> dict[str, Any]:
-    """Write the tables and the measures of a session that isn't being crawled."""
+async def _measure(directory: Path, graph: Path | None, peers: Peers) -> dict[str, Any] | UserError:
+    """Write together the tables and the measures of a session that isn't being crawled.
+
+    Returns the measures on the first process, and nothing of interest on the others. If it can't
+    begin, or if the disk is full, all processes return the error.
+    """
     from crawler.report.report import write_metrics  # noqa: PLC0415
 
-    session.load(directory)
-    with session.mistakes_told(str(directory)):
-        session.lock_session(directory, session.REPORTED)
-        try:
-            session.check_layout(directory)
-            return write_metrics(directory, graph)
-        finally:
+    mistake: UserError | None = None
+    if peers.rank == 0:
+        mistake = _begin_report(directory)
+    mistake = await peers.bcast(mistake)
+    if mistake is not None:
+        return mistake
+    try:
+        with session.mistakes_told(str(directory)):
+            return await write_metrics(directory, peers, graph) or {}
+    except NoRoomError as error:
+        return error
+    finally:
+        if peers.rank == 0:
             session.unlock_session(directory)
+
+
+def _begin_report(directory: Path) -> UserError | None:
+    """Lock and check a session. Returns the mistake if that can't be done."""
+    try:
+        with session.mistakes_told(str(directory)):
+            session.load(directory)
+            session.lock_session(directory, session.REPORTED)
+            try:
+                session.check_layout(directory)
+            except BaseException:
+                session.unlock_session(directory)
+                raise
+    except UserError as error:
+        return error
+    return None
 
 
 def _print_report(

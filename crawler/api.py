@@ -11,6 +11,7 @@ import pyarrow.dataset as ds
 from warcio.archiveiterator import ArchiveIterator  # type: ignore[import-untyped]
 
 from crawler import config, session, url
+from crawler.dataset import table_files, table_path
 from crawler.ports import UserError
 from crawler.session.columns import SCHEMAS
 
@@ -106,7 +107,7 @@ class Session:
 
     def anchors(self, *columns: str) -> Iterator[dict[str, Any]]:
         """Yield the rows of the table `anchors`. There are none without `extract.anchors`."""
-        there = (self.directory / "tables" / "anchors.parquet").exists()
+        there = table_path(self.directory / "tables", "anchors").exists()
         return self._rows("anchors", columns) if there else iter(())
 
     def sites(self, *columns: str) -> Iterator[dict[str, Any]]:
@@ -119,8 +120,7 @@ class Session:
         There are none if the handler has written none. Raises UserError if no handler can have this
         name, and OSError if the file can't be read.
         """
-        path = session.handled_table(self.directory / "tables", handler)
-        if path.exists():
+        for path in session.handled_files(self.directory / "tables", handler):
             with path.open("rb") as file:
                 yield from map(msgspec.json.decode, file)
 
@@ -154,7 +154,8 @@ class Session:
 
     def _table(self, name: str) -> Any:
         # With the schema, columns that tables of earlier versions lack are null.
-        return ds.dataset(self.directory / "tables" / f"{name}.parquet", schema=SCHEMAS[name])
+        files = table_files(table_path(self.directory / "tables", name))
+        return ds.dataset([str(file) for file in files], schema=SCHEMAS[name])
 
     def _find(self, text: str) -> dict[str, Any]:
         fold = self.config.normalise.folding()

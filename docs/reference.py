@@ -269,7 +269,7 @@ def _tables() -> Iterator[str]:
 
 
 def _row(table: str) -> str:
-    return described.FILES[f"tables/{table}.parquet"]
+    return described.FILES[f"tables/{table}/*.parquet"]
 
 
 def _columns(schema: pa.Schema, words: Mapping[str, str]) -> Iterator[tuple[str, str, str]]:

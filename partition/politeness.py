@@ -17,9 +17,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from crawler import url
+from crawler.dataset import read_batches, read_table, table_path
 from crawler.names import NamePatterns
 from crawler.regular import regular
 from partition import UserError
@@ -145,8 +145,8 @@ def read(paths: Sequence[Path]) -> Politeness | None:
     crawl_delays: dict[str, float] = {}
     for path in paths:
         if settings.obeys_robots:
-            crawl_delays |= _crawl_delays(path / "tables" / "sites.parquet")
-        for site, taken, number in _fetch_times(path / "tables" / "pages.parquet"):
+            crawl_delays |= _crawl_delays(table_path(path / "tables", "sites"))
+        for site, taken, number in _fetch_times(table_path(path / "tables", "pages")):
             seconds[site] += taken
             fetches[site] += number
     mean = sum(seconds.values()) / max(sum(fetches.values()), 1)
@@ -203,10 +203,10 @@ def _crawl_delays(path: Path) -> dict[str, float]:
     if not path.exists():
         return {}
     try:
-        with pq.ParquetFile(regular(path)) as file:
-            if not {"site", "crawl_delay"} <= set(file.schema_arrow.names):
-                return {}
-            rows = file.read(columns=["site", "crawl_delay"]).to_pylist()
+        table = read_table(path, ["site", "crawl_delay"])
+        if not {"site", "crawl_delay"} <= set(table.column_names):
+            return {}
+        rows = table.to_pylist()
         return {str(row["site"]): float(row["crawl_delay"]) for row in rows if row["crawl_delay"]}
     except (OSError, ValueError, TypeError) as error:
         raise UserError(f"{path}: not the sites of a session: {error}") from None
@@ -215,24 +215,18 @@ def _crawl_delays(path: Path) -> dict[str, float]:
 def _fetch_times(path: Path) -> list[tuple[str, float, int]]:
     """Read (site, seconds of its successful fetches, their number), in pieces."""
     found: list[tuple[str, float, int]] = []
-    with pq.ParquetFile(regular(path)) as file:
-        if not {"site", "seconds"} <= set(file.schema_arrow.names):
+    for batch in read_batches(path, ("site", "seconds", "error", "role")):
+        rows: Any = pa.Table.from_batches([batch])
+        names = rows.column_names
+        if not {"site", "seconds"} <= set(names):
             return found  # the log of another program
-        names = file.schema_arrow.names
-        columns = [name for name in ("site", "seconds", "error", "role") if name in names]
-        for batch in file.iter_batches(1 << 18, columns=columns):
-            rows: Any = pa.Table.from_batches([batch])
-            if "role" in columns:  # the graph has no requisites
-                rows = rows.filter(pc.not_equal(rows["role"], "requisite"))
-            if "error" in columns:
-                rows = rows.filter(pc.is_null(rows["error"]))
-            sums = rows.group_by("site").aggregate([("seconds", "sum"), ("seconds", "count")])
-            found += [
-                (
-                    url.renamed_site(str(row["site"])),
-                    row["seconds_sum"] or 0.0,
-                    row["seconds_count"],
-                )
-                for row in sums.to_pylist()
-            ]
+        if "role" in names:  # the graph has no requisites
+            rows = rows.filter(pc.not_equal(rows["role"], "requisite"))
+        if "error" in names:
+            rows = rows.filter(pc.is_null(rows["error"]))
+        sums = rows.group_by("site").aggregate([("seconds", "sum"), ("seconds", "count")])
+        found += [
+            (url.renamed_site(str(row["site"])), row["seconds_sum"] or 0.0, row["seconds_count"])
+            for row in sums.to_pylist()
+        ]
     return found

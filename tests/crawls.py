@@ -14,13 +14,13 @@ from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pyarrow.parquet as pq
 import pytest
 from conftest import PATIENCE_S
 from warcio.checker import Checker
 
 from crawler.__main__ import main
 from crawler.config import toml_value
+from crawler.dataset import read_table, table_path
 from crawler.demo.web import DemoWeb
 from crawler.export import export
 from crawler.report.verify import verify
@@ -60,7 +60,7 @@ def metrics_of(session: Path) -> dict[str, Any]:
 
 
 def page_rows(session: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "pages.parquet").to_pylist()
+    rows: list[dict[str, Any]] = read_table(table_path(session / "tables", "pages")).to_pylist()
     return rows
 
 

@@ -7,6 +7,7 @@ import pytest
 from fetches import fetched, link, response
 from hypothesis import given
 from hypothesis import strategies as st
+from tabled import check_tables, write_tables
 from test_reading import PAGE, read, reader
 from test_session import A, B, C, open_store
 
@@ -15,7 +16,6 @@ from crawler.ports import Anchor, Earlier, Fetched, PageRow
 from crawler.reading.parse import Form, extract, finish
 from crawler.reading.parse.anchors import reading_anchors
 from crawler.reading.parse.links import MAX_LINKS, reading
-from crawler.session.tables import check_tables, write_tables
 
 ALL = frozenset({"a", "area", "frame", "iframe", "img", "link", "refresh"})
 BASE = "http://a.example/"
@@ -117,7 +117,7 @@ def test_an_unchanged_page_says_what_it_said() -> None:
 
 
 def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
-    path = tmp_path / "tables" / "anchors.parquet"
+    path = tmp_path / "tables" / "anchors" / "00000.parquet"
     store = open_store(tmp_path)
     store.append(fetched(response(A), [link(B)]), 0)
     write_tables(tmp_path)
@@ -140,8 +140,8 @@ def test_the_table_of_anchors_is_there_if_there_are_any(tmp_path: Path) -> None:
         (keys[B], keys[C], "a", "look"),
     ]
     path.unlink()
-    assert list(check_tables(tmp_path)) == ["anchors.parquet: is missing"]
+    assert list(check_tables(tmp_path)) == ["anchors/00000.parquet: is missing"]
     (tmp_path / "rank-00000" / "log" / "00000.log").unlink()
     path.write_bytes(b"old")
     write_tables(tmp_path)
-    assert not path.exists()
+    assert not path.parent.exists()

@@ -108,7 +108,7 @@ def test_rows_of_tables(served: PageServer, crawled: Path) -> None:
 
 def test_columns_that_an_earlier_version_lacked_are_null(crawled: Path, tmp_path: Path) -> None:
     shutil.copytree(crawled, tmp_path / "old")
-    path = tmp_path / "old" / "tables" / "pages.parquet"
+    path = tmp_path / "old" / "tables" / "pages" / "00000.parquet"
     pq.write_table(pq.read_table(path).drop_columns(["title", "language"]), path)
     rows = list(crawler.Session(tmp_path / "old").pages("title", "status"))
     assert len(rows) == 4

@@ -24,6 +24,7 @@ from fetches import found, response
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page, PageServer
+from tabled import write_tables
 
 from crawler import config, session
 from crawler.agent.timing import SystemClock
@@ -41,7 +42,6 @@ from crawler.ports import (
 from crawler.reading.scope import Sites
 from crawler.report.verify import verify
 from crawler.session.requests import RequestLog
-from crawler.session.tables import write_tables
 
 OLD_SESSION = Path(__file__).parent / "instances" / "old-session"
 MANNERS = session.Manners.of(config.Config(), 0, 0, SystemClock())
@@ -288,7 +288,7 @@ def slow(row: Asked) -> Asked:
 def test_tables_without_crawl_delays_are_sound(crawled: Path, tmp_path: Path) -> None:
     """Earlier versions wrote such tables."""
     copy = shutil.copytree(crawled, tmp_path / "copy")
-    path = copy / "tables" / "sites.parquet"
+    path = copy / "tables" / "sites" / "00000.parquet"
     table = pq.read_table(path)
     pq.write_table(table.drop_columns("crawl_delay"), path)
     assert verify(copy).sound
@@ -301,7 +301,7 @@ def test_sessions_that_broke_their_promise_fail(crawled: Path, tmp_path: Path) -
     assert metrics["kept"]
     assert metrics["impolite"] == 0
     assert 0 <= metrics["smallest_gap"] - metrics["promised_gap"] < 0.2
-    (site,) = pq.read_table(crawled / "tables" / "sites.parquet").to_pylist()
+    (site,) = pq.read_table(crawled / "tables" / "sites").to_pylist()
     assert site["requests"] == metrics["requests"] == 11
     assert site["crawl_delay"] == 0.2
     assert (site["smallest_gap"], site["promised_gap"]) == (

@@ -130,9 +130,9 @@ def test_the_session_directory(tmp_path: Path, demo_web: tuple[DemoWeb, int]) ->
         "session.toml",
         "rank-00000/agent.log",
         "rank-00000/log/00000.log",
-        "tables/pages.parquet",
-        "tables/links.parquet",
-        "tables/sites.parquet",
+        "tables/pages/00000.parquet",
+        "tables/links/00000.parquet",
+        "tables/sites/00000.parquet",
         "report/metrics.json",
     }
     for line in (session / "rank-00000" / "agent.log").read_text().splitlines():
@@ -399,7 +399,7 @@ def test_sitemaps_lead_to_pages_that_no_link_leads_to(
         assert done.returncode == 0, done.stderr
     rows = {row["url"].removeprefix(here): row for row in page_rows(session)}
     assert set(rows) == {"/", "/i.xml", sub, "/orphan", "/no", "/x", "/dated"}
-    links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+    links = pq.read_table(session / "tables" / "links").to_pylist()
     dates = {link["target_url"]: link["lastmod"] for link in links if link["lastmod"]}
     assert dates == {f"{here}/dated": "2026-05-06"}
     assert rows["/orphan"]["status"] == 200
@@ -462,7 +462,7 @@ def test_a_session_after_a_session_goes_through_unchanged_pages(
                 assert [rows[name]["duplicate"] for name in ("", "a", "b", "c")] == [True] * 3 + [
                     False
                 ]
-                links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+                links = pq.read_table(session / "tables" / "links").to_pylist()
                 assert [row["target_url"].removeprefix(server.url) for row in links] == list("abc")
             check_warc_files(session)
 
@@ -582,7 +582,7 @@ def test_out_of_scope_links_are_recorded_and_not_followed(tmp_path: Path) -> Non
             crawl_here(session, f"{server.url}/", "--set", "politeness.delay_s=0").returncode == 0
         )
     assert {row["url"] for row in page_rows(session)} == {f"{server.url}/", f"{server.url}/b"}
-    links = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+    links = pq.read_table(session / "tables" / "links").to_pylist()
     assert [(row["target_url"], row["flags"]) for row in links] == [
         ("http://elsewhere.example/", OUT_OF_SCOPE),
         (f"{server.url}/b", 0),

@@ -198,7 +198,7 @@ SMALL = [
     "session.toml", "seeds.txt", "replicated.txt", "stop", "lock", "lock-ranks",
     "session.toml.new", "seeds.txt.new",
     "report/counters.json", "report/site_part.npz", "report/reachable.npy", "report/metrics.json",
-    "report/metrics.json.new", "tables/pages.parquet", "tables/pages.new",
+    "report/metrics.json.new", "tables/pages/00000.parquet", "tables/pages/.00000.parquet.new",
     "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/snapshot.new",
     "rank-00000/snapshot.next",
     "rank-00000/frontier", "rank-00000/log/00000.log", "rank-00000/log/00001.log",
@@ -256,7 +256,7 @@ def device(path: Path) -> None:
 OPENED = [
     "session.toml", "seeds.txt", "replicated.txt",
     "report/counters.json", "report/site_part.npz", "report/metrics.json.new",
-    "tables/pages.parquet", "tables/links.new",
+    "tables/pages/00000.parquet", "tables/links/.00000.parquet.new",
     "rank-00000/agent.log", "rank-00000/snapshot", "rank-00000/snapshot.next",
     "rank-00000/log/00001.log",
     "rank-00000/log/00000.joined", "rank-00000/requests/00000.log", "rank-00000/*.warc.gz",
@@ -284,7 +284,7 @@ def test_a_file_in_place_of_a_directory_is_refused(copy: Path, name: str) -> Non
 
 
 @pytest.mark.parametrize(
-    ("name", "harm"), [("session.toml", fifo), ("tables/pages.parquet", folder)]
+    ("name", "harm"), [("session.toml", fifo), ("tables/pages/00000.parquet", folder)]
 )
 def test_commands_refuse_what_is_no_file_before_they_write(
     copy: Path, name: str, harm: Callable[[Path], None]
@@ -317,14 +317,14 @@ def test_a_new_crawl_refuses_a_file_in_place_of_its_directories(
 def test_other_readers_of_a_session_refuse_what_is_no_file(
     copy: Path, harm: Callable[[Path], None]
 ) -> None:
-    harm(copy / "tables" / "pages.parquet")
+    harm(copy / "tables" / "pages" / "00000.parquet")
     for read in (read_reference, load_web):
-        with pytest.raises(UserError, match=r"is a.*pages\.parquet"):
+        with pytest.raises(UserError, match=r"is a.*pages/00000\.parquet"):
             read(copy)
     for read_paths in (graph.read, politeness.read):
         with pytest.raises((PartitionError, OSError), match="is a"):
             read_paths([copy])
-    harm(copy / "tables" / "sites.parquet")
+    harm(copy / "tables" / "sites" / "00000.parquet")
     with pytest.raises(PartitionError, match="is a"):
         graph.addresses(copy)
     harm(copy / "x.part")

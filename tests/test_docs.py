@@ -92,7 +92,7 @@ def session(tmp_path_factory: pytest.TempPathFactory) -> Path:
 
 def test_each_file_of_a_session_is_described(session: Path) -> None:
     found = {str(path.relative_to(session)) for path in session.rglob("*") if path.is_file()}
-    assert {"session.toml", "tables/pages.parquet", "rank-00000/crawl.log"} <= found
+    assert {"session.toml", "tables/pages/00000.parquet", "rank-00000/crawl.log"} <= found
     unknown = {
         path for path in found if not any(fnmatch.fnmatch(path, one) for one in described.FILES)
     }

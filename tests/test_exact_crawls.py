@@ -46,8 +46,8 @@ def exact(**tables: dict[str, object]) -> Tables:
 
 def assert_keys(directory: Path) -> None:
     """Each URL has one key in the tables, and no other URL has it."""
-    pages = pq.read_table(directory / "tables" / "pages.parquet").to_pydict()
-    links = pq.read_table(directory / "tables" / "links.parquet").to_pydict()
+    pages = pq.read_table(directory / "tables" / "pages").to_pydict()
+    links = pq.read_table(directory / "tables" / "links").to_pydict()
     texts, keys = pages["url"] + links["target_url"], pages["key"] + links["target_key"]
     assert len(set(zip(texts, keys, strict=True))) == len(set(texts)) == len(set(keys))
     assert set(links["source_key"]) <= set(pages["key"])

@@ -260,7 +260,7 @@ def test_rows_of_a_crawl_that_was_stopped_and_killed(
     assert not list(crawler.Session(session).rows("others"))
     with pytest.raises(UserError, match="no name of a page handler"):
         list(crawler.Session(session).rows("../mine"))
-    table = session / "tables" / "mine.jsonl"
+    table = session / "tables" / "mine" / "00000.jsonl"
     content = table.read_bytes()
     for changed, words in (
         (content.replace(b'"number":1', b'"number":2', 1), "are others than in the log"),
@@ -269,7 +269,7 @@ def test_rows_of_a_crawl_that_was_stopped_and_killed(
         table.write_bytes(changed)
         verdict = verify(session)
         assert not verdict.sound
-        assert any("mine.jsonl" in line and words in line for line in verdict.lines)
+        assert any("mine/00000.jsonl" in line and words in line for line in verdict.lines)
 
 
 @pytest.mark.slow

@@ -197,13 +197,13 @@ def test_a_running_session_is_not_reported_nor_verified(
     config = demo_config(tmp_path / "c.toml", *demo_web)
     words = ["crawl", str(config), "--session", str(tmp_path / "s"), "--max-pages", "9"]
     assert run_here(*words).returncode == 0
-    tables = (tmp_path / "s" / "tables" / "pages.parquet").stat()
+    tables = (tmp_path / "s" / "tables" / "pages" / "00000.parquet").stat()
     with holding(tmp_path / "s"):
         for command in ("report", "verify"):
             done = run_here(command, str(tmp_path / "s"))
             assert done.returncode == 2
             assert "is being crawled: by process" in done.stderr
             assert done.stderr.count("\n") == 1
-    assert (tmp_path / "s" / "tables" / "pages.parquet").stat() == tables
+    assert (tmp_path / "s" / "tables" / "pages" / "00000.parquet").stat() == tables
     assert run_here("report", str(tmp_path / "s")).returncode == 0
     assert run_here("verify", str(tmp_path / "s")).returncode == 0

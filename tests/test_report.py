@@ -285,7 +285,7 @@ def _lines(session: Path, name: str) -> list[dict[str, Any]]:
 
 
 def _links(session: Path) -> list[dict[str, Any]]:
-    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "links.parquet").to_pylist()
+    rows: list[dict[str, Any]] = pq.read_table(session / "tables" / "links").to_pylist()
     return rows
 
 

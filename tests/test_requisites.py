@@ -303,7 +303,7 @@ def test_a_crawl_fetches_what_its_pages_need(tmp_path: Path, server: PageServer)
     assert metrics["overview"]["sites"] == 1
     assert "Requisites" in done.stdout
 
-    links = pq.read_table(directory / "tables" / "links.parquet").to_pylist()
+    links = pq.read_table(directory / "tables" / "links").to_pylist()
     assert {row["target_url"] for row in links} == PAGES - {SEED} | {"http://other.test/"}
     web = graph.from_sessions([directory / "tables"])
     assert web.pages == len(PAGES)

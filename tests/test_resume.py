@@ -406,4 +406,4 @@ def test_a_mistake_is_one_line_and_changes_nothing(
     assert (tmp_path / "s" / "session.toml").read_text() == before
     names = {path.name for path in (tmp_path / "s").iterdir()}
     assert names == {"session.toml", "seeds.txt", "status.json", "rank-00000", "tables", "report"}
-    assert pq.read_table(tmp_path / "s" / "tables" / "pages.parquet").num_rows == 1
+    assert pq.read_table(tmp_path / "s" / "tables" / "pages").num_rows == 1

@@ -18,7 +18,7 @@ FORGED = b"WARC/1.1\r\nWARC-Type: response\r\nContent-Length: 0\r\n\r\n\r\n\r\n"
 FILES = re.compile(
     r"session\.toml|seeds\.txt|status\.json"
     r"|rank-00000/(?:abc-\d{14}-00000-00000\.(?:warc\.gz|cdxj)|agent\.log|crawl\.log)"
-    r"|rank-00000/(?:log|requests)/00000\.log|tables/(?:pages|links|sites)\.parquet"
+    r"|rank-00000/(?:log|requests)/00000\.log|tables/(?:pages|links|sites)/00000\.parquet"
     r"|report/(?:metrics|counters)\.json|report/site_part\.npz|report/index\.html"
     r"|report/(?:skipped|broken|outside)\.jsonl"
 )
@@ -118,7 +118,7 @@ def test_every_warc_header_is_ours(hostile: tuple[Path, str]) -> None:
 def test_what_tables_hold_can_be_printed(hostile: tuple[Path, str]) -> None:
     session, _ = hostile
     for table in ("pages", "links", "sites"):
-        columns = pq.read_table(session / "tables" / f"{table}.parquet").to_pydict().values()
+        columns = pq.read_table(session / "tables" / table).to_pydict().values()
         texts = [value for column in columns for value in column if isinstance(value, str)]
         assert texts
         assert [text for text in texts if not (text.isascii() and text.isprintable())] == []

@@ -21,6 +21,7 @@ from fetches import failed, fetched, link, response
 from hypothesis import given
 from hypothesis import strategies as st
 from pydantic import ByteSize
+from tabled import check_tables, write_tables
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler import config, session
@@ -29,7 +30,6 @@ from crawler.config import Storage
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Link, PageRow, UserError
 from crawler.session import LoggedPage, RankStore, Torn, read_log
 from crawler.session.log import LogWriter
-from crawler.session.tables import check_tables, write_tables
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 ELSEWHERE = "https://b.example/?q=%C3%BC"
@@ -351,12 +351,12 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
     [torn] = totals.torn
     assert (torn.path.parent.parent.name, torn.lost_bytes) == ("rank-00001", 4)
 
-    pages = pq.read_table(tmp_path / "tables" / "pages.parquet")
+    pages = pq.read_table(tmp_path / "tables" / "pages")
     assert pages.column_names == list(PageRow.__struct_fields__)
     for got, row in zip(pages.to_pylist(), rows, strict=True):
         assert got.pop("time").timestamp() == row.time
         assert got == {name: getattr(row, name) for name in got}
-    assert pq.read_table(tmp_path / "tables" / "links.parquet").to_pylist() == [
+    assert pq.read_table(tmp_path / "tables" / "links").to_pylist() == [
         {
             "source_key": urls.key(source),
             "target_key": urls.key(target),
@@ -371,7 +371,7 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
             (C, D, 2),
         ]
     ]
-    sites = pq.read_table(tmp_path / "tables" / "sites.parquet").to_pylist()
+    sites = pq.read_table(tmp_path / "tables" / "sites").to_pylist()
     for site in sites:
         site["first_time"] = site["first_time"].timestamp()
         site["last_time"] = site["last_time"].timestamp()
@@ -406,8 +406,11 @@ def test_tables_hold_the_rows_of_all_ranks(tmp_path: Path) -> None:
         },
     ]
     assert sorted(path.name for path in (tmp_path / "tables").iterdir()) == [
-        "links.parquet", "pages.parquet", "sites.parquet",
+        "links", "pages", "sites",
     ]  # fmt: skip
+    for name in ("links", "pages", "sites"):
+        files = sorted(path.name for path in (tmp_path / "tables" / name).iterdir())
+        assert files == ["00000.parquet", "00001.parquet"]
 
 
 def test_the_title_and_the_language_come_from_the_fetch_into_the_table(tmp_path: Path) -> None:
@@ -418,7 +421,7 @@ def test_the_title_and_the_language_come_from_the_fetch_into_the_table(tmp_path:
     store.append(fetched(response(B)), 0)
     store.close()
     write_tables(tmp_path)
-    table = pq.read_table(tmp_path / "tables" / "pages.parquet")
+    table = pq.read_table(tmp_path / "tables" / "pages")
     assert table["title"].to_pylist() == ["Übung", None]
     assert table["language"].to_pylist() == ["de", None]
 
@@ -430,7 +433,7 @@ def test_rows_and_tables_of_earlier_versions_lack_the_title(tmp_path: Path) -> N
     body = b"P" + msgspec.msgpack.encode([row, b"", b"", b"", False])
     path.write_bytes(b"ABC-LOG\n\3\0\0\0" + struct.pack("<II", len(body), zlib.crc32(body)) + body)
     write_tables(tmp_path)
-    pages = tmp_path / "tables" / "pages.parquet"
+    pages = tmp_path / "tables" / "pages" / "00000.parquet"
     table = pq.read_table(pages)
     assert (table["title"].to_pylist(), table["language"].to_pylist()) == ([None], [None])
     pq.write_table(table.drop_columns(["title", "language"]), pages)
@@ -442,7 +445,7 @@ def test_tables_of_nothing_are_empty(tmp_path: Path) -> None:
     assert ranks == []
     assert (totals.pages, totals.unique_pages, totals.by_status, totals.torn) == (0, 0, {}, ())
     for name in ("pages", "links", "sites"):
-        assert pq.read_table(tmp_path / "tables" / f"{name}.parquet").num_rows == 0
+        assert pq.read_table(tmp_path / "tables" / name).num_rows == 0
 
 
 def test_tables_are_the_same_in_small_row_groups(
@@ -453,7 +456,7 @@ def test_tables_are_the_same_in_small_row_groups(
         *((page_row(n), [link(f"{A}{m}", m) for m in range(n % 5)]) for n in range(50)),
     )
     write_tables(tmp_path)
-    names = [tmp_path / "tables" / f"{name}.parquet" for name in ("pages", "links", "sites")]
+    names = [tmp_path / "tables" / name / "00000.parquet" for name in ("pages", "links", "sites")]
     large = [pq.read_table(name) for name in names]
     monkeypatch.setattr("crawler.session.tables._PAGE_ROWS", 7)
     monkeypatch.setattr("crawler.session.columns._LINK_ROWS", 9)
@@ -471,9 +474,9 @@ def test_tables_that_fail_leave_the_earlier_ones(
     path.write_bytes(b"ABC-LOG\n\7\0\0\0")
     with pytest.raises(UserError):
         write_tables(tmp_path)
-    tables = sorted((tmp_path / "tables").iterdir())
-    assert [path.suffix for path in tables] == [".parquet"] * 3
-    assert pq.read_table(tmp_path / "tables" / "pages.parquet").num_rows == 1
+    files = [path for path in (tmp_path / "tables").rglob("*") if path.is_file()]
+    assert [path.suffix for path in files] == [".parquet"] * 3
+    assert pq.read_table(tmp_path / "tables" / "pages").num_rows == 1
 
 
 # --- session.toml

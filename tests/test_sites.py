@@ -170,7 +170,7 @@ def test_an_old_session_is_sound(tmp_path: Path) -> None:
     assert_sound(copy)
     assert run_here("report", str(copy)).returncode == 0
     assert_sound(copy)  # with the tables made anew
-    sites = pq.read_table(copy / "tables" / "sites.parquet")["site"].to_pylist()
+    sites = pq.read_table(copy / "tables" / "sites")["site"].to_pylist()
     assert sites == ["a.example", "b.example"]
     assert {row["site"] for row in page_rows(copy)} == set(sites)
 

@@ -12,6 +12,7 @@ import pytest
 from crawls import crawl_here, sets
 from isal import isal_zlib
 from servers import Page, PageServer
+from tabled import write_tables
 from test_redirects import Site, moved
 from test_redirects import page as answer_with
 
@@ -22,7 +23,6 @@ from crawler.report.verify import Verdict, verify
 from crawler.session import LoggedPage, read_records
 from crawler.session.cdxj import index_path
 from crawler.session.log import LogWriter
-from crawler.session.tables import write_tables
 from crawler.session.warc import warc_files
 
 HTML = {"Content-Type": "text/html"}
@@ -318,18 +318,18 @@ def forget_the_end(directory: Path) -> None:
 
 def test_other_tables_than_the_logs_give_are_found(damaged: Path) -> None:
     for name, column in (("pages", "hops"), ("links", "flags"), ("sites", "pages")):
-        path = damaged / "tables" / f"{name}.parquet"
+        path = damaged / "tables" / name / "00000.parquet"
         whole, table = path.read_bytes(), pq.read_table(path)
         more = pc.add(table[column], 1).cast(table.schema.field(column).type)
         place = table.schema.get_field_index(column)
         pq.write_table(table.set_column(place, table.schema.field(column), more), path)
-        assert f"{name}.parquet, from row 0: {column} of row +0 is" in found(verify(damaged))
+        assert f"{name}/00000.parquet, from row 0: {column} of row +0 is" in found(verify(damaged))
         pq.write_table(table.slice(1), path)
-        assert f"{name}.parquet, from row 0: " in found(verify(damaged))
+        assert f"{name}/00000.parquet, from row 0: " in found(verify(damaged))
         path.write_bytes(whole[:-9])
-        assert f"{name}.parquet: " in found(verify(damaged))
+        assert f"{name}/00000.parquet: " in found(verify(damaged))
         path.unlink()
-        assert f"{name}.parquet: " in found(verify(damaged))
+        assert f"{name}/00000.parquet: " in found(verify(damaged))
         path.write_bytes(whole)
     assert verify(damaged).sound
 

@@ -303,7 +303,7 @@ SEEDS = ["http://b.example/", "http://a.example/"]
 
 def check(directory: Path) -> None:
     """The tables, too, say that the links were followed."""
-    rows = pq.read_table(directory / "tables" / "links.parquet").to_pylist()
+    rows = pq.read_table(directory / "tables" / "links").to_pylist()
     for row in rows:
         outside = not row["flags"] & REDIRECT and row["target_url"].split("/")[2] in {
             "hop.example",

@@ -170,7 +170,7 @@ async def _end(
     job: Job,
     reachable: Collection[int] | None,
 ) -> Ending:
-    """End a run of the session together, and let rank 0 write its report.
+    """End a run of the session together, and write its tables and its report.
 
     `counted`: what `Agent.run` has returned. `lost`: the ranks that were lost in this run.
     """
@@ -187,12 +187,11 @@ async def _end(
             await job.board.tell(session.State.REPORTING)
     if plan.settings.seen.exact and not ending.goes_on:
         ending = await _tell_apart(ending, plan, group, job)
-    if group.rank == 0:
-        all_counters = [counters for counters, _, _ in everybody]
-        ending = _report(plan, ending, all_counters, lost, reachable)
-        if not ending.goes_on:
-            await job.board.tell(session.State.ENDED, ending.reason)
-    return await group.bcast(ending)
+    all_counters = [counters for counters, _, _ in everybody]
+    ending = await _report(plan, ending, all_counters, lost, reachable, group)
+    if group.rank == 0 and not ending.goes_on:
+        await job.board.tell(session.State.ENDED, ending.reason)
+    return ending
 
 
 def _joint(endings: Sequence[Ending]) -> Ending:
@@ -227,34 +226,52 @@ async def _tell_apart(ending: Ending, plan: Plan, group: Group, job: Job) -> End
     return Ending(False, SHARED_KEYS) if ending.complete else ending
 
 
-def _report(
+async def _report(
+    plan: Plan,
+    ending: Ending,
+    counters: Sequence[Counters],
+    lost: Collection[int],
+    reachable: Collection[int] | None,
+    group: Group,
+) -> Ending:
+    """Write how the run ended, and together the tables and the measures.
+
+    `counters`: those of all ranks, on rank 0. Returns the ending, completed by what the tables and
+    measures say.
+    """
+    from crawler.report.report import write_metrics  # noqa: PLC0415  it takes a while to import
+
+    def finish() -> Ending:
+        return ending if group.rank else _finish(plan, ending, counters, lost, reachable)
+
+    try:
+        with session.mistakes_told(str(plan.directory)):
+            ending = await group.bcast(await session.done_by_all(group, finish))
+            if ending.goes_on:
+                return ending
+            metrics = await write_metrics(plan.directory, group)
+            if metrics is not None:
+                seeded = metrics["seeds_failed"] < metrics["seeds"] or bool(ending.stopped)
+                internal = metrics["internal_errors"]
+                ending = replace(ending, internal_errors=internal, seeded=seeded)
+    except NoRoomError:
+        ending = replace(ending, reported=False)
+    return await group.bcast(ending)
+
+
+def _finish(
     plan: Plan,
     ending: Ending,
     counters: Sequence[Counters],
     lost: Collection[int],
     reachable: Collection[int] | None,
 ) -> Ending:
-    """Write how the run ended, the tables and the measures.
-
-    Returns the ending, completed by what the tables and measures say.
-    """
-    from crawler.report.report import write_metrics  # noqa: PLC0415  only rank 0 makes tables
-
-    try:
-        with session.mistakes_told(str(plan.directory)):
-            if not ending.stopped and not session.holds(plan.directory, is_success):
-                ending = replace(ending, fetched=False)
-            complete = ending.complete and ending.fetched
-            session.finish(plan.directory, complete, ending.reason, lost=len(lost) or None)
-            if ending.complete:
-                plan.snapshots.remove()
-            write_counters(plan.directory, plan.run, counters, lost, reachable)
-            if ending.goes_on:
-                return ending
-            metrics = write_metrics(plan.directory)
-            seeded = metrics["seeds_failed"] < metrics["seeds"] or bool(ending.stopped)
-            return replace(ending, internal_errors=metrics["internal_errors"], seeded=seeded)
-    except (NoRoomError, OSError) as error:
-        if isinstance(error, OSError) and not session.is_no_room(error):
-            raise
-        return replace(ending, reported=False)
+    """Write how the run ended, and what the ranks have counted."""
+    if not ending.stopped and not session.holds(plan.directory, is_success):
+        ending = replace(ending, fetched=False)
+    complete = ending.complete and ending.fetched
+    session.finish(plan.directory, complete, ending.reason, lost=len(lost) or None)
+    if ending.complete:
+        plan.snapshots.remove()
+    write_counters(plan.directory, plan.run, counters, lost, reachable)
+    return ending

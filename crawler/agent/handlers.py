@@ -14,7 +14,7 @@ from typing import Final, TypeVar
 
 import msgspec
 
-from crawler import config
+from crawler import config, session
 from crawler.extensions import HANDLER, Errors
 from crawler.handling import FRAME, START_S, Answer, Ready, Start, Task, check, command, framed
 from crawler.ports import Fetched
@@ -105,6 +105,7 @@ class Handler:
 def check_handlers(settings: config.Config) -> None:
     """Raise UserError if a handler can't be used."""
     for name in settings.extract.handlers:
+        session.check_handler_name(name)
         check(name, settings.plugins.of(name))
 
 

@@ -103,7 +103,8 @@ def _read_nodes(directory: Path) -> _Nodes:
 
 
 def _responses(directory: Path) -> Iterator[session.LoggedPage]:
-    for _, entry in session.read_latest(directory):
+    logs = session.log_files(directory)
+    for entry in session.read_latest(logs, session.Superseded.of(directory)):
         if not isinstance(entry, session.LoggedPage) or entry.row.role != PAGE:
             continue
         if entry.row.status is not None:

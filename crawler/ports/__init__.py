@@ -63,7 +63,16 @@ from crawler.ports.links import (
     without_errand,
     without_mark,
 )
-from crawler.ports.protocols import Clock, Fetcher, Group, Repository, Resolver, Spill, Transport
+from crawler.ports.protocols import (
+    Clock,
+    Fetcher,
+    Group,
+    Peers,
+    Repository,
+    Resolver,
+    Spill,
+    Transport,
+)
 
 __all__ = [
     "ALTERNATE",
@@ -108,6 +117,7 @@ __all__ = [
     "NoRoomError",
     "Original",
     "PageRow",
+    "Peers",
     "Repository",
     "Resolver",
     "Response",

@@ -157,20 +157,14 @@ class Transport(Protocol):
         ...
 
 
-class Group(Protocol):
-    """The ranks of a crawl, and what they do together.
+class Peers(Protocol):
+    """The processes that do something together, and how they exchange values.
 
-    All ranks call these methods in the same order; each method but `abort` waits for the other
-    ranks. All methods but `all_done` and `survive` may raise LostRankError, on some of the ranks or
-    on all.
+    All of them call these methods in the same order; each method waits for the other processes.
     """
 
     rank: int
     size: int
-
-    async def connect(self) -> Transport:
-        """Return a transport between all ranks, for one crawl."""
-        ...
 
     async def bcast(self, value: T) -> T:
         """Return the value of rank 0, on every rank."""
@@ -182,6 +176,19 @@ class Group(Protocol):
 
     async def alltoall(self, values: Sequence[T]) -> list[T]:
         """Give each rank the value at its index; return the value that each rank gave this one."""
+        ...
+
+
+class Group(Peers, Protocol):
+    """The ranks of a crawl, and what they do together.
+
+    All ranks call these methods in the same order; each method but `abort` waits for the other
+    ranks. All methods but `all_done` and `survive` may raise LostRankError, on some of the ranks or
+    on all.
+    """
+
+    async def connect(self) -> Transport:
+        """Return a transport between all ranks, for one crawl."""
         ...
 
     async def all_done(self, done: bool, lost: Collection[int] = ()) -> bool:

@@ -13,6 +13,7 @@ import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
 from crawler import session
+from crawler.dataset import table_path
 from crawler.regular import regular
 from crawler.session.roles import page_rows
 
@@ -36,11 +37,10 @@ def compare(directory: Path, earlier: Path, *, complete: bool) -> dict[str, Any]
     `complete`: whether the crawl has ended by itself. Only URLs that gave a response in one of the
     sessions count. Memory grows by about 50 bytes for each of their pages.
     """
-    path = earlier / "tables" / "pages.parquet"
-    if not path.is_file():
+    path = table_path(earlier / "tables", "pages")
+    if not path.exists():
         return None
-    regular(path)
-    now, before = _Pages(directory / "tables" / "pages.parquet"), _Pages(path)
+    now, before = _Pages(table_path(directory / "tables", "pages")), _Pages(path)
     counts = dict.fromkeys(Change, 0)
     place = np.minimum(np.searchsorted(before.keys, now.keys), max(0, len(before.keys) - 1))
     here = session.among(now.keys, before.keys)

@@ -50,7 +50,7 @@ class SeedTrail:
         """`joined`: the sites that seeds' redirects have brought into the scope."""
         self._seeds = {url.own_key(seed): seed for seed in map(url.of_seed, seeds)}
         self._joined = joined
-        self._stops: dict[int, _Stop] = {}  # by key of the URL
+        self.stops: dict[int, _Stop] = {}  # by key of the URL; other processes have others
 
     def add(self, page: LoggedPage) -> None:
         """Take note of a page, if it is in the chain of redirects of a seed."""
@@ -66,7 +66,7 @@ class SeedTrail:
         elif not is_success(row):
             what = row.error or f"status {row.status}"
         if page.chain or target is not None or what:  # most seeds are plain pages: keep nothing
-            self._stops[row.key] = _Stop(row.url, row.site, what, target, outside)
+            self.stops[row.key] = _Stop(row.url, row.site, what, target, outside)
 
     def ends(self) -> list[SeedEnd]:
         """The seeds that didn't simply end at a page in scope, in the order of the seeds."""
@@ -74,7 +74,7 @@ class SeedTrail:
         return [end for end in ends if end is not None]
 
     def _end(self, key: int, seed: str) -> SeedEnd | None:
-        stop = self._stops.get(key)
+        stop = self.stops.get(key)
         for _ in range(_MOST_HOPS):
             if stop is None:
                 return None
@@ -82,7 +82,7 @@ class SeedTrail:
                 return SeedEnd(seed, stop.outside, OUTSIDE)
             if stop.target is None:
                 break
-            stop = self._stops.get(stop.target)
+            stop = self.stops.get(stop.target)
         assert stop is not None
         if stop.what:
             return SeedEnd(seed, stop.url, stop.what)

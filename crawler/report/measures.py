@@ -13,13 +13,12 @@ from typing import Final, NamedTuple, TypeVar
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import url
 from crawler.core.order import pagerank
+from crawler.dataset import read_table, table_path
 from crawler.ports import OUT_OF_SCOPE, PAGE, UserError
-from crawler.regular import regular
 
 POINTS: Final = 100  # points of a series at most
 _NO_PAGE: Final = -1
@@ -62,10 +61,10 @@ def read_reference(path: Path) -> Reference:
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
-        pages = pq.read_table(regular(tables / "pages.parquet"))
+        pages = read_table(table_path(tables, "pages"))
         if "role" in pages.column_names:
             pages = pages.filter(pc.equal(pages["role"], PAGE))
-        links = pq.read_table(regular(tables / "links.parquet"))
+        links = read_table(table_path(tables, "links"))
         if "key" in pages.column_names:
             pages = pages.filter(pc.equal(pages["status"], 200))
             links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)

@@ -12,9 +12,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
+from crawler.dataset import read_table, table_path
 from crawler.report.explanations import advice, meaning
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
 from crawler.session.roles import page_batches, page_rows
@@ -35,7 +35,7 @@ def make_overview(
     `starts`: when each run of the session began, in seconds since the epoch. `runs`: the counts of
     each run, from counters.json; empty if they aren't all known.
     """
-    pages = directory / "tables" / "pages.parquet"
+    pages = table_path(directory / "tables", "pages")
     outcomes, errors = _outcomes(pages)
     total = sum(outcomes.values())
     good = sum(outcomes[one] for one in GOOD)
@@ -46,7 +46,7 @@ def make_overview(
         "outcomes": {one.value: outcomes[one] for one in Outcome if outcomes[one]},
         "errors": errors,
         "timeline": _timeline(pages, starts, runs),
-        **_sites(directory / "tables" / "sites.parquet", _ranks_of_sites(pages)),
+        **_sites(table_path(directory / "tables", "sites"), _ranks_of_sites(pages)),
         **_content(pages),
     }
 
@@ -182,7 +182,7 @@ def _sites(path: Path, ranks: Mapping[str, Sequence[int]]) -> dict[str, Any]:
         "site", "pages", "errors", "bytes", "requests",
         "smallest_gap", "promised_gap", "impolite", "crawl_delay", "requisites",
     ]  # fmt: skip
-    table = pq.read_table(path, columns=names)
+    table = read_table(path, names)
     largest = table.sort_by([("pages", "descending"), ("site", "ascending")]).slice(0, TOP)
     gaps = table.filter(pc.is_valid(table["smallest_gap"]))
     margins = pc.subtract(gaps["smallest_gap"], gaps["promised_gap"])

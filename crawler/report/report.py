@@ -15,11 +15,11 @@ from typing import Any
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import session, url
-from crawler.ports import PAGE, Failure
+from crawler.dataset import read_table, table_path
+from crawler.ports import PAGE, Failure, Peers
 from crawler.report.against import compare
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
@@ -32,12 +32,17 @@ from crawler.report.overview import make_overview
 from crawler.report.page import page
 from crawler.report.unfetched import write_lists
 from crawler.session.tables import Totals, write_tables
+from crawler.session.together import done_by_all
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
 
-def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
+async def write_metrics(
+    directory: Path, peers: Peers, graph: Path | None = None
+) -> dict[str, Any] | None:
     """Rebuild the tables from the log, compute the measures, write report/metrics.json.
+
+    All processes call this together. Returns the measures on the first, and None on the others.
 
     Coverage and quality compare the session with the web in `graph`, which is a session or a graph
     directory. Without `graph` they use the previous session, if there is one. docs/measures.md
@@ -46,12 +51,11 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
     info = session.load(directory)
     url.tell_apart(session.given_up(directory))
     web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
-    reference = read_reference(web) if web else None
+    reference = read_reference(web) if web and peers.rank == 0 else None
     seeds = session.seeds(directory)
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
     correct = correction_of(directory)
-
-    rows, again = 0, []  # `again`: indices of the rows of URLs requested again with a cookie
+    rows, again = 0, list[int]()  # `again`: the rows of URLs requested again with a cookie
 
     def see(page: session.LoggedPage) -> session.LoggedPage:
         nonlocal rows
@@ -61,7 +65,36 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         trail.add(page)
         return correct(page)
 
-    totals, by_rank = write_tables(directory, see)
+    totals, by_rank = await write_tables(directory, peers, see)
+    first, all_again = 0, list[int]()
+    for stops, their_rows, theirs in await peers.gather((trail.stops, rows, again)):
+        trail.stops |= stops
+        all_again += [first + row for row in theirs]
+        first += their_rows
+
+    def measure() -> dict[str, Any] | None:
+        if peers.rank > 0:
+            return None
+        ends = seed_metrics(len(seeds), trail.ends())
+        return _write(directory, info, totals, by_rank, ends, reference, all_again)
+
+    return await done_by_all(peers, measure)
+
+
+def _write(
+    directory: Path,
+    info: session.SessionInfo,
+    totals: Totals,
+    by_rank: Sequence[Totals],
+    seeds: dict[str, Any],
+    reference: Reference | None,
+    again: Sequence[int],
+) -> dict[str, Any]:
+    """Compute the measures from the totals, the tables and the counters, and write them.
+
+    `seeds`: the part of the measures about seeds. `again`: the numbers of the rows whose URLs were
+    requested again with a cookie.
+    """
     runs = read_runs(directory)
     if [run["run"] for run in runs] != list(range(len(info.runs))):
         runs = []  # a run was killed, and its counts are lost
@@ -109,7 +142,7 @@ def write_metrics(directory: Path, graph: Path | None = None) -> dict[str, Any]:
         "seconds": seconds,
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
-        **seed_metrics(len(seeds), trail.ends()),
+        **seeds,
         "overlap": overlap(totals.pages - len(again), totals.unique_pages),
         "asked_again": len(again),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
@@ -205,7 +238,7 @@ def _series(
     requested again with a cookie.
     """
     columns = ["key", "status", "time", "role"]
-    table = pq.read_table(directory / "tables" / "pages.parquet", columns=columns)
+    table = read_table(table_path(directory / "tables", "pages"), columns)
     asked_again = np.zeros(len(table), bool)
     asked_again[list(again)] = True
     table = table.append_column("again", pa.array(asked_again))
@@ -235,7 +268,7 @@ def _politeness(directory: Path) -> dict[str, Any] | None:
     `smallest_gap` is the gap of the site whose gap exceeds the promised gap by the least.
     """
     names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
-    table = pq.read_table(directory / "tables" / "sites.parquet", columns=names)
+    table = read_table(table_path(directory / "tables", "sites"), names)
     table = table.filter(pc.is_valid(table["requests"]))
     if not len(table):
         return None

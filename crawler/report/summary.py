@@ -194,7 +194,7 @@ def _sites(seen: Mapping[str, Any]) -> list[str]:
         for site in seen["largest_sites"]
     ]
     if seen["sites"] > TOP:
-        lines.append(f"  {seen['sites'] - TOP:,} sites more are in tables/sites.parquet")
+        lines.append(f"  {seen['sites'] - TOP:,} sites more are in tables/sites")
     return lines
 
 

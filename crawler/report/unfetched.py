@@ -12,7 +12,7 @@ wasn't fetched, 12 for each page, and by the rows of broken pages.
 
 import json
 from collections import Counter, defaultdict
-from collections.abc import Iterator, Mapping
+from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, Final
@@ -21,9 +21,9 @@ import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from crawler import session, url
+from crawler.dataset import read_batches, read_table, table_path
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, REQUISITE, Failure
 from crawler.reading.scope import Scope
 from crawler.report.correcting import scope_of
@@ -49,7 +49,7 @@ def write_lists(directory: Path, info: session.SessionInfo) -> dict[str, Any]:
     report.mkdir(exist_ok=True)
     with session.replacing(report / "skipped.jsonl") as file:
         skipped = _Skipped(directory, info, scope, file).write()
-    outside = _outside(tables / "links.parquet", scope)
+    outside = _outside(table_path(tables, "links"), scope)
     hosts = [{"host": host, "links": links} for host, links in outside.most_common()]
     broken = _broken(tables)
     for name, rows in {"outside": hosts, "broken": broken}.items():
@@ -69,11 +69,6 @@ def _line(row: Mapping[str, Any]) -> bytes:
     return json.dumps(row, ensure_ascii=False).encode() + b"\n"
 
 
-def _links(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
-    with pq.ParquetFile(path) as file:
-        yield from file.iter_batches(columns=list(columns))
-
-
 class _Skipped:
     """Finds the URLs that weren't fetched, and writes them with their reasons."""
 
@@ -84,8 +79,8 @@ class _Skipped:
         self._settings = info.config
         self._scope = scope
         self._file = file
-        self._pages = directory / "tables" / "pages.parquet"
-        self._links = directory / "tables" / "links.parquet"
+        self._pages = table_path(directory / "tables", "pages")
+        self._links = table_path(directory / "tables", "links")
         self._counts = Counter[str]()
         ended = info.last.reason or "a kill"
         self._reasons = {
@@ -114,7 +109,7 @@ class _Skipped:
     def _write_rows(self) -> _Keys:
         """Write the rows without a response. Returns the sorted keys of all rows."""
         keys = []
-        for batch in _links(self._pages, "url", "key", "status", "error", "role"):
+        for batch in read_batches(self._pages, ["url", "key", "status", "error", "role"]):
             keys.append(batch["key"].to_numpy())
             for row in batch.filter(pc.is_null(batch["status"])).to_pylist():
                 which = "requisite: " if row["role"] == REQUISITE else ""
@@ -123,12 +118,12 @@ class _Skipped:
 
     def _find(self, fetched: _Keys) -> tuple[_Keys, _Codes]:
         """The keys that links lead to and that have no row, sorted; and why each has none."""
-        table = pq.read_table(self._pages, columns=["key", "hops"])
+        table = read_table(self._pages, ["key", "hops"])
         order = np.argsort(table["key"].to_numpy(), kind="stable")
         sources, hops = table["key"].to_numpy()[order], table["hops"].to_numpy()[order]
         most = min(self._settings.scope.most_hops, self._settings.traps.max_depth or inf)
         found = [(np.zeros(0, np.uint64), np.zeros(0, np.uint8))]
-        for batch in _links(self._links, "source_key", "target_key", "flags"):
+        for batch in read_batches(self._links, ["source_key", "target_key", "flags"]):
             targets, flags = batch["target_key"].to_numpy(), batch["flags"].to_numpy()
             missing = ~session.among(targets, fetched)
             targets, flags = targets[missing], flags[missing]
@@ -147,7 +142,7 @@ class _Skipped:
     def _write_links(self, keys: _Keys, codes: _Codes) -> None:
         """Write each of these targets of links once."""
         told = np.zeros(len(keys), np.bool_)
-        for batch in _links(self._links, "target_key", "target_url", "flags"):
+        for batch in read_batches(self._links, ["target_key", "target_url", "flags"]):
             targets = batch["target_key"].to_numpy()
             new, first = np.unique(targets, return_index=True)
             here = session.among(new, keys)
@@ -188,7 +183,7 @@ def _merged(one: tuple[_Keys, _Codes], other: tuple[_Keys, _Codes]) -> tuple[_Ke
 def _outside(links: Path, scope: Scope) -> Counter[str]:
     """How many links lead to each host that is out of scope."""
     counts = Counter[str]()
-    for batch in _links(links, "target_url", "flags"):
+    for batch in read_batches(links, ["target_url", "flags"]):
         out = pc.not_equal(pc.bit_wise_and(batch["flags"], OUT_OF_SCOPE), 0)
         found = pc.extract_regex(batch.filter(out)["target_url"], r"^(?P<authority>https?://[^/]+)")
         for group in pc.value_counts(pc.struct_field(found, "authority")).to_pylist():
@@ -203,8 +198,8 @@ def _outside(links: Path, scope: Scope) -> Counter[str]:
 def _broken(tables: Path) -> list[dict[str, Any]]:
     """The broken pages that links lead to, the most linked-to first."""
     rows: dict[int, dict[str, Any]] = {}
-    pages = tables / "pages.parquet"
-    for batch in _links(pages, "url", "key", "status", "error"):
+    pages = table_path(tables, "pages")
+    for batch in read_batches(pages, ["url", "key", "status", "error"]):
         gone = pc.is_in(batch["status"], pa.array(_BROKEN_STATUSES, pa.int16()))
         failed = pc.and_(
             pc.is_null(batch["status"]), pc.is_in(batch["error"], pa.array(_BROKEN_ERRORS))
@@ -215,7 +210,7 @@ def _broken(tables: Path) -> list[dict[str, Any]]:
     keys = np.array(sorted(rows), np.uint64)
     counts = np.zeros(len(keys), np.int64)
     sources: defaultdict[int, list[int]] = defaultdict(list)
-    for batch in _links(tables / "links.parquet", "source_key", "target_key"):
+    for batch in read_batches(table_path(tables, "links"), ["source_key", "target_key"]):
         targets = batch["target_key"].to_numpy()
         here = session.among(targets, keys)
         places = np.searchsorted(keys, targets[here])
@@ -226,7 +221,7 @@ def _broken(tables: Path) -> list[dict[str, Any]]:
                 sources[place].append(source)
     wanted = np.unique(np.array([key for its in sources.values() for key in its], np.uint64))
     texts = dict[int, str]()
-    for batch in _links(pages, "url", "key"):
+    for batch in read_batches(pages, ["url", "key"]):
         its = batch.filter(pa.array(session.among(batch["key"].to_numpy(), wanted)))
         texts.update(zip(its["key"].to_pylist(), its["url"].to_pylist(), strict=True))
     for place, key in enumerate(keys.tolist()):

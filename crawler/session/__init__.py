@@ -12,7 +12,7 @@
     SESSION/rank-00000/requests/  `requests`: every request that was made, and when
     SESSION/rank-00000/crawl.log  `pagelog`: a line for each URL, for people
     SESSION/rank-00000/snapshot   `snapshots`: what a rank knew at a stop, to resume faster
-    SESSION/tables/*.parquet      `tables`: the logs of all ranks, as other programs want them
+    SESSION/tables/*/*.parquet    `tables`: the logs of all ranks, as other programs want them
     SESSION/rank-00000/frontier/  `spill`: URLs that wait; only while it is crawled
     SESSION/status.json           `status`: how far the crawl is, for people and monitors
     SESSION/lock, lock-ranks      `lock`: who writes to the session; only while somebody does
@@ -21,8 +21,9 @@
 logs when a session is resumed. `archive` mends WARC files after a kill, and makes indexes that are
 missing. `previous` looks up pages of an earlier session. `records` reads WARC files, to verify
 them. `timeline` puts the requests of all ranks in order, and `gaps` compares the gaps between them
-with what was promised. `tables` and `roles` aren't imported here, because they import pyarrow, and
-most ranks make no tables.
+with what was promised. `judged` does so by several processes, and `together` says how these divide
+the work. `tables`, `checked` and `roles` aren't imported here, because they import pyarrow, which
+takes a while.
 
 During a crawl each rank owns one `RankStore`, and nobody else writes the files in the rank's
 directory. These files only grow, by whole records. A resumed run starts new files, and adds to no
@@ -42,7 +43,7 @@ from crawler.session.files import (
     told_with,
 )
 from crawler.session.fingerprint import fingerprint
-from crawler.session.handled import handled_table
+from crawler.session.handled import check_handler_name, handled_files
 from crawler.session.info import (
     Run,
     SessionInfo,
@@ -135,6 +136,7 @@ from crawler.session.status import (
     write_status,
 )
 from crawler.session.store import RankStore
+from crawler.session.together import Alone, alone, bucket, done_by_all, everywhere, holder, mine
 from crawler.session.warc import digest, warc_date, warc_files
 
 __all__ = [
@@ -143,6 +145,7 @@ __all__ = [
     "MAY_PASS",
     "PATIENCE_S",
     "REPORTED",
+    "Alone",
     "Answers",
     "Bound",
     "ContentSeen",
@@ -178,17 +181,22 @@ __all__ = [
     "Torn",
     "add_seeds",
     "added_seeds",
+    "alone",
     "among",
     "answer",
     "ask_ranks",
     "ask_to_stop",
+    "bucket",
+    "check_handler_name",
     "check_layout",
     "client_orders",
     "create",
     "deal",
     "different",
     "digest",
+    "done_by_all",
     "enlarge_seeds",
+    "everywhere",
     "exists",
     "failed_file",
     "failures_named",
@@ -197,8 +205,9 @@ __all__ = [
     "give_up",
     "given_up",
     "go_on",
-    "handled_table",
+    "handled_files",
     "has_failed",
+    "holder",
     "holds",
     "holds_rows",
     "index_line",
@@ -221,6 +230,7 @@ __all__ = [
     "make_indexes",
     "mend",
     "merged_indexes",
+    "mine",
     "mistakes_told",
     "most_linked",
     "no_room_told",

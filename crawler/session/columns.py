@@ -1,9 +1,8 @@
 """Turns rows of the logs into columns of the tables `pages`, `links` and `sites`."""
 
 from array import array
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final
 
 import msgspec
@@ -11,8 +10,8 @@ import numpy as np
 import pyarrow as pa
 
 from crawler.ports import REQUISITE, PageRow
+from crawler.session.judged import Judged
 from crawler.session.log import LoggedPage
-from crawler.session.requests import read_all_requests
 
 _LINK_ROWS: Final = 256 << 10  # links that fill a row group
 _LINK_TEXT: Final = 32 << 20  # bytes of target URLs that fill a row group
@@ -231,8 +230,8 @@ def count_site(sites: dict[str, SiteRow], row: PageRow) -> None:
         site = sites[row.site] = SiteRow(row.part, row.time, row.time)
     if site.part != row.part:
         site.part = None
-    if row.address is not None and row.time >= site.address_time:
-        site.address, site.address_time = row.address, row.time
+    if row.address is not None:
+        _set_address(site, row.address, row.time)
     site.first_time = min(site.first_time, row.time)
     site.last_time = max(site.last_time, row.time)
     if row.role == REQUISITE:
@@ -243,11 +242,35 @@ def count_site(sites: dict[str, SiteRow], row: PageRow) -> None:
     site.bytes += row.bytes
 
 
-def count_requests(sites: dict[str, SiteRow], session: Path) -> None:
+def merge_sites(sites: dict[str, SiteRow], others: Iterable[tuple[str, SiteRow]]) -> None:
+    """Put what several ranks have counted at the same sites together. Their order doesn't matter.
+
+    `sites`: what was merged before. It gets the others.
+    """
+    for name, other in others:
+        site = sites.setdefault(name, other)
+        if site is other:
+            continue
+        if site.part != other.part:
+            site.part = None
+        if other.address is not None:
+            _set_address(site, other.address, other.address_time)
+        site.first_time = min(site.first_time, other.first_time)
+        site.last_time = max(site.last_time, other.last_time)
+        site.pages += other.pages
+        site.errors += other.errors
+        site.bytes += other.bytes
+        site.requisites += other.requisites
+
+
+def _set_address(site: SiteRow, address: str, time: float) -> None:
+    if (time, address) >= (site.address_time, site.address or ""):
+        site.address, site.address_time = address, time
+
+
+def add_judged(sites: dict[str, SiteRow], judged: Judged) -> None:
     """Add the findings of the request log, also for sites that have no page with a row yet."""
-    requests = read_all_requests(session)
-    crawl_delays = requests.crawl_delays()
-    for name, clock in requests.judge():
+    for name, clock in judged.clocks:
         site = sites.get(name)
         if site is None:
             site = sites[name] = SiteRow(None, clock.first_time, clock.last_time)
@@ -255,7 +278,7 @@ def count_requests(sites: dict[str, SiteRow], session: Path) -> None:
         if clock.smallest is not None:
             site.smallest_gap = clock.smallest.seconds
             site.promised_gap = clock.smallest.promised_s
-        site.crawl_delay = crawl_delays.get(name)
+        site.crawl_delay = judged.crawl_delays.get(name)
 
 
 def site_table(by_name: Mapping[str, SiteRow]) -> pa.Table:

@@ -37,11 +37,11 @@ FILES: Final[Mapping[str, str]] = MappingProxyType(
             "seen URLs, if seen.store is on disk. After a stop they stay if the snapshot names "
             "them; may be deleted"
         ),
-        "tables/pages.parquet": "a row for each URL that was fetched, or couldn't be fetched",
-        "tables/links.parquet": "a row for each distinct link of a page",
-        "tables/anchors.parquet": "a row for each text of a link, if extract.anchors is set",
-        "tables/sites.parquet": "a row for each site",
-        "tables/*.jsonl": "the rows of a page handler, a JSON object a line (docs/extend.md)",
+        "tables/pages/*.parquet": "a row for each URL that was fetched, or couldn't be fetched",
+        "tables/links/*.parquet": "a row for each distinct link of a page",
+        "tables/anchors/*.parquet": "a row for each text of a link, if extract.anchors is set",
+        "tables/sites/*.parquet": "a row for each site",
+        "tables/*/*.jsonl": "the rows of a page handler, a JSON object a line (docs/extend.md)",
         "report/index.html": "the report for a browser (docs/report.md)",
         "report/metrics.json": "the measures (docs/measures.md)",
         "report/skipped.jsonl": "URLs that are known and have no response, and why",

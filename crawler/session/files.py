@@ -140,6 +140,29 @@ def replacing(path: Path, mode: int = 0o666, *, durable: bool = True) -> Iterato
             raise
 
 
+def unfinished(path: Path) -> Path:
+    """Return the path under which a file of a table is written, until `finish_file`.
+
+    It begins with a dot, so readers of the table's directory pass over it. What a kill has left
+    there is removed.
+    """
+    path.parent.mkdir(parents=True, exist_ok=True)
+    new = path.with_name(f".{path.name}.new")
+    new.unlink(missing_ok=True)  # an old file there may be a symbolic link
+    return new
+
+
+def sync_file(path: Path) -> None:
+    """Force a file to disk that another library has written."""
+    with told_with(path), path.open("rb") as file:
+        os.fsync(file.fileno())
+
+
+def finish_file(path: Path) -> None:
+    """Let the file at `unfinished(path)`, which is on disk, replace the one at the path."""
+    path.with_name(f".{path.name}.new").replace(path)
+
+
 @contextlib.contextmanager
 def mistakes_told(about: str = "") -> Iterator[None]:
     """Turn an OSError that the user can do something about into a UserError of one line.

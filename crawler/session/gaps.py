@@ -90,6 +90,13 @@ class Requests:
         self._delays: dict[tuple[int, str], list[tuple[float, float]]] = {}  # by run and authority
         self._last_delays: dict[str, tuple[float, float]] = {}  # time and seconds, by authority
 
+    def meet(self, promise: Promise) -> None:
+        """Take note of a rank. The first rank of a boot gives the time of all ranks of this boot.
+
+        `add` does the same, if the order in which requests are added is that of the ranks.
+        """
+        self._timeline.time(0.0, promise)
+
     def add(self, asked: Asked, promise: Promise) -> None:
         """Add a request, with the promise that it was made under."""
         self._timeline.add(asked, promise)
@@ -126,6 +133,10 @@ class Requests:
         `tell` is called with each broken promise, also at addresses. A promise that was broken at
         an address counts for the site that was asked too early.
         """
+        yield from self.judge_sites(self.judge_addresses(tell), tell)
+
+    def judge_addresses(self, tell: Callable[["Gap | Crowd"], None]) -> Counter[str]:
+        """Return how many promises were broken at addresses, by the site asked too early."""
         at_addresses: Counter[str] = Counter()
 
         def tell_address(what: Gap | Crowd) -> None:
@@ -135,6 +146,12 @@ class Requests:
 
         for address, events in self._timeline.by_address():
             self._judge(address, events, tell_address, rests=False)
+        return at_addresses
+
+    def judge_sites(
+        self, at_addresses: Counter[str], tell: Callable[["Gap | Crowd"], None]
+    ) -> Iterator[tuple[str, Clock]]:
+        """Do the same as `judge`, given what `judge_addresses` has returned."""
         for site, events in self._timeline.by_site():
             clock = self._judge(site, events, tell, rests=True)
             clock.impolite += at_addresses[site]

@@ -1,8 +1,10 @@
-"""The tables of page handlers, tables/NAME.jsonl, which are made from the logs (docs/extend.md).
+"""The tables of page handlers, tables/NAME/*.jsonl, which are made from the logs (docs/extend.md).
 
-Each line is a JSON object: the row of the handler, and before it the page's `url` and `fetched_at`.
+There is a file for each rank. Each line is a JSON object: the row of the handler, and before it the
+page's `url` and `fetched_at`.
 """
 
+import os
 import re
 from collections.abc import Iterator
 from contextlib import ExitStack
@@ -15,17 +17,33 @@ import msgspec
 
 from crawler.ports import UserError
 from crawler.regular import regular
+from crawler.session.files import unfinished
 from crawler.session.log import LoggedPage
 
-_NAME: Final = re.compile(r"\w[\w.-]*")  # becomes a part of the name of a file
+_NAME: Final = re.compile(r"\w[\w.-]*")  # becomes the name of a directory
+_TAKEN: Final = frozenset(("pages", "links", "anchors", "sites"))  # the other tables
 _json = msgspec.json.Encoder().encode
 
 
-def handled_table(directory: Path, name: str) -> Path:
-    """Return the file of a table, in the directory of the tables. Raises UserError."""
-    if not _NAME.fullmatch(name):
+def handled_files(tables: Path, name: str) -> list[Path]:
+    """Return the files of a table, in the directory of the tables. Raises UserError.
+
+    Sessions of earlier versions have one file.
+    """
+    directory = _directory(tables, name)
+    old = tables / f"{name}.jsonl"
+    return sorted(directory.glob("[0-9]*.jsonl")) if directory.is_dir() else [old][: old.exists()]
+
+
+def check_handler_name(name: str) -> None:
+    """Raise UserError if no page handler can have this name, because its table couldn't."""
+    _directory(Path(), name)
+
+
+def _directory(tables: Path, name: str) -> Path:
+    if not _NAME.fullmatch(name) or name in _TAKEN:
         raise UserError(f"{name!r}: no name of a page handler")
-    return directory / f"{name}.jsonl"
+    return tables / name
 
 
 def _lines_of(page: LoggedPage) -> Iterator[tuple[str, bytes]]:
@@ -38,10 +56,12 @@ def _lines_of(page: LoggedPage) -> Iterator[tuple[str, bytes]]:
 
 
 class RowTables:
-    """Writes the tables into new files, which replace the old ones at last."""
+    """Writes the rows of one rank into new files, which `finish_file` makes visible."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, tables: Path, number: str) -> None:
+        """`number`: the name of the files, without their suffix."""
+        self._tables = tables
+        self._number = number
         self._files: dict[Path, BinaryIO] = {}
         self._stack = ExitStack()
 
@@ -55,30 +75,31 @@ class RowTables:
         trace: TracebackType | None,
     ) -> None:
         self._stack.close()
-        for path in self._files:
-            _new(path).unlink(missing_ok=True)
+
+    def finish(self) -> list[Path]:
+        """Close the files and force them to disk. Returns the names that they are to get."""
+        for file in self._files.values():
+            file.flush()
+            os.fsync(file.fileno())
+        self._stack.close()
+        return list(self._files)
 
     def add(self, page: LoggedPage) -> None:
         """Write the rows of a page. Raises OSError."""
         for name, lines in _lines_of(page):
-            path = handled_table(self._directory, name)
+            path = _directory(self._tables, name) / f"{self._number}.jsonl"
             if path not in self._files:
-                _new(path).unlink(missing_ok=True)  # an old file there may be a symbolic link
-                self._files[path] = self._stack.enter_context(_new(path).open("xb"))
+                self._files[path] = self._stack.enter_context(unfinished(path).open("xb"))
             self._files[path].write(lines)
-
-    def replace(self) -> None:
-        """Let the new files replace the old ones."""
-        self._stack.close()
-        for path in self._files:
-            _new(path).replace(path)
 
 
 class RowChecks:
-    """Compares the tables with the rows in the logs."""
+    """Compares the tables with the rows in the logs of one rank."""
 
-    def __init__(self, directory: Path) -> None:
-        self._directory = directory
+    def __init__(self, tables: Path, number: str) -> None:
+        """`number`: as in `RowTables`. It is empty for a session of an earlier version."""
+        self._tables = tables
+        self._number = number
         self._files: dict[Path, BinaryIO] = {}
         self._wrong: dict[Path, str] = {}
         self._stack = ExitStack()
@@ -86,7 +107,9 @@ class RowChecks:
     def add(self, page: LoggedPage) -> None:
         """Compare the rows of a page with what stands next in the tables."""
         for name, lines in _lines_of(page):
-            path = handled_table(self._directory, name)
+            path = _directory(self._tables, name) / f"{self._number}.jsonl"
+            if not self._number:
+                path = path.parent.with_name(f"{name}.jsonl")
             if path in self._wrong:
                 continue
             try:
@@ -104,8 +127,4 @@ class RowChecks:
                 self._wrong[path] = "more rows than the logs give"
         self._stack.close()
         for path, words in self._wrong.items():
-            yield f"{path.name}: {words}"
-
-
-def _new(path: Path) -> Path:
-    return path.with_name(f"{path.name}.new")
+            yield f"{path.relative_to(self._tables)}: {words}"

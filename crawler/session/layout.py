@@ -21,7 +21,10 @@ _FILES: Final = (  # patterns; a file that ends in .new will replace another fil
     "report/*.np?",
     "report/*.new",
     "tables/*.parquet",
-    "tables/*.new",
+    "tables/*.jsonl",
+    "tables/*/*.parquet",
+    "tables/*/*.jsonl",
+    "tables/*/.*.new",
 )
 _RANK_FOLDERS: Final = ("log", "requests")
 _RANK_FILES: Final = (

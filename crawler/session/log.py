@@ -177,12 +177,13 @@ _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
 
 def log_files(session: Path) -> list[Path]:
     """Return the log files of all ranks, by rank, then oldest first."""
-    return [
-        path
-        for directory in rank_directories(session)
-        for path in sorted((directory / "log").glob("*.log"))
-        if _LOG_NAME.fullmatch(path.name)
-    ]
+    return [path for directory in rank_directories(session) for path in logs_of(directory)]
+
+
+def logs_of(directory: Path) -> list[Path]:
+    """Return the log files in the directory of a rank, oldest first."""
+    found = sorted((directory / "log").glob("*.log"))
+    return [path for path in found if _LOG_NAME.fullmatch(path.name)]
 
 
 def rank_directories(session: Path) -> list[Path]:

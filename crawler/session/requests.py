@@ -31,7 +31,7 @@ from crawler.names import NamePatterns
 from crawler.ports import Asked, Clock, CrawlDelay, NoRoomError, UserError
 from crawler.session.files import AppendFile
 from crawler.session.gaps import Requests
-from crawler.session.log import Torn
+from crawler.session.log import Torn, rank_directories
 from crawler.session.timeline import Promise
 
 _MAGIC: Final = b"ABC-REQS"
@@ -222,7 +222,12 @@ class RequestLog:
 
 def request_files(session: Path) -> list[Path]:
     """Return the request logs of all ranks, by rank, then oldest first. Old sessions have none."""
-    return sorted(session.glob("rank-*/requests/*.log"))
+    return [path for directory in rank_directories(session) for path in requests_of(directory)]
+
+
+def requests_of(directory: Path) -> list[Path]:
+    """Return the request logs in the directory of a rank, oldest first."""
+    return sorted((directory / "requests").glob("*.log"))
 
 
 _DECODERS: Final[Mapping[bytes, Callable[[memoryview], Manners | Asked | CrawlDelay]]] = {

@@ -4,14 +4,15 @@ Such a page has a row for each try. The last one counts: readers of the tables s
 log keeps all of them, and session.toml names the failures that each run has tried again.
 """
 
-from collections.abc import Collection, Iterator
+from collections.abc import Collection, Iterator, Sequence
 from pathlib import Path
-from typing import Final
+from typing import Final, Self
 
 from crawler.modes import mode_of
-from crawler.ports import PASSING, Failure, PageRow, UserError
+from crawler.ports import PASSING, Failure, PageRow, Peers, UserError
 from crawler.session.info import is_described, load
 from crawler.session.log import Entry, LoggedPage, log_files, read_log
+from crawler.session.together import Alone, alone, everywhere
 
 # What is tried again unless the user names failures: all that may pass.
 MAY_PASS: Final = (
@@ -47,19 +48,37 @@ class Superseded:
     """Says which rows of a session are superseded by a later try."""
 
     def __init__(self, session: Path) -> None:
-        """Read the logs, if any run has tried pages again; twice, for the keys of these pages."""
+        """Make one that knows of no row yet: see `of` and `together`."""
         described = load(session).runs if is_described(session) else ()
         runs = [one.retried for one in described if one.retried]
         self.runs = len(runs)  # that have tried pages again
         self._failures = frozenset(failure for one in runs for failure in one)
+        # Whether each rank has rows of its own.
+        self._alone = bool(runs) and mode_of(load(session).config).overlaps
         self._latest: dict[tuple[int, int], float] = {}
-        if runs:
-            self._alone = mode_of(load(session).config).overlaps  # each rank has its own rows
-            failed = {self._place(row) for row in _rows(session) if has_failed(row, self._failures)}
-            for row in _rows(session):
-                place = self._place(row)
-                if place in failed:
-                    self._latest[place] = max(row.time, self._latest.get(place, row.time))
+
+    @classmethod
+    def of(cls, session: Path) -> Self:
+        """Read all logs, if any run has tried pages again; twice, for the keys of these pages."""
+        return alone(cls.together(session, log_files(session), Alone()))
+
+    @classmethod
+    async def together(cls, session: Path, logs: Sequence[Path], peers: Peers) -> Self:
+        """Do the same on several processes, each of which reads the logs that it is given.
+
+        Memory grows by about 150 bytes for each URL that has failed, on each process.
+        """
+        one = cls(session)
+        if one.runs:
+            failed = {one._place(row) for row in _rows(logs) if has_failed(row, one._failures)}
+            failed = set().union(*await everywhere(peers, failed))
+            for row in _rows(logs):
+                if (place := one._place(row)) in failed:
+                    one._note(place, row.time)
+            for latest in await everywhere(peers, one._latest):
+                for place, time in latest.items():
+                    one._note(place, time)
+        return one
 
     def __call__(self, row: PageRow) -> bool:
         """Whether another row of this URL is later, and the row failed as one to be tried again."""
@@ -72,21 +91,25 @@ class Superseded:
     def _place(self, row: PageRow) -> tuple[int, int]:
         return row.key, row.rank if self._alone else 0
 
+    def _note(self, place: tuple[int, int], time: float) -> None:
+        self._latest[place] = max(time, self._latest.get(place, time))
 
-def read_latest(session: Path, *, renamed: bool = True) -> Iterator[tuple[Path, Entry]]:
-    """Yield the entries of all logs, each with its file: by rank, then in the order of storing.
 
-    Rows that a later try has superseded are left out. `renamed`: see `read_log`.
+def read_latest(
+    logs: Sequence[Path], is_superseded: Superseded, *, renamed: bool = True
+) -> Iterator[Entry]:
+    """Yield the entries of logs, without rows that a later try has superseded.
+
+    `renamed`: see `read_log`.
     """
-    is_superseded = Superseded(session)
-    for path in log_files(session):
+    for path in logs:
         for entry in read_log(path, renamed=renamed):
             if not (isinstance(entry, LoggedPage) and is_superseded(entry.row)):
-                yield path, entry
+                yield entry
 
 
-def _rows(session: Path) -> Iterator[PageRow]:
-    for path in log_files(session):
+def _rows(logs: Sequence[Path]) -> Iterator[PageRow]:
+    for path in logs:
         for entry in read_log(path):
             if isinstance(entry, LoggedPage):
                 yield entry.row

@@ -1,4 +1,7 @@
-"""Reads the rows of pages in the table `pages`, without those of requisites."""
+"""Reads the rows of pages in the table `pages`, without those of requisites.
+
+`path` is where `dataset.table_path` finds the table.
+"""
 
 from collections.abc import Iterator
 from pathlib import Path
@@ -7,19 +10,20 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from crawler.dataset import read_batches, table_files
 from crawler.ports import PAGE
 
 
 def page_batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
     """Yield these columns of the rows of pages, in batches. Old tables hold nothing else."""
-    with pq.ParquetFile(path) as file:
-        roles = ["role"] if "role" in file.schema_arrow.names else []
-        for batch in file.iter_batches(columns=[*columns, *roles]):
-            rows = batch.filter(pc.equal(batch["role"], PAGE)) if roles else batch
-            yield rows.select(list(columns))
+    for batch in read_batches(path, [*columns, "role"]):
+        has_roles = "role" in batch.schema.names
+        rows = batch.filter(pc.equal(batch["role"], PAGE)) if has_roles else batch
+        yield rows.select(list(columns))
 
 
 def page_rows(path: Path, *columns: str) -> pa.Table:
     """Return these columns of the rows of pages."""
-    schema = pa.schema([pq.read_schema(path).field(name) for name in columns])
+    schema_of = pq.read_schema(table_files(path)[0])
+    schema = pa.schema([schema_of.field(name) for name in columns])
     return pa.Table.from_batches(page_batches(path, *columns), schema)

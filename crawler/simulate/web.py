@@ -9,13 +9,12 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.parquet as pq
 from numpy.typing import NDArray
 
 from crawler import url
 from crawler.core.order import pagerank
+from crawler.dataset import read_table, table_path
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
-from crawler.regular import regular
 from crawler.report.measures import Reference
 
 Pages = NDArray[np.int64]
@@ -127,8 +126,8 @@ def load_web(path: Path) -> Web:
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
-        pages = pq.read_table(regular(tables / "pages.parquet"))
-        links = pq.read_table(regular(tables / "links.parquet"))
+        pages = read_table(table_path(tables, "pages"))
+        links = read_table(table_path(tables, "links"))
         web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"

@@ -10,7 +10,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crawler.regular import regular
+from crawler.dataset import table_files
 from partition import UserError
 from partition.arrays import Ids, total
 
@@ -22,13 +22,25 @@ _TEXTS: Final = frozenset(("url", "target_url"))
 
 
 def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
-    """Read these columns of a Parquet file in batches, with those of `optional` that it has.
+    """Read these columns of a table in batches, with those of `optional` that it has.
 
-    Columns that this module knows must be integers or texts; others may have any type. Raises
-    UserError for a missing column, another type, or a null.
+    `path`: a Parquet file, or a directory with the files of a table. Columns that this module knows
+    must be integers or texts; others may have any type. Raises UserError for a missing column,
+    another type, or a null.
     """
     try:
-        with pq.ParquetFile(regular(path)) as file:
+        for file in table_files(path):
+            yield from _batches_of(file, columns, optional)
+    except OSError as error:
+        what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
+        raise UserError(f"{path}: {what}; a Parquet file is needed") from None
+
+
+def _batches_of(
+    path: Path, columns: Sequence[str], optional: Sequence[str]
+) -> Iterator[pa.RecordBatch]:
+    try:
+        with pq.ParquetFile(path) as file:
             present = {field.name: field.type for field in file.schema_arrow}
             for name in columns:
                 if name not in present:
@@ -42,9 +54,6 @@ def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator
                         raise UserError(f"{path}: {name}: a row has null; give each row a value")
                     _check_texts(path, name, batch[name])
                 yield batch
-    except OSError as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
-        raise UserError(f"{path}: {what}; a Parquet file is needed") from None
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: not a Parquet file: {error}") from None
 

@@ -8,9 +8,9 @@ from typing import Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
-import pyarrow.parquet as pq
 
 from crawler import url
+from crawler.dataset import read_table, table_path
 from crawler.regular import regular
 from partition import UserError
 from partition.arrays import Ids, Ints, Keys, find
@@ -46,11 +46,11 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     sources, targets = [np.empty(0, np.int32)], [np.empty(0, np.uint64)]  # indices, keys
     unfetched = [(key[:0], site[:0], length[:0])]
     for number, folder in enumerate(folders):
-        path = folder / "links.parquet"
+        path = table_path(folder, "links")
         for batch in batches(path, "source_key", "target_key", "target_url", "flags"):
             source, known = find(key, batch["source_key"].to_numpy())
             if not known.all():
-                raise UserError(f"{path}: a source_key isn't in pages.parquet; each must be")
+                raise UserError(f"{path}: a source_key isn't in the table pages; each must be")
             in_scope = batch["flags"].to_numpy() & _OUT_OF_SCOPE == 0
             wanted = np.flatnonzero(in_scope & (session[source] == number))
             target = batch["target_key"].to_numpy()[wanted]
@@ -65,7 +65,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     site, length = np.append(site, new_site[first]), np.append(length, new_length[first])
     size = np.append(size, np.zeros(len(new_key), np.int64))
 
-    check_sum(folders[0] / "pages.parquet", size)
+    check_sum(table_path(folders[0], "pages"), size)
     old_key, key = key, np.append(key, new_key)
     order = np.argsort(key)
     key = key[order]
@@ -94,7 +94,7 @@ def _fetched(
     rows: list[tuple[Any, ...]] = []
     for number, folder in enumerate(folders):
         names = "key", "site", "bytes", "time", "url"
-        for every in batches(folder / "pages.parquet", *names, optional=["role"]):
+        for every in batches(table_path(folder, "pages"), *names, optional=["role"]):
             batch = _without_requisites(every)
             if learns:
                 sites.learn(batch["url"], batch["site"])
@@ -159,7 +159,8 @@ class _SessionTexts:
         missing = len(wanted)
         for table, (key_column, url_column) in columns.items():
             for folder in self._folders:
-                for batch in batches(folder / f"{table}.parquet", key_column, url_column):
+                path = table_path(folder, table)
+                for batch in batches(path, key_column, url_column):
                     if not missing:
                         break
                     at, known = find(wanted, batch[key_column].to_numpy())
@@ -172,11 +173,11 @@ class _SessionTexts:
 
 def addresses(session: Path) -> dict[str, str]:
     """Return the server's address of each site, as last connected to. Raises UserError."""
-    path = session / "tables" / "sites.parquet"
+    path = table_path(session / "tables", "sites")
     try:
-        table = pq.read_table(regular(path), columns=["site", "address"])
-    except (OSError, pa.ArrowInvalid) as error:
+        table = read_table(path, ["site", "address"])
+        rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
+    except (OSError, KeyError, pa.ArrowInvalid) as error:
         raise UserError(f"{path}: can't read the addresses of a session: {error}") from None
-    rows = zip(table["site"].to_pylist(), table["address"].to_pylist(), strict=True)
     # An earlier version had two sites for a host. The one with https:// comes last and wins.
     return {url.renamed_site(site): address for site, address in rows if address is not None}

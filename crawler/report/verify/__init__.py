@@ -8,31 +8,36 @@
 3. The tables are made again from the logs, and compared.
 4. `politeness` compares the gaps between requests to a site with the promised gaps.
 
-Memory grows by 8 bytes for each page, 16 for each record and 50 for each request, and by what
-`session.LogShard` needs to compare all links with all pages. A kill may leave an incomplete last
+Several processes do this together: each reads the files of some ranks, and answers for a share of
+the keys, of the sites and of the requests. On each, memory grows by 8 bytes for each page, 16 for
+each record and 50 for each request, and by what `session.LogShard` needs to compare its links with
+all pages. A kill may leave an incomplete last
 entry in a file. Such a torn tail is noted, but is no problem.
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from itertools import groupby
+from itertools import chain, groupby
 from pathlib import Path
+from typing import NamedTuple
 
 import numpy as np
 
 from crawler import session, url
 from crawler.modes import mode_of
-from crawler.ports import UserError
+from crawler.ports import Peers, UserError
+from crawler.report.verify.asked import split
 from crawler.report.verify.closure import Closure
 from crawler.report.verify.findings import Findings
 from crawler.report.verify.politeness import check_politeness
 from crawler.report.verify.same_keys import check_keys
 from crawler.report.verify.walk import RankWalk
 from crawler.session import LoggedPage, SessionInfo
-from crawler.session.tables import check_tables
+from crawler.session.checked import check_tables
+from crawler.session.units import units
 
-__all__ = ["Verdict", "verify"]
+__all__ = ["Verdict", "verify", "verify_together"]
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,49 +70,86 @@ class Verdict:
 
 
 def verify(directory: Path) -> Verdict:
-    """Check the files of a session.
+    """Check the files of a session alone. See `verify_together`."""
+    verdict = session.alone(verify_together(directory, session.Alone()))
+    if isinstance(verdict, UserError):
+        raise verdict
+    assert verdict is not None
+    return verdict
 
-    Raises UserError if a process is crawling the session, or if the directory holds no session.
+
+async def verify_together(directory: Path, peers: Peers) -> Verdict | UserError | None:
+    """Check the files of a session by several processes.
+
+    Returns the verdict on the first process, and None on the others. If a process is crawling the
+    session, or if the directory holds no session, all return the error.
     """
+    mistake = await peers.bcast(_mistake(directory) if peers.rank == 0 else None)
+    if mistake is not None:
+        return mistake
     info = session.load(directory)
-    session.check_layout(directory)
     url.tell_apart(session.given_up(directory))
-    logs = session.log_files(directory)
-    _refuse_if_written(directory, logs)
-    findings = Findings()
+    every = units(directory)
+    logs = [path for unit in session.mine(every, peers) for path in unit.logs]
+    findings, found = Findings(), Findings()
     walks = []
     for _, files in groupby(logs, session.rank_of):
-        walks.append(RankWalk(list(files), info, findings))
+        walks.append(RankWalk(list(files), info, found))
         walks[-1].run()
-    unknown = sum(walk.unknown_originals() for walk in walks)
+    await findings.add_all(peers, found)
+    unknown = sum(await peers.gather(sum(walk.unknown_originals() for walk in walks)))
     if unknown and not info.config.session.previous:
         findings.add("warc", directory, f"{unknown:,} revisits refer to records that don't exist")
-    _check_once(directory, walks, info, logs, findings)
-    check_keys([walk.hashes for walk in walks], logs, info, findings)
-    _check_servers(info, logs, findings)
-    closure = Closure(directory, info, logs, findings)
-    closure.check()
-    check_politeness(directory, info, findings)
+    await _check_once(directory, walks, info, logs, peers, findings)
+    await check_keys([walk.hashes for walk in walks], logs, info, peers, findings)
+    if peers.rank == 0:
+        _check_servers(info, session.log_files(directory), findings)
+    closure = Closure(directory, info, logs, peers, findings)
+    await closure.check()
+    await check_politeness(directory, info, every, peers, findings)
     if info.last.ended is None:
         findings.note(directory, "the last run was killed: the tables may be of an earlier run")
     else:
-        for difference in check_tables(directory, closure.correct):
+        for difference in await check_tables(directory, peers, closure.correct):
             findings.add("table", directory / "tables", difference)
-    _refuse_if_written(directory, logs)
+    counts = [
+        sum(walk.rows for walk in walks),
+        sum(walk.links for walk in walks),
+        sum(walk.records for walk in walks),
+        closure.pending,
+        closure.kept_out,
+    ]
+    everybody = await peers.gather(counts)
+    if peers.rank > 0:
+        return None
     if session.load(directory) != info:
         raise UserError(f"{directory}: was crawled during the verification; verify it again")
+    _refuse_if_written(directory, session.log_files(directory))
+    rows, links, records, pending, kept_out = map(sum, zip(*everybody, strict=True))
     return Verdict(
         session=str(directory),
         complete=info.last.complete is True,
-        pages=sum(walk.rows for walk in walks),
-        links=sum(walk.links for walk in walks),
-        warc_records=sum(walk.records for walk in walks),
-        pending=closure.pending,
-        kept_out=closure.kept_out,
+        pages=rows,
+        links=links,
+        warc_records=records,
+        pending=pending,
+        kept_out=kept_out,
         problems=dict(findings.counts),
         lines=[*findings.lines, *findings.omitted],
         notes=findings.notes,
     )
+
+
+def _mistake(directory: Path) -> UserError | None:
+    """Return what keeps the session from being verified, if anything does."""
+    try:
+        with session.mistakes_told(str(directory)):
+            session.load(directory)
+            session.check_layout(directory)
+            _refuse_if_written(directory, session.log_files(directory))
+    except UserError as error:
+        return error
+    return None
 
 
 def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
@@ -122,38 +164,71 @@ def _refuse_if_written(directory: Path, logs: Sequence[Path]) -> None:
         raise UserError(f"{directory}: {writer}; verify the session when that has ended")
 
 
-def _check_once(
+async def _check_once(
     directory: Path,
     walks: Sequence[RankWalk],
     info: SessionInfo,
     logs: Sequence[Path],
+    peers: Peers,
     findings: Findings,
 ) -> None:
     """Check that no rank has fetched a URL twice, and no two ranks a URL that has one owner.
 
-    A run that tries failed URLs again may have superseded one row of each.
+    A run that tries failed URLs again may have superseded one row of each. `walks` and `logs`:
+    those of this process.
     """
-    superseded = session.Superseded(directory)
+    superseded = await session.Superseded.together(directory, logs, peers)
     settings = info.config
     shared = mode_of(settings).overlaps or (
         settings.assignment.scheme == "part-vector" and settings.assignment.unlisted == "discoverer"
     )
     keys = [np.frombuffer(walk.keys, np.uint64) for walk in walks]
-    for group in keys if shared else [np.concatenate([np.zeros(0, np.uint64), *keys])]:
-        different, rows = np.unique(group, return_counts=True)
-        twice = set(different[rows > 1].tolist())
-        tries, kept = Counter[int](), defaultdict[int, list[tuple[str, Path]]](list)
-        for path in logs if twice else ():
-            for entry in session.read_log(path):
-                if isinstance(entry, LoggedPage) and entry.row.key in twice and not entry.is_again:
-                    key = entry.row.key
-                    if superseded(entry.row) and tries[key] < superseded.runs:
-                        tries[key] += 1
-                    else:
-                        kept[key].append((entry.row.url, path))
-        for rows_of_one in kept.values():
-            for address, path in rows_of_one if len(rows_of_one) > 1 else ():
-                findings.add("twice", address, f"has more than one row, one in {path}")
+    found = Findings()
+    if shared:  # each rank has rows of its own
+        for its, (_, files) in zip(keys, groupby(logs, session.rank_of), strict=True):
+            _tell_twice(_rows_of(_twice(its), list(files), superseded), superseded.runs, found)
+        await findings.add_all(peers, found)
+        return
+    together = np.concatenate([np.zeros(0, np.uint64), *keys])
+    given = await peers.alltoall([together[its] for its in split(together, peers)])
+    twice = await session.everywhere(peers, _twice(np.concatenate(given)))
+    rows = await peers.gather(list(_rows_of(set().union(*twice), logs, superseded)))
+    _tell_twice(chain(*rows), superseded.runs, findings)
+
+
+def _twice(keys: session.Keys) -> set[int]:
+    different, rows = np.unique(keys, return_counts=True)
+    return set(different[rows > 1].tolist())
+
+
+class _Row(NamedTuple):
+    """A row of a key that has several."""
+
+    key: int
+    url: str
+    log: Path
+    is_superseded: bool
+
+
+def _rows_of(
+    keys: set[int], logs: Sequence[Path], superseded: session.Superseded
+) -> Iterator[_Row]:
+    for path in logs if keys else ():
+        for entry in session.read_log(path):
+            if isinstance(entry, LoggedPage) and entry.row.key in keys and not entry.is_again:
+                yield _Row(entry.row.key, entry.row.url, path, superseded(entry.row))
+
+
+def _tell_twice(rows: Iterable[_Row], most_tries: int, findings: Findings) -> None:
+    tries, kept = Counter[int](), defaultdict[int, list[_Row]](list)
+    for row in rows:
+        if row.is_superseded and tries[row.key] < most_tries:
+            tries[row.key] += 1
+        else:
+            kept[row.key].append(row)
+    for rows_of_one in kept.values():
+        for row in rows_of_one if len(rows_of_one) > 1 else ():
+            findings.add("twice", row.url, f"has more than one row, one in {row.log}")
 
 
 def _check_servers(info: SessionInfo, logs: Sequence[Path], findings: Findings) -> None:

@@ -6,16 +6,24 @@ from math import inf
 from pathlib import Path
 
 import numpy as np
-import numpy.typing as npt
 
 from crawler import session, url
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
-from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, PageRow, is_requisite, without_mark
+from crawler.ports import (
+    OUT_OF_SCOPE,
+    CrawlUrl,
+    Link,
+    PageRow,
+    Peers,
+    is_requisite,
+    without_mark,
+)
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, unfollowed
 from crawler.reading.traps import TrapMonitor
 from crawler.report.correcting import scope_of
+from crawler.report.verify.asked import Flags, ask, first_askers, gather_keys
 from crawler.report.verify.findings import Findings
 from crawler.session import LoggedPage, SessionInfo
 
@@ -24,13 +32,18 @@ class Closure:
     """Checks the links of a session.
 
     `pending` counts URLs that have no row because the crawl isn't over. `kept_out` counts URLs that
-    have no row because of a trap, a limit or the mode.
+    have no row because of a trap, a limit or the mode. Each process counts some of them.
     """
 
     def __init__(
-        self, directory: Path, info: SessionInfo, logs: Sequence[Path], findings: Findings
+        self,
+        directory: Path,
+        info: SessionInfo,
+        logs: Sequence[Path],
+        peers: Peers,
+        findings: Findings,
     ) -> None:
-        """`logs`: all log files, ordered by rank.
+        """`logs`: the log files that this process reads, ordered by rank. `findings`: of the first.
 
         Raises UserError if the mode is firewall and the file of its part vector is missing.
         """
@@ -39,8 +52,11 @@ class Closure:
         self.kept_out = 0
         self._settings = settings
         self._info = info
+        self._directory = directory
         self._logs = list(logs)
+        self._peers = peers
         self._findings = findings
+        self._found = Findings()  # what the first process isn't told yet
         self._max_hops = settings.scope.most_hops
         self._max_depth = settings.traps.max_depth or inf
         # If the scope has changed, links that an earlier run left out may be in scope, or the
@@ -58,58 +74,75 @@ class Closure:
         self._replicated = {link.key for link in replicated}  # their owners have them
         self._scheme = None
         if mode_of(settings).drops:
-            kept = session.kept_sites(info, self._logs)
+            kept = session.kept_sites(info, session.log_files(directory))
             self._scheme = make_scheme(settings, info.last.ranks, kept)
 
-    def check(self) -> None:
+    async def check(self) -> None:
         """Check the links of all pages; rank by rank, in modes where the ranks share no logs."""
-        groups = [self._logs]
+        keys = np.array([link.key for link in self._starts], np.uint64)
+        fetched = np.zeros(len(keys), np.bool_)
         if self._alone:
-            groups = [list(files) for _, files in groupby(self._logs, session.rank_of)]
-        pages = np.unique(np.concatenate([np.zeros(0, np.uint64), *map(self._check, groups)]))
-        fetched = np.isin(np.array([link.key for link in self._starts], np.uint64), pages)
-        for link, is_fetched in zip(self._starts, fetched, strict=True):
-            if not is_fetched:
-                self._missing(link, None, None)
+            for _, files in groupby(self._logs, session.rank_of):
+                fetched |= np.isin(keys, await self._check(list(files), session.Alone()))
+            await self._tell()
+        else:
+            fetched |= np.isin(keys, await self._check(self._logs, self._peers))
+        everybody = await session.everywhere(self._peers, fetched)
+        if self._peers.rank == 0:
+            for link, *by in zip(self._starts, *everybody, strict=True):
+                if not any(by):
+                    self._missing(link, None, None)
+        await self._tell()
 
-    def _check(self, paths: Sequence[Path]) -> session.Keys:
-        """Check the pages in these logs, which no link from other logs may explain.
+    async def _tell(self) -> None:
+        """Tell the first process what was found since the last call."""
+        found, self._found = self._found, Findings()
+        await self._findings.add_all(self._peers, found)
 
-        Returns the keys of the pages.
+    async def _check(self, paths: Sequence[Path], peers: Peers) -> session.Keys:
+        """Check the pages in the logs of these processes, which no link from others may explain.
+
+        `paths`: the logs that this process reads. Returns the keys of pages that it answers for.
         """
         skipped = unfollowed(self._settings, judges_again=self._judges_again)
         share = session.LogShard(paths, self._follows, skipped=skipped, correct=self.correct)
         for _ in share.read():
             pass
-        pages = np.unique(share.page_keys)
-        missing = ~np.isin(share.link_keys, pages)
+        pages = await gather_keys(peers, np.unique(share.page_keys))
+        missing = await ask(
+            peers, share.link_keys, lambda asked: first_askers(asked, lambda k: ~np.isin(k, pages))
+        )
         if self._info.last.complete or self._judges_again:
-            self._look_at(share, missing, pages, paths)
+            await self._look_at(share, missing, pages, paths, peers)
         else:
             self.pending += int(missing.sum())
-        starts = [link.key for link in self._starts]
-        starts += map(url.own_key, (*share.sitemaps, *share.requisites))
-        led = np.union1d(share.link_keys, np.array(starts, np.uint64))
+        others = [*map(url.own_key, (*share.sitemaps, *share.requisites))]
+        leads = np.union1d(share.link_keys, np.array(others, np.uint64))
+        led = await gather_keys(peers, leads)
         share.close()
-        unreached = pages[~np.isin(pages, led)]
-        if len(unreached):
-            self._report_unreached(unreached, paths)
+        starts = np.array([link.key for link in self._starts], np.uint64)
+        unreached = pages[~np.isin(pages, np.union1d(led, starts))]
+        if any(await session.everywhere(peers, len(unreached))):
+            await self._report_unreached(unreached, paths, peers)
+        if not self._alone:
+            await self._tell()
         return pages
 
     def _follows(self, row: PageRow) -> bool:
         return row.hops < self._max_hops and row.hops < self._max_depth
 
-    def _look_at(
+    async def _look_at(
         self,
         share: session.LogShard,
-        missing: npt.NDArray[np.bool_],
+        missing: Flags,
         pages: session.Keys,
         paths: Sequence[Path],
+        peers: Peers,
     ) -> None:
         """Count each link that has no row as pending, kept out or a problem.
 
-        `missing`: for each link of the share, whether it has no row. `pages`: the keys of
-        all pages.
+        `missing`: for each link of the share, whether it has no row, and this process counts that.
+        `pages`: the keys of pages that this process answers for.
         """
         rank = session.rank_of(paths[0]) if self._alone else None
         for source, links, _ in share.links(missing):
@@ -118,17 +151,45 @@ class Closure:
                 if self._judges_again:
                     link = self._reader.link_again(source, address, flags)
                 self._missing(link, source, rank)
-        self._declared.update(share.declared.as_dict())
-        for address in share.sitemaps:
-            authorities = share.declared.authorities(url.own_key(address))
-            link = self._reader.sitemap(address, authorities)
-            if link.key not in pages:
-                self._missing(link, None, rank)
-        for name in share.requisites:
-            address = without_mark(name)
-            needed = self._reader.requisite(address)
-            if needed is not None and not np.isin([needed.key, url.own_key(address)], pages).any():
-                self._missing(needed, None, rank)
+        if not self._alone:
+            await self._tell()
+        for authorities in await session.everywhere(peers, share.declared.as_dict()):
+            self._declared.update(authorities)
+        sitemaps = [
+            (self._reader.sitemap(one, self._declared.authorities(url.own_key(one))), one)
+            for one in dict.fromkeys(share.sitemaps)
+        ]
+        await self._look_at_others(sitemaps, pages, rank, peers)
+        names = map(without_mark, share.requisites)
+        needed = ((self._reader.requisite(name), name) for name in names)
+        requisites = [(link, name) for link, name in needed if link is not None]
+        await self._look_at_others(requisites, pages, rank, peers)
+
+    async def _look_at_others(
+        self,
+        links: Sequence[tuple[Link, str]],
+        pages: session.Keys,
+        rank: int | None,
+        peers: Peers,
+    ) -> None:
+        """Do the same for sitemaps and requisites, which are links of no page.
+
+        `links`: each with its URL in the log.
+        """
+
+        def unfetched(keys: session.Keys) -> Flags:
+            return ~np.isin(keys, pages)
+
+        by_key = {link.key: (link, name) for link, name in reversed(links)}  # the first of each
+        some = list(by_key.values())
+        keys = np.array([link.key for link, _ in some], np.uint64)
+        own = np.array([url.own_key(name) for _, name in some], np.uint64)
+        missing = await ask(peers, keys, lambda asked: first_askers(asked, unfetched))
+        missing &= await ask(peers, own, lambda asked: [unfetched(keys) for keys in asked])
+        for number in np.flatnonzero(missing).tolist():
+            self._missing(some[number][0], None, rank)
+        if not self._alone:
+            await self._tell()
 
     def _missing(self, link: Link, source: CrawlUrl | None, rank: int | None) -> None:
         """Count a URL that has no row as pending, kept out or a problem."""
@@ -144,7 +205,7 @@ class Closure:
                 came = "a page needs it"
             returns = source is not None and link.key in {*source.chain, source.key}
             asked = "asked again" if returns else "asked for"
-            self._findings.add("link", without_mark(link.url), f"was never {asked}, though {came}")
+            self._found.add("link", without_mark(link.url), f"was never {asked}, though {came}")
 
     def _is_kept_out(self, link: Link, source: CrawlUrl | None, rank: int | None) -> bool:
         if rank is not None and (link.key in self._replicated or self._owner(link, rank) != rank):
@@ -152,7 +213,7 @@ class Closure:
         if self._traps is None:
             settings = self._settings
             self._traps = TrapMonitor(settings.traps, settings.overrides())
-            for page in _pages(self._logs):
+            for page in _pages(session.log_files(self._directory)):
                 self._traps.replay(page.row)
         found = CrawlUrl(link.key, without_mark(link.url), link.site, 0)
         return self._traps.keeps_out(found, source)
@@ -163,22 +224,24 @@ class Closure:
         place, unlisted = place_parts(self._scheme, self._info.last.ranks), "site-hash"
         return Ownership(rank, self._scheme, place, unlisted, FIREWALL).owner(link)
 
-    def _report_unreached(self, unreached: session.Keys, paths: Sequence[Path]) -> None:
+    async def _report_unreached(
+        self, unreached: session.Keys, paths: Sequence[Path], peers: Peers
+    ) -> None:
         """Report rows that no link, seed or sitemap leads to.
 
         An earlier run may have had other limits. So a link counts even if this run wouldn't
-        follow it.
+        follow it. `unreached`: of the keys that this process answers for.
         """
         if len(self._info.runs) > 1:
             share = session.LogShard(paths, lambda row: True, skipped=0)
             for _ in share.read():
                 pass
-            unreached = unreached[~np.isin(unreached, share.link_keys)]
+            unreached = unreached[~np.isin(unreached, await gather_keys(peers, share.link_keys))]
             share.close()
-        wanted = set(unreached.tolist())
+        wanted = set(np.concatenate(await session.everywhere(peers, unreached)).tolist())
         for page in _pages(paths):
             if page.request_key in wanted:
-                self._findings.add("link", page.row.url, "has a row, but nothing leads there")
+                self._found.add("link", page.row.url, "has a row, but nothing leads there")
 
 
 def _pages(paths: Iterable[Path]) -> Iterator[LoggedPage]:

@@ -1,26 +1,60 @@
 """Checks in the request logs whether the crawl waited between requests to a site as promised."""
 
+from collections import Counter
+from collections.abc import Sequence
 from datetime import UTC, datetime
 from pathlib import Path
 
 from crawler import session
-from crawler.report.verify.findings import Findings
+from crawler.ports import Peers
+from crawler.report.verify.findings import KEPT, Findings
 from crawler.session import SessionInfo, Torn
 from crawler.session.gaps import Crowd, Gap
+from crawler.session.judged import judge_together
 from crawler.session.timeline import Event
+from crawler.session.units import Unit
 
 
-def check_politeness(directory: Path, info: SessionInfo, findings: Findings) -> None:
-    """Add a finding for each gap that is too short, and for too many requests at a time."""
-    _look_for_files(directory, info, findings)
-    requests = session.read_all_requests(directory, lambda torn: _look_at_tear(torn, findings))
+async def check_politeness(
+    directory: Path, info: SessionInfo, every: Sequence[Unit], peers: Peers, findings: Findings
+) -> None:
+    """Add a finding for each gap that is too short, and for too many requests at a time.
 
-    def tell(what: Gap | Crowd) -> None:
+    The processes read the request logs together. `every`: the units of the session.
+    """
+    if peers.rank == 0:
+        _look_for_files(directory, info, findings)
+    tears = Findings()
+    broken = _Broken()
+    await judge_together(
+        [path for unit in session.mine(every, peers) for path in unit.requests],
+        peers,
+        lambda name: session.holder(session.bucket(name, len(every)), len(every), peers.size),
+        broken.add,
+        lambda torn: _look_at_tear(torn, tears),
+    )
+    await findings.add_all(peers, tears)
+    told = await peers.gather((broken.count, broken.lines))
+    first = sorted(line for _, some in told for line in some)[:KEPT]
+    count = sum(count for count, _ in told)
+    findings.add_counted("politeness", count, [(clock, words) for clock, _, words in first])
+
+
+class _Broken:
+    """The first broken promises by the name of the clock, and the number of all of them."""
+
+    def __init__(self) -> None:
+        self.count = 0
+        self.lines: list[tuple[str, int, str]] = []  # clock, number at the clock, words
+        self._by_clock = Counter[str]()
+
+    def add(self, what: Gap | Crowd) -> None:
+        self.count += 1
+        self._by_clock[what.clock] += 1
         line = _words_for_gap(what) if isinstance(what, Gap) else _words_for_crowd(what)
-        findings.add("politeness", what.clock, line)
-
-    for _ in requests.judge(tell):
-        pass
+        self.lines.append((what.clock, self._by_clock[what.clock], line))
+        if len(self.lines) > 2 * KEPT:
+            self.lines = sorted(self.lines)[:KEPT]
 
 
 def _look_for_files(directory: Path, info: SessionInfo, findings: Findings) -> None:

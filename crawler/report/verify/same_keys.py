@@ -2,30 +2,37 @@
 
 from collections import defaultdict
 from collections.abc import Iterable, Sequence
+from itertools import chain
 from pathlib import Path
 
 from crawler import session
+from crawler.ports import Peers
+from crawler.report.verify.asked import split
 from crawler.report.verify.findings import Findings
 from crawler.session import SessionInfo
 
 
-def check_keys(
+async def check_keys(
     hashes: Iterable[session.SecondHashes],
     logs: Sequence[Path],
     info: SessionInfo,
+    peers: Peers,
     findings: Findings,
 ) -> None:
-    """Note the URLs that have the same key as another URL.
+    """Note the URLs that have the same key as another URL, on the first process.
 
-    They are a problem if the session is complete and `seen.exact` is set.
+    They are a problem if the session is complete and `seen.exact` is set. `hashes` and `logs`:
+    those of this process.
     """
     pairs = session.different([one.pairs() for one in hashes])
-    sharers = session.Sharers(session.shared_among(pairs))
+    given = await peers.alltoall([pairs[:, its] for its in split(pairs[0], peers)])
+    shared = session.shared_among(session.different(given))
+    sharers = session.Sharers(chain(*await session.everywhere(peers, shared)))
     for path in logs if sharers.shared else ():
         for entry in session.read_log(path):
             sharers.add(entry)
     texts = defaultdict[int, list[str]](list)
-    for key, text in sorted(sharers.found):
+    for key, text in sorted(set(chain(*await peers.gather(list(sharers.found))))):
         texts[key].append(text)
     for key, some in texts.items():
         who, what = " and ".join(some), f"have the key {key:016x}"
