@@ -19,7 +19,7 @@ from crawler.core.ownership import (
     place_parts,
     replicated_urls,
 )
-from crawler.modes import INDEPENDENT
+from crawler.modes import CROSS_OVER, EXCHANGE, FIREWALL, INDEPENDENT, Mode
 from crawler.ports import CrawlUrl, UserError
 from partition import partvector
 
@@ -248,6 +248,17 @@ def test_who_owns_an_unlisted_site() -> None:
         claimed.learn(site, 3)
         assert claimed.part(at(site, 0)) == 3
         assert claimed.owner(at(site, 0)) == 0
+
+
+@pytest.mark.parametrize("unlisted", ["claim", "discoverer", "site-hash"])
+@pytest.mark.parametrize("mode", [EXCHANGE, FIREWALL, CROSS_OVER, INDEPENDENT])
+def test_all_ranks_agree_on_who_alone_may_fetch_a_url(unlisted: str, mode: Mode) -> None:
+    scheme = Listed(5, {SITES[0]: 4})
+    ranks = [Ownership(rank, scheme, [0, 1, 2, 0, 1], unlisted, mode) for rank in range(3)]
+    for site in SITES[:50]:
+        (only,) = {known.only_fetcher(at(site, 0)) for known in ranks}
+        owning = [known.rank for known in ranks if known.owner(at(site, 0)) in {None, known.rank}]
+        assert owning == [only] if only is not None else mode.overlaps or owning == [0, 1, 2]
 
 
 def test_what_was_learned_never_changes() -> None:

@@ -1,15 +1,19 @@
 """A session after a session: what hasn't changed is a revisit, and nothing of it is lost."""
 
+import tempfile
 from pathlib import Path
 
 import pytest
 from fetches import HTML, fetched, link, response
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from tabled import together
 from test_warc import assert_warcio_accepts, records
 
 from crawler import url as urls
 from crawler.config import Storage
 from crawler.ports import NOFOLLOW, Earlier, Failure, Fetched, Link, PageRow, Response
-from crawler.session import Previous, RankStore, most_linked
+from crawler.session import Alone, Previous, RankStore, alone, most_linked
 from crawler.session.warc import warc_files
 
 A, B, C = (f"http://a.example/{name}" for name in "abc")
@@ -19,8 +23,13 @@ DATE = (b"Last-Modified", b"Sat, 01 Jan 2000 00:00:00 GMT")
 PROFILE = "http://netpreserve.org/warc/1.1/revisit/"
 
 
-def always(row: PageRow) -> bool:
-    return True
+BY_SITE = {"a.example": 0, "b.example": 1}
+
+
+def open_previous(session: Path | None) -> Previous:
+    if session is None:
+        return Previous.of_nothing()
+    return alone(Previous.read(session, Alone(), lambda row: 0))
 
 
 def crawl(
@@ -29,7 +38,7 @@ def crawl(
     """Store pages, each with what the previous session says of it."""
     store = RankStore(session, rank, Storage(), user_agent="tester/1", obeys_robots=True)
     rows = []
-    with Previous(previous, always) as earlier:
+    with open_previous(previous) as earlier:
         for page in pages:
             page.earlier = earlier.find(page.found.key)
             rows.append(store.append(page, 0))
@@ -75,7 +84,7 @@ def test_the_most_linked_pages_are_counted_by_the_pages_that_link_there(tmp_path
 def test_a_page_comes_back_with_its_links_and_the_place_of_its_record(tmp_path: Path) -> None:
     (row,) = crawl(tmp_path / "1", page(answer(A)), rank=3)
     assert (row.etag, row.last_modified) == ('"v1"', "Sat, 01 Jan 2000 00:00:00 GMT")
-    with Previous(tmp_path / "1", always) as previous:
+    with open_previous(tmp_path / "1") as previous:
         assert len(previous) == 1
         (file,) = warc_files(tmp_path / "1" / "rank-00003")
         assert previous.find(row.key) == Earlier(row, [(B, 0), (C, NOFOLLOW)], file)
@@ -87,7 +96,7 @@ def test_pages_of_all_ranks_are_found_and_the_latest_of_several(tmp_path: Path) 
     crawl(tmp_path, page(answer(A, b"old")), page(answer(B)), rank=0)
     crawl(tmp_path, page(answer(C)), rank=1)
     (new,) = crawl(tmp_path, page(answer(A, b"new")), rank=0)  # of a later run
-    with Previous(tmp_path, always) as previous:
+    with open_previous(tmp_path) as previous:
         assert len(previous) == 4
         assert all(previous.find(urls.key(address)) for address in (A, B, C))
         found = previous.find(urls.key(A))
@@ -107,7 +116,7 @@ def test_pages_of_all_ranks_are_found_and_the_latest_of_several(tmp_path: Path) 
 )
 def test_what_is_no_whole_page_is_not_looked_up(tmp_path: Path, spoiled: Response) -> None:
     crawl(tmp_path, page(spoiled))
-    with Previous(tmp_path, always) as previous:
+    with open_previous(tmp_path) as previous:
         assert len(previous) == 0
 
 
@@ -115,15 +124,49 @@ def test_a_page_whose_record_is_gone_is_fetched_anew(tmp_path: Path) -> None:
     crawl(tmp_path, page(answer(A)))
     for file in tmp_path.rglob("*.warc.gz"):
         file.unlink()
-    with Previous(tmp_path, always) as previous:
+    with open_previous(tmp_path) as previous:
         assert previous.find(urls.key(A)) is None
+
+
+@settings(max_examples=20)
+@given(
+    st.lists(st.lists(st.tuples(st.integers(0, 9), st.binary(max_size=3)), max_size=6), max_size=4),
+    st.integers(1, 4),
+    st.sampled_from([1, 100]),
+)
+def test_each_process_gets_the_pages_that_it_may_need(
+    logs: list[list[tuple[int, bytes]]], processes: int, at_a_time: int
+) -> None:
+    """Site 0 is needed by all. Each finds what one process finds that has all pages."""
+
+    def owner(row: PageRow) -> int | None:
+        number = int(row.url[-1])
+        return number % processes if number else None
+
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.session.previous._ROUND", at_a_time)
+        for rank, pages in enumerate(logs):
+            told = (page(answer(f"http://a.example/{number}", text)) for number, text in pages)
+            crawl(Path(name), *told, rank=rank)
+        parts = together(processes, lambda peers: Previous.read(Path(name), peers, owner))
+        with open_previous(Path(name)) as whole:
+            for number in range(10):
+                key = urls.key(f"http://a.example/{number}")
+                for rank, part in enumerate(parts):
+                    needs = not number or number % processes == rank
+                    assert part.find(key) == (whole.find(key) if needs else None)
+        for part in parts:
+            part.close()
 
 
 def test_only_what_is_wanted_takes_memory(tmp_path: Path) -> None:
     crawl(tmp_path, page(answer(A)), page(answer("http://b.example/")))
-    with Previous(tmp_path, lambda row: row.site == "b.example") as previous:
-        assert len(previous) == 1
-    with Previous(None, always) as previous:
+    both = together(2, lambda peers: Previous.read(tmp_path, peers, lambda row: BY_SITE[row.site]))
+    for previous, kept in zip(both, (urls.key(A), urls.key("http://b.example/")), strict=True):
+        with previous:
+            assert len(previous) == 1
+            assert previous.find(kept) is not None
+    with open_previous(None) as previous:
         assert len(previous) == 0
         assert previous.find(1) is None
 
@@ -132,7 +175,7 @@ def test_a_torn_log_serves_up_to_its_tear(tmp_path: Path) -> None:
     crawl(tmp_path, page(answer(A)), page(answer(B)))
     (log,) = tmp_path.glob("rank-*/log/*.log")
     log.write_bytes(log.read_bytes()[:-5])
-    with Previous(tmp_path, always) as previous:
+    with open_previous(tmp_path) as previous:
         assert previous.find(urls.key(A)) is not None
         assert previous.find(urls.key(B)) is None
 
@@ -265,7 +308,7 @@ def test_a_record_that_cant_be_read_makes_a_page_new(
                 file.mkdir()
 
     store = RankStore(tmp_path / "2", 0, Storage(), user_agent="tester/1", obeys_robots=True)
-    with Previous(tmp_path / "1", always) as previous:
+    with open_previous(tmp_path / "1") as previous:
         if when == "before":
             harm_it()
             assert previous.find(row.key) is None
@@ -290,7 +333,7 @@ def test_a_damaged_log_of_the_previous_session_makes_its_pages_new(
 ) -> None:
     (row,) = crawl(tmp_path / "1", page(answer(A)))
     (log,) = (tmp_path / "1").rglob("log/*")
-    with Previous(tmp_path / "1", always) as previous:
+    with open_previous(tmp_path / "1") as previous:
         for content in (b"", b"\0" * log.stat().st_size, log.read_bytes()[:-9], b"\xff" * 5000):
             log.write_bytes(content)
             assert previous.find(row.key) is None

@@ -21,7 +21,7 @@ from warcio.archiveiterator import ArchiveIterator
 
 from crawler.config import Storage
 from crawler.ports import Failure, PageRow
-from crawler.session import Previous, RankStore, mend
+from crawler.session import Alone, Previous, RankStore, alone, mend
 from crawler.session.warc import _http_head, warc_files
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
@@ -301,7 +301,7 @@ def test_pywb_replays_pages_and_revisits(tmp_path: Path) -> None:
     store.close()
     assert revisit.duplicate
     later = open_store(tmp_path / "later")
-    with Previous(tmp_path / "session", lambda row: True) as previous:
+    with alone(Previous.read(tmp_path / "session", Alone(), lambda row: 0)) as previous:
         for answer in (
             response(D, b"", status=304, headers=[], started=1_800_000_200.0),
             response(A, page, started=1_800_000_300.0),

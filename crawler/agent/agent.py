@@ -269,6 +269,7 @@ class Agent:
                 stack,
                 self._settings,
                 self._core,
+                self._group,
                 self._scope.sites,
                 self._store,
                 self._manners,

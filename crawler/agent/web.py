@@ -14,7 +14,7 @@ from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.faults import Faults
 from crawler.net import DnsResolver, HttpFetcher, NotingFetcher
-from crawler.ports import Clock, CrawlDelay, Earlier, Fetcher
+from crawler.ports import Clock, CrawlDelay, Earlier, Fetcher, Group
 from crawler.reading.scope import Sites
 
 _RULES_BYTES: Final = 48 << 20  # of robots.txt files
@@ -33,6 +33,7 @@ async def open_web(
     stack: AsyncExitStack,
     settings: config.Config,
     core: Core,
+    group: Group,
     sites: Sites,
     store: session.RankStore,
     manners: session.Manners,
@@ -43,7 +44,7 @@ async def open_web(
     """Open connections and files, which `stack` closes, and return the ways to the web."""
     budget = core.budget
     fetcher = await _open_fetcher(stack, settings, faults, clock, budget)
-    previous = stack.enter_context(_open_previous(settings, core))
+    previous = stack.enter_context(await _open_previous(settings, core, group))
     budget.add("previous", previous.nbytes)
     noting = partial(
         NotingFetcher, fetcher, sites=sites, note=store.note, clock=clock, time=manners.time
@@ -95,8 +96,16 @@ async def _open_fetcher(
     )
 
 
-def _open_previous(settings: config.Config, core: Core) -> session.Previous:
-    """Return the pages of the previous session that this rank may have to fetch."""
-    directory = settings.session.previous
-    reads = directory and not core.is_server
-    return session.Previous(Path(directory) if reads else None, core.ownership.may_fetch)
+async def _open_previous(settings: config.Config, core: Core, group: Group) -> session.Previous:
+    """Return the pages of the previous session that this rank may have to fetch.
+
+    All ranks read the session together.
+    """
+    if not settings.session.previous:
+        return session.Previous.of_nothing()
+    directory = Path(settings.session.previous)
+    previous = await session.Previous.read(directory, group, core.ownership.only_fetcher)
+    if core.is_server:  # it has read its share for the others
+        previous.close()
+        return session.Previous.of_nothing()
+    return previous

@@ -313,11 +313,16 @@ class Ownership:
         assert part is not None, page
         return part
 
-    def may_fetch(self, place: Located) -> bool:
-        """Whether this rank may have to fetch a URL, as far as is known."""
-        if self.tree is not None:
-            return not self.tree.is_server(self.rank)
-        return self._overlaps or self.owner(place) in {None, self.rank}
+    def only_fetcher(self, place: Located) -> int | None:
+        """The only rank that may have to fetch a URL, or None if several ranks may.
+
+        All ranks give the same answer before the crawl begins.
+        """
+        if self.tree is not None or self._overlaps:
+            return None
+        if self._unlisted == "discoverer" and self._listed(place) is None:
+            return None
+        return self.owner(place)
 
     def _listed(self, place: Located) -> int | None:
         if self._by_directory is not None:

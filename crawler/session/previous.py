@@ -2,7 +2,7 @@
 
 import logging
 from array import array
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import replace
 from pathlib import Path
 from typing import Self
@@ -10,12 +10,16 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
-from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, has_page
+from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, Peers, has_page
 from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
+from crawler.session.together import mine, routed
 from crawler.session.warc import is_whole, read_original
 
 _LOG = logging.getLogger("crawler")
 _OFFSETS = 1 << 48  # more than a log file has bytes
+_ROUND = 100_000  # pages that a process reads before it routes them
+
+Keys = npt.NDArray[np.uint64]
 
 
 class Previous:
@@ -25,30 +29,38 @@ class Previous:
     revisit must name the record. A torn tail of a log is ignored.
     """
 
-    def __init__(self, session: Path | None, wanted: Callable[[PageRow], bool]) -> None:
-        """Read the logs of all ranks. `session`: None for no pages at all.
+    def __init__(self, session: Path | None, keys: Keys, places: Keys) -> None:
+        """`keys` and `places`: those of the pages, in any order. `session`: None for no pages.
 
-        `wanted(row)` says whether to keep a page. Raises UserError for a log of another version.
+        The place of a page is the number of its log file times _OFFSETS, and its offset there.
         """
         files = log_files(session) if session else []
         self._directories = [path.parent.parent for path in files]
-        keys, places = array("Q"), array("Q")
-        for number, path in enumerate(files):
-            stored = {file.name for file in self._directories[number].glob("*.warc.gz")}
-            for offset, entry in read_placed(path):
-                if (
-                    isinstance(entry, LoggedPage)
-                    and _is_whole(entry.row)
-                    and entry.row.warc_file in stored
-                    and wanted(entry.row)
-                ):
-                    keys.append(entry.row.key)
-                    places.append(number * _OFFSETS + offset)
-        order = np.argsort(np.frombuffer(keys, np.uint64), kind="stable")
-        self._keys = np.frombuffer(keys, np.uint64)[order]
-        self._places = np.frombuffer(places, np.uint64)[order]
+        order = np.lexsort((places, keys))
+        self._keys, self._places = keys[order], places[order]
         self._files = [path.open("rb") for path in files]
         self._warned: set[Path] = set()
+
+    @classmethod
+    def of_nothing(cls) -> Self:
+        """Return one that finds no page."""
+        return cls(None, np.zeros(0, np.uint64), np.zeros(0, np.uint64))
+
+    @classmethod
+    async def read(
+        cls, session: Path, peers: Peers, owner: Callable[[PageRow], int | None]
+    ) -> Self:
+        """Read the logs of all ranks together, and keep what this process may need.
+
+        Each process reads a share of the logs, and routes each page to the process that needs it:
+        `owner(row)`, or all of them if that is None. Raises UserError for a log of another version.
+        """
+        keys, places = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+        async for received in routed(peers, _rounds(session, peers, owner)):
+            for key, place in received:
+                keys.append(key)
+                places.append(place)
+        return cls(session, np.concatenate(keys), np.concatenate(places))
 
     def __len__(self) -> int:
         return len(self._keys)
@@ -112,8 +124,43 @@ class Previous:
         return self
 
     def __exit__(self, *_: object) -> None:
+        self.close()
+
+    def close(self) -> None:
+        """Close the logs."""
         for file in self._files:
             file.close()
+
+
+def _rounds(
+    session: Path, peers: Peers, owner: Callable[[PageRow], int | None]
+) -> Iterator[list[tuple[Keys, Keys]]]:
+    """Yield the keys and places of whole pages for each process, round by round."""
+    found = [(array("Q"), array("Q")) for _ in range(peers.size)]
+    count = 0
+    for number, path in mine(list(enumerate(log_files(session))), peers):
+        stored = {file.name for file in path.parent.parent.glob("*.warc.gz")}
+        for offset, entry in read_placed(path):
+            if (
+                isinstance(entry, LoggedPage)
+                and _is_whole(entry.row)
+                and entry.row.warc_file in stored
+            ):
+                rank = owner(entry.row)
+                for keys, places in found if rank is None else [found[rank]]:
+                    keys.append(entry.row.key)
+                    places.append(number * _OFFSETS + offset)
+                count += 1
+                if count % _ROUND == 0:
+                    yield _as_arrays(found)
+                    found = [(array("Q"), array("Q")) for _ in range(peers.size)]
+    yield _as_arrays(found)
+
+
+def _as_arrays(found: "Sequence[tuple[array[int], array[int]]]") -> list[tuple[Keys, Keys]]:
+    return [
+        (np.frombuffer(keys, np.uint64), np.frombuffer(places, np.uint64)) for keys, places in found
+    ]
 
 
 def read_links(
