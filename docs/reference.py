@@ -264,7 +264,7 @@ def _tables() -> Iterator[str]:
         ("anchors", columns.ANCHORS, described.ANCHORS),
         ("sites", columns.SITES, described.SITES),
     ):
-        yield from ("", f"## {name}.parquet", "", f"{_sentence(_row(name))}", "")
+        yield from ("", f"## {name}", "", f"{_sentence(_row(name))}", "")
         yield from _table(("column", "type", ""), _columns(schema, words))
 
 

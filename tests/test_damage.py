@@ -404,7 +404,7 @@ _AS_A_USER = [] if os.geteuid() else ["setpriv", "--bounding-set", "-dac_overrid
 @pytest.mark.parametrize(
     "folder",
     [
-        *("", "tables", "rank-00000/log"),
+        *("", "tables/pages", "rank-00000/log"),
         *(pytest.param(one, marks=pytest.mark.slow) for one in ("report", "rank-00000")),
     ],
 )
