@@ -77,6 +77,32 @@ def test_connections_that_are_idle_for_long_are_closed() -> None:
         uvloop.run(main(server.url))
 
 
+def test_so_many_connections_are_kept_and_no_more(monkeypatch: pytest.MonkeyPatch) -> None:
+    """One that is closed by its server isn't kept at all."""
+    monkeypatch.setattr("crawler.net.connections.MAX_IDLE", 2)
+
+    async def main(url: str, other: str) -> None:
+        async with HttpFetcher(LOCAL, NoResolver()) as fetcher:
+            connections = connections_of(fetcher)
+            await asyncio.gather(*(fetcher.fetch(url) for _ in range(5)))
+            assert len(connections._kept) == 2
+            (kept,) = connections._idle.values()
+            assert list(connections._kept) == kept
+            first, second = kept
+            await fetcher.fetch(other)
+            assert first.lost.done() or not first.is_open
+            assert second in connections._kept
+            async with asyncio.timeout(60):
+                while len(connections._kept) > 1:  # until the other server has closed
+                    await asyncio.sleep(0.01)
+            assert list(connections._kept) == [second]
+            assert list(connections._idle.values()) == [[second]]
+            assert len(connections._open) == 1
+
+    with RawServer(serve_well) as server, RawServer(PAGE) as other:
+        uvloop.run(main(server.url, other.url))
+
+
 def test_no_connection_is_left_open() -> None:
     async def main(url: str) -> None:
         async with HttpFetcher(LOCAL, NoResolver()) as fetcher:

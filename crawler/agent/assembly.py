@@ -13,6 +13,7 @@ from crawler.core.order import order_of
 from crawler.core.ownership import Ownership, make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.modes import mode_of
+from crawler.net import MAX_IDLE_CONNECTIONS
 from crawler.ports import Response, Spill, Transport, UserError
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
@@ -26,13 +27,12 @@ _FILES = 64  # other open files of a rank: of Python, of the MPI, and of the cra
 def allow_files(settings: config.Config, logs: int) -> None:
     """Raise this process's limit of open files as far as the system allows.
 
-    Each connection is a file, also one that is kept for a site that was just left. `logs` is the
-    number of log files of earlier runs; all are open during a replay. Raises UserError if the limit
-    is too low for the crawl.
+    Each connection is a file, also one that is idle. `logs` is the number of log files of earlier
+    runs; all are open during a replay. Raises UserError if the limit is too low for the crawl.
     """
     _, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
-    needed = _FILES + logs + 2 * settings.fetch.concurrency
+    needed = _FILES + logs + MAX_IDLE_CONNECTIONS + settings.fetch.concurrency
     if hard != resource.RLIM_INFINITY and hard < needed:
         raise UserError(
             f"a process may have {hard} files open (ulimit -Hn); this crawl needs {needed} a rank:"

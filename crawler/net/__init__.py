@@ -8,6 +8,7 @@ before a connection is made. The second check also covers URLs that hold an addr
 import time
 from typing import Final
 
+from crawler.net.connections import MAX_IDLE as MAX_IDLE_CONNECTIONS
 from crawler.net.dns import DnsResolver
 from crawler.net.http import HttpFetcher, in_turns
 from crawler.net.noting import NotingFetcher
@@ -20,6 +21,7 @@ from crawler.reading.robots import MAX_BYTES, Rules
 from crawler.url import BadUrlError
 
 __all__ = [
+    "MAX_IDLE_CONNECTIONS",
     "MAX_ROBOTS_REDIRECTS",
     "DnsResolver",
     "HttpFetcher",

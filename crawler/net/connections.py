@@ -18,6 +18,7 @@ from crawler.ports import Failure, FetchError
 _P = TypeVar("_P", bound=asyncio.Protocol)
 
 _NEXT_TRY_S: Final = 0.25  # until the next address is tried, too (RFC 8305)
+MAX_IDLE: Final = 256  # connections; one with TLS takes about 45 kB
 _KEPT_S: Final = 15.0  # an idle connection is kept so long; many servers close it sooner
 _FAREWELL_S: Final = 1.0
 
@@ -41,8 +42,8 @@ class Way(NamedTuple):
 class Connections:
     """The connections of a fetcher, by way. Any number may be open.
 
-    Idle connections are kept for `_KEPT_S`. The one that was used last is taken first, so those
-    that aren't needed any more are closed.
+    Idle connections are kept for `_KEPT_S`, but at most `MAX_IDLE` of them. The one that was used
+    last is taken first, so those that aren't needed any more are closed.
     """
 
     def __init__(
@@ -56,14 +57,15 @@ class Connections:
         self._new = partial(WireProtocol, self._loop, limits, self._watch)
         self._head_limits = limits.head_bytes, limits.headers
         self._open: set[WireProtocol] = set()
-        self._idle: dict[Way, list[WireProtocol]] = {}
+        self._idle: dict[Way, list[WireProtocol]] = {}  # no list is empty
+        self._kept: dict[WireProtocol, Way] = {}  # all that are idle, the longest first
         self._sweeper: asyncio.TimerHandle | None = None
 
     def take(self, way: Way) -> WireProtocol | None:
         """Return a kept connection, which is kept no more, or None if there is none."""
-        idle = self._idle.get(way)
-        while idle:
-            protocol = idle.pop()
+        while idle := self._idle.get(way):
+            protocol = idle[-1]
+            self._forget(protocol)
             if protocol.is_open:
                 return protocol
         return None
@@ -73,29 +75,34 @@ class Connections:
         if not protocol.reusable:
             protocol.close()
             return
+        if len(self._kept) >= MAX_IDLE:
+            oldest = next(iter(self._kept))
+            self._forget(oldest)
+            oldest.close()
         protocol.idle_since = self._loop.time()
-        idle = self._idle.get(way)
-        if idle is None:
-            idle = self._idle[way] = []
-        idle.append(protocol)
+        self._idle.setdefault(way, []).append(protocol)
+        self._kept[protocol] = way
         if self._sweeper is None:
             self._sweeper = self._loop.call_later(_KEPT_S, self._sweep)
+
+    def _forget(self, protocol: WireProtocol) -> None:
+        """Keep an idle connection no more."""
+        way = self._kept.pop(protocol)
+        idle = self._idle[way]
+        idle.remove(protocol)
+        if not idle:
+            del self._idle[way]
 
     def _sweep(self) -> None:
         """Close the connections that have been idle for too long."""
         self._sweeper = None
-        oldest = self._loop.time() - _KEPT_S
-        for way, idle in list(self._idle.items()):
-            kept = [one for one in idle if one.is_open and one.idle_since > oldest]
-            for one in idle:
-                if one not in kept:
-                    one.close()
-            if kept:
-                self._idle[way] = kept
-            else:
-                del self._idle[way]
-        if self._idle:
-            self._sweeper = self._loop.call_later(_KEPT_S, self._sweep)
+        latest = self._loop.time() - _KEPT_S
+        for protocol in tuple(self._kept):
+            if protocol.idle_since > latest:
+                self._sweeper = self._loop.call_later(_KEPT_S, self._sweep)
+                return
+            self._forget(protocol)
+            protocol.close()
 
     async def open(self, way: Way) -> WireProtocol:
         """Make a connection. Raises FetchError, and OSError if this process has too many files."""
@@ -105,8 +112,13 @@ class Connections:
         except OSError as error:
             raise _translated(error) from error
         self._open.add(protocol)
-        protocol.lost.add_done_callback(lambda _: self._open.discard(protocol))
+        protocol.lost.add_done_callback(lambda _: self._lose(protocol))
         return protocol
+
+    def _lose(self, protocol: WireProtocol) -> None:
+        self._open.discard(protocol)
+        if protocol in self._kept:
+            self._forget(protocol)
 
     async def close(self) -> None:
         """Close all connections."""
@@ -114,6 +126,7 @@ class Connections:
         if self._sweeper is not None:
             self._sweeper.cancel()
         self._idle.clear()
+        self._kept.clear()
         lost = [protocol.lost for protocol in self._open]
         for protocol in tuple(self._open):
             protocol.abort()
