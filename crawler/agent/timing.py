@@ -120,8 +120,8 @@ def collect_rarely() -> None:
 
     It finds next to nothing, because the objects of a page are freed by reference counts. It stops
     the loop for about 0.1 us for each object that it looks at. New sites and waiting URLs bring
-    many objects that stay. So each is looked at twice while it is young, with 100,000 others at
+    many objects that stay. So each is looked at twice while it is young, with 40,000 others at
     most, and then hardly ever again.
     """
     gc.freeze()
-    gc.set_threshold(30_000, 1, 2000)
+    gc.set_threshold(10_000, 2, 3000)
