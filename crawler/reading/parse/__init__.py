@@ -111,7 +111,7 @@ def read(
     if "refresh" in elements and (refreshes := refresh_links(response)):
         more = chain(more, refreshes)
     head = yield from reading_head(text, form)
-    utf8 = response.body if encoding == "utf-8" and "\ufffd" not in text else None
+    utf8 = response.body if encoding == "utf-8" else None
     meant: dict[str, str] | None = {} if anchors else None
     links, metas = yield from reading(
         text,

@@ -44,10 +44,11 @@ def elements(
 ) -> Iterator[Element | None]:
     """Iterate over the elements with these names, in document order.
 
-    None comes between two steps, each of a few milliseconds. `utf8`: the text in bytes, if the
-    caller has them. In XHTML and other XML only XHTML elements count. `known`: references with
-    flags, in which NOFOLLOW is inverted. An `a` or `area` that would change nothing in them may be
-    left out. The caller may add to them meanwhile.
+    None comes between two steps, each of a few milliseconds. `utf8`: the bytes that were decoded as
+    UTF-8 to the text, if the caller has them. In XHTML and other XML only XHTML elements count.
+
+    `known`: references with flags, in which NOFOLLOW is inverted. An `a` or `area` that would
+    change nothing in them may be left out. The caller may add to them meanwhile.
     """
     if form is Form.HTML:
         if Scanner:

@@ -65,8 +65,9 @@ def reading(
     `left_out` counts the other references, by the bound that they exceed.
 
     `more` yields further links of the page, relative to its own URL, with flags; it yields None
-    between two steps. `utf8`: the text in bytes, if the caller has them. `form`: how the text is
-    read. `meant`, if given, is filled with the URL of each `bare` reference in the text itself.
+    between two steps. `utf8`: the bytes that were decoded as UTF-8 to the text, if they were.
+    `form`: how the text is read. `meant`, if given, is filled with the URL of each `bare` reference
+    in the text itself.
     """
     left_out = Counter() if left_out is None else left_out
     others: dict[str, int] = {}  # relative to the page, whatever its base is
