@@ -41,7 +41,7 @@ def _build(arguments: argparse.Namespace) -> None:
         arguments.k,
         out,
         model=arguments.model,
-        settings=replace(settings, rank_rate=arguments.rank_rate),
+        settings=settings,
         together=arguments.together == "address",
         replicate=arguments.replicate,
         site_column=arguments.site_column,
@@ -51,6 +51,8 @@ def _build(arguments: argparse.Namespace) -> None:
     if not arguments.json:
         sys.stdout.write(f"{built.bound}\n")
     _say(f"written: {out}; {built.bound}")
+    if built.forecast is not None:
+        _say(f"with {_ranks(built.parts)}, {built.forecast}")
     _say(table.closing(built, baselines, settings.tolerances))
 
 
@@ -93,12 +95,19 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             web = webgraph.without_links_to(web, known)
         numbers, plans = arguments.k, []
     of_session = arguments.on or path
-    settings = replace(settings, politeness=politeness.read([of_session]))
+    settings = replace(
+        settings,
+        politeness=politeness.read([of_session]),
+        seeds=graph.seeds([of_session], web),
+    )
     if arguments.together:
         settings = replace(settings, together=graph.addresses(of_session))
     for parts in numbers:
         plans += [job.plan(web, model, parts, settings) for model in models]
     about = f"{_size(web)}; {plans[0].bound}"
+    useful = job.useful_ranks(web, settings)
+    if useful is not None:
+        about += f"; more than {_ranks(useful)} hardly make the crawl faster"
     _say(about)
     _show(plans, as_json=arguments.json)
     if arguments.html:
@@ -140,6 +149,10 @@ def _size(web: WebGraph) -> str:
         f"{web.pages:,} pages, {len(web.sites):,} sites, {web.links:,} links,"
         f" {inside:.1%} of them within sites"
     )
+
+
+def _ranks(number: int) -> str:
+    return f"{number} ranks" if number > 1 else "1 rank"
 
 
 def _show(plans: Sequence[Plan], *, as_json: bool) -> None:

@@ -21,7 +21,7 @@ import numpy.typing as npt
 
 from crawler.compiled import compiled
 from partition.arrays import Ids, Ints, distinct
-from partition.politeness import Politeness
+from partition.politeness import Politeness, duration
 from partition.webgraph import WebGraph
 
 Seconds = npt.NDArray[np.float64]
@@ -40,8 +40,6 @@ class Costs:
     page_s: float = 1 / 700  # to fetch and read a page
     url_s: float = 10e-6  # to send a URL; and as much to receive one
     message_s: float = 0.05  # from a page that was read to the owners of its links
-    fetches: int = 100  # under way at a time: `fetch.concurrency`
-    asks_robots: bool = True  # whether robots.txt is the first request to each site
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,9 +59,17 @@ class Forecast:
             return "links"
         return "site" if self.site_seconds >= self.rank_seconds else "rank"
 
+    def __str__(self) -> str:
+        why = {
+            "site": "the site that takes longest bounds it",
+            "rank": f"rank {self.rank} bounds it, which is busy for {duration(self.rank_seconds)}",
+            "links": "it waits for pages that are found late",
+        }
+        return f"the crawl takes about {duration(self.seconds)}: {why[self.limit]}"
+
 
 def forecast(
-    web: WebGraph, part: Ids, parts: int, politeness: Politeness, costs: Costs, seeds: Ints
+    web: WebGraph, part: Ids, parts: int, politeness: Politeness, costs: Costs, seeds: Ids
 ) -> Forecast:
     """Predict the crawl of a web in which page i belongs to rank `part[i]`.
 
@@ -73,8 +79,7 @@ def forecast(
     connections = np.array([politeness.connections_of(site) for site in web.sites], np.int64)
     delay_s = np.array([politeness.delay_s_of(site) for site in web.sites])
     fetch_s = np.array([politeness.fetch_s_of.get(site, politeness.fetch_s) for site in web.sites])
-    requests = np.bincount(web.site, minlength=len(web.sites)) + costs.asks_robots
-    site_s = requests / politeness.rates(web.sites)
+    site_s = np.bincount(web.site, minlength=len(web.sites)) / politeness.rates(web.sites)
     pages = np.bincount(part, minlength=parts)
     busy_s = costs.page_s * pages + costs.url_s * _urls(web, part, parts)
     seconds = _crawl(
@@ -86,18 +91,18 @@ def forecast(
         delay_s,
         fetch_s,
         connections,
-        costs.asks_robots,
+        politeness.asks_robots,
         busy_s / np.maximum(pages, 1),
         costs.message_s,
-        costs.fetches,
+        politeness.fetches,
     )
     fetches_s = np.bincount(part, fetch_s[web.site], parts)
-    rank_s = np.maximum(busy_s, fetches_s / costs.fetches)
+    rank_s = np.maximum(busy_s, fetches_s / politeness.fetches)
     site, rank = int(site_s.argmax()), int(rank_s.argmax())
     return Forecast(seconds, site, float(site_s[site]), rank, float(rank_s[rank]))
 
 
-def useful_ranks(web: WebGraph, politeness: Politeness, costs: Costs, seeds: Ints) -> int:
+def useful_ranks(web: WebGraph, politeness: Politeness, costs: Costs, seeds: Ids) -> int:
     """Return from which number of ranks on more ranks hardly help: the crawl is 5 % faster at most.
 
     Sites stay whole, and are dealt to the ranks by their pages. The web must have pages.
@@ -143,7 +148,7 @@ def _urls(web: WebGraph, part: Ids, parts: int) -> Ints:
 
 
 @compiled
-def _first(xadj: Ints, adj: Ids, seeds: Ints) -> Ints:
+def _first(xadj: Ints, adj: Ids, seeds: Ids) -> Ints:
     """Return the seeds, and in their order the pages that can't be reached from those before."""
     pages = len(xadj) - 1
     reached = np.zeros(pages, np.bool_)

@@ -19,6 +19,7 @@ from partition import (
     arrays,
     assign,
     evaluate,
+    forecast,
     graph,
     judge,
     models,
@@ -32,6 +33,7 @@ from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.engines import Partition
 from partition.evaluate import Evaluation
+from partition.forecast import Costs, Forecast
 from partition.judge import Limits
 from partition.models import MODELS, Units
 from partition.multilevel import MAX_PARTS
@@ -65,6 +67,7 @@ class Plan:
     giants: tuple[str, ...]  # sites heavier than a part that the plan keeps whole
     remark: str | None  # how far the giants exceed the average, if the plan is feasible
     bound: Bound  # the site that takes longest to crawl, under any plan
+    forecast: Forecast | None  # of the time of the crawl; None for a bare graph
     network_cost: float | None  # of all messages; None if all pairs of ranks cost the same
     moved: tuple[float, float] | None  # fractions of bytes and requests; None without `previous`
 
@@ -99,6 +102,11 @@ class Plan:
             "bounding_pages": self.bound.pages,
             "bounding_seconds": self.bound.seconds,
         }
+        if self.forecast is not None:
+            row["crawl_seconds"] = round(self.forecast.seconds, 3)
+            row["crawl_limit"] = self.forecast.limit
+            row["busiest_rank"] = self.forecast.rank
+            row["busiest_rank_seconds"] = round(self.forecast.rank_seconds, 3)
         if self.network_cost is not None:
             row["network_cost"] = self.network_cost
         if self.moved is not None:
@@ -108,7 +116,7 @@ class Plan:
 
 def build(
     paths: Sequence[Path],
-    parts: int,
+    parts: int | None,
     out: Path,
     *,
     model: str | None = None,
@@ -119,6 +127,7 @@ def build(
 ) -> list[Plan]:
     """Write the part vector `out` for sessions (oldest first) or for a graph.
 
+    Without `parts`, there are as many as make the crawl faster (`forecast.useful_ranks`).
     Without a `model`, sites stay whole unless dividing them is useful, see `chosen`. With
     `together`, sites that had the same address in the last session are kept in one part. The
     `replicate` most linked-to URLs are known to all ranks, so links to them cost nothing.
@@ -129,10 +138,15 @@ def build(
     settings = settings or Settings()
     if model not in (None, *MODELS):
         raise UserError(f"model {model}: can't make a part vector; use one of {', '.join(MODELS)}")
-    check(settings, parts, model, together=together)
+    check(settings, parts or 1, model, together=together)
     settings.progress("reading")
     web = graph.read(paths, site_column)
-    settings = replace(settings, politeness=politeness.read(paths))
+    settings = replace(settings, politeness=politeness.read(paths), seeds=graph.seeds(paths, web))
+    if parts is None:
+        parts = useful_ranks(web, settings)
+        if parts is None:
+            raise UserError(f"-k auto: {paths[0]} doesn't say how fast sites answer; give a number")
+        check(settings, parts, model)
     if together:
         settings = replace(settings, together=graph.addresses(paths[-1]))
     replicated: list[str] = []
@@ -370,9 +384,26 @@ def _judge(
         giants=verdict.giants,
         remark=verdict.remark,
         bound=politeness.bound(web, settings.politeness or Politeness()),
+        forecast=_forecast(web, found.part, parts, settings),
         network_cost=cost,
         moved=moved,
     )
+
+
+def _forecast(web: WebGraph, part: Ids, parts: int, settings: Settings) -> Forecast | None:
+    if settings.politeness is None:
+        return None
+    costs = Costs(1 / settings.rank_rate)
+    return forecast.forecast(web, part, parts, settings.politeness, costs, settings.seeds)
+
+
+def useful_ranks(web: WebGraph, settings: Settings) -> int | None:
+    """Return from which number of ranks on more ranks hardly help; None for a bare graph."""
+    if settings.politeness is None:
+        return None
+    settings.progress("predicting crawls by more and more ranks")
+    costs = Costs(1 / settings.rank_rate)
+    return forecast.useful_ranks(web, settings.politeness, costs, settings.seeds)
 
 
 def _moves(moved: tuple[float, float], allowed: float) -> list[str]:

@@ -55,11 +55,22 @@ def _number(text: str) -> float:
     return number
 
 
+def _rate(text: str) -> float:
+    number = _number(text)
+    if not number:
+        raise argparse.ArgumentTypeError(f"{text}: must be a number above 0")
+    return number
+
+
 def _fraction(text: str) -> float:
     number = _number(text)
     if number > 1:
         raise argparse.ArgumentTypeError(f"{text}: must be a number from 0 to 1")
     return number
+
+
+def _whole_or_auto(text: str) -> int | None:
+    return None if text == "auto" else _whole(text)
 
 
 def _wholes(text: str) -> list[int]:
@@ -110,21 +121,19 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         metavar="SESSION",
         help="sessions, the oldest first: of a page, the latest one counts; or one graph folder",
     )
-    build.add_argument("-k", type=_whole, required=True, help="number of parts")
+    build.add_argument(
+        "-k",
+        type=_whole_or_auto,
+        required=True,
+        metavar="K|auto",
+        help="number of parts; auto: as many as make the crawl faster, by the predicted time",
+    )
     build.add_argument(
         "--model",
         choices=MODELS,
         help=f"default: {job.DEFAULT_MODEL}, which keeps sites whole. If a site is heavier than a"
         " part and allows more pages a second than --rank-rate, the default is hybrid, which splits"
         " such sites only",
-    )
-    build.add_argument(
-        "--rank-rate",
-        type=_number,
-        default=politeness.RANK_RATE,
-        metavar="R",
-        help="pages a second that a rank can fetch and read; a site that allows more may be split"
-        f" (default: {politeness.RANK_RATE:g})",
     )
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
 
@@ -247,6 +256,14 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
         help="the allowed imbalance of each weight; inf: the weight isn't balanced"
         " (default: bytes=0.05,requests=0.05)",
     )
+    add(
+        "--rank-rate",
+        type=_rate,
+        default=politeness.RANK_RATE,
+        metavar="R",
+        help="pages a second that a rank can fetch and read, which says how long a crawl takes;"
+        f" build may split sites that allow more (default: {politeness.RANK_RATE:g})",
+    )
     add("--engine", choices=ENGINES, help="default: metis for graphs, multilevel for hypergraphs")
     add(
         "--engine-ranks",
@@ -322,6 +339,7 @@ def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Setti
         engine=arguments.engine,
         ranks=arguments.engine_ranks or RANKS,
         objective=_objective(arguments),
+        rank_rate=arguments.rank_rate,
         previous=PartVector.open(arguments.previous) if arguments.previous else None,
         migration=arguments.migration,
         network=read_costs(arguments.network) if arguments.network else None,

@@ -51,6 +51,8 @@ class Politeness:
     fetch_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> the mean of its fetches
     crawl_delay_s_of: Mapping[str, float] = field(default_factory=dict)  # site -> by robots.txt
     exceptions: Sequence[Exceptions] = ()  # the first that sets a value counts
+    asks_robots: bool = True  # whether robots.txt is the first request to each site
+    fetches: int = 64  # of a rank, under way at a time
 
     @cached_property
     def _patterns(self) -> NamePatterns:
@@ -153,7 +155,14 @@ def read(paths: Sequence[Path]) -> Politeness | None:
     of_site = {site: seconds[site] / number for site, number in fetches.items() if number}
     bounded = {site: min(delay, settings.most_s) for site, delay in crawl_delays.items()}
     return Politeness(
-        settings.delay_s, settings.connections, mean, of_site, bounded, settings.exceptions
+        settings.delay_s,
+        settings.connections,
+        mean,
+        of_site,
+        bounded,
+        settings.exceptions,
+        settings.obeys_robots,
+        settings.fetches,
     )
 
 
@@ -164,6 +173,7 @@ class _Settings(NamedTuple):
     connections: int = 1
     most_s: float = 60.0  # the longest crawl-delay that is obeyed
     obeys_robots: bool = True
+    fetches: int = 64
     exceptions: Sequence[Exceptions] = ()
 
 
@@ -180,11 +190,14 @@ def _configured(path: Path) -> _Settings:
         most_s = float(table.get("max_crawl_delay_s", usual.most_s))
         exceptions = tuple(map(_exceptions, tables.get("sites", [])))
         obeys_robots = tables.get("robots", {}).get("obey", usual.obeys_robots) is True
+        fetches = int(tables.get("fetch", {}).get("concurrency", usual.fetches))
     except (ValueError, TypeError, AttributeError, KeyError, OSError) as error:
         raise UserError(f"{path}: not the file of a session: {error}") from None
     if not 0 <= delay_s < float("inf") or connections < 1:
         raise UserError(f"{path}: politeness: delay_s must be 0 or more, connections 1 or more")
-    return _Settings(delay_s, connections, most_s, obeys_robots, exceptions)
+    if fetches < 1:
+        raise UserError(f"{path}: fetch: concurrency must be 1 or more")
+    return _Settings(delay_s, connections, most_s, obeys_robots, fetches, exceptions)
 
 
 def _exceptions(table: Mapping[str, Any]) -> Exceptions:

@@ -4,7 +4,10 @@ from collections.abc import Callable, Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
+import numpy as np
+
 from partition import engines
+from partition.arrays import Ids
 from partition.models import Objective
 from partition.network import Costs
 from partition.partvector import PartVector
@@ -31,6 +34,7 @@ class Settings:
     together: Mapping[str, str] = field(default_factory=dict)  # site -> address to keep in one part
     whole: frozenset[str] = frozenset()  # sites that the hybrid model doesn't split, however heavy
     politeness: Politeness | None = None  # of the sessions; None for a bare graph
+    seeds: Ids = field(default_factory=lambda: np.zeros(0, np.int32))  # pages of the last session
     rank_rate: float = RANK_RATE  # pages a second; sites that allow more may be split by default
     previous: PartVector | None = None  # the part vector to start from
     migration: float = 0.1  # with `previous`: the fraction of bytes and of requests that may move

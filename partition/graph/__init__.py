@@ -7,13 +7,17 @@ each URL are kept. `WebGraph.texts` reads the URLs of some pages again.
 from collections.abc import Sequence
 from pathlib import Path
 
+import numpy as np
+
 from partition import UserError
+from partition.arrays import Ids
 from partition.graph.batches import batches
 from partition.graph.folder import from_directory
 from partition.graph.sessions import addresses, from_sessions
+from partition.graph.sessions import seeds as _seeds
 from partition.webgraph import WebGraph
 
-__all__ = ["addresses", "batches", "from_directory", "from_sessions", "read"]
+__all__ = ["addresses", "batches", "from_directory", "from_sessions", "read", "seeds"]
 
 
 def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
@@ -22,7 +26,7 @@ def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
     Raises UserError if the paths hold neither, or if there are no pages.
     """
     tables = [path / "tables" for path in paths]
-    if len(paths) == 1 and (paths[0] / "pages.parquet").is_file():
+    if _is_folder(paths):
         web = from_directory(paths[0], site_column)
     else:
         for path, folder in zip(paths, tables, strict=True):
@@ -35,3 +39,14 @@ def read(paths: Sequence[Path], site_column: str = "site") -> WebGraph:
     if not web.pages:
         raise UserError(f"{paths[0]}: the graph is empty; at least one page is needed")
     return web
+
+
+def seeds(paths: Sequence[Path], web: WebGraph) -> Ids:
+    """Return the pages with which the last session began; none if the path is a graph folder."""
+    if _is_folder(paths):
+        return np.zeros(0, np.int32)
+    return _seeds(paths[-1] / "tables", web)
+
+
+def _is_folder(paths: Sequence[Path]) -> bool:
+    return len(paths) == 1 and (paths[0] / "pages.parquet").is_file()

@@ -83,6 +83,18 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     )
 
 
+def seeds(folder: Path, web: WebGraph) -> Ids:
+    """Return the pages of the web that were seeds of the session with this `tables` folder."""
+    keys = []
+    for every in batches(folder / "pages.parquet", "key", optional=["hops", "role"]):
+        batch = _without_requisites(every)
+        if "hops" in batch.schema.names:
+            keys.append(batch["key"].to_numpy()[batch["hops"].to_numpy() == 0])
+    at, known = find(web.key, np.concatenate([*keys, np.zeros(0, np.uint64)]))
+    pages: Ids = at[known].astype(np.int32)
+    return pages
+
+
 def _fetched(
     folders: Sequence[Path], sites: Sites, *, learns: bool
 ) -> tuple[Keys, Ids, Ints, Ids, Ids] | None:
