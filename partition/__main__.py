@@ -107,7 +107,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     about = f"{_size(web)}; {plans[0].bound}"
     useful = job.useful_ranks(web, settings)
     if useful is not None:
-        about += f"; more than {_ranks(useful)} hardly make the crawl faster"
+        about += f"; from {_ranks(useful)} on, more ranks hardly make the crawl faster"
     _say(about)
     _show(plans, as_json=arguments.json)
     if arguments.html:

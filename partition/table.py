@@ -47,7 +47,7 @@ def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> s
     counts = built.counts
     messages = counts.messages_page_part
     against = ", ".join(
-        f"{_fewer(messages, plan.counts.messages_page_part)} than by {plan.model}"
+        f"{_fewer(messages, plan.counts.messages_page_part)} by {plan.model}"
         f" ({plan.counts.messages_page_part:,})"
         for plan in baselines
     )
@@ -60,9 +60,9 @@ def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> s
 
 def _fewer(messages: int, others: int) -> str:
     if not others:
-        return "as many" if not messages else "more"
+        return "more than" if messages else "as many as"
     share = 1 - messages / others
-    return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'}"
+    return f"{abs(share):.0%} {'fewer' if share >= 0 else 'more'} than"
 
 
 def joined(heading: tuple[str, str]) -> str:

@@ -89,6 +89,25 @@ def test_a_site_is_split_only_where_that_is_useful(
     assert (row["bounding_site"], row["bounding_pages"]) == ("big.example", 24)
     page_s = max(delay_s, fetch_s / connections) if connections > 1 else delay_s + fetch_s
     assert row["bounding_seconds"] == pytest.approx(24 * page_s)
+    if delay_s == 1.0 and not options:
+        assert row["crawl_limit"] == "site"
+        assert row["crawl_seconds"] == pytest.approx(25 * 1.1 - 1, rel=0.1)  # with robots.txt
+
+
+def test_as_many_parts_as_make_the_crawl_faster(
+    tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    first, out = crawl(tmp_path / "first", 1.0, 1, 0.1), str(tmp_path / "pv")
+    words = ["build", str(first), "-k", "auto", "--out", out]
+    assert main(words) == 0  # one site of 24 pages bounds the crawl
+    assert PartVector.open(Path(out)).parts == 1
+    stderr = capsys.readouterr().err
+    assert "with 1 rank, the crawl takes about 26.4 s: the site that takes longest bounds" in stderr
+    assert main([*words, "--rank-rate", "0.5"]) == 0  # now 48 pages are 96 s of work
+    assert PartVector.open(Path(out)).parts > 1
+    assert "bounds it, which is busy for" in capsys.readouterr().err
+    assert main(["evaluate", str(first), "-k", "2", "--models", "site-hash"]) == 0
+    assert "from 1 rank on, more ranks hardly make the crawl faster" in capsys.readouterr().err
 
 
 def test_the_bound_keeps_crawl_delays(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
@@ -146,6 +165,8 @@ def test_a_graph_keeps_its_sites_whole(tmp_path: Path, capsys: pytest.CaptureFix
     (web / "tables").mkdir()  # for addresses
     assert main(["build", str(web), "-k", "2", "--out", str(tmp_path / "pv")]) == 0
     stdout, stderr = capsys.readouterr()
+    assert main(["build", str(web), "-k", "auto", "--out", str(tmp_path / "pv")]) == 2
+    assert "-k auto: " in capsys.readouterr().err
     bound = "site x bounds the crawl: 8 pages at a delay of 1 s take 8 s"
     assert stdout.splitlines()[-1] == bound
     assert stderr.splitlines()[-2] == f"written: {tmp_path / 'pv'}; {bound}"
