@@ -86,7 +86,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
 def seeds(folder: Path, web: WebGraph) -> Ids:
     """Return the pages of the web that were seeds of the session with this `tables` folder."""
     keys = []
-    for every in batches(folder / "pages.parquet", "key", optional=["hops", "role"]):
+    for every in batches(table_path(folder, "pages"), "key", optional=["hops", "role"]):
         batch = _without_requisites(every)
         if "hops" in batch.schema.names:
             keys.append(batch["key"].to_numpy()[batch["hops"].to_numpy() == 0])
