@@ -102,7 +102,7 @@ def test_as_many_parts_as_make_the_crawl_faster(
     assert main(words) == 0  # one site of 24 pages bounds the crawl
     assert PartVector.open(Path(out)).parts == 1
     stderr = capsys.readouterr().err
-    assert "with 1 rank, the crawl takes about 26.4 s: the site that takes longest bounds" in stderr
+    assert "with 1 rank, the crawl takes about 26.5 s: the site that takes longest bounds" in stderr
     assert main([*words, "--rank-rate", "0.5"]) == 0  # now 48 pages are 96 s of work
     assert PartVector.open(Path(out)).parts > 1
     assert "bounds it, which is busy for" in capsys.readouterr().err
