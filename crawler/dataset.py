@@ -17,9 +17,9 @@ _SUFFIX: Final = ".parquet"
 
 
 def table_path(folder: Path, name: str) -> Path:
-    """Return where a table is: its directory if that exists, else its one file."""
+    """Return where a table is: its directory if that has files, else its one file."""
     directory = folder / name
-    return directory if directory.is_dir() else folder / f"{name}{_SUFFIX}"
+    return directory if _files_in(directory) else folder / f"{name}{_SUFFIX}"
 
 
 def table_files(path: Path) -> list[Path]:
@@ -27,8 +27,11 @@ def table_files(path: Path) -> list[Path]:
 
     Raises OSError if one of them is no regular file.
     """
-    files = sorted(path.glob(f"[!._]*{_SUFFIX}")) if path.is_dir() else []
-    return [regular(file) for file in files or [path]]
+    return [regular(file) for file in _files_in(path) or [path]]
+
+
+def _files_in(path: Path) -> list[Path]:
+    return sorted(path.glob(f"[!._]*{_SUFFIX}")) if path.is_dir() else []
 
 
 def read_table(path: Path, columns: Sequence[str] | None = None) -> pa.Table:

@@ -68,7 +68,9 @@ def files(directory: Path) -> dict[str, bytes]:
 def test_the_files_do_not_depend_on_the_number_of_processes(
     ranks: list[Rank], processes: int
 ) -> None:
-    with tempfile.TemporaryDirectory() as name:
+    with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.session.judged._ROUND", 3)
+        patch.setattr("crawler.session.tables._SENT_SITES", 2)
         directory = Path(name)
         make(directory, ranks)
         totals = write_tables(directory)
@@ -121,6 +123,8 @@ def test_tables_of_an_earlier_version_are_replaced(tmp_path: Path) -> None:
         folder = tmp_path / "tables" / name
         (folder / "00000.parquet").rename(tmp_path / "tables" / f"{name}.parquet")
         folder.rmdir()
+    (tmp_path / "tables" / "pages").mkdir()  # a kill has left it
+    (tmp_path / "tables" / "pages" / ".00000.parquet.new").touch()
     assert check_tables(tmp_path) == []
     os.truncate(tmp_path / "tables" / "links.parquet", 9)
     assert any(line.startswith("links.parquet: ") for line in check_tables(tmp_path))

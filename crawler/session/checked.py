@@ -8,6 +8,7 @@ from typing import Final, Self
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crawler.dataset import table_path
 from crawler.ports import Peers
 from crawler.regular import regular
 from crawler.session.columns import SCHEMAS, SiteRow
@@ -42,8 +43,9 @@ async def check_tables(session: Path, peers: Peers, correct: Correct = as_logged
     `write_tables`.
     """
     tables = session / "tables"
-    if (tables / "pages").is_dir():
-        found = await _check(session, tables, units(session), peers, correct)
+    if not await peers.bcast(table_path(tables, "pages").is_file()):
+        every = await peers.bcast(units(session))
+        found = await _check(session, tables, every, peers, correct)
         return [line for lines in await everywhere(peers, found) for line in lines]
     # An earlier version has written one file for all ranks, so one process checks it.
     lines: list[str] = []

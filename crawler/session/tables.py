@@ -91,7 +91,7 @@ async def write_tables(
     once for each page that this process reads, and corrects the flags of its links
     (`joined.Correction`). Raises NoRoomError on all processes if the disk is full for one of them.
     """
-    every = units(session)
+    every = await peers.bcast(units(session))
     own = mine(every, peers)
     tables = session / "tables"
     is_superseded = await Superseded.together(session, _logs(own), peers)
@@ -129,6 +129,8 @@ async def write_tables(
         by_unit = await route_sites(every, peers, sites)
         await done_by_all(peers, write_sites)
         await done_by_all(peers, replace_old)
+        if peers.rank == 0:
+            _look_anew(tables)
     finally:
         with suppress(OSError):
             for left in tables.glob("*/.*.new"):
@@ -181,6 +183,18 @@ def _remove_old(tables: Path) -> None:
     for name in OPTIONAL:
         with suppress(OSError):  # it has files, or it isn't there
             (tables / name).rmdir()
+
+
+def _look_anew(tables: Path) -> None:
+    """Make this host see the files that other hosts have just put into these directories.
+
+    Over NFS, a host keeps what is in a directory for up to a minute, unless it changes it itself.
+    """
+    for name in SCHEMAS:
+        with suppress(OSError):  # the directory isn't there
+            look = tables / name / ".look"
+            look.touch()
+            look.unlink()
 
 
 def made_rows(

@@ -89,7 +89,7 @@ async def verify_together(directory: Path, peers: Peers) -> Verdict | UserError 
         return mistake
     info = session.load(directory)
     url.tell_apart(session.given_up(directory))
-    every = units(directory)
+    every = await peers.bcast(units(directory))
     logs = [path for unit in session.mine(every, peers) for path in unit.logs]
     findings, found = Findings(), Findings()
     walks = []
