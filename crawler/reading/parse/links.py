@@ -170,7 +170,7 @@ class _Collector:
                     if known is None or known | flags != known:
                         add(href, flags, references)
                 elif "href" in attributes:
-                    add("", flags, references)
+                    add(attributes["href"], flags, references)  # it may be a TooLong
             elif name == "link":
                 kinds = link_kinds(rel)
                 if kinds and "href" in attributes:
