@@ -116,6 +116,52 @@ def test_few_vertices_are_as_even_as_they_can_be(
     assert found.over > best[0] or found.excess <= best[1] + 0.15
 
 
+def least_possible(weights: Ids, parts: int) -> float:
+    """Return the least largest imbalance of all partitions, renumberings left out."""
+    others = np.indices((parts,) * (len(weights) - 1), np.int8).reshape(len(weights) - 1, -1)
+    most = np.zeros(others.shape[1])
+    for b in range(parts):
+        loads = weights[1:].T.astype(np.float64) @ (others == b)
+        loads += (b == 0) * weights[0][:, np.newaxis]
+        means = np.maximum(weights.sum(axis=0), 1)[:, np.newaxis] / parts
+        most = np.maximum(most, (loads / means - 1).max(axis=0))
+    return float(most.min())
+
+
+def within_five_points(parts: int, seed: int, matter: int) -> None:
+    """Compare with all partitions, also where there are too many for `exact`."""
+    random = np.random.default_rng(seed)
+    vertices = int(random.integers(parts + 1, {2: 17, 3: 12, 4: 10}[parts]))
+    weights = np.maximum(random.lognormal(3, 1.2, (vertices, 2)), 1).astype(np.int64)
+    if seed % 2:
+        weights[:, 1] = np.maximum(
+            101 - weights[:, 0], 1
+        )  # heavy in one weight, light in the other
+    weights[0, 0] = weights[:, 0].sum() // parts * 2
+    nets = [random.permutation(vertices)[: random.integers(2, 5)].tolist() for _ in range(vertices)]
+    h = hypergraph(weights.tolist(), nets)
+    tolerances = (0.05, 0.05 if matter == 2 else parts)
+    part = partition(h, parts, tolerances=tolerances)
+    found = max(imbalances(h, part, parts)[:matter])
+    assert found <= max(least_possible(weights[:, :matter], parts), 0.05) + 0.05
+
+
+@pytest.mark.parametrize("matter", [1, 2])
+@settings(max_examples=6)
+@given(st.sampled_from([2, 3, 4]), st.integers(0, 1 << 20))
+def test_small_cases_are_within_five_points_of_the_least(
+    matter: int, parts: int, seed: int
+) -> None:
+    within_five_points(parts, seed, matter)
+
+
+@pytest.mark.slow
+@pytest.mark.parametrize("matter", [1, 2])
+def test_hundred_small_cases_are_within_five_points_of_the_least(matter: int) -> None:
+    for seed in range(50):
+        within_five_points(2 + seed % 3, seed, matter)
+
+
 def test_what_the_heaviest_vertex_makes_necessary() -> None:
     weights = np.array([[60, 1], [20, 1], [20, 1]])
     assert least_imbalance(weights, 2, TOLERANCES) == pytest.approx(0.2)
