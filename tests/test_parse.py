@@ -9,7 +9,7 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crawler.ports import ALTERNATE, CANONICAL, FRAME, NEXT, NOFOLLOW, PREV, Response
-from crawler.reading.parse import Page, extract, finish, is_html, read
+from crawler.reading.parse import Page, extract, finish, is_html, read, resolution
 from crawler.reading.parse.encoding import encode_query
 from crawler.reading.parse.links import bare, reading, refresh_target, srcset_urls
 from crawler.reading.parse.resolution import Base, Resolution, _Folders
@@ -215,6 +215,9 @@ def test_pages_of_a_folder_find_what_each_finds_alone(
         assert meant == expected
 
 
+@pytest.mark.skipif(
+    (resolution.__file__ or "").endswith(".so"), reason="compiled code can't be patched"
+)
 def test_only_so_many_references_are_remembered(monkeypatch: pytest.MonkeyPatch) -> None:
     folders = _Folders()
     monkeypatch.setattr("crawler.reading.parse.resolution._folders", folders)
