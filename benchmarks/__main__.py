@@ -75,7 +75,8 @@ def shown(rows: Iterator[Row], json: str | None) -> None:
         for row in rows:
             made.append(row)
             show(row, file)
-    print("\n".join(table(made)))
+    if made:
+        print("\n".join(table(made)))
 
 
 def main(words: list[str]) -> int:

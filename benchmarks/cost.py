@@ -289,7 +289,7 @@ def run(
 
 def draw(rows: Sequence[Row], path: Path) -> None:
     """Draw the cost by size, with a panel for each measure."""
-    from plotting import panels, save  # noqa: PLC0415 (only plots need matplotlib)
+    from plotting import by_two, panels, save  # noqa: PLC0415 (only plots need matplotlib)
 
     figure, axes = panels(1, len(MEASURES))
     titles = {"sites": "waiting sites", "links": "links of a page", "ranks": "ranks"}
@@ -299,4 +299,6 @@ def draw(rows: Sequence[Row], path: Path) -> None:
         points = [(int(row["size"]), row["us"]) for row in rows if row["cost"] == name]
         (line,) = panel.plot(*zip(*points, strict=True), marker="o", ms=3, lw=1, color="#0072b2")
         panel.set(xlabel=titles[name], ylabel=units[name], xscale="log", ylim=0)
+        if name == "ranks":
+            by_two(panel)
     save(figure, {"CPU time": line}, path)

@@ -67,8 +67,9 @@ class LoopWatch:
 
     The program itself must have caused the break. The time for which the thread waited for a
     processor, because other programs used them, doesn't count. A break that is shorter than
-    `_BEAT_S` may be missed, and a longer one may be found too short by as much. If the thread has
-    little to do, it is looked at less often, so that waiting costs nothing.
+    `_BEAT_S` may be missed, and a longer one may be found too short by as much, or by more if the
+    thread often waits for a processor. If the thread has little to do, it is looked at less often,
+    so that waiting costs nothing.
     """
 
     def __init__(self) -> None:
