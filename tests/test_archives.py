@@ -99,9 +99,17 @@ def by_cdxj_indexer(*warcs: Path) -> str:
 
 
 @settings(max_examples=25)
-@given(st.lists(ANSWERS, min_size=1, max_size=6), st.sampled_from((1, 2, 10_000)))
-def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int) -> None:
-    with TemporaryDirectory() as folder, mock.patch.object(cdxj, "_RUN", run):
+@given(
+    st.lists(ANSWERS, min_size=1, max_size=6),
+    st.sampled_from((1, 2, 10_000)),
+    st.sampled_from((1, 2, 64)),
+)
+def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int, batch: int) -> None:
+    with (
+        TemporaryDirectory() as folder,
+        mock.patch.object(cdxj, "_RUN", run),
+        mock.patch.object(cdxj, "_BATCH", batch),
+    ):
         store = RankStore(Path(folder), 0, Storage(), user_agent="", obeys_robots=True)
         for answer in answers:
             store.append(fetched(answer), 0)
@@ -120,7 +128,7 @@ def test_an_index_is_that_of_cdxj_indexer(answers: list[Any], run: int) -> None:
 def test_a_crawl_goes_on_without_an_index(tmp_path: Path, caplog: pytest.LogCaptureFixture) -> None:
     store = RankStore(tmp_path, 0, Storage(), user_agent="", obeys_robots=True)
     with mock.patch.object(cdxj, "TemporaryFile", side_effect=OSError(28, "No space left")):
-        with mock.patch.object(cdxj, "_RUN", 2):
+        with mock.patch.object(cdxj, "_RUN", 2), mock.patch.object(cdxj, "_BATCH", 1):
             for name in "abc":
                 store.append(fetched(response(f"http://a.example/{name}")), 0)
         store.close()
