@@ -45,7 +45,7 @@ def wget2(web: Target, folder: Path) -> tuple[int, Usage]:
     command += ["-i", str(seeds), "-P", str(stored)]
     used = run_command(command, folder / "output")
     if used.status not in {0, _REFUSED}:
-        raise CrawlerError(f"wget2 ended with {used.status}")
+        raise CrawlerError(f"wget2 ended with {used.status}: is it installed?")
     return distinct(_html_files(stored)), used
 
 
