@@ -10,13 +10,13 @@ They are made from the tables, which are read twice. Memory grows by about 9 byt
 wasn't fetched, 12 for each page, and by the rows of broken pages.
 """
 
-import json
 from collections import Counter, defaultdict
 from collections.abc import Mapping
 from math import inf
 from pathlib import Path
 from typing import Any, BinaryIO, Final
 
+import msgspec
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
@@ -66,7 +66,7 @@ def write_lists(directory: Path, info: session.SessionInfo) -> dict[str, Any]:
 
 
 def _line(row: Mapping[str, Any]) -> bytes:
-    return json.dumps(row, ensure_ascii=False).encode() + b"\n"
+    return msgspec.json.encode(row) + b"\n"
 
 
 class _Skipped:
@@ -96,9 +96,11 @@ class _Skipped:
         fetched = self._write_rows()
         keys, codes = self._find(fetched)
         self._write_links(keys, codes)
-        known = np.union1d(keys, fetched)
-        for seed in session.seeds(self._directory):
-            if not np.isin(np.uint64(url.own_key(seed)), known):
+        seeds = session.seeds(self._directory)
+        seed_keys = np.fromiter(map(url.own_key, seeds), np.uint64)
+        known = session.among(seed_keys, keys) | session.among(seed_keys, fetched)
+        for seed, is_known in zip(seeds, known.tolist(), strict=True):
+            if not is_known:
                 self._tell(seed, self._reasons[_WAITING])
         return self._counts
 
