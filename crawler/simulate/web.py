@@ -125,14 +125,15 @@ def load_web(path: Path) -> Web:
     with their links. Raises UserError for anything else, and if no page is left.
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
+    files = [table_path(tables, name) for name in ("pages", "links")]
     try:
-        pages = read_table(table_path(tables, "pages"))
-        links = read_table(table_path(tables, "links"))
+        pages, links = map(read_table, files)
         web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
+        missing = [file for file in files if not file.exists()]
+        what = f"no such file: {missing[0]}" if missing else f"unusable: {str(error).splitlines()[0]}"
         raise UserError(
-            f"{path}: {what}: {str(error).splitlines()[0]}; name a session, or a graph with"
+            f"{path}: {what}; name a session, or a graph with"
             " pages.parquet (id, url or site) and links.parquet (src, dst)"
         ) from None
     if not len(web):
