@@ -131,7 +131,7 @@ def load_web(path: Path) -> Web:
         web = _from_session(pages, links) if "key" in pages.column_names else _graph(pages, links)
     except (OSError, pa.ArrowInvalid, KeyError, ValueError) as error:
         missing = [file for file in files if not file.exists()]
-        what = f"no such file: {missing[0]}" if missing else f"unusable: {str(error).splitlines()[0]}"
+        what = f"no such file: {missing[0]}" if missing else f"unusable: {error}".splitlines()[0]
         raise UserError(
             f"{path}: {what}; name a session, or a graph with"
             " pages.parquet (id, url or site) and links.parquet (src, dst)"
