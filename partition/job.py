@@ -146,6 +146,7 @@ def build(
         parts = useful_ranks(web, settings)
         if parts is None:
             raise UserError(f"-k auto: {paths[0]} doesn't say how fast sites answer; give a number")
+        parts = min(parts, MAX_PARTS)
         check(settings, parts, model)
     if together:
         settings = replace(settings, together=graph.addresses(paths[-1]))
