@@ -41,7 +41,10 @@ from crawler.ports import (
 )
 from crawler.reading.scope import Sites
 from crawler.report.verify import verify
+from crawler.session.gaps import Clock, Crowd, Gap
+from crawler.session.judged import judge_together
 from crawler.session.requests import RequestLog
+from crawler.session.together import Alone, alone
 
 OLD_SESSION = Path(__file__).parent / "instances" / "old-session"
 MANNERS = session.Manners.of(config.Config(), 0, 0, SystemClock())
@@ -114,8 +117,7 @@ def test_any_damage_leaves_the_rows_before_it(
         return
     assert isinstance(last, session.Torn)
     assert rows == [MANNERS, *ROWS][: len(rows)]
-    for _ in session.read_all_requests(path.parents[2]).judge():
-        pass
+    judged(path.parents[2])
 
 
 def test_a_frame_of_a_later_kind_ends_the_file(tmp_path: Path) -> None:
@@ -378,6 +380,14 @@ def test_gaps_count_across_runs(crawled: Path) -> None:
     assert "promised were 0.2 s (the Crawl-delay of its robots.txt)" in verdict.lines[0]
 
 
+def judged(
+    directory: Path, tell: Callable[[Gap | Crowd], None] = lambda _: None
+) -> dict[str, Clock]:
+    """What one process finds about the requests of a session, by site."""
+    files = session.request_files(directory)
+    return dict(alone(judge_together(files, Alone(), lambda _: 0, tell)).clocks)
+
+
 def replace_run(manners: session.Manners) -> session.Manners:
     return msgspec.structs.replace(manners, run=1)
 
@@ -391,7 +401,7 @@ def test_a_wall_clock_that_is_set_proves_nothing(tmp_path: Path) -> None:
             start = manners.time(3.0 * number + 1.5 * rank)
             log.note(Asked(start, 0.5, "a.example", "http://a.example", "page", number, 200))
         log.close()
-    ((_, clock),) = session.read_all_requests(tmp_path).judge()
+    ((_, clock),) = judged(tmp_path).items()
     assert (clock.requests, clock.impolite) == (6, 0)
     assert clock.smallest is not None
     assert clock.smallest.seconds == pytest.approx(1.0)
@@ -406,7 +416,7 @@ def test_by_address_requests_are_held_against_addresses(tmp_path: Path) -> None:
         log.note(Asked(start, 0.5, site, f"http://{site}", "page", number, 200, None, "10.0.0.1"))
     log.close()
     told: list[Any] = []
-    clocks = dict(session.read_all_requests(tmp_path).judge(told.append))
+    clocks = judged(tmp_path, told.append)
     assert [what.clock for what in told] == ["10.0.0.1"]
     assert clocks["1.example"].impolite == 1
     assert replace(clocks["0.example"], requests=1) == clocks["0.example"]

@@ -104,7 +104,6 @@ from crawler.session.records import Damage, Record, read_records
 from crawler.session.requests import (
     Manners,
     is_cut,
-    read_all_requests,
     read_requests,
     read_rests,
     request_files,
@@ -240,7 +239,6 @@ __all__ = [
     "pause",
     "rank_directories",
     "rank_of",
-    "read_all_requests",
     "read_latest",
     "read_links",
     "read_log",

@@ -13,7 +13,7 @@ from typing import Final, NamedTuple
 from crawler.ports import Asked, CrawlDelay, Peers
 from crawler.session.gaps import Clock, Crowd, Gap, Requests
 from crawler.session.log import Torn
-from crawler.session.requests import Manners, read_requests
+from crawler.session.requests import Manners, read_promised, read_requests
 from crawler.session.timeline import Promise
 from crawler.session.together import everywhere, routed
 
@@ -79,20 +79,11 @@ def _rounds(
     """Yield the rows of files for each process, round by round."""
     rows, count = [_Rows([], [], []) for _ in range(size)], 0
     for path in files:
-        promise, promise_to = None, None
-        for row in read_requests(path):
-            if isinstance(row, Manners):
-                promise, promise_to = row.promise, row.promises()
-            elif isinstance(row, Torn):
-                tears(row)
-            elif promise is None or promise_to is None:
-                tears(Torn(path, 0, path.stat().st_size))
-                break
-            elif isinstance(row, Asked):
-                made = promise_to(row.site)
-                rows[place(row.site)].by_site.append((row, made))
-                if made.by_address and row.address is not None:
-                    rows[place(row.address)].by_address.append((row, made))
+        for row, promise in read_promised(path, tears):
+            if isinstance(row, Asked):
+                rows[place(row.site)].by_site.append((row, promise))
+                if promise.by_address and row.address is not None:
+                    rows[place(row.address)].by_address.append((row, promise))
             else:
                 for its in rows:
                     its.delays.append((row, promise))

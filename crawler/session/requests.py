@@ -280,24 +280,24 @@ def _row(body: bytes) -> Manners | Asked | CrawlDelay | None:
         return None
 
 
-def read_all_requests(session: Path, tears: Callable[[Torn], None] = lambda _: None) -> Requests:
-    """Return the requests of all ranks and runs. `tears` is called with each torn tail."""
-    requests = Requests()
-    for path in request_files(session):
-        promise, promise_to = None, None
-        for row in read_requests(path):
-            if isinstance(row, Manners):
-                promise, promise_to = row.promise, row.promises()
-            elif isinstance(row, Torn):
-                tears(row)
-            elif promise is None or promise_to is None:
-                tears(Torn(path, 0, path.stat().st_size))
-                break
-            elif isinstance(row, Asked):
-                requests.add(row, promise_to(row.site))
-            else:
-                requests.add_delay(row, promise)
-    return requests
+def read_promised(
+    path: Path, tears: Callable[[Torn], None]
+) -> Iterator[tuple[Asked | CrawlDelay, Promise]]:
+    """Yield the requests and the Crawl-delays of a file, with the promises that hold for them.
+
+    `tears` is called with a torn tail. A file that doesn't begin with manners is one as a whole.
+    """
+    promise, promise_to = None, None
+    for row in read_requests(path):
+        if isinstance(row, Manners):
+            promise, promise_to = row.promise, row.promises()
+        elif isinstance(row, Torn):
+            tears(row)
+        elif promise is None or promise_to is None:
+            tears(Torn(path, 0, path.stat().st_size))
+            return
+        else:
+            yield row, promise_to(row.site) if isinstance(row, Asked) else promise
 
 
 def read_rests(files: Sequence[Path], clock: Clock, *, killed: bool) -> dict[str, float]:
