@@ -155,13 +155,14 @@ class PageReader:
             self._requisites.note(fetched, page.requisites)
         work = 0
         index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
+        known = self._scope.known
         for target, flags in targets:
             if index_of is not None:
                 links.append(self.sitemap(target, index_of))
             elif flags:
                 links.append(self.link(target, flags & ~OUT_OF_SCOPE))
             else:
-                links.append(link(target))
+                links.append(known.get(target) or link(target))
             work += _WORK_PER_LINK + len(target)
             if work > _STEP:
                 work = 0

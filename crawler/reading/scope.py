@@ -124,13 +124,15 @@ class Scope:
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
         self._known_place = lru_cache(_CACHED_AUTHORITIES)(self._find_place)
-        # Most links of a page occur on the neighbouring pages, too.
-        self._known_link = lru_cache(_CACHED_LINKS)(self._make_link)
+        # The links that `link` returns without further flags, by URL: most links of a page occur on
+        # the neighbouring pages, too. Those that a rule on traps keeps out aren't here, because
+        # `link` counts them each time.
+        self.known: dict[str, Link] = {}
 
     def nbytes(self) -> int:
         """About how many bytes of memory the cached verdicts and links take."""
-        places, links = self._known_place.cache_info(), self._known_link.cache_info()
-        return _PLACE_BYTES * places.currsize + _LINK_BYTES * links.currsize
+        places = self._known_place.cache_info().currsize
+        return _PLACE_BYTES * places + _LINK_BYTES * len(self.known)
 
     def judge(self, address: str) -> Verdict:
         """Return the verdict on a normalised URL."""
@@ -171,7 +173,7 @@ class Scope:
             return False
         self.joined.add(site)
         self._known_place.cache_clear()
-        self._known_link.cache_clear()
+        self.known.clear()
         return True
 
     def add_seed(self, seed: str) -> None:
@@ -220,10 +222,7 @@ class Scope:
 
     def link(self, address: str, flags: int = 0) -> Link:
         """Return the link to a normalised URL, with OUT_OF_SCOPE among its flags if it is out."""
-        find = self._known_link if len(address) <= _LONGEST_CACHED else self._make_link
-        link, trap = find(address)
-        if trap is not None:
-            self.trapped[trap] += 1
+        link = self.known.get(address) or self._make_link(address)
         return Link(link.key, address, link.site, link.flags | flags) if flags else link
 
     def link_beyond(self, address: str, flags: int = 0) -> Link:
@@ -260,16 +259,18 @@ class Scope:
         """
         return self._judge(address, _ANY_HOST) if self.widens else self.judge(address)
 
-    def _make_link(self, address: str) -> tuple[Link, str | None]:
-        """Return the link with no flag but OUT_OF_SCOPE, and the rule on traps that it breaks."""
-        authority = url.authority(address)
-        verdict, site = self._place(authority)
+    def _make_link(self, address: str) -> Link:
+        """Return the link with no flag but OUT_OF_SCOPE, and remember it."""
+        verdict, site = self._place(address[: address.index("/", 8)])
         allowed, rule = self._judge(address, verdict)
-        flags, trap = 0, None
-        if not allowed:
-            flags = OUT_OF_SCOPE
-            trap = rule.removeprefix(_TRAPS) if rule.startswith(_TRAPS) else None
-        return Link(url.own_key(address), address, site, flags), trap
+        link = Link(url.own_key(address), address, site, 0 if allowed else OUT_OF_SCOPE)
+        if not allowed and rule.startswith(_TRAPS):
+            self.trapped[rule.removeprefix(_TRAPS)] += 1
+        elif len(address) <= _LONGEST_CACHED:
+            if len(self.known) >= _CACHED_LINKS:
+                self.known.clear()
+            self.known[address] = link
+        return link
 
     def _judge_authority(self, authority: str) -> Verdict:
         host = url.host(authority)
