@@ -293,3 +293,37 @@ def append_rows(path: Path, rows: Iterable[Row], line: Callable[[Row], str]) -> 
             file.write(json.dumps(row) + "\n")
             file.flush()
             print(line(row), file=sys.stderr)
+
+
+def provenance() -> Row:
+    """Return where a row comes from: the commit, the day, and the machine."""
+    commit = subprocess.run(
+        ["git", "describe", "--always", "--dirty"],
+        cwd=Path(__file__).parent,
+        capture_output=True,
+        text=True,
+        check=False,
+    )
+    cpus = Path("/proc/cpuinfo").read_text().splitlines()
+    model = next((line.partition(": ")[2] for line in cpus if line.startswith("model name")), "")
+    cores = sum(line.startswith("processor") for line in cpus)
+    return {
+        "commit": commit.stdout.strip(),
+        "date": time.strftime("%Y-%m-%d", time.gmtime()),
+        "machine": f"{cores} cores, {model}",
+    }
+
+
+def require_one_origin(path: Path, rows: Iterable[Row], here: Row | None = None) -> None:
+    """End the program if the rows of a file, and those to come, are of several origins.
+
+    `here` is the provenance of the rows to come. An origin is a commit and a machine.
+    """
+    rows = [*rows, *([here] if here else [])]
+    origins = {(row.get("commit", "unknown"), row.get("machine", "unknown")) for row in rows}
+    if len(origins) > 1:
+        found = "; ".join(f"commit {commit} on {machine}" for commit, machine in sorted(origins))
+        raise SystemExit(
+            f"error: {path}: rows of several origins don't mix: {found}; move the file away, or"
+            " go back to its commit"
+        )

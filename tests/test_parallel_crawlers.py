@@ -10,6 +10,7 @@ from types import ModuleType
 import numpy as np
 import pytest
 
+from crawler.ports import Link
 from crawler.simulate import Web
 from partition import importers, partvector, synthesize
 
@@ -37,11 +38,55 @@ def vector(tmp_path: Path) -> Path:
 def test_a_firewall_keeps_a_process_from_the_next_site(
     bench: ModuleType, vector: Path, repeat: int
 ) -> None:
-    seed = np.random.default_rng(repeat).permutation(5)[0]
-    crawl = bench.conduct(WEB, bench.Case(4, "m", 2, 1, repeat), vector)
-    # From the seed to the end of its site, of the five that can be reached.
-    assert crawl["coverage"] == {0: 3, 1: 2, 2: 1, 3: 2, 4: 1}[seed] / 5
+    order = np.random.default_rng(repeat).permutation(5).tolist()
+    crawl = bench.conduct(WEB, bench.Case(4, "m", 2, 2, repeat), vector)
+    # Each process has one seed, and goes from there to the end of its site.
+    seeds = next(page for page in order if page < 3), next(page for page in order if page > 2)
+    assert crawl["drawn"] == 2
+    assert crawl["coverage"] == (3 - seeds[0] + 5 - seeds[1]) / 5
     assert (crawl["overlap"], crawl["exchanged"]) == (0, 0)
+
+
+def test_coverage_is_of_the_whole_web(bench: ModuleType, vector: Path) -> None:
+    web = Web(URLS, np.array([(0, 1), (3, 4)]))
+    crawls = [bench.conduct(web, bench.Case(4, "m", 2, 2, seed), vector) for seed in range(5)]
+    for crawl in crawls:  # no page has links to the other site
+        assert crawl["coverage_reachable"] == 1
+        assert crawl["coverage"] == crawl["pages"] / 5 < 1
+
+
+def test_each_process_has_seeds_of_its_own_part(bench: ModuleType) -> None:
+    web = Web(URLS, np.zeros((0, 2), int))
+
+    def owner(link: Link) -> int:
+        return int(link.site == "b.example")
+
+    for seed in range(5):
+        drawn = bench.draw_seeds(web, owner, 2, 4, seed)
+        assert sorted(page > 2 for page in drawn) == [False, False, True, True]
+        assert set(bench.draw_seeds(web, owner, 2, 2, seed)) < set(drawn)
+        # The smaller part gives all that it has, and a process without pages gives none.
+        assert sorted(bench.draw_seeds(web, owner, 2, 8, seed)) == [0, 1, 2, 3, 4]
+        assert len(bench.draw_seeds(web, owner, 3, 6, seed)) == 4
+
+
+def test_half_of_a_web_has_half_of_its_sites(bench: ModuleType) -> None:
+    half = bench.half_of(WEB)
+    urls = [half.url(page) for page in range(len(half))]
+    assert urls in (URLS[:3], URLS[3:])
+    # The round is cut: of n pages, each but the last links to the next.
+    assert half.targets.tolist() == list(range(1, len(half)))
+
+
+def test_one_process_is_crawled_once(bench: ModuleType) -> None:
+    schemes = ["url-hash", "site-hash", "hybrid"]
+    planned = [
+        case for figure in range(4, 12) for case in bench.cases(figure, 500, schemes, [1], [0])
+    ]
+    assert {(case.figure, case.scheme, case.half) for case in planned} == {
+        (4, "site-hash", False),
+        (4, "site-hash", True),
+    }
 
 
 def test_exchange(bench: ModuleType, vector: Path) -> None:
@@ -94,3 +139,20 @@ def test_the_command_goes_on_where_it_ended(tmp_path: Path) -> None:
     again = subprocess.run(command, capture_output=True, text=True, check=True)
     assert not again.stderr
     assert len(log.read_text().splitlines()) == len(crawls)
+    assert all({"commit", "date", "machine", "seed"} <= crawl.keys() for crawl in crawls)
+    crawls[0]["commit"] = "another"
+    log.write_text("".join(json.dumps(crawl) + "\n" for crawl in crawls))
+    mixed = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (mixed.returncode, len(mixed.stderr.splitlines())) == (1, 1)
+    assert "commit another on" in mixed.stderr
+
+
+def test_the_tables_have_the_values_of_the_paper(bench: ModuleType, tmp_path: Path) -> None:
+    row = {"graph": "tiny", "web": {"pages": 9, "sites": 2, "links": 3}, "drawn": 5, "half": False}
+    row |= {"commit": "c", "machine": "m", "date": "2000-01-01", "figure": 4, "scheme": "site-hash"}
+    row |= {"procs": 1, "coverage": 0.5, "coverage_reachable": 1.0, "imbalance": 0.0}
+    bench.write_tables([row], tmp_path)
+    tables = (tmp_path / "parallel-crawlers-tables.md").read_text()
+    assert "| 1 | 0.500 | 0.9 |" in tables
+    assert "| 4 |  | ≥0.8 |" in tables
+    assert "5 (0.56)" in tables  # seeds, and their share

@@ -8,17 +8,17 @@ scheme is url-hash, site-hash, or a model of `partition build`, whose part vecto
 for the hash. --work keeps what is made on the way: the part vectors, and the graphs with a host for
 each site (a crawl knows a site by its host, whatever the graph calls a site). Crawls are appended
 to OUT/parallel-crawlers.jsonl and never repeated; they run side by side, one on each core. At the
-end OUT/parallel-crawlers-tables.md is made anew from all of them.
+end OUT/parallel-crawlers-tables.md is made anew from all of them. All crawls of a file are of one
+commit and one machine, which each row names. Others are refused.
 
 The crawls are as simple as the paper's: each process fetches one page at a time, there is no
-politeness, and all processes are equally fast. Their seeds are pages drawn at random from the
-whole web, so a process has as many as its part happens to hold.
+politeness, and all processes are equally fast. Each process has random seeds from its own part.
 """
 
 import os
 import subprocess
 import sys
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from concurrent.futures import ProcessPoolExecutor
 from dataclasses import asdict, dataclass, fields
 from itertools import product
@@ -29,10 +29,20 @@ from typing import Annotated, Any, Final
 import numpy as np
 import pyarrow as pa
 import pyarrow.parquet as pq
-from harness import Numbers, Row, Timer, append_rows, one_of, read_rows
+from harness import (
+    Numbers,
+    Row,
+    Timer,
+    append_rows,
+    one_of,
+    provenance,
+    read_rows,
+    require_one_origin,
+)
 
 from crawler import config, url
 from crawler.core.ownership import make_scheme
+from crawler.ports import Link
 from crawler.report import measures
 from crawler.simulate import Simulation, Web, load_web
 
@@ -41,7 +51,10 @@ from .tables import LOG, SCHEMES, SHARES, write_tables
 HASHES: Final = ("url-hash", "site-hash")
 FIGURES: Final = (4, 5, 6, 7, 8, 9, 10, 11)
 EXCHANGES: Final = (0, 1, 2, 5, 10, 20, 50, 100, None)
-SEEDS: Final = 5  # for each process; in figures 9 to 11, for the largest number of processes
+SEEDS: Final = 5  # for each process
+# Of figures 9 to 11, whose seeds the paper doesn't tell: 5 for each of 64 processes. Crawls of
+# fewer processes have as many. So lines differ by what processes know, and not by their seeds.
+_QUALITY_SEEDS: Final = 320
 _ALL_SEEDS: Final = (64, 256, 1024, 4096, 16384)
 _REPLICATED: Final = (0, 10, 100, 1000, 10_000, 100_000, 200_000)
 # The paper's numbers for 40 million pages, as shares, for our smaller webs.
@@ -59,9 +72,10 @@ class Case:
     scheme: str
     procs: int
     seeds: int  # of all processes together
-    repeat: int  # number of the repetition; each draws its own seeds
+    seed: int  # of the random numbers: each repetition draws its own seeds
     replicated: int = 0  # number of popular URLs that all processes know
     exchanges: int | None = None  # number during the crawl; None: each URL at once
+    half: bool = False  # only a random half of the sites, as the paper's web of 20 million pages
 
     @property
     def mode(self) -> str:
@@ -78,29 +92,37 @@ def cases(
 ) -> Iterator[Case]:
     """Give the crawls of a figure for a web of `pages` pages, the first repetition of all first.
 
+    One process has the whole web whatever the scheme. So it crawls by site-hash only, in figure 4.
     Figure 8 uses the largest number of processes only. In figures 9 to 11, crawls are left out
     if each process fetches too few pages for the number of exchanges.
     """
-    wholes = [scheme for scheme in schemes if scheme != "url-hash" or figure == 7]
-    for repeat, scheme, ranks in product(repeats, wholes, procs):
+    for seed, scheme, ranks in product(repeats, schemes, procs):
+        if scheme == "url-hash" and figure != 7:
+            continue
+        if ranks == 1 and (scheme, figure) != ("site-hash", 4):
+            continue
         some = (figure, scheme, ranks)
-        seeds = min(pages, SEEDS * (max(procs) if figure in SHARES else ranks))
-        if figure == 5:
+        seeds = min(pages, SEEDS * ranks)
+        if figure == 4:
+            yield Case(*some, seeds, seed)
+            if scheme == "site-hash":
+                yield Case(*some, seeds, seed, half=True)
+        elif figure == 5:
             for number in _ALL_SEEDS:
                 if number <= pages // 4:
-                    yield Case(*some, number, repeat)
+                    yield Case(*some, number, seed)
         elif figure == 8:
             numbers = {*_REPLICATED, *(round(pages * share) for share in _REPLICATED_SHARES)}
             for number in sorted(numbers):
                 if number <= pages // 2 and ranks == max(procs):
-                    yield Case(*some, seeds, repeat, replicated=number)
+                    yield Case(*some, seeds, seed, replicated=number)
         elif figure in SHARES:
             each = pages * SHARES[figure] // ranks
             for exchanges in EXCHANGES:
                 if exchanges is None or exchanges + 1 <= each / 2:
-                    yield Case(*some, seeds, repeat, exchanges=exchanges)
+                    yield Case(*some, min(pages, _QUALITY_SEEDS), seed, exchanges=exchanges)
         else:
-            yield Case(*some, seeds, repeat)
+            yield Case(*some, seeds, seed)
 
 
 def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
@@ -119,22 +141,54 @@ def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
     return config.load(None, sets, {"session": {"mode": case.mode}})
 
 
+def draw_seeds(
+    web: Web, owner: Callable[[Link], int | None], procs: int, number: int, seed: int
+) -> list[int]:
+    """Draw `number` random pages, as many from the part of each process as from any other.
+
+    A process whose part is too small has all its pages. More seeds are the same and others.
+    """
+    missing = [number // procs + (rank < number % procs) for rank in range(procs)]
+    seeds: list[int] = []
+    for page in np.random.default_rng(seed).permutation(len(web)).tolist():
+        if len(seeds) == number:
+            break
+        rank = owner(web.links[page])
+        assert rank is not None, web.links[page]  # hashes and part vectors know all sites
+        if missing[rank]:
+            missing[rank] -= 1
+            seeds.append(page)
+    return seeds
+
+
+def half_of(web: Web) -> Web:
+    """Return a web with a random half of the sites, their pages, and the links between these."""
+    _, sites = np.unique([link.site for link in web.links], return_inverse=True)
+    count = int(sites.max()) + 1
+    chosen = np.zeros(count, bool)
+    chosen[np.random.default_rng(0).permutation(count)[: (count + 1) // 2]] = True
+    kept = chosen[sites]
+    number = np.cumsum(kept) - 1
+    sources = np.repeat(np.arange(len(web)), np.diff(web.offsets))
+    both = np.stack([sources, web.targets], axis=1)
+    both = both[kept[both].all(axis=1)]
+    return Web([web.url(page) for page in np.flatnonzero(kept)], number[both])
+
+
 def conduct(web: Web, case: Case, vector: Path | None) -> Row:
     """Crawl until all that the seeds reach, or the figure's share of the web, has been fetched.
     Returns the measures."""
-    draw = np.random.default_rng(case.repeat).permutation(len(web))
-    seeds = draw[: case.seeds].tolist()  # with more seeds, the same and others
-    popular = web.most_linked[: case.replicated].tolist()
-    reachable = len(web.reachable([*seeds, *popular]))
-    enough = reachable
-    if case.figure in SHARES:
-        enough = min(reachable, round(len(web) * SHARES[case.figure]))
-
-    chosen = settings(case, enough, vector)
+    wanted = round(len(web) * SHARES[case.figure]) if case.figure in SHARES else len(web)
+    chosen = settings(case, wanted, vector)
     scheme = make_scheme(chosen, case.procs)
     simulation = Simulation(
-        web, chosen, scheme, case.procs, seed=case.repeat, concurrency=1, encoded=False
+        web, chosen, scheme, case.procs, seed=case.seed, concurrency=1, encoded=False
     )
+    owner = simulation.cores[0].ownership.owner
+    seeds = draw_seeds(web, owner, case.procs, case.seeds, case.seed)
+    popular = web.most_linked[: case.replicated].tolist()
+    reachable = len(web.reachable([*seeds, *popular]))
+    enough = min(reachable, wanted)
     simulation.run(
         seeds,
         replicated=popular,
@@ -155,7 +209,9 @@ def conduct(web: Web, case: Case, vector: Path | None) -> Row:
     loads = [len(one) for one in simulation.fetched]
     return {
         "pages": pages,
-        "coverage": measures.coverage(len(first), reachable),
+        "drawn": len(seeds),
+        "coverage": measures.coverage(len(first), len(web)),
+        "coverage_reachable": measures.coverage(len(first), reachable),
         "overlap": measures.overlap(pages, len(first)),
         "quality": measures.quality(first, web.reference.back_links, [enough])[0],
         "exchanged": simulation.progress[pages - 1] / pages,  # URLs for each page
@@ -210,6 +266,7 @@ def part_vector(folder: Path, model: str, parts: int) -> Path:
 
 
 _web_here: Web | None = None  # in a process of the pool
+_half_here: Web | None = None
 
 
 def _take_web(folder: Path) -> None:
@@ -218,9 +275,14 @@ def _take_web(folder: Path) -> None:
 
 
 def _conduct_here(case: Case, vector: Path | None) -> Row:
+    global _half_here  # noqa: PLW0603  made when it is first needed
     assert _web_here is not None
+    if case.half and _half_here is None:
+        _half_here = half_of(_web_here)
+    web = _half_here if case.half else _web_here
+    assert web is not None
     with Timer() as timer:
-        result = conduct(_web_here, case, vector)
+        result = conduct(web, case, vector)
     return {**result, "cpu_s": round(timer.cpu_s, 2)}
 
 
@@ -229,6 +291,7 @@ def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]
     sites = pq.read_table(folder / "pages.parquet", columns=["site"])["site"]
     links = pq.read_metadata(folder / "links.parquet").num_rows
     size = {"pages": len(sites), "sites": len(sites.unique()), "links": links}
+    origin = provenance()
     vectors = [
         None if one.scheme in HASHES else part_vector(folder, one.scheme, one.procs)
         for one in planned
@@ -239,14 +302,14 @@ def crawls(folder: Path, planned: Sequence[Case], workers: int) -> Iterator[Row]
     ) as pool:
         results = pool.map(_conduct_here, planned, vectors)
         for case, result in zip(planned, results, strict=True):
-            yield {"graph": folder.name, "web": size, **asdict(case), **result}
+            yield {"graph": folder.name, "web": size, **asdict(case), **result, **origin}
 
 
 def run(
     graphs: Annotated[list[Path], "none: only tables and plots"] = [],  # noqa: B006 - not changed
     *,
     figures: Numbers = FIGURES,
-    procs: Numbers = (2, 4, 16, 64),
+    procs: Numbers = (1, 2, 4, 8, 16, 32, 64),
     schemes: Annotated[Sequence[str], one_of(SCHEMES)] = SCHEMES,
     repeat: Annotated[int, "of each crawl"] = 1,
     work: Annotated[Path, "folder of graphs and part vectors"] = Path("parallel-crawlers"),
@@ -254,7 +317,9 @@ def run(
     out: Annotated[Path, "folder of crawls, tables, plots"],
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    done = {_key(crawl) for crawl in read_rows(out / LOG)}
+    earlier = read_rows(out / LOG)
+    require_one_origin(out / LOG, earlier, provenance() if graphs else None)
+    done = {_key(crawl) for crawl in earlier}
     for graph in graphs:
         folder = with_hosts(graph, work)
         pages = pq.read_metadata(folder / "pages.parquet").num_rows

@@ -13,10 +13,17 @@ from typing import Any, Final
 from harness import Row
 from plotting import COLOURS, by_two, panels, save
 
-from .tables import CAPTIONS, FIGURES, by, curve, word
+from .paper import STATED
+from .tables import CAPTIONS, FIGURES, by, curve, head, word
 
 _FIRST: Final = ("cnr-g3", "debdocs", "google-like", "ics-user")  # webs; more aren't readable
 _DASHES: Final = {2: "-", 4: "--", 8: (0, (5, 1, 1, 1)), 16: "-.", 32: (0, (3, 1)), 64: ":"}
+_MARKS: Final = {  # of the paper's values
+    "": ("*", "the paper"),
+    "~": ("*", "the paper"),
+    "<": ("v", "the paper: less than"),
+    "≥": ("^", "the paper: at least"),
+}
 _TICKS: Final = {0: 0.0, 1: 1.0, 10: 2.0, 100: 3.0, None: 3.9}  # of numbers of exchanges
 
 
@@ -37,7 +44,9 @@ def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:
         row[0].set_ylabel(CAPTIONS.get(measure, measure))
         for panel, ((graph,), some) in zip(row, graphs, strict=True):
             panel.set_title(graph, fontsize=8)
-            for (scheme, *procs), mine in by(some, *sorted(figure.lines, reverse=True)):
+            for names, mine in by(some, *figure.lines):
+                line = dict(zip(figure.lines, names, strict=True))
+                dashes = ":" if line.get("half") else _DASHES.get(line.get("procs"), "-")
                 if number == 6:
                     points = curve(mine[0])
                 else:
@@ -45,18 +54,35 @@ def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:
                         (_place(x, figure.x), statistics.fmean(crawl[measure] for crawl in group))
                         for (x,), group in by(mine, figure.x)
                     ]
-                style = {"color": COLOURS[scheme], "lw": 1.2, "marker": "" if number == 6 else "o"}
-                style |= {"ms": 2.5, "ls": _DASHES[procs[0]] if procs else "-"}
-                label = " ".join(map(word, (scheme, *procs)))
-                (lines[label],) = panel.plot(*zip(*points, strict=True), **style)
+                style = {"color": COLOURS[line["scheme"]], "lw": 1.2, "ls": dashes}
+                style |= {"ms": 2.5, "marker": "" if number == 6 else "o"}
+                (lines[head(names, figure)],) = panel.plot(*zip(*points, strict=True), **style)
             _scale(panel, figure.x)
-            if measure == "coverage":
+            lines |= _mark(panel, number, measure)
+            if measure.startswith("coverage"):
                 panel.set_ylim(0, 1.03)
             elif number == 7:
                 panel.set_yscale("log")
             elif number > 7:
                 panel.set_ylim(bottom=0)
+    lines = dict(sorted(lines.items(), key=lambda line: "paper" in line[0]))  # the paper's last
     save(whole, lines, path)
+
+
+def _mark(panel: Any, number: int, measure: str) -> dict[str, Any]:
+    """Mark the paper's values in a panel. Returns the marks by their labels."""
+    marks = {}
+    for one in STATED.get(number, ()):
+        if one.measure != measure:
+            continue
+        shape, text = _MARKS[one.how]
+        x = one.x if number == 6 else _place(one.x, FIGURES[number].x)
+        (marks[text],) = panel.plot(
+            [x], [one.value], shape, ms=8, mfc=COLOURS[one.line["scheme"]], mec="#cc0000", zorder=9
+        )
+        if "procs" in one.line:
+            panel.annotate(one.line["procs"], (x, one.value), (5, 3), textcoords="offset points")
+    return marks
 
 
 def _place(x: Any, field: str) -> float:

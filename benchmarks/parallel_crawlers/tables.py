@@ -8,6 +8,8 @@ from typing import Any, Final, NamedTuple
 
 from harness import Row, markdown
 
+from .paper import STATED
+
 LOG: Final = "parallel-crawlers.jsonl"
 SHARES: Final = {9: 0.012, 10: 0.05, 11: 0.2}  # of the web that is fetched
 _AT_ONCE: Final = "at once"
@@ -23,48 +25,52 @@ class Figure(NamedTuple):
     paper: str  # what the text of the paper states
 
 
-_COUNTS: Final = ("exchanged", "inter_part_links")
+_COUNTS: Final = ("inter_part_links", "exchanged")
 FIGURES: Final = {
     4: Figure(
         "coverage by number of processes (firewall)",
-        *("procs", ("scheme",), ("coverage", "imbalance")),
-        "0.9 with one process, at least 0.8 with 4, less than 0.1 with 64.",
+        *("procs", ("scheme", "half"), ("coverage", "coverage_reachable", "imbalance")),
+        "The text adds: less than 0.5 with 14 processes. With half of the sites, half as many"
+        " processes cover roughly as much.",
     ),
     5: Figure(
         "coverage by number of seeds (firewall)",
-        *("seeds", ("scheme", "procs"), ("coverage",)),
-        "With 64 processes 0.004 by 64 seeds and 0.1 by 1,024; with few it hardly matters.",
+        *("seeds", ("scheme", "procs"), ("coverage", "coverage_reachable")),
+        "The text adds: with 2 or 8 processes, more seeds hardly help.",
     ),
     6: Figure(
         "overlap against coverage (cross-over)",
         *("coverage", ("scheme", "procs"), ("overlap",)),
-        "With 16 processes no overlap up to a coverage of 0.5; with 4 almost 2.5 near 1.",
+        "In most cases no overlap until the coverage is large.",
     ),
     7: Figure(
         "URLs exchanged for each page, by number of processes",
         *("procs", ("scheme",), _COUNTS),
-        "By site-hash 0.4 with 2 processes, 0.8 with 16, 0.86 with 64: 0.4 % of the bandwidth at"
-        " most. By URL-hash far more.",
+        "A process sends a URL at once, and doesn't remember what it has sent. So each link counts."
+        " At most 1 by site-hash, which is 0.4 % of the bandwidth.",
     ),
     8: Figure(
         "URLs exchanged for each page, by number of replicated URLs",
         *("replicated", ("scheme",), _COUNTS),
-        "With 64 processes 0.86; with 10,000 replicated URLs of 40 million pages 40 % less, with"
-        " 100,000 51 % less, with 200,000 53 % less.",
+        "With 64 processes 40, 51 and 53 % less with 10,000, 100,000 and 200,000 replicated URLs of"
+        " 40 million pages. Every link counts.",
     ),
     **{
         number: Figure(
             f"quality and URLs exchanged for each page, by number of exchanges;"
             f" {share:.1%} of the web",
             *("exchanges", ("procs", "scheme"), ("quality", "exchanged")),
-            "Fewer than 100 exchanges in a crawl give the highest quality.",
+            "Fewer than 100 exchanges in a crawl give the highest quality."
+            + (" The text has no value of this figure." if number == 10 else ""),
         )
         for number, share in SHARES.items()
     },
 }
 CAPTIONS: Final = {
-    "exchanged": "URLs exchanged for each page",
-    "inter_part_links": "URLs exchanged for each page if every link is sent",
+    "coverage": "Coverage of the web",
+    "coverage_reachable": "Coverage of what the seeds reach",
+    "exchanged": "URLs exchanged for each page, each once in a batch",
+    "inter_part_links": "URLs exchanged for each page, every link",
 }
 SCHEMES: Final = ("url-hash", "site-hash", "site-hypergraph", "hybrid")
 
@@ -77,7 +83,10 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
         "`python benchmarks parallel-crawlers` writes this page from parallel-crawlers.jsonl.",
         "[parallel-crawlers.md](parallel-crawlers.md) explains the figures.",
         "",
-        "- The lines on the paper have the values that its text states, not those of its plots.",
+        f"- All crawls are of commit {crawls[0]['commit']}, on {crawls[0]['machine']}, made from"
+        f" {min(one['date'] for one in crawls)} to {max(one['date'] for one in crawls)}.",
+        "- Columns of *the paper* have the values that its text states, not those of its plots.",
+        "  < is less than, ≥ at least, ~ about. Its scheme is site-hash.",
         "- A cell is the mean over the repetitions ± the standard deviation. A cell without ± is",
         "  of one crawl. `repeat` is the largest number of repetitions.",
         "- Imbalance says how much more than the average the busiest process fetched.",
@@ -94,10 +103,9 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
                 text += _overlaps(mine)
                 continue
             for measure in figure.measures:
-                if measure != figure.measures[0] or number > 5:
-                    text += [f"{CAPTIONS.get(measure, measure.capitalize())}:", ""]
-                text += [*_table(mine, figure, measure), ""]
-            text.pop()
+                text += [f"{CAPTIONS.get(measure, measure.capitalize())}:", ""]
+                text += [*_table(mine, number, measure), ""]
+            text += _seeds(mine)
     (out / "parallel-crawlers-tables.md").write_text("\n".join(text) + "\n")
 
 
@@ -120,6 +128,14 @@ def _rank(name: str, value: Any) -> Any:
 # --- tables -----------------------------------------------------------------------------------
 
 
+def _seeds(crawls: Sequence[Row]) -> list[str]:
+    """Return a line that says how many seeds there were, and which share of the web they are."""
+    drawn = sorted({crawl["drawn"] for crawl in crawls if not crawl["half"]})
+    pages = crawls[0]["web"]["pages"]
+    share = ", ".join(f"{number:,} ({number / pages:.2g})" for number in drawn)
+    return [f"Seeds of a crawl, and their share of the web: {share}."]
+
+
 def _cell(crawls: Sequence[Row], measure: str, digits: int = 3) -> str:
     found = [crawl[measure] for crawl in crawls if crawl[measure] is not None]
     if not found:
@@ -128,17 +144,41 @@ def _cell(crawls: Sequence[Row], measure: str, digits: int = 3) -> str:
     return text + (f" ±{statistics.pstdev(found):.{digits}f}" if len(found) > 1 else "")
 
 
-def _table(crawls: Sequence[Row], figure: Figure, measure: str) -> list[str]:
-    """Return a table with a row for each x and a column for each line of the figure."""
+def _table(crawls: Sequence[Row], number: int, measure: str) -> list[str]:
+    """Return a table with a row for each x and a column for each line of the figure.
+
+    The paper's lines come last. They have a row of their own where there is no crawl.
+    """
+    figure = FIGURES[number]
+    stated = [one for one in STATED.get(number, ()) if one.measure == measure]
+    lines = list(dict.fromkeys(tuple(one.line[name] for name in figure.lines) for one in stated))
     columns = [names for names, _ in by(crawls, *figure.lines)]
     most = max(len(group) for _, group in by(crawls, figure.x, *figure.lines))
+    groups: dict[Any, Sequence[Row]] = {one.x: () for one in stated}
+    groups |= {x: group for (x,), group in by(crawls, figure.x)}
     rows = []
-    for (x,), group in by(crawls, figure.x):
-        cells = dict(by(group, *figure.lines))
+    for x in sorted(groups, key=lambda x: _rank(figure.x, x)):
+        cells = dict(by(groups[x], *figure.lines))
         digits = 1 if measure == "imbalance" else 3
-        rows.append([word(x), *(_cell(cells.get(at, ()), measure, digits) for at in columns)])
-    heads = [" ".join(map(word, names)) for names in columns]
+        texts = {
+            tuple(one.line[name] for name in figure.lines): one.text for one in stated if one.x == x
+        }
+        theirs = [texts.get(line, "") for line in lines]
+        rows.append(
+            [word(x), *(_cell(cells.get(at, ()), measure, digits) for at in columns), *theirs]
+        )
+    heads = [head(names, figure) for names in columns]
+    heads += [f"*the paper*, {head(names, figure)}" for names in lines]
     return markdown([f"{figure.x} (repeat {most})", *heads], rows)
+
+
+def head(names: Sequence[Any], figure: Figure) -> str:
+    """Return the words for a line of a figure, which these values of its fields tell apart."""
+    words = zip(figure.lines, names, strict=True)
+    return " ".join(
+        ("half of the sites" if value else "") if name == "half" else word(value)
+        for name, value in words
+    ).strip()
 
 
 def word(value: Any) -> str:
@@ -151,7 +191,7 @@ def _crossing(crawl: Row) -> list[float | None]:
     """Return four figures of a crawl, None for each that it didn't reach.
 
     They are the coverage before the overlap reaches 0.01, the overlap at coverages of 0.5 and
-    0.9, and the coverage at the end.
+    0.9, and the coverage at the end, all of the whole web.
     """
     points = curve(crawl)
     free = max(cover for cover, over in points if over < 0.01)
@@ -160,7 +200,7 @@ def _crossing(crawl: Row) -> list[float | None]:
 
 
 def curve(crawl: Row) -> list[tuple[float, float]]:
-    """Return (coverage, overlap) in the course of the crawl."""
+    """Return (coverage of the web, overlap) in the course of the crawl."""
     last = crawl["points"][-1][1]
     return [
         (crawl["coverage"] * unique / last, (pages - unique) / max(unique, 1))
@@ -170,7 +210,7 @@ def curve(crawl: Row) -> list[tuple[float, float]]:
 
 def _overlaps(crawls: Sequence[Row]) -> list[str]:
     heads = ["procs scheme", "coverage while the overlap is below 0.01", "overlap at coverage 0.5"]
-    heads += ["at 0.9", "coverage at the end", "overlap at the end"]
+    heads += ["at 0.9", "coverage at the end", "of what the seeds reach", "overlap at the end"]
     rows = []
     for (procs, scheme), group in by(crawls, "procs", "scheme"):
         where = [_crossing(crawl) for crawl in group]
@@ -178,6 +218,8 @@ def _overlaps(crawls: Sequence[Row]) -> list[str]:
         for index in range(4):
             known = [one[index] for one in where if one[index] is not None]
             cells.append(f"{statistics.fmean(known):.2f}" if known else "not reached")
-        cells.append(_cell(group, "overlap", 2))
+        cells += [_cell(group, measure, 2) for measure in ("coverage_reachable", "overlap")]
         rows.append([f"{procs} {scheme}", *cells])
-    return markdown(heads, rows)
+    rows.append(["*the paper*, 16 site-hash", "0.5", "0", "", "", "", ""])
+    rows.append(["*the paper*, 4 site-hash", "", "", "", "~1", "", "~2.5"])
+    return [*markdown(heads, rows), "", *_seeds(crawls)]

@@ -17,7 +17,6 @@ rocksdb and lmdb need `pip install rocksdict lmdb`.
 import ctypes
 import gc
 import shutil
-import subprocess
 import time
 from collections.abc import Sequence
 from dataclasses import replace
@@ -25,7 +24,17 @@ from functools import partial
 from pathlib import Path
 from typing import Annotated
 
-from harness import Numbers, Row, Timer, alone, append_rows, one_of, read_rows, resident_bytes
+from harness import (
+    Numbers,
+    Row,
+    Timer,
+    alone,
+    append_rows,
+    one_of,
+    provenance,
+    read_rows,
+    resident_bytes,
+)
 
 from crawler.stores.drum import Drum
 
@@ -126,25 +135,6 @@ def transferred() -> tuple[int, int]:
     lines = Path("/proc/self/io").read_text().splitlines()
     read, written = (int(line.split()[1]) for line in lines[:2])
     return read, written
-
-
-def provenance() -> Row:
-    """Return where a row comes from: the commit, the day, and the machine."""
-    commit = subprocess.run(
-        ["git", "describe", "--always", "--dirty"],
-        cwd=Path(__file__).parent,
-        capture_output=True,
-        text=True,
-        check=False,
-    )
-    cpus = Path("/proc/cpuinfo").read_text().splitlines()
-    model = next((line.partition(": ")[2] for line in cpus if line.startswith("model name")), "")
-    cores = sum(line.startswith("processor") for line in cpus)
-    return {
-        "commit": commit.stdout.strip(),
-        "date": time.strftime("%Y-%m-%d", time.gmtime()),
-        "machine": f"{cores} cores, {model}",
-    }
 
 
 def peak_bytes() -> int:
