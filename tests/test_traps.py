@@ -1,12 +1,12 @@
 """The rules on places without end: what each holds, and above all what it lets through."""
 
-import dataclasses
 import re
 from collections.abc import Callable
 from contextlib import ExitStack
 from pathlib import Path
 from typing import Any
 
+import msgspec
 import pytest
 from crawls import crawl_here, metrics_of, sets, write_config
 from hypothesis import given
@@ -370,7 +370,7 @@ def test_only_pages_that_lead_somewhere_are_compared(changes: dict[str, Any]) ->
     page = found("/x/1")
     links = [] if changes == {"body": b""} else [LINK]
     for _ in range(9):
-        reply = dataclasses.replace(response(page.url, b"same"), **changes)
+        reply = msgspec.structs.replace(response(page.url, b"same"), **changes)
         watch.compare(Fetched(page, 0.0, reply, links=links))
         watch.compare(Fetched(page, 0.0, failure=Failure.TIMEOUT))
     assert not watch.is_poor(page)

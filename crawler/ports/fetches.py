@@ -20,8 +20,7 @@ def has_page(status: int | None) -> bool:
     return status is not None and 200 <= status < 300
 
 
-@dataclass(frozen=True, slots=True)
-class Response:
+class Response(msgspec.Struct, frozen=True, eq=False):
     """One HTTP exchange as it was on the wire, but with the transfer coding undone.
 
     If the body is incomplete, `failure` is set, and `truncated` says why with a word of
@@ -45,12 +44,8 @@ class Response:
     payload_whole: bool = True
     readable: bool = True  # the payload has no content coding, or one that every reader undoes
     # Results that are needed several times, kept when they are first computed.
-    types: list[tuple[str, str | None]] = field(
-        default_factory=list, init=False, repr=False, compare=False
-    )  # see `media.types_of`
-    _by_name: dict[bytes, list[bytes]] = field(
-        default_factory=dict, init=False, repr=False, compare=False
-    )
+    types: list[tuple[str, str | None]] = []  # see `media.types_of`
+    by_name: dict[bytes, list[bytes]] = {}  # see `raw_values`
 
     @property
     def stored(self) -> bytes:
@@ -64,7 +59,7 @@ class Response:
 
     def raw_values(self, name: bytes) -> Sequence[bytes]:
         """Return all values of a header as they came, given by its lower-case name."""
-        by_name = self._by_name
+        by_name = self.by_name
         if not by_name:
             for field_name, value in self.headers:
                 by_name.setdefault(field_name.lower(), []).append(value)

@@ -4,7 +4,6 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from dataclasses import replace
 from functools import lru_cache
 from pathlib import Path
 from typing import NamedTuple
@@ -397,7 +396,9 @@ class RankStore:
             raise
         except BaseException as error:
             self._faults.note(error, "the record", url)
-        bare = replace(response, request_head=b"", reason="", headers=(), address=None)
+        bare = msgspec.structs.replace(
+            response, request_head=b"", reason="", headers=(), address=None, by_name={}
+        )
         try:
             return self._warc.write(url, bare, digest(response.stored), None, more), False
         except OSError:  # of the disk
