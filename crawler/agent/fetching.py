@@ -67,10 +67,12 @@ class FetchStage:
     async def _serve(self, visit: Visit) -> None:
         """Make the request that is due in this visit: for robots.txt, or for the page."""
         authority = url.authority(visit.found.url)
-        ruled = await self._rules(visit, authority)
-        if ruled is None:
-            return
-        rules, asked = ruled
+        rules, asked = self.robots.known(authority), False
+        if rules is None:
+            ruled = await self._rules(visit, authority)
+            if ruled is None:
+                return
+            rules, asked = ruled
         if asked and not rules.unreachable:
             rules = await self._heed(visit, authority, rules)
         if rules.unreachable:

@@ -101,6 +101,15 @@ class RobotsGate:
                 facts.append(RobotsFacts(name, why, delay_s, allowed, line or ""))
         return facts
 
+    def known(self, authority: str) -> Rules | None:
+        """Return the rules of an authority that `rules` would return at once, without a request.
+
+        Returns None if no rules are kept.
+        """
+        if not self._obeys(authority):
+            return _ALL_ALLOWED
+        return self._cache.get(authority, self._clock.now())
+
     def must_ask(self, authority: str) -> bool:
         """Whether `rules` would make a request now."""
         if authority in self._asking or not self._obeys(authority):
@@ -131,9 +140,7 @@ class RobotsGate:
 
         Instead of rules, MOVED_ON or ELSEWHERE may be returned.
         """
-        if not self._obeys(authority):
-            return _ALL_ALLOWED, False
-        rules = self._cache.get(authority, self._clock.now())
+        rules = self.known(authority)
         if rules is not None:
             return rules, False
         asked = self._asking.get(authority)

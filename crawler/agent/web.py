@@ -72,7 +72,9 @@ async def open_web(
         settings.overrides(),
     )
     budget.add("robots", robots.nbytes)
-    pages = recording(noting(kind="page"), responses=False, failures=fails)
+    pages: Fetcher = noting(kind="page")
+    if fails:
+        pages = recording(pages, responses=False, failures=True)
     return Web(robots, pages, previous.find)
 
 
