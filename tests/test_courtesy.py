@@ -33,6 +33,7 @@ from crawler.ports import (
     Asked,
     CrawlDelay,
     Failure,
+    Fetcher,
     FetchError,
     MovedError,
     Response,
@@ -147,7 +148,7 @@ def test_rows_without_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(session.read_requests(path)) == [MANNERS, *ROWS]
 
 
-class Scripted:
+class Scripted(Fetcher):
     """A fetcher that does as it is told."""
 
     def __init__(self, end: Response | Exception) -> None:
