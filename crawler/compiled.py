@@ -26,6 +26,7 @@ from typing import Any, TypeVar
 
 import numba
 from numba.core import event
+from numba.core.compiler_lock import global_compiler_lock
 
 numba_config: Any = numba.config  # filled by numba when it is imported
 
@@ -74,6 +75,11 @@ def compiled(function: _F, *, nogil: bool = False) -> _F:
         _listener.is_kept = False
         made = numba.njit(nogil=nogil)(function)
     return made  # type: ignore[no-any-return]
+
+
+def in_thread(function: _F) -> _F:
+    """As `compiled`, for a function that runs so long that other threads should run meanwhile."""
+    return compiled(function, nogil=True)
 
 
 def seconds() -> float:
@@ -145,6 +151,7 @@ class _Turn:
         self._depth = 0
 
     def begin(self) -> None:
+        global_compiler_lock.acquire()  # type: ignore[no-untyped-call]
         self._depth += 1
 
     def lock(self, source: str) -> None:
@@ -161,6 +168,7 @@ class _Turn:
         self._depth -= 1
         while self._locked and not self._depth:
             os.close(self._locked.popitem()[1])
+        global_compiler_lock.release()  # type: ignore[no-untyped-call]
 
 
 _turn = _Turn()

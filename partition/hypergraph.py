@@ -10,7 +10,7 @@ from dataclasses import dataclass
 import numpy as np
 import numpy.typing as npt
 
-from crawler.compiled import compiled
+from crawler.compiled import in_thread
 from partition.arrays import Ids, Ints, total
 
 
@@ -108,7 +108,7 @@ def _parts(part: Ids) -> int:
     return int(part.max(initial=-1)) + 1
 
 
-@compiled
+@in_thread
 def _connectivities(
     xpins: Ints, pins: Ids, part: Ids, parts: int
 ) -> npt.NDArray[np.int64]:  # pragma: no cover - compiled
@@ -123,7 +123,7 @@ def _connectivities(
     return spread
 
 
-@compiled
+@in_thread
 def _transposed(
     xpins: Ints, pins: Ids, vertices: int
 ) -> tuple[Ints, Ids]:  # pragma: no cover - compiled
@@ -141,7 +141,7 @@ def _transposed(
     return xnets[:-1].copy(), nets
 
 
-@compiled
+@in_thread
 def _contracted(
     xpins: Ints, pins: Ids, costs: Ints, weights: Ints, unit: Ids, units: int
 ) -> tuple[Ints, Ids, Ints, Ints]:  # pragma: no cover - compiled

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from partition import assign, evaluate, job, models, webgraph
+from partition import assign, evaluate, job, models, threads, webgraph
 from partition.models import MESSAGES, MODELS, VOLUME, Objective, Units
 from partition.settings import Settings
 from partition.webgraph import WebGraph
@@ -53,6 +53,16 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
         assert graph.feasible
         assert hyper.feasible
         assert value(hyper, MESSAGES) <= value(graph, MESSAGES)
+
+
+@pytest.mark.parametrize("model", ["hybrid", "page-hypergraph", "site-hypergraph"])
+def test_threads_change_no_result(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
+    web, settings = web_of_sites(2, sites=12), Settings(tries=2)
+    found = []
+    for cores in (1, 4):
+        monkeypatch.setattr(threads, "cores", lambda cores=cores: cores)
+        found.append(assign.assign(web, MODELS[model], 4, settings).part)
+    assert np.array_equal(*found)
 
 
 @pytest.mark.slow

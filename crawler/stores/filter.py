@@ -7,14 +7,13 @@ Sanders, Singler: Cache-, Hash- and Space-Efficient Bloom Filters, 2007) needs o
 key, and 12 bits. It takes about one in 100 keys that the run lacks for one that the run may have.
 """
 
-from functools import partial
 from typing import Any, Final, TypeAlias
 
 import numpy as np
 from numba import types
 from numpy.typing import NDArray
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from crawler.stores.table import PHI
 
 Keys: TypeAlias = NDArray[np.uint64]
@@ -36,8 +35,6 @@ _32: Final = np.uint64(32)
 _LOW_6: Final = np.uint64(63)
 _LOW_16: Final = np.uint64(0xFFFF)
 _LOW_48: Final = np.uint64(0xFFFFFFFFFFFF)
-
-in_thread = partial(compiled, nogil=True)
 
 # numba can call a function of the C library without holding up its own compiled code.
 _pread: Any = types.ExternalFunction(

@@ -24,6 +24,7 @@ from partition.assign.search import Search
 from partition.engines import Partition
 from partition.models import MESSAGES, Model, Objective, Units
 from partition.settings import Settings
+from partition.threads import at_once
 from partition.webgraph import WebGraph
 
 __all__ = ["DEFAULT", "Policy", "assign"]
@@ -45,10 +46,10 @@ def assign(
     start. Raises EngineError, and UserError for an engine that can't do what is asked.
     """
     seeds = range(settings.seed, settings.seed + settings.tries)
-    tried = [
-        _once(Search(web, parts, replace(settings, seed=seed), policy), model, before)
-        for seed in seeds
-    ]
+    tried = at_once(
+        lambda seed: _once(Search(web, parts, replace(settings, seed=seed), policy), model, before),
+        seeds,
+    )
     if len(tried) == 1:
         return tried[0]
     counts = [evaluate.evaluate(web, one.part, parts) for one in tried]

@@ -14,6 +14,7 @@ from partition.engines import Partition
 from partition.hypergraph import Hypergraph
 from partition.models import VOLUME, Graph, Model, Objective, Units
 from partition.settings import Settings
+from partition.threads import at_once
 from partition.webgraph import WebGraph
 
 
@@ -28,10 +29,14 @@ class Search:
 
     def least(self, unit: Ids, kind: Units, objective: Objective, starts: Sequence[Ids]) -> Ids:
         """Return the best partition found by one search, or by several searches combined."""
-        found = [self.refined(unit, objective, starts).part]
-        for number in range(1, self.policy.number(kind, self.web.links)):
+
+        def found_by(number: int) -> Ids:
+            if number == 0:
+                return self.refined(unit, objective, starts).part
             other = self.other(number)
-            found.append(other.refined(unit, objective, other.starts(unit, kind, objective)).part)
+            return other.refined(unit, objective, other.starts(unit, kind, objective)).part
+
+        found = at_once(found_by, range(self.policy.number(kind, self.web.links)))
         return self.combined(unit, objective, found) if len(found) > 1 else found[0]
 
     def other(self, number: int = 1) -> "Search":

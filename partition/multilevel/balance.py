@@ -8,7 +8,7 @@ the pressure, two vertices change places.
 
 import numpy as np
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from partition.arrays import Ids, Ints
 from partition.multilevel.state import State, feasible, may_leave, move
 
@@ -84,7 +84,7 @@ def _cheapest(s: State, v: int, aim: float) -> tuple[int, float]:  # pragma: no 
     return best, lowest
 
 
-@compiled
+@in_thread
 def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - compiled
     vertices = len(s.part)
     seen = np.zeros(vertices, np.int64)
@@ -111,7 +111,7 @@ def _relieve(s: State, aim: float, rounds: int) -> None:  # pragma: no cover - c
             return
 
 
-@compiled
+@in_thread
 def _swap(
     s: State, aim: float, swaps: int, samples: int, seed: int
 ) -> None:  # pragma: no cover - compiled
@@ -181,7 +181,7 @@ def _swap(
         stuck[:] = False
 
 
-@compiled
+@in_thread
 def pack(weights: Ints, order: Ids, loads: Ints, caps: Ints) -> Ids:  # pragma: no cover - compiled
     """Put each vertex, in this order, into the part that it leaves least full. Returns the parts.
 

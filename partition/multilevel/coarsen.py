@@ -18,7 +18,7 @@ couldn't be coarsened.
 import numpy as np
 import numpy.typing as npt
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph
 
@@ -60,7 +60,7 @@ def cluster(
     return number[leader], int(is_leader.sum())
 
 
-@compiled
+@in_thread
 def _clustered(
     xpins: Ints,
     pins: Ids,

@@ -9,7 +9,7 @@ is better.
 
 import numpy as np
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from partition.arrays import Ids
 from partition.multilevel.balance import rebalance, squares
 from partition.multilevel.presets import Preset
@@ -95,7 +95,7 @@ def _order(s: State, rng: np.random.Generator) -> Ids:
     return order
 
 
-@compiled
+@in_thread
 def improve(s: State, order: Ids, price: float, aim: float) -> float:  # pragma: no cover - compiled
     """Make one pass over the vertices in this order. Returns the gain.
 

@@ -6,12 +6,12 @@ Both functions here keep the vertices that may move next in a heap, ordered by g
 
 import numpy as np
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from partition.arrays import Ids, Ints
 from partition.multilevel.state import ONE, WORD, Shares, State, fits, lowest, move, others
 
 
-@compiled
+@in_thread
 def search(
     s: State, order: Ids, seeds: int, patience: int, wide: int
 ) -> int:  # pragma: no cover - compiled
@@ -175,7 +175,7 @@ def _down(
     place[v] = i
 
 
-@compiled
+@in_thread
 def grow(s: State, order: Ids, goal: Ints) -> None:  # pragma: no cover - compiled
     """Let part 0 grow around the first vertex until it has one goal weight; all start in part 1.
 

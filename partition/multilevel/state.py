@@ -22,7 +22,7 @@ from typing import Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from crawler.compiled import compiled
+from crawler.compiled import compiled, in_thread
 from partition.arrays import Ids, Ints
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 
@@ -154,7 +154,7 @@ def _slots(s: State, e: int) -> list[tuple[int, int, int]]:
     return sorted(zip(*(column.tolist() for column in columns), strict=True))
 
 
-@compiled
+@in_thread
 def _count(s: State) -> None:  # pragma: no cover - compiled
     for e in range(len(s.costs)):
         first = s.xslots[e]
@@ -308,7 +308,7 @@ def others(s: State, v: int, word: int) -> np.uint64:  # pragma: no cover - comp
     return np.uint64(s.reach[v, word] & ~own)
 
 
-@compiled
+@in_thread
 def boundary(s: State) -> Ids:  # pragma: no cover - compiled
     """Return the vertices whose nets touch another part than their own, in ascending order."""
     found = np.empty(len(s.part), np.int32)
