@@ -191,7 +191,7 @@ def test_what_is_known_of_hosts_is_kept_in_logs_shares_and_snapshots(
     snapshot.restore(live.tables())
     shared = TrapMonitor(traps(max_barren_hosts=limit))
     for reader in range(readers + 1):
-        shared.absorb(recalled(rows[reader :: readers + 1]))
+        shared.restore(recalled(rows[reader :: readers + 1]).tables())
     live.tables()  # looks up what is still to be looked up
     for other in (snapshot, shared):
         other.tables()

@@ -30,7 +30,6 @@ from crawler.demo.web import serve
 from crawler.faults import Faults
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Link, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.traps import TrapMonitor
 from crawler.session import LogFile, LogShard
 from crawler.session import shards as shards_module
 from crawler.session.joined import joined_file
@@ -345,7 +344,7 @@ def test_pagerank_has_its_graph_again_from_the_log(
     for _ in share.read():
         pass
     core = again.cores[0]
-    core.resumption.note_fetched(share.page_keys.tolist(), TrapMonitor(chosen.traps), ())
+    core.resumption.note_fetched(share.page_keys.tolist(), (), ())
     waiting = ~session.among(share.link_keys, np.sort(share.page_keys))
     for source, links, targets in share.links(waiting, every=True):
         core.resumption.admit_again(source, [link(text) for _, text, _ in links], 0, targets)

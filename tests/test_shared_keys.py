@@ -25,7 +25,6 @@ from crawler.core.seen import MemorySeen
 from crawler.core.visits import Visit
 from crawler.ports import REDIRECT, CrawlUrl, Failure, Link, PageRow, UserError
 from crawler.reading.reader import redirect_failure
-from crawler.reading.traps import TrapMonitor
 from crawler.session import LoggedPage
 from crawler.session.log import LogWriter
 
@@ -205,8 +204,7 @@ class Crawl:
             row = page.row
             owner = cores[0].ownership.owner(Link(row.key, row.url, row.site, 0))
             assert owner is not None
-            traps = TrapMonitor(cluster.settings.traps)
-            cores[owner].resumption.note_fetched([row.key], traps, ())
+            cores[owner].resumption.note_fetched([row.key], (), ())
         cluster.start(*self.seeds)
         for rank, core in enumerate(cores):
             for path in shares[rank]:

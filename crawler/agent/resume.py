@@ -72,6 +72,10 @@ class _Past:
         except BaseException as error:
             self.faults.note(error, "the row", row.url)
 
+    def told(self) -> tuple["array[int]", list[tuple[bytes, bytes]], set[str]]:
+        """Return what the owner needs: keys, the tables of the counts, and authorities given up."""
+        return self.keys, self.traps.tables(), self.given_up
+
 
 async def hold_back(
     directory: Path, core: Core, group: Group, clock: Clock, *, since: float
@@ -284,18 +288,18 @@ class Replay:
 
     async def _tell_owners(self) -> int:
         """Do step 3: tell the owners. Returns the number of pages in all shares."""
-        given_up = self._remember_handed()
+        given_up, declared = self._remember_handed(), self._share.declared.as_dict()
         mine = [
-            (self._pasts.get(rank), self.pages, self._share.declared, given_up)
-            for rank in range(self._group.size)
+            (None if past is None else past.told(), self.pages, declared, given_up)
+            for past in map(self._pasts.get, range(self._group.size))
         ]
         pages = 0
         for past, responses, declared, gone in await self._group.alltoall(mine):
             pages += responses
-            self._declared.update(declared.as_dict())
+            self._declared.update(declared)
             self._core.resumption.give_up(gone)
             if past is not None:
-                self._core.resumption.note_fetched(past.keys, past.traps, past.given_up)
+                self._core.resumption.note_fetched(*past)
         self._pasts.clear()
         if self._state is not None:
             self._later = frozenset(self._share.page_keys.tolist())
@@ -312,7 +316,7 @@ class Replay:
             return set()
         if not core.is_server:
             for past in self._pasts.values():
-                core.resumption.note_fetched((), past.traps, ())
+                core.resumption.note_fetched((), past.traps.tables(), ())
         return set().union(*(past.given_up for past in self._pasts.values()))
 
     async def _find_pending(self) -> None:

@@ -13,7 +13,6 @@ from crawler.core.snapshot import About, CoreSnapshot, KeysPiece, WaitingPiece
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import Visit
 from crawler.ports import COOKIES_LOST, REDIRECT, CrawlUrl, Link, begun_anew
-from crawler.reading.traps import TrapMonitor
 
 _STEP: Final = 500  # URLs, a few milliseconds
 _PIECE: Final = 1 << 13  # waiting URLs in a piece of a snapshot
@@ -91,15 +90,16 @@ class Resumption:
     # --- from the logs ------------------------------------------------------------------------
 
     def note_fetched(
-        self, keys: Iterable[int], traps: TrapMonitor, given_up: Iterable[str]
+        self, keys: Iterable[int], traps: Iterable[tuple[bytes, bytes]], given_up: Iterable[str]
     ) -> None:
         """Note the URLs of this rank that were fetched, or failed, in earlier runs of the session.
 
         This may be called several times, before `Core.start`. `keys`: the keys of the URLs.
-        `traps`: has seen the pages. `given_up`: the authorities that were given up.
+        `traps`: the tables of a TrapMonitor that has seen the pages. `given_up`: the authorities
+        that were given up.
         """
         self._seen.update(keys)
-        self._traps.absorb(traps)
+        self._traps.restore(traps)
         self.give_up(given_up)
 
     def give_up(self, authorities: Iterable[str]) -> None:

@@ -172,17 +172,13 @@ class Hosts:
             if len(self._sketches) > _SKETCHED:
                 self._sketches.popitem(last=False)
 
-    def absorb(self, other: "Hosts") -> None:
-        """Add the hosts that another object knows."""
-        self._add_counts(*other.counts())
-
     def counts(self) -> tuple[dict[int, int], dict[int, int]]:
         """Return two tables by the key of a host: its domain with its state, and its address."""
         self._place_all()
         return self._states, self._addresses
 
     def tables(self) -> list[tuple[bytes, bytes]]:
-        """Return the contents as packed tables, for a snapshot."""
+        """Return the contents as packed tables, for a snapshot or another rank."""
         return [
             (array("Q", table).tobytes(), array("q", table.values()).tobytes())
             for table in self.counts()

@@ -173,13 +173,6 @@ class TrapMonitor:
             self._rule(row, None)
         self.stored(row)
 
-    def absorb(self, other: "TrapMonitor") -> None:
-        """Add what another TrapMonitor has recalled."""
-        for mine, its in zip(self.counters(), other.counters(), strict=True):
-            mine.update(dict(its.items()))
-        if self._has_host_rules:
-            self.hosts.absorb(other.hosts)
-
     def keeps_out(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a rule may have kept a URL out of a crawl, after all its pages were recalled.
 
@@ -192,7 +185,7 @@ class TrapMonitor:
         return self._rule(found, source) is not None
 
     def tables(self) -> list[tuple[bytes, bytes]]:
-        """Return the counts as packed tables, for a snapshot."""
+        """Return the counts as packed tables, for a snapshot or another rank."""
         return [
             (array("Q", counter).tobytes(), array("q", counter.values()).tobytes())
             for counter in self.counters()
