@@ -10,8 +10,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crawler.ports import NOFOLLOW
-from crawler.reading.parse import elements, finish
+from crawler.ports import NOFOLLOW, Response
+from crawler.reading.parse import elements, finish, read
 from crawler.reading.parse.links import reading
 from crawler.reading.parse.tokens import ATTRIBUTE_NAMES, attributes_of, tags
 
@@ -114,6 +114,31 @@ def test_both_readers_give_the_same_links_and_counts(html: str) -> None:
                 html, "http://a.example/d/p", "utf-8", names, max_links=3, left_out=left_out
             )
             found.append((finish(page), left_out))
+    assert found[0] == found[1]
+
+
+@needs_scanner
+@settings(max_examples=200)
+@given(
+    st.sampled_from([b"", b"\xef\xbb\xbf", b"<html lang=de>", b"<html lang=\xff>"]),
+    st.one_of(st.just(0), st.integers(16_290, 16_400)),
+    st.sampled_from([b"x", "\u20ac".encode(), b"\xff", b"<b>"]),
+    st.sampled_from([b"<title>", b"<svg><title>s</title></svg><title>", b""]),
+    st.lists(st.one_of(PAGES.map(str.encode), st.binary(max_size=3)), max_size=3).map(b"".join),
+)
+def test_a_page_that_is_not_decoded_reads_as_its_text_does(
+    start: bytes, padding: int, filling: bytes, title: bytes, rest: bytes
+) -> None:
+    """The beginning that is decoded for the head ends at each place in and near the title."""
+    body = start + filling * (padding // len(filling)) + title + "Gr\xfc\xdfe &amp; \u20ac".encode()
+    body += b"</title><a href=x\xe2>" + rest
+    url = "http://a.example/d/p"
+    response = Response(url, 0, 0, None, b"", "1.1", 200, "OK", (), body, body)
+    found = []
+    for scanner in (elements.Scanner, None):
+        with pytest.MonkeyPatch.context() as patch:
+            patch.setattr(elements, "Scanner", scanner)
+            found.append(finish(read(response, frozenset({"a", "link", "refresh"}))))
     assert found[0] == found[1]
 
 

@@ -27,9 +27,15 @@ from typing import Final, NamedTuple
 from crawler.ports import NOFOLLOW, Anchor, Response
 from crawler.reading.media import XHTML, charset_source, is_html, media_type
 from crawler.reading.parse.anchors import reading_anchors
-from crawler.reading.parse.elements import Form
-from crawler.reading.parse.encoding import declared_encoding, decode, decoding
-from crawler.reading.parse.head import Head, header_language, reading_head
+from crawler.reading.parse.elements import Form, reads_bytes
+from crawler.reading.parse.encoding import declared_encoding, decode, decoding_as, encoding_of
+from crawler.reading.parse.head import (
+    USUALLY_READ,
+    Head,
+    header_language,
+    reading_head,
+    usual_head,
+)
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
@@ -104,14 +110,21 @@ def read(
     """
     url = response.url
     content_type = charset_source(response.content_type)
-    text, encoding = yield from decoding(response.body, content_type, form is not Form.HTML)
+    body = response.body
+    encoding = encoding_of(body, content_type, form is not Form.HTML)
+    utf8 = body if encoding == "utf-8" else None
     more: Iterator[tuple[str, int] | None] = iter(())
     if "link" in elements:
         more = reading_links(_values(response, b"link"))
     if "refresh" in elements and (refreshes := refresh_links(response)):
         more = chain(more, refreshes)
-    head = yield from reading_head(text, form)
-    utf8 = response.body if encoding == "utf-8" else None
+    text, head = "", None
+    if utf8 is not None and reads_bytes(form) and not (anchors or requisites):
+        # Decoding the whole page takes longer than reading its head.
+        head = usual_head(utf8[:USUALLY_READ].decode("utf-8", "replace"))
+    if head is None:
+        text = yield from decoding_as(body, encoding)
+        head = yield from reading_head(text, form)
     meant: dict[str, str] | None = {} if anchors else None
     links, metas = yield from reading(
         text,

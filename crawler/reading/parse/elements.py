@@ -34,6 +34,11 @@ class Form(Enum):
     XML = auto()
 
 
+def reads_bytes(form: Form) -> bool:
+    """Whether `elements` reads bytes in UTF-8, if they are given, and doesn't need their text."""
+    return form is Form.HTML and Scanner is not None
+
+
 def elements(
     text: str,
     names: frozenset[str],
@@ -44,8 +49,8 @@ def elements(
 ) -> Iterator[Element | None]:
     """Iterate over the elements with these names, in document order.
 
-    None comes between two steps, each of a few milliseconds. `utf8`: the bytes that were decoded as
-    UTF-8 to the text, if the caller has them. In XHTML and other XML only XHTML elements count.
+    None comes between two steps, each of a few milliseconds. `utf8`: the bytes of the text, if it
+    came as UTF-8; see `reads_bytes`. In XHTML and other XML only XHTML elements count.
 
     `known`: references with flags, in which NOFOLLOW is inverted. An `a` or `area` that would
     change nothing in them may be left out. The caller may add to them meanwhile.

@@ -8,6 +8,7 @@ have the names of the standard, in lower case; `crawler.reading.encodings` knows
 import codecs
 import re
 from collections.abc import Generator
+from functools import lru_cache
 from typing import Final
 from urllib.parse import quote_from_bytes
 
@@ -89,6 +90,7 @@ def _xml_encoding(head: bytes) -> str | None:
     return "utf-8" if name in UTF_16 else name
 
 
+@lru_cache(64)  # pages of a site have them in common
 def _declared(attributes: bytes) -> str | None:
     """Return the encoding that the attributes of a meta element declare."""
     values: dict[str, str] = {}
@@ -121,6 +123,11 @@ def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = Fals
     return declared or _prescan(body[:_META_WITHIN])
 
 
+def encoding_of(body: bytes, content_type: str | None, is_xml: bool = False) -> str:
+    """Return the encoding of a page: the declared one, or else a guess. See `decode`."""
+    return declared_encoding(body, content_type, is_xml) or _guessed_encoding(body)
+
+
 def _guessed_encoding(body: bytes) -> str:
     if body[:2] in {b"<\0", b"\0<"}:  # only UTF-16 begins like this
         return "utf-16le" if body[0] else "utf-16be"
@@ -149,13 +156,18 @@ def decoding(
     body: bytes, content_type: str | None, is_xml: bool = False
 ) -> Generator[None, None, tuple[str, str]]:
     """Do the same as `decode` in steps; in XML the XML declaration counts before a `meta`."""
-    name = declared_encoding(body, content_type, is_xml) or _guessed_encoding(body)
-    if name == "utf-8" and len(body) <= _AT_ONCE:
-        return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace"), name
-    text = yield from encodings.decoding(body, name)
-    for ours, theirs in _JIS.items() if name in _JIS_ENCODINGS else ():
+    name = encoding_of(body, content_type, is_xml)
+    return (yield from decoding_as(body, name)), name
+
+
+def decoding_as(body: bytes, encoding: str) -> Generator[None, None, str]:
+    """Return the text of a page with this encoding, in steps."""
+    if encoding == "utf-8" and len(body) <= _AT_ONCE:
+        return body.removeprefix(codecs.BOM_UTF8).decode("utf-8", "replace")
+    text = yield from encodings.decoding(body, encoding)
+    for ours, theirs in _JIS.items() if encoding in _JIS_ENCODINGS else ():
         text = text.replace(ours, theirs)
-    return text, name
+    return text
 
 
 # --- From a query to bytes --------------------------------------------------------------------

@@ -65,7 +65,8 @@ def reading(
     `left_out` counts the other references, by the bound that they exceed.
 
     `more` yields further links of the page, relative to its own URL, with flags; it yields None
-    between two steps. `utf8`: the bytes that were decoded as UTF-8 to the text, if they were.
+    between two steps. `utf8`: the bytes of a page in UTF-8. If `elements.reads_bytes`, they are
+    read in place of the text.
     `form`: how the text is read. `meant`, if given, is filled with the URL of each `bare` reference
     in the text itself.
     """
@@ -80,7 +81,8 @@ def reading(
             collector.add(link[0], link[1] ^ NOFOLLOW, others)
     href = yield from collector.read(text, references, utf8, form)
     yield
-    resolution = Resolution(encoding, fold, most_characters(text, max_link_bytes), left_out)
+    most = most_characters(text if utf8 is None else utf8, max_link_bytes)
+    resolution = Resolution(encoding, fold, most, left_out)
     if others:
         yield from resolution.resolve(others, Base(url))
     base = Base(url) if href is None else base_of(href, url)

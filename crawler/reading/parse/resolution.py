@@ -21,7 +21,7 @@ C0_OR_SPACE: Final = "".join(map(chr, range(0x21)))  # what the URL standard str
 OTHER_SCHEME: Final = re.compile(r"(?!https?:)[a-z][a-z0-9+.-]*:", re.IGNORECASE)
 MAX_LINK_BYTES: Final = 32 << 20  # of the URLs of a page's links
 _LINK_BYTES_AT_LEAST: Final = 1 << 20  # any page may have so many
-_LINK_BYTES_PER_CHARACTER: Final = 16  # and so many more for each character of its text
+_LINK_BYTES_PER_LENGTH: Final = 16  # and so many more for each character or byte of its text
 # A plain reference: `/` or the way up, then a path and a query with nothing to escape. No `/.` may
 # follow the way up, because a segment that starts with a dot may mean a folder.
 _PLAIN: Final = re.compile(
@@ -44,9 +44,9 @@ _WORK_PER_ENCODED: Final = 8  # for each character of a reference whose query is
 _TARGETS: Final = 1 << 13  # targets listed in one step
 
 
-def most_characters(text: str, max_link_bytes: int = MAX_LINK_BYTES) -> int:
+def most_characters(text: str | bytes, max_link_bytes: int = MAX_LINK_BYTES) -> int:
     """Return about how many characters the URLs of a page's links may have together."""
-    warranted = _LINK_BYTES_AT_LEAST + _LINK_BYTES_PER_CHARACTER * len(text)
+    warranted = _LINK_BYTES_AT_LEAST + _LINK_BYTES_PER_LENGTH * len(text)
     return min(warranted, max_link_bytes)
 
 
