@@ -1,6 +1,8 @@
 """WARC files as other programs see them: warcio reads every file that these tests write."""
 
+import base64
 import gzip
+import hashlib
 import json
 import re
 import socket
@@ -9,6 +11,7 @@ import sys
 import time
 import urllib.error
 import urllib.request
+from datetime import UTC, datetime
 from pathlib import Path
 
 import pytest
@@ -22,7 +25,7 @@ from warcio.archiveiterator import ArchiveIterator
 from crawler.config import Storage
 from crawler.ports import Failure, PageRow
 from crawler.session import Alone, Previous, RankStore, alone, mend
-from crawler.session.warc import _http_head, warc_files
+from crawler.session.warc import _http_head, digest, warc_date, warc_files
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 EMPTY_SHA1 = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # of nothing, as in every book
@@ -366,3 +369,15 @@ def replay(url: str) -> bytes:
                 raise
             assert time.monotonic() < deadline, "wayback doesn't answer"
             time.sleep(0.2)
+
+
+@given(st.binary(max_size=9))
+def test_a_digest_is_sha_1_in_base_32(payload: bytes) -> None:
+    expected = base64.b32encode(hashlib.sha1(payload, usedforsecurity=False).digest()).decode()
+    assert digest(payload) == f"sha1:{expected}"
+
+
+@given(st.floats(0, 4e9) | st.integers(0, 1 << 32).map(lambda half: half / 2))
+def test_a_date_is_that_of_the_standard_library(time: float) -> None:
+    expected = datetime.fromtimestamp(time, UTC).replace(tzinfo=None)
+    assert warc_date(time) == expected.isoformat(timespec="microseconds") + "Z"

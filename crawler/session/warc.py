@@ -6,15 +6,15 @@ by default, which would cost another SHA-1 hash. gzip has a checksum of each rec
 https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 """
 
-import base64
 import hashlib
 import logging
+import math
 import os
 import re
 import socket
 import time
 from collections.abc import Mapping
-from datetime import UTC, datetime
+from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -36,6 +36,15 @@ _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Turns bytes that would end a header line into spaces.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+# For each halving in `_base32`: a mask of the upper halves, and a factor that moves them away.
+_HALVES = [
+    (
+        sum((2**half - 1) << (at + half) for at in range(0, 256, 16 * half // 5)),
+        2 ** (3 * half // 5) - 1,
+    )
+    for half in (80, 40, 20, 10, 5)  # bits of a half
+]
+_BASE32 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".ljust(256)
 _PIECE = 64 << 10
 _CHECKED_PIECES = 128
 _HEAD_BYTES = 16 << 10  # compressed bytes; the WARC headers of our records are far shorter
@@ -53,7 +62,19 @@ def digest(*payload: bytes) -> str:
     sha1 = hashlib.sha1(usedforsecurity=False)
     for piece in payload:
         sha1.update(piece)
-    return "sha1:" + base64.b32encode(sha1.digest()).decode()
+    return "sha1:" + _base32(sha1.digest())
+
+
+def _base32(digest: bytes) -> str:
+    """Return 20 bytes in base 32. This takes a third of the time of base64.b32encode.
+
+    The bits are halved five times, and each upper half moves up, until each byte of the number has
+    the 5 bits of one letter.
+    """
+    number = int.from_bytes(digest)
+    for upper, factor in _HALVES:
+        number += (number & upper) * factor
+    return number.to_bytes(32).translate(_BASE32).decode()
 
 
 class WarcWriter:
@@ -237,10 +258,14 @@ def _serial(path: Path) -> int:
 
 def warc_date(epoch_s: float) -> str:
     """Return a time in the form of WARC-Date, with microseconds."""
-    return (
-        datetime.fromtimestamp(epoch_s, UTC).replace(tzinfo=None).isoformat(timespec="microseconds")
-        + "Z"
-    )
+    fraction, seconds = math.modf(epoch_s)
+    more, microseconds = divmod(round(fraction * 1e6), 1_000_000)
+    return f"{_second(int(seconds) + more)}.{microseconds:06}Z"
+
+
+@lru_cache(256)  # many records have the same second
+def _second(epoch_s: int) -> str:
+    return time.strftime("%Y-%m-%dT%H:%M:%S", time.gmtime(epoch_s))
 
 
 def _warc_fields(fields: Mapping[str, str]) -> bytes:
