@@ -317,10 +317,16 @@ def provenance() -> Row:
 def require_one_origin(path: Path, rows: Iterable[Row], here: Row | None = None) -> None:
     """End the program if the rows of a file, and those to come, are of several origins.
 
-    `here` is the provenance of the rows to come. An origin is a commit and a machine.
+    `here` is the provenance of the rows to come. An origin is a commit and a machine. Rows that
+    name none, as those of earlier versions of a benchmark, are refused too.
     """
     rows = [*rows, *([here] if here else [])]
-    origins = {(row.get("commit", "unknown"), row.get("machine", "unknown")) for row in rows}
+    if not all("commit" in row and "machine" in row for row in rows):
+        raise SystemExit(
+            f"error: {path}: some rows don't name their commit and machine, so an earlier version"
+            " made them; move the file away"
+        )
+    origins = {(row["commit"], row["machine"]) for row in rows}
     if len(origins) > 1:
         found = "; ".join(f"commit {commit} on {machine}" for commit, machine in sorted(origins))
         raise SystemExit(

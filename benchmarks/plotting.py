@@ -41,6 +41,9 @@ def by_two(panel: Any) -> None:
 
 def save(figure: Any, lines: Mapping[str, Any], path: Path) -> None:
     """Write a figure with a legend of its lines, by label."""
-    figure.legend(lines.values(), lines.keys(), loc="outside upper center", ncols=4, frameon=False)
+    columns = max(1, int(figure.get_figwidth() / 2.5))
+    figure.legend(
+        lines.values(), lines.keys(), loc="outside upper center", ncols=columns, frameon=False
+    )
     figure.savefig(path, metadata={"Date": None})
     plt.close(figure)
