@@ -1,7 +1,6 @@
 """Hosts with several addresses: all are tried, once, in bounded time, and clocks stay true."""
 
 import asyncio
-import contextlib
 import itertools
 import socket
 import time
@@ -21,25 +20,20 @@ from test_net import OK
 from crawler import config
 from crawler.net import HttpFetcher
 from crawler.net.addresses import AddressBook
-from crawler.ports import Failure, FetchError, MovedError, Resolver, Response
+from crawler.ports import Failure, FetchError, MovedError, Response
 
 PAGE = OK + b"Content-Length: 2\r\nConnection: close\r\n\r\nhi"
 LOCAL = config.Fetch(allow_private_addresses=True, connect_timeout_s=5)
 
 
-class Names(Resolver):
-    """A resolver with a table, whose answers may change. It knows hosts once it is asked."""
+class Names:
+    """A resolver with a table, whose answers may change."""
 
     def __init__(self, **table: Sequence[str]) -> None:
         self.table = {f"{name}.example": addresses for name, addresses in table.items()}
-        self.asked: set[str] = set()
 
     async def resolve(self, host: str) -> list[tuple[str, int | None]]:
-        self.asked.add(host)
         return [(address, None) for address in self.table[host]]
-
-    def known(self, host: str) -> list[tuple[str, int | None]] | None:
-        return [(address, None) for address in self.table[host]] if host in self.asked else None
 
 
 class Silence:
@@ -123,32 +117,6 @@ def test_each_address_is_tried_once(monkeypatch: pytest.MonkeyPatch) -> None:
         Failure.UNREACHABLE,
     }
     assert sorted(tried) == sorted(addresses)
-
-
-@given(
-    st.lists(st.sets(st.sampled_from(["10.0.0.1", "10.0.0.2", "::1"]), min_size=1)), st.booleans()
-)
-def test_what_is_known_at_once_is_what_asking_gives(
-    answers: list[set[str]], one_address: bool
-) -> None:
-    def check(address: str) -> None:
-        if address == "::1":
-            raise FetchError(Failure.PRIVATE_ADDRESS, address)
-
-    async def main() -> None:
-        names = Names(a=["10.0.0.1"])
-        book = AddressBook(names, check, one_address=one_address)
-        assert book.located("a.example") is None  # nobody has asked
-        assert await book.locate("a.example") == book.located("a.example") == "10.0.0.1"
-        for answer in answers:
-            names.table["a.example"] = sorted(answer)
-            known = book.located("a.example")
-            assert known is None or known == await book.locate("a.example")
-            with contextlib.suppress(FetchError):
-                await book.locate("a.example")
-            assert (book.located("a.example") is None) == (len(answer) > 1 or answer == {"::1"})
-
-    asyncio.run(main())
 
 
 def test_an_endless_answer_is_cut() -> None:

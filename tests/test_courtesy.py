@@ -33,7 +33,6 @@ from crawler.ports import (
     Asked,
     CrawlDelay,
     Failure,
-    Fetcher,
     FetchError,
     MovedError,
     Response,
@@ -148,7 +147,7 @@ def test_rows_without_room_wait(tmp_path: Path, monkeypatch: pytest.MonkeyPatch)
     assert list(session.read_requests(path)) == [MANNERS, *ROWS]
 
 
-class Scripted(Fetcher):
+class Scripted:
     """A fetcher that does as it is told."""
 
     def __init__(self, end: Response | Exception) -> None:

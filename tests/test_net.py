@@ -34,7 +34,7 @@ from servers import (
 from crawler import config
 from crawler.net import DnsResolver, HttpFetcher, fetch_robots
 from crawler.net.dns import is_public
-from crawler.ports import Failure, FetchError, Resolver, Response, UserError, Validators
+from crawler.ports import Failure, FetchError, Response, UserError, Validators
 from crawler.reading.codings import undo
 from crawler.url import normalise
 
@@ -484,14 +484,14 @@ def test_thousands_of_empty_members_are_left_alone() -> None:
 # Addresses
 
 
-class NoResolver(Resolver):
+class NoResolver:
     """For URLs that hold an address."""
 
     async def resolve(self, host: str) -> list[tuple[str, int | None]]:
         raise FetchError(Failure.DNS_NOT_FOUND, host)
 
 
-class CarelessResolver(Resolver):
+class CarelessResolver:
     """Like a name whose answer has changed since it was checked."""
 
     async def resolve(self, host: str) -> list[tuple[str, int | None]]:

@@ -30,7 +30,6 @@ from crawler.ports import (
     Earlier,
     Failure,
     Fetched,
-    Fetcher,
     FetchError,
     PageRow,
     Response,
@@ -276,13 +275,11 @@ def test_known_rules_are_used_for_another_day_if_they_cannot_be_had() -> None:
 Script = dict[str, list[Response | FetchError]]
 
 
-class Scripted(Fetcher):
+class Scripted:
     """A fetcher that answers by a script, for each URL in order; robots.txt is missing unless in
-    the script. Hosts in the script fail to be located so. With `knows_hosts`, the servers of other
-    hosts are known at once."""
+    the script. Hosts in the script fail to be located so."""
 
-    def __init__(self, script: Script, *, knows_hosts: bool = False) -> None:
-        self.knows_hosts = knows_hosts
+    def __init__(self, script: Script) -> None:
         self.script = script
         self.asked: list[tuple[float, str]] = []
         self.validators: list[Validators | None] = []
@@ -298,9 +295,6 @@ class Scripted(Fetcher):
         self.asked.append((self.clock.now(), address))
         self.validators.append(validators)
         return self._next(address) or response(address, b"", status=404)
-
-    def located(self, address: str) -> str | None:
-        return "10.0.0.1" if self.knows_hosts and url.host(address) not in self.script else None
 
     async def locate(self, address: str) -> str:
         self._next(url.host(address))
@@ -322,7 +316,6 @@ def walk(
     overrides: Sequence[str] = (),
     find_earlier: Callable[[int], Earlier | None] = lambda key: None,
     steps: int = 200,
-    knows_hosts: bool = False,
 ) -> tuple[list[Fetched], Scripted]:
     """One rank's stages in virtual time, from the seeds up to what the parse stage would get."""
 
@@ -330,7 +323,7 @@ def walk(
         cluster = Cluster(SiteHash(1), 1, settings(*overrides))
         core = cluster.cores[0]
         scope = make_scope(cluster.settings, seeds, year=2027)
-        world = Scripted(script, knows_hosts=knows_hosts)
+        world = Scripted(script)
         clock, alarm = world.clock, Alarm()
         to_resolve: Queue[Visit] = Queue(4)
         to_fetch: Queue[Visit] = Queue(4)
@@ -340,7 +333,7 @@ def walk(
         tasks = [
             asyncio.ensure_future(stage)
             for stage in (
-                busy_host_stage(core, world, to_resolve, to_fetch, to_parse, wire, alarm, clock),
+                busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock),
                 dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, clock, Faults()),
                 FetchStage(
                     to_fetch,
@@ -661,11 +654,10 @@ def test_a_dead_site_is_given_up_and_the_rest_of_it_costs_no_request() -> None:
     assert any(one.found.url == "http://b.example/" and one.response for one in done)
 
 
-@pytest.mark.parametrize("knows_hosts", [False, True])
-def test_the_sites_of_an_address_are_asked_one_after_another(knows_hosts: bool) -> None:
+def test_the_sites_of_an_address_are_asked_one_after_another() -> None:
     overrides = ("politeness.per=address", "politeness.delay_s=2")
     seeds = [f"http://{letter}.example/" for letter in "abcd"]
-    done, world = walk({}, *seeds, overrides=overrides, knows_hosts=knows_hosts)
+    done, world = walk({}, *seeds, overrides=overrides)
     assert len(done) == 4
     assert [round(time) for time, _ in world.asked] == list(range(0, 16, 2))
 

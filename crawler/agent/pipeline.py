@@ -4,11 +4,10 @@
                                                                               `---> other ranks
                                                 other ranks -> exchange_stage -> core -> workbench
 
-A visit skips dns_stage if its server is known. If there are page handlers,
-`handlers.handle_stage` stands between FetchStage and parse_stage. Every queue between two stages is
-bounded. The stages form a ring. The ring can't block itself, because the workbench isn't bounded.
-Each visit is ended exactly once, by `core.end`. If the visit was the last one to its URL, the
-result goes on to `parse_stage`, which calls `core.stored`.
+If there are page handlers, `handlers.handle_stage` stands between FetchStage and parse_stage. Every
+queue between two stages is bounded. The stages form a ring. The ring can't block itself,
+because the workbench isn't bounded. Each visit is ended exactly once, by `core.end`. If the visit
+was the last one to its URL, the result goes on to `parse_stage`, which calls `core.stored`.
 """
 
 import asyncio
@@ -48,29 +47,20 @@ _BACKLOG_POLL_S = 0.005
 
 async def busy_host_stage(
     core: Core,
-    fetcher: Fetcher,
     to_resolve: Queue[Visit],
-    to_fetch: Queue[Visit],
     to_parse: Queue[Fetched],
     wire: Wire,
     alarm: Alarm,
     clock: Clock,
 ) -> None:
-    """Acquire visits to sites that may be asked now, and pass them on. Refused visits are ended.
-
-    Visits whose servers are known go on to FetchStage, the others to `dns_stage`.
-    """
+    """Acquire visits to sites that may be asked now, and pass them on. Refused visits are ended."""
     while True:
         now = clock.now()
         visit = core.acquire(now)
         if visit is not None:
             refusal = core.refusal(visit)
             if refusal is None:
-                server = fetcher.located(visit.found.address)
-                if server is None:
-                    await to_resolve.put(visit)
-                else:
-                    await _go_to(server, visit, core, to_fetch, to_parse, alarm, clock)
+                await to_resolve.put(visit)
             else:
                 core.end(visit, DENIED, now)
                 await to_parse.put(failed(visit, refusal, clock))
@@ -115,28 +105,15 @@ async def dns_stage(
             await to_parse.put(failed(visit, Failure.INTERNAL, clock))
             alarm.ring()
         else:
-            await _go_to(server, visit, core, to_fetch, to_parse, alarm, clock)
-
-
-async def _go_to(
-    server: str,
-    visit: Visit,
-    core: Core,
-    to_fetch: Queue[Visit],
-    to_parse: Queue[Fetched],
-    alarm: Alarm,
-    clock: Clock,
-) -> None:
-    """Pass a visit on if its server may be asked now. Otherwise it is ended or waits again."""
-    refusal = core.refusal_at(visit, server)
-    if refusal is not None:
-        core.end(visit, Outcome.of(refusal), clock.now())
-        await to_parse.put(failed(visit, refusal, clock, server))
-        alarm.ring()
-    elif core.locate(visit, server, clock.now()):
-        await to_fetch.put(visit)
-    else:
-        alarm.ring()
+            refusal = core.refusal_at(visit, server)
+            if refusal is not None:
+                core.end(visit, Outcome.of(refusal), clock.now())
+                await to_parse.put(failed(visit, refusal, clock, server))
+                alarm.ring()
+            elif core.locate(visit, server, clock.now()):
+                await to_fetch.put(visit)
+            else:
+                alarm.ring()
 
 
 async def parse_stage(

@@ -33,10 +33,6 @@ class RecordingFetcher(Fetcher):
             await self._keep_failure(url, started, began, error)
             raise
 
-    def located(self, url: str) -> str | None:
-        """Return the server of a URL if the other fetcher knows it at once; otherwise None."""
-        return self._fetcher.located(url)
-
     async def fetch(
         self,
         url: str,

@@ -82,7 +82,7 @@ def start_work(
 
     async def ask() -> None:
         await asyncio.sleep(first_request - clock.now())
-        await busy_host_stage(core, web.pages, to_resolve, to_fetch, to_parse, wire, alarm, clock)
+        await busy_host_stage(core, to_resolve, to_parse, wire, alarm, clock)
 
     fetching = FetchStage(
         to_fetch,

@@ -46,18 +46,6 @@ class AddressBook:
         """Return the address of a host that is tried first. Raises FetchError."""
         return (await self._addresses(host))[0][0]
 
-    def located(self, host: str) -> str | None:
-        """Return what `locate` returns, if the only address of a host is known; otherwise None."""
-        known = None if host in self._hosts else self._resolver.known(host)
-        if known is None or len(known) != 1:
-            return None
-        address = known[0][0]
-        try:
-            self._check(address)
-        except FetchError:
-            return None  # `locate` raises it
-        return address
-
     async def resolve(self, host: str, port: int) -> list[AddrInfoType]:
         """Return the addresses that a connection to a host may try, in this order.
 

@@ -105,20 +105,12 @@ class DnsResolver(Resolver):
     async def resolve(self, host: str) -> Sequence[_Address]:
         """Return the addresses of a host, as the protocol says."""
         host = host.removesuffix(".")  # all our names are complete
-        answer = self._find(host) or await self._ask(host)
+        answer = self._fixed.get(host) or self._cache.get(host)
+        if answer is None or answer.expires <= self._clock.now():
+            answer = await self._ask(host)
         if answer.failure:
             raise FetchError(answer.failure, answer.detail)
         return answer.addresses
-
-    def known(self, host: str) -> Sequence[_Address] | None:
-        """Return the addresses of a host if they are known, as the protocol says."""
-        answer = self._find(host.removesuffix("."))
-        return None if answer is None or answer.failure else answer.addresses
-
-    def _find(self, host: str) -> _Answer | None:
-        """Return the answer for a host from the table or the cache, or None."""
-        answer = self._fixed.get(host) or self._cache.get(host)
-        return None if answer is None or answer.expires <= self._clock.now() else answer
 
     async def _ask(self, host: str) -> _Answer:
         """Look a name up. All callers with the same name share one query.

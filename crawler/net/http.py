@@ -116,13 +116,6 @@ class HttpFetcher(Fetcher):
             return authority(url)
         return await self._addresses.locate(host_of(url))
 
-    def located(self, url: str) -> str | None:
-        """Return the same as `locate` if that is known at once; otherwise None."""
-        route = self._routes.get(authority(url))
-        if route is None or route.way.proxy:
-            return None
-        return self._addresses.located(route.way.server.host)
-
     async def fetch(
         self,
         url: str,

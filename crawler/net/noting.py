@@ -55,10 +55,6 @@ class NotingFetcher(Fetcher):
         """Return the server of a URL, as the other fetcher names it."""
         return await self._fetcher.locate(url)
 
-    def located(self, url: str) -> str | None:
-        """Return the server of a URL if the other fetcher knows it at once; otherwise None."""
-        return self._fetcher.located(url)
-
     async def fetch(
         self,
         url: str,

@@ -32,10 +32,6 @@ class Resolver(Protocol):
         """
         ...
 
-    def known(self, host: str) -> Sequence[tuple[str, int | None]] | None:
-        """Return what `resolve` returns, if no name server must be asked; otherwise None."""
-        return None
-
 
 class Fetcher(Protocol):
     """Makes HTTP requests."""
@@ -47,10 +43,6 @@ class Fetcher(Protocol):
         authority. Raises FetchError like a Resolver.
         """
         ...
-
-    def located(self, url: str) -> str | None:
-        """Return what `locate` returns, if that is known at once; otherwise None."""
-        return None
 
     async def fetch(
         self,
