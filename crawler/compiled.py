@@ -78,7 +78,7 @@ def compiled(function: _F, *, nogil: bool = False) -> _F:
 
 
 def in_thread(function: _F) -> _F:
-    """As `compiled`, for a function that runs so long that other threads should run meanwhile."""
+    """Return the function, compiled so that other threads may run Python code while it runs."""
     return compiled(function, nogil=True)
 
 

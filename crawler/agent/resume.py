@@ -288,9 +288,9 @@ class Replay:
 
     async def _tell_owners(self) -> int:
         """Do step 3: tell the owners. Returns the number of pages in all shares."""
-        given_up, declared = self._remember_handed(), self._share.declared.as_dict()
+        given_up, sitemaps = self._remember_handed(), self._share.declared.as_dict()
         mine = [
-            (None if past is None else past.told(), self.pages, declared, given_up)
+            (None if past is None else past.told(), self.pages, sitemaps, given_up)
             for past in map(self._pasts.get, range(self._group.size))
         ]
         pages = 0

@@ -66,10 +66,10 @@ def digest(*payload: bytes) -> str:
 
 
 def _base32(digest: bytes) -> str:
-    """Return 20 bytes in base 32. This takes a third of the time of base64.b32encode.
+    """Return 20 bytes in base 32, in a third of the time that base64.b32encode takes.
 
-    The bits are halved five times, and each upper half moves up, until each byte of the number has
-    the 5 bits of one letter.
+    The number's 160 bits are halved five times. Each time the upper halves move up. In the end each
+    byte of the number holds the 5 bits of one letter.
     """
     number = int.from_bytes(digest)
     for upper, factor in _HALVES:
