@@ -261,7 +261,7 @@ class Scope:
 
     def _make_link(self, address: str) -> Link:
         """Return the link with no flag but OUT_OF_SCOPE, and remember it."""
-        verdict, site = self._place(address[: address.index("/", 8)])
+        verdict, site = self._place(url.authority(address))
         allowed, rule = self._judge(address, verdict)
         link = Link(url.own_key(address), address, site, 0 if allowed else OUT_OF_SCOPE)
         if not allowed and rule.startswith(_TRAPS):
