@@ -47,7 +47,8 @@ class Contestant:
     settings: Mapping[str, Any] = field(default_factory=dict)
 
 
-_ONE_WEIGHT: Final = {"engine": "mt-kahypar", "tolerances": (float("inf"), 0.05)}
+_REQUESTS_ALONE: Final = (float("inf"), 0.05)
+_BYTES_ALONE: Final = (0.05, float("inf"))
 
 CONTESTANTS: Final[Mapping[str, Contestant]] = {
     **{name: Contestant(name) for name in (*BASELINES, *MODELS)},
@@ -56,13 +57,14 @@ CONTESTANTS: Final[Mapping[str, Contestant]] = {
     "hybrid-volume": Contestant("hybrid", {"objective": VOLUME}),
     # The best of eight seeds.
     **{f"{name}/8-tries": Contestant(name, {"tries": 8}) for name in ("site-hypergraph", "hybrid")},
-    # Without the second constraint: Mt-KaHyPar, and our engine, balance requests only.
+    # Without the second constraint: Mt-KaHyPar balances one weight, and our engine requests alone.
     **{
         f"{name}/{suffix}": Contestant(name, settings)
         for name in ("page-hypergraph", "site-hypergraph", "hybrid")
         for suffix, settings in (
-            ("mt-kahypar", _ONE_WEIGHT),
-            ("one-weight", {"tolerances": _ONE_WEIGHT["tolerances"]}),
+            ("mt-kahypar", {"engine": "mt-kahypar", "tolerances": _REQUESTS_ALONE}),
+            ("mt-kahypar-bytes", {"engine": "mt-kahypar", "tolerances": _BYTES_ALONE}),
+            ("one-weight", {"tolerances": _REQUESTS_ALONE}),
         )
     },
 }
