@@ -8,7 +8,8 @@ GRAPH is a folder made by `python -m partition import` or `synthesize`. Its name
 Each model, K and seed runs in a process of its own, forked after the graph has been read. So the
 CPU seconds (model, engine and evaluation) and the peak memory (with the graph) are those of one
 run. Runs are appended to DIR/runs.jsonl and never repeated. Hashing doesn't depend on the seed and
-runs once. At the end, DIR/partitioning-tables.md and DIR/summary.csv are written from all runs.
+runs once. All runs of a file are of one commit and one machine, which each row names. Others are
+refused. At the end, DIR/partitioning-tables.md and DIR/summary.csv are written from all runs.
 `--build` measures the whole command `python -m partition build` instead.
 `--check` prints which bounds hold, with the figures. Linux only.
 """
@@ -26,7 +27,18 @@ from typing import Annotated, Any, Final
 
 import numpy as np
 import pyarrow.parquet as pq
-from harness import Numbers, Row, Words, alone, append_rows, one_of, read_rows, run_command
+from harness import (
+    Numbers,
+    Row,
+    Words,
+    alone,
+    append_rows,
+    one_of,
+    provenance,
+    read_rows,
+    require_one_origin,
+    run_command,
+)
 
 from partition import UserError, graph, job, webgraph
 from partition.child import EngineError
@@ -85,7 +97,11 @@ def run(
     out: Annotated[Path, "folder of runs, tables, plots"],
 ) -> None:
     out.mkdir(parents=True, exist_ok=True)
-    done = {key(row) for row in read_rows(out / LOG)}
+    earlier = read_rows(out / LOG)
+    origin = provenance()
+    if graphs:
+        require_one_origin(out / LOG, earlier, origin)
+    done = {key(row) for row in earlier}
     for folder in graphs:
         name = folder.resolve().name
         if build:
@@ -101,7 +117,8 @@ def run(
                 if contestant not in BASELINES or not number
             ]
         todo = [one for one in planned if (name, *one) not in done]
-        append_rows(out / LOG, (builds if build else experiments)(folder, todo, limit), _line)
+        rows = (builds if build else experiments)(folder, todo, limit)
+        append_rows(out / LOG, ({**row, **origin} for row in rows), _line)
     runs = read_rows(out / LOG)
     write_tables(runs, out)
     if plots:
