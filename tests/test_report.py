@@ -31,6 +31,7 @@ from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
 from crawler.report.overview import _Elapsed
 from crawler.report.page import page
 from crawler.report.summary import brief, summary
+from crawler.session import Alone, alone
 
 _HTML = {"Content-Type": "text/html"}
 _HOSTS = ("a.example", "b.example", "c.example")
@@ -381,7 +382,8 @@ def test_time_between_runs_is_left_out(gaps: list[list[int]]) -> None:
         for gap in run:
             now += gap
             times.append(now)
-    clock = _Elapsed(np.array(times), starts)
+    clock = alone(_Elapsed.together(np.array(times), starts, Alone()))
+    assert clock is not None
     assert clock.total == sum(sum(run[1:]) for run in gaps)
     elapsed = clock.elapsed(np.array(times))
     assert (np.diff(elapsed) >= 0).all()

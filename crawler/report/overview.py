@@ -5,19 +5,22 @@ the page and the terminal are made. Lists have at most TOP entries; the tables h
 """
 
 from collections import Counter, defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Collection, Iterator, Mapping, Sequence
+from itertools import chain, islice
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crawler.dataset import read_table, table_path
+from crawler.dataset import read_table
+from crawler.ports import Peers
 from crawler.report.explanations import advice, meaning
 from crawler.report.outcomes import GOOD, Outcome, failure_of, outcome_of
-from crawler.session.roles import page_batches, page_rows
+from crawler.session.roles import page_batches
+from crawler.session.together import everywhere
 
 TOP: Final = 10  # entries of a list
 _EXAMPLES: Final = 3  # URLs of an error
@@ -27,16 +30,22 @@ _LARGEST: Final = 5
 _Rows = list[dict[str, Any]]
 
 
-def make_overview(
-    directory: Path, starts: Sequence[float], runs: Sequence[Mapping[str, Any]]
+async def make_overview(
+    tables: Path,
+    units: Sequence[str],
+    peers: Peers,
+    starts: Sequence[float],
+    runs: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any]:
-    """The overview of a session, from its tables.
+    """The overview of a session, from its tables, which the processes read together.
 
-    `starts`: when each run of the session began, in seconds since the epoch. `runs`: the counts of
-    each run, from counters.json; empty if they aren't all known.
+    `units`: the names of the files of each table that this process reads. `starts`: when each run
+    of the session began, in seconds since the epoch. `runs`: the counts of each run, from
+    counters.json; empty if they aren't all known. Memory grows by 9 bytes for each page of the
+    process, and by the names of sites with an error. Only the first process returns all of it.
     """
-    pages = table_path(directory / "tables", "pages")
-    outcomes, errors = _outcomes(pages)
+    pages = [tables / "pages" / f"{unit}.parquet" for unit in units]
+    outcomes, errors = _merge_outcomes(await peers.gather(_outcomes(pages)))
     total = sum(outcomes.values())
     good = sum(outcomes[one] for one in GOOD)
     return {
@@ -45,18 +54,26 @@ def make_overview(
         "good_share": good / total if total else None,
         "outcomes": {one.value: outcomes[one] for one in Outcome if outcomes[one]},
         "errors": errors,
-        "timeline": _timeline(pages, starts, runs),
-        **_sites(table_path(directory / "tables", "sites"), _ranks_of_sites(pages)),
-        **_content(pages),
+        "timeline": await _timeline(pages, peers, starts, runs),
+        **await _sites([tables / "sites" / f"{unit}.parquet" for unit in units], pages, peers),
+        **_merge_content(await peers.gather(_content(pages))),
     }
 
 
-def _outcomes(pages: Path) -> tuple[Counter[Outcome], _Rows]:
-    """How many URLs came to each end; and the errors, the most common first."""
+class _Errors(NamedTuple):
+    """What was found of each error, by its name."""
+
+    counts: Counter[str]
+    sites: dict[str, set[str]]
+    examples: dict[str, list[str]]
+
+
+def _outcomes(pages: Sequence[Path]) -> tuple[Counter[Outcome], _Errors]:
+    """How many URLs came to each end, and the errors."""
     outcomes, counts = Counter[Outcome](), Counter[str]()
     sites: defaultdict[str, set[str]] = defaultdict(set)
     examples: defaultdict[str, list[str]] = defaultdict(list)
-    for batch in page_batches(pages, "url", "site", "status", "error"):
+    for batch in _batches(pages, "url", "site", "status", "error"):
         table = pa.Table.from_batches([batch])
         groups = table.group_by(["status", "error"]).aggregate([([], "count_all")]).to_pylist()
         for group in groups:
@@ -72,18 +89,35 @@ def _outcomes(pages: Path) -> tuple[Counter[Outcome], _Rows]:
             sites[what].update(pc.unique(its["site"]).to_pylist())
             missing = _EXAMPLES - len(examples[what])
             examples[what] += its["url"].slice(0, missing).to_pylist() if missing else []
-    errors = [
-        {
-            "error": what,
-            "urls": count,
-            "sites": len(sites[what]),
-            "meaning": meaning(what),
-            "advice": advice(what),
-            "examples": examples[what],
-        }
-        for what, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
-    ]
-    return outcomes, errors
+    return outcomes, _Errors(counts, sites, examples)
+
+
+def _merge_outcomes(
+    found: Sequence[tuple[Counter[Outcome], _Errors]],
+) -> tuple[Counter[Outcome], _Rows]:
+    """Put what the processes have found together. The most common error comes first."""
+    outcomes = sum((outcomes for outcomes, _ in found), Counter[Outcome]())
+    counts = sum((errors.counts for _, errors in found), Counter[str]())
+    rows = []
+    for what, count in sorted(counts.items(), key=lambda one: (-one[1], one[0])):
+        sites = set[str]().union(*(errors.sites.get(what, ()) for _, errors in found))
+        examples = chain(*(errors.examples.get(what, ()) for _, errors in found))
+        rows.append(
+            {
+                "error": what,
+                "urls": count,
+                "sites": len(sites),
+                "meaning": meaning(what),
+                "advice": advice(what),
+                "examples": list(islice(examples, _EXAMPLES)),
+            }
+        )
+    return outcomes, rows
+
+
+def _batches(pages: Sequence[Path], *columns: str) -> Iterator[pa.RecordBatch]:
+    for path in pages:
+        yield from page_batches(path, *columns)
 
 
 def _equals(table: pa.Table, name: str, value: object) -> pa.ChunkedArray:
@@ -92,32 +126,36 @@ def _equals(table: pa.Table, name: str, value: object) -> pa.ChunkedArray:
     return pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
 
 
-def _timeline(
-    pages: Path, starts: Sequence[float], runs: Sequence[Mapping[str, Any]]
+async def _timeline(
+    pages: Sequence[Path],
+    peers: Peers,
+    starts: Sequence[float],
+    runs: Sequence[Mapping[str, Any]],
 ) -> dict[str, Any] | None:
     """URLs per second, failed ones per second, and waiting URLs, in bins of equal length.
 
     The time between two runs is left out. `waiting` is None if a run has left no counts.
     """
-    table = page_rows(pages, "time", "status", "error")
-    if not len(table):
+    all_times, all_lost = [np.zeros(0)], [np.zeros(0, np.bool_)]
+    for batch in _batches(pages, "time", "status", "error"):
+        all_times.append(pc.cast(batch["time"], pa.int64()).to_numpy() / 1e6)
+        failed = pc.or_(pc.greater_equal(batch["status"], 400), pc.is_valid(batch["error"]))
+        all_lost.append(pc.fill_null(failed, True).to_numpy(zero_copy_only=False))
+    times, lost = np.concatenate(all_times), np.concatenate(all_lost)
+    clock = await _Elapsed.together(times, starts, peers)
+    if clock is None:
         return None
-    times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
-    lost = pc.fill_null(
-        pc.or_(pc.greater_equal(table["status"], 400), pc.is_valid(table["error"])), True
-    )
-    clock = _Elapsed(times, starts)
     elapsed = clock.elapsed(times)
     bins = max(1, min(_BINS, int(clock.total)))
     edges = np.linspace(0, max(clock.total, 1.0), bins + 1)
     width = float(edges[1])
-    all_urls = np.histogram(elapsed, edges)[0]
-    failed = np.histogram(elapsed[lost.to_numpy()], edges)[0]
+    counted = np.stack([np.histogram(some, edges)[0] for some in (elapsed, elapsed[lost])])
+    all_urls, failed_urls = sum(await peers.gather(counted), np.zeros_like(counted))
     return {
         "bin_seconds": width,
         "seconds": clock.total,
-        "pages_per_second": [round(float(value), 3) for value in (all_urls - failed) / width],
-        "failed_per_second": [round(float(value), 3) for value in failed / width],
+        "pages_per_second": [round(float(value), 3) for value in (all_urls - failed_urls) / width],
+        "failed_per_second": [round(float(value), 3) for value in failed_urls / width],
         "waiting": _waiting(clock, edges[1:], runs),
     }
 
@@ -125,15 +163,32 @@ def _timeline(
 class _Elapsed:
     """Turns times into seconds of crawling. It counts each run from its first page to its last."""
 
-    def __init__(self, times: NDArray[np.float64], starts: Sequence[float]) -> None:
+    def __init__(self, bounds: Mapping[int, tuple[float, float]], starts: Sequence[float]) -> None:
+        """`bounds`: by the number of a run with pages, the times of its first and last page."""
         self._starts = np.array(starts, np.float64)
-        runs = self._run(times)
-        here = np.unique(runs)
-        self._runs = here
-        self._first = np.array([times[runs == run].min() for run in here])
-        lengths = np.array([times[runs == run].max() for run in here]) - self._first
+        self._runs = np.array(sorted(bounds))
+        self._first = np.array([bounds[run][0] for run in sorted(bounds)])
+        lengths = np.array([bounds[run][1] for run in sorted(bounds)]) - self._first
         self._before = np.concatenate([[0.0], np.cumsum(lengths)])
         self.total = float(self._before[-1])
+
+    @classmethod
+    async def together(
+        cls, times: NDArray[np.float64], starts: Sequence[float], peers: Peers
+    ) -> Self | None:
+        """Make one from the times of pages that each process has; None if there are none."""
+        own = cls({}, starts)
+        runs = own._run(times)
+        its = {
+            int(run): (float(times[runs == run].min()), float(times[runs == run].max()))
+            for run in np.unique(runs)
+        }
+        bounds: dict[int, tuple[float, float]] = {}
+        for some in await everywhere(peers, its):
+            for run, (first, last) in some.items():
+                before = bounds.get(run, (first, last))
+                bounds[run] = min(first, before[0]), max(last, before[1])
+        return cls(bounds, starts) if bounds else None
 
     def _run(self, times: NDArray[np.float64]) -> NDArray[np.int64]:
         return np.maximum(np.searchsorted(self._starts, times, side="right") - 1, 0)
@@ -168,36 +223,75 @@ def _waiting(
     return waiting
 
 
-def _ranks_of_sites(pages: Path) -> dict[str, list[int]]:
-    """The ranks that have fetched pages of each site."""
-    table = page_rows(pages, "site", "rank")
-    groups = table.group_by("site").aggregate([("rank", "distinct")])
-    names, ranks = groups["site"].to_pylist(), groups["rank_distinct"].to_pylist()
-    return {name: sorted(its) for name, its in zip(names, ranks, strict=True)}
+async def _sites(files: Sequence[Path], pages: Sequence[Path], peers: Peers) -> dict[str, Any]:
+    """The largest sites, and those that came closest to a broken promise, or broke it.
 
-
-def _sites(path: Path, ranks: Mapping[str, Sequence[int]]) -> dict[str, Any]:
-    """The largest sites, and those that came closest to a broken promise, or broke it."""
+    `files`: those of the table `sites` that this process reads.
+    """
     names = [
         "site", "pages", "errors", "bytes", "requests",
         "smallest_gap", "promised_gap", "impolite", "crawl_delay", "requisites",
     ]  # fmt: skip
-    table = read_table(path, names)
-    largest = table.sort_by([("pages", "descending"), ("site", "ascending")]).slice(0, TOP)
+    own = [read_table(path, names) for path in files]
+    table = pa.concat_tables(own) if own else pa.table({})
+    found = await peers.gather(_first_sites(table) if own else None)
+    some = [one for one in found if one is not None]
+    largest = closest = pa.table({"site": pa.array([], pa.string())})
+    if some:
+        largest = _first(pa.concat_tables([one.largest for one in some]), _BY_PAGES)
+        closest = _first(pa.concat_tables([one.closest for one in some]), _BY_MARGIN)
+    named = await peers.bcast({*largest["site"].to_pylist(), *closest["site"].to_pylist()})
+    ranks: defaultdict[str, set[int]] = defaultdict(set)
+    for its in await peers.gather(_ranks_of(named, pages)):
+        for name, numbers in its.items():
+            ranks[name] |= numbers
+
+    def rows(some: pa.Table) -> _Rows:
+        return [{**row, "ranks": sorted(ranks[row["site"]])} for row in some.to_pylist()]
+
+    slowest = [one.slowest for one in some if one.slowest is not None]
+    return {
+        "sites": sum(one.sites for one in some),
+        "largest_sites": rows(largest),
+        "closest_gaps": rows(closest),
+        "slowest_site": max(slowest, key=lambda one: one["seconds"], default=None),
+    }
+
+
+_BY_PAGES: Final = [("pages", "descending"), ("site", "ascending")]
+_BY_MARGIN: Final = [("margin", "ascending"), ("site", "ascending")]
+
+
+class _FirstSites(NamedTuple):
+    """What the report shows of some sites."""
+
+    sites: int
+    largest: pa.Table
+    closest: pa.Table
+    slowest: dict[str, Any] | None
+
+
+def _first(table: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
+    return table.sort_by(order).slice(0, TOP)
+
+
+def _first_sites(table: pa.Table) -> _FirstSites:
     gaps = table.filter(pc.is_valid(table["smallest_gap"]))
     margins = pc.subtract(gaps["smallest_gap"], gaps["promised_gap"])
     gaps = gaps.append_column("margin", margins)
-    closest = gaps.sort_by([("margin", "ascending"), ("site", "ascending")]).slice(0, TOP)
+    count = len(table) - _only_requisites(table)
+    return _FirstSites(count, _first(table, _BY_PAGES), _first(gaps, _BY_MARGIN), _slowest(gaps))
 
-    def rows(some: pa.Table) -> _Rows:
-        return [{**row, "ranks": ranks.get(row["site"], [])} for row in some.to_pylist()]
 
-    return {
-        "sites": len(table) - _only_requisites(table),
-        "largest_sites": rows(largest),
-        "closest_gaps": rows(closest),
-        "slowest_site": _slowest(gaps),
-    }
+def _ranks_of(names: Collection[str], pages: Sequence[Path]) -> dict[str, set[int]]:
+    """The ranks that have fetched pages of these sites."""
+    ranks: defaultdict[str, set[int]] = defaultdict(set)
+    wanted = pa.array(sorted(names), pa.string())
+    for batch in _batches(pages, "site", "rank"):
+        its = batch.filter(pc.is_in(batch["site"], wanted))
+        for name, rank in zip(its["site"].to_pylist(), its["rank"].to_pylist(), strict=True):
+            ranks[name].add(rank)
+    return dict(ranks)
 
 
 def _only_requisites(table: pa.Table) -> int:
@@ -216,13 +310,16 @@ def _slowest(gaps: pa.Table) -> dict[str, Any] | None:
     return {"site": gaps["site"][at].as_py(), "seconds": seconds[at].as_py()}
 
 
-def _content(pages: Path) -> dict[str, Any]:
-    """The types of the pages, and the slowest and the largest pages."""
+_Content = tuple[Counter[str], Counter[str], _Rows, _Rows]
+
+
+def _content(pages: Sequence[Path]) -> _Content:
+    """The number and bytes of pages by type, and the slowest and the largest pages."""
     counts, sizes = Counter[str](), Counter[str]()
     slowest: _Rows = []
     largest: _Rows = []
     columns = "url", "status", "seconds", "bytes", "content_type"
-    for batch in page_batches(pages, *columns):
+    for batch in _batches(pages, *columns):
         table = pa.Table.from_batches([batch])
         table = table.filter(pc.is_valid(table["status"]))
         kinds = table.filter(pc.equal(table["status"], 200))
@@ -233,11 +330,23 @@ def _content(pages: Path) -> dict[str, Any]:
             sizes[name] += group["bytes_sum"]
         slowest = _most(slowest, table, "seconds")
         largest = _most(largest, table, "bytes")
+    return counts, sizes, slowest, largest
+
+
+def _merge_content(found: Sequence[_Content]) -> dict[str, Any]:
+    counts = sum((counts for counts, _, _, _ in found), Counter[str]())
+    sizes = sum((sizes for _, sizes, _, _ in found), Counter[str]())
     types = [
         {"type": name, "pages": count, "bytes": sizes[name]}
         for name, count in sorted(counts.items(), key=lambda one: (-one[1], one[0]))
     ]
-    return {"types": types[:TOP], "slowest": slowest, "largest": largest}
+    slowest = [row for _, _, rows, _ in found for row in rows]
+    largest = [row for _, _, _, rows in found for row in rows]
+    return {
+        "types": types[:TOP],
+        "slowest": sorted(slowest, key=lambda row: -row["seconds"])[:_LARGEST],
+        "largest": sorted(largest, key=lambda row: -row["bytes"])[:_LARGEST],
+    }
 
 
 def _most(rows: _Rows, table: pa.Table, name: str) -> _Rows:

@@ -32,7 +32,8 @@ from crawler.report.overview import make_overview
 from crawler.report.page import page
 from crawler.report.unfetched import write_lists
 from crawler.session.tables import Totals, write_tables
-from crawler.session.together import done_by_all
+from crawler.session.together import done_by_all, mine
+from crawler.session.units import units
 
 _AGAINST_A_WEB = ("coverage", "quality", "quality_pagerank")
 
@@ -72,11 +73,20 @@ async def write_metrics(
         all_again += [first + row for row in theirs]
         first += their_rows
 
+    every = await peers.bcast(units(directory))
+    own = [unit.name for unit in mine(every, peers)]
+    starts = [run.started.timestamp() for run in info.runs]
+    runs = _runs(directory, info) if peers.rank == 0 else []
+    seen = {
+        "overview": await make_overview(directory / "tables", own, peers, starts, runs),
+        "politeness": await _politeness(directory / "tables", own, peers),
+    }
+
     def measure() -> dict[str, Any] | None:
         if peers.rank > 0:
             return None
-        ends = seed_metrics(len(seeds), trail.ends())
-        return _write(directory, info, totals, by_rank, ends, reference, all_again)
+        parts = {**seen, **seed_metrics(len(seeds), trail.ends())}
+        return _write(directory, info, totals, by_rank, runs, parts, reference, all_again)
 
     return await done_by_all(peers, measure)
 
@@ -86,18 +96,16 @@ def _write(
     info: session.SessionInfo,
     totals: Totals,
     by_rank: Sequence[Totals],
-    seeds: dict[str, Any],
+    runs: list[dict[str, Any]],
+    parts: dict[str, Any],
     reference: Reference | None,
     again: Sequence[int],
 ) -> dict[str, Any]:
-    """Compute the measures from the totals, the tables and the counters, and write them.
+    """Compute the other measures from the totals, the tables and the counters, and write all.
 
-    `seeds`: the part of the measures about seeds. `again`: the numbers of the rows whose URLs were
-    requested again with a cookie.
+    `runs`: the counts of each run. `parts`: measures by name that the processes have computed
+    together. `again`: the numbers of the rows whose URLs were requested again with a cookie.
     """
-    runs = read_runs(directory)
-    if [run["run"] for run in runs] != list(range(len(info.runs))):
-        runs = []  # a run was killed, and its counts are lost
     # Versions that name sites differently hash them differently: such hashes can't be compared.
     named_alike = len({run.site_names for run in info.runs}) == 1
     are_all_counted = runs and not any(run.lost for run in info.runs)
@@ -142,7 +150,7 @@ def _write(
         "seconds": seconds,
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
-        **seeds,
+        **parts,
         "overlap": overlap(totals.pages - len(again), totals.unique_pages),
         "asked_again": len(again),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
@@ -159,11 +167,9 @@ def _write(
             sum((Counter(one.get("plugin_errors", {})) for one in counted), Counter[str]())
         ),
         "dynamic": dynamic_metrics(info.config, info.last.ranks, counted),
-        "politeness": _politeness(directory),
         "torn_logs": [str(torn.path) for torn in totals.torn],
         "ranks": ranks,
         "series": [point._asdict() for point in points],
-        "overview": make_overview(directory, [run.started.timestamp() for run in info.runs], runs),
     }
     metrics["overview"]["limited_by"] = _limits(counted)
     metrics["overview"] |= write_lists(directory, info)
@@ -180,6 +186,12 @@ def _write(
         with session.replacing(directory / "report" / name) as file:
             file.write(content.encode())
     return metrics
+
+
+def _runs(directory: Path, info: session.SessionInfo) -> list[dict[str, Any]]:
+    """Read the counts of each run; none if those of a run are lost, because it was killed."""
+    runs = read_runs(directory)
+    return runs if [run["run"] for run in runs] == list(range(len(info.runs))) else []
 
 
 def _pages(totals: Totals) -> dict[str, Any]:
@@ -262,21 +274,39 @@ def _series(
     )
 
 
-def _politeness(directory: Path) -> dict[str, Any] | None:
+async def _politeness(tables: Path, own: Sequence[str], peers: Peers) -> dict[str, Any] | None:
     """The field `politeness` of the metrics, or None if the session has no request log.
 
-    `smallest_gap` is the gap of the site whose gap exceeds the promised gap by the least.
+    `smallest_gap` is the gap of the site whose gap exceeds the promised gap by the least. `own`:
+    the names of the files of the table that this process reads.
     """
     names = ["site", "requests", "smallest_gap", "promised_gap", "impolite"]
-    table = read_table(table_path(directory / "tables", "sites"), names)
+    read = [read_table(tables / "sites" / f"{unit}.parquet", names) for unit in own]
+    found = await peers.gather(_kept(pa.concat_tables(read)) if read else None)
+    counted = [one for one in found if one is not None]
+    if not counted:
+        return None
+    sums = ("requests", "impolite", "impolite_sites")
+    gaps = [one for one in counted if one["smallest_gap"] is not None]
+    closest = min(
+        gaps, key=lambda one: one["smallest_gap"] - one["promised_gap"], default=counted[0]
+    )
+    kept = {name: sum(one[name] for one in counted) for name in sums}
+    return {
+        "kept": not kept["impolite"],
+        **kept,
+        **{name: closest[name] for name in ("smallest_gap", "promised_gap", "site")},
+    }
+
+
+def _kept(table: pa.Table) -> dict[str, Any] | None:
+    """The same for some sites, without `kept`."""
     table = table.filter(pc.is_valid(table["requests"]))
     if not len(table):
         return None
-    impolite = pc.sum(table["impolite"]).as_py()
     kept: dict[str, Any] = {
-        "kept": not impolite,
         "requests": pc.sum(table["requests"]).as_py(),
-        "impolite": impolite,
+        "impolite": pc.sum(table["impolite"]).as_py(),
         "impolite_sites": pc.sum(pc.greater(table["impolite"], 0)).as_py(),
         **dict.fromkeys(("smallest_gap", "promised_gap", "site")),
     }
