@@ -7,19 +7,12 @@ and compile it again, which takes longer than most of these crawls.
 import gc
 import importlib
 
+from crawler.__main__ import COMMANDS
 from crawler.pages.rendering import _environment
 
 for _name in (
-    "crawler.__main__",
-    "crawler.agent.crawl",
-    "crawler.asking",
-    "crawler.demo.web",
-    "crawler.export",
-    "crawler.inspect",
+    *(f"crawler.commands.{command.partition(':')[0]}" for command in COMMANDS.values()),
     "crawler.report.report",
-    "crawler.report.summary",
-    "crawler.report.verify",
-    "crawler.watch.follow",
     "crawls",  # the forks begin there
     "numpy.ma",
 ):

@@ -1,6 +1,7 @@
 """The commands of one process: config, fetch, explain, simulate, report."""
 
 import json
+import pkgutil
 import subprocess
 import sys
 import tomllib
@@ -15,7 +16,8 @@ from servers import Page, PageServer, RawServer, forever
 from xxhash import xxh3_64_intdigest
 
 from crawler import url
-from crawler.__main__ import main
+from crawler.__main__ import COMMANDS, main
+from crawler.arguments import make_parser
 from crawler.config import Config
 from crawler.templates import TEMPLATES
 from crawler.version import __version__
@@ -34,6 +36,18 @@ def said(capsys: pytest.CaptureFixture[str]) -> Any:
         return capsys.readouterr().out
 
     return run
+
+
+# --- all
+
+
+def test_each_command_has_a_function() -> None:
+    parser = make_parser()
+    (choices,) = [action.choices for action in parser._actions if action.dest == "command"]
+    assert choices is not None
+    assert {None, *choices} == set(COMMANDS)
+    for name in COMMANDS.values():
+        assert callable(pkgutil.resolve_name(f"crawler.commands.{name}"))
 
 
 # --- config

@@ -74,7 +74,8 @@ def test_a_rank_imports_only_what_it_needs() -> None:
         [
             sys.executable,
             "-c",
-            "import sys, crawler.__main__, crawler.mpi, crawler.agent.crawl; print(*sys.modules)",
+            "import sys, crawler.__main__, crawler.mpi, crawler.commands.crawling as _;"
+            " print(*sys.modules)",
         ],
         capture_output=True,
         text=True,

@@ -1,0 +1,1 @@
+"""The commands of the command line. The commands of one module need the same imports."""
