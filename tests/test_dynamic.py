@@ -4,6 +4,7 @@ import random
 from collections import Counter
 from collections.abc import Callable
 from dataclasses import dataclass
+from typing import Any
 
 import pytest
 from cluster import few_examples, settings
@@ -13,7 +14,6 @@ from hypothesis import strategies as st
 from webs import random_web, reachable
 
 from crawler import config
-from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
 from crawler.core.members import Logged
 from crawler.core.seen import MemorySeen, UrlSeen
@@ -43,6 +43,7 @@ def served(
     *more: str,
     spares: int = 0,
     stored: Stored | None = None,
+    made: type[Simulation] = Simulation,
     make_store: Callable[[], UrlSeen] = MemorySeen,
 ) -> Served:
     dice = random.Random(seed)
@@ -58,7 +59,7 @@ def served(
         spares=spares,
     )
     slowest = dice.choice([0.001, 0.1, 5])
-    simulation = Simulation(
+    simulation = made(
         web,
         chosen,
         scheme,
@@ -102,26 +103,28 @@ def test_the_registry_counts_each_link_of_a_fetched_page(seed: int, granularity:
     assert {crawl.web.pages[key]: links for key, links in server.link_counts()} == +wanted
 
 
+class Paired(Simulation):
+    """Notes which ranks send messages to which."""
+
+    def __init__(self, *about: Any, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self.pairs = set[tuple[int, int]]()
+
+    def _arrives(self, rank: int, about: tuple[int, bytes | Message]) -> None:
+        self.pairs.add((about[0], rank))
+        super()._arrives(rank, about)
+
+
 @pytest.mark.parametrize("kind", KINDS)
 @pytest.mark.parametrize("seed", range(10))
-def test_messages_travel_only_along_the_tree(
-    kind: tuple[str, str], seed: int, monkeypatch: pytest.MonkeyPatch
-) -> None:
-    pairs = set[tuple[int, int]]()
-    tick = Core.tick
-
-    def noted(core: Core, now: float) -> list[tuple[int, Message]]:
-        messages = tick(core, now)
-        pairs.update((core.rank, receiver) for receiver, _ in messages)
-        return messages
-
-    monkeypatch.setattr(Core, "tick", noted)
-    crawl = served(seed, kind, (0, 0, 1, 1, 0))
+def test_messages_travel_only_along_the_tree(kind: tuple[str, str], seed: int) -> None:
+    crawl = served(seed, kind, (0, 0, 1, 1, 0), made=Paired)
+    assert isinstance(crawl.simulation, Paired)
     crawl.simulation.run(crawl.seeds)
     tree = crawl.simulation.cores[0].ownership.tree
     assert tree is not None
-    assert pairs
-    for one, other in pairs:
+    assert crawl.simulation.pairs
+    for one, other in crawl.simulation.pairs:
         assert other in {tree.above(one), *tree.below(one)}
 
 

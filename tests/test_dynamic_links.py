@@ -2,6 +2,7 @@
 
 import random
 from collections import Counter, defaultdict
+from collections.abc import Callable
 from pathlib import Path
 
 import numpy as np
@@ -10,11 +11,22 @@ from test_dynamic import served
 from test_faults import Schedule
 
 from crawler.config import Config
-from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
 from crawler.core.members import Logged
-from crawler.messages import Batch, Message
+from crawler.messages import Batch, Message, decode
 from crawler.reading.scope import Sites
+from crawler.simulate import Simulation
+
+
+class Heard(Simulation):
+    """Gives each message that arrives to `arrive`, with its receiver and its sender."""
+
+    arrive: Callable[[int, int, Message], None]
+
+    def _arrives(self, rank: int, about: tuple[int, bytes | Message]) -> None:
+        sender, message = about
+        super()._arrives(rank, about)
+        self.arrive(rank, sender, decode(message) if isinstance(message, bytes) else message)
 
 
 @pytest.mark.parametrize("seed", range(15))
@@ -22,14 +34,15 @@ from crawler.reading.scope import Sites
     "kind", [("page", "server"), ("site", "server"), ("site", "own"), ("dset", "own")]
 )
 def test_links_that_lead_out_of_what_a_client_holds_reach_the_server(
-    seed: int, kind: tuple[str, str], monkeypatch: pytest.MonkeyPatch
+    seed: int, kind: tuple[str, str]
 ) -> None:
     """With follow = "server" a client holds no site. With "own" it has some from the start."""
-    crawl = served(seed, kind, (0,), "frontier.order=backlinks")
+    crawl = served(seed, kind, (0,), "frontier.order=backlinks", made=Heard)
     simulation = crawl.simulation
+    assert isinstance(simulation, Heard)
     tree = simulation.cores[0].ownership.tree
     assert tree is not None
-    received, held = Core.received, defaultdict[int, set[str]](set)
+    held = defaultdict[int, set[str]](set)
     site_of = Sites("authority").of
     left = arrived = 0
     batches = set[tuple[int, int]]()
@@ -42,20 +55,19 @@ def test_links_that_lead_out_of_what_a_client_holds_reach_the_server(
             )
             left += not own
 
-    def arrive(core: Core, sender: int, message: Message, now: float) -> None:
+    def arrive(rank: int, sender: int, message: Message) -> None:
         nonlocal arrived
-        received(core, sender, message, now)
         if not isinstance(message, Batch):
             return
-        if core.rank and kind == ("site", "own"):
-            held[core.rank].update(map(site_of, message.urls))
-        elif core.rank == 0 and (sender, message.number) not in batches:
+        if rank and kind == ("site", "own"):
+            held[rank].update(map(site_of, message.urls))
+        elif rank == 0 and (sender, message.number) not in batches:
             batches.add((sender, message.number))
             arrived += sum(message.counts)
             for _, counts in message.known.values():
                 arrived += int(np.frombuffer(counts, np.uint32).sum())
 
-    monkeypatch.setattr(Core, "received", arrive)
+    simulation.arrive = arrive
     simulation._stored = stored
     assert simulation.run(crawl.seeds)
     assert arrived == left

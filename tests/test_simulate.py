@@ -1,7 +1,7 @@
 """Whole crawls of known webs: each reachable page once, and the traffic that the models predict."""
 
 import random
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from itertools import pairwise
 from pathlib import Path
 from typing import Any
@@ -17,11 +17,10 @@ from webs import Setting, crawls, exact, random_web, reachable
 
 from crawler import url
 from crawler.__main__ import main
-from crawler.core.core import Core
 from crawler.core.ownership import SiteHash
 from crawler.core.visits import Visit
-from crawler.messages import Batch, Message
-from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, CrawlUrl, Failure, Link, UserError
+from crawler.messages import Batch, Message, decode
+from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, UserError
 from crawler.session.columns import LINKS, PAGES
 from crawler.simulate import (
     Delays,
@@ -162,23 +161,15 @@ class Logged(Simulation):
     def __init__(self, *about: Any, **more: Any) -> None:
         super().__init__(*about, **more)
         self.log: list[tuple[float, float, str]] = []
-        self._started: dict[Visit, float] = {}
-        for core in self.cores:
-            core.acquire = self._noting(core.acquire)  # type: ignore[assignment,method-assign]
+        self._started: dict[int, float] = {}  # by the key of the URL that is visited
 
-    def _noting(self, acquire: Callable[[float], Visit | None]) -> Callable[[float], Visit | None]:
-        """A visit that isn't given back at once begins when it is acquired."""
-
-        def acquired(now: float) -> Visit | None:
-            visit = acquire(now)
-            if visit is not None:
-                self._started[visit] = now
-            return visit
-
-        return acquired
+    def _advance(self, rank: int) -> None:
+        super()._advance(rank)
+        for key in self.cores[rank]._visiting:
+            self._started.setdefault(key, self.now)
 
     def _fetch_done(self, rank: int, visit: Visit) -> None:
-        self.log.append((self._started[visit], self.now, visit.found.url))
+        self.log.append((self._started.pop(visit.found.key), self.now, visit.found.url))
         super()._fetch_done(rank, visit)
 
 
@@ -281,32 +272,31 @@ def test_a_waking_that_another_has_forestalled_brings_forth_none() -> None:
     assert [len(pages) for pages in simulation.fetched] == [20, 20]
 
 
+class Counted(Simulation):
+    """Notes, for each page, how many URLs had arrived when it was fetched."""
+
+    def __init__(self, *about: Any, **more: Any) -> None:
+        super().__init__(*about, **more)
+        self.arrived, self.counts = 0, list[int]()
+
+    def _arrives(self, rank: int, about: tuple[int, bytes | Message]) -> None:
+        _, message = about
+        message = decode(message) if isinstance(message, bytes) else message
+        self.arrived += len(message.urls) if isinstance(message, Batch) else 0
+        super()._arrives(rank, about)
+
+    def _fetch_done(self, rank: int, visit: Visit) -> None:
+        self.counts.append(self.arrived)
+        super()._fetch_done(rank, visit)
+
+
 @given(crawls())
 def test_progress_is_what_had_arrived_when_each_page_was_fetched(setting: Setting) -> None:
     """Counted once more, message by message and page by page."""
-    simulation = setting.simulation()
-    arrived, progress = 0, []
-
-    def watch(core: Core) -> None:
-        receive, store = core.received, core.stored
-
-        def received(sender: int, message: Message, now: float) -> None:
-            nonlocal arrived
-            arrived += len(message.urls) if isinstance(message, Batch) else 0
-            receive(sender, message, now)
-
-        def stored(
-            found: CrawlUrl, links: Sequence[Link], now: float, *, response: bool
-        ) -> Iterator[None]:
-            progress.append(arrived)
-            return store(found, links, now, response=response)
-
-        core.received, core.stored = received, stored  # type: ignore[method-assign]
-
-    for core in simulation.cores:
-        watch(core)
+    simulation = setting.simulation(kind=Counted)
     simulation.run(setting.seeds)
-    assert simulation.progress.tolist() == progress
+    assert isinstance(simulation, Counted)
+    assert simulation.progress.tolist() == simulation.counts
 
 
 def test_the_same_seed_gives_the_same_crawl() -> None:

@@ -31,11 +31,12 @@ class Setting:
     def simulation(
         self,
         *overrides: str,
+        kind: type[Simulation] = Simulation,
         late: bool = False,
         make_seen: Callable[[], UrlSeen | LateSeen] | None = None,
         make_sent: Callable[[], UrlSeen] = MemorySeen,
     ) -> Simulation:
-        return Simulation(
+        return kind(
             self.web,
             settings(*self.options, *overrides),
             self.scheme,

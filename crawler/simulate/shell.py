@@ -16,6 +16,7 @@ from math import inf
 from typing import Any, Final
 
 import numpy as np
+from mypy_extensions import mypyc_attr
 
 from crawler import config
 from crawler.core.core import Core
@@ -49,6 +50,7 @@ class Delays:
     message: tuple[float, float] = (0.001, 0.05)
 
 
+@mypyc_attr(allow_interpreted_subclasses=True)  # the tests watch crawls by subclasses
 class Simulation:
     """One crawl of a web by `ranks` cores."""
 
