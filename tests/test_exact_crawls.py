@@ -36,7 +36,7 @@ BITS = 8  # of the hash: about 80 of 120 URLs have a hash of their own
 
 @pytest.fixture(autouse=True)
 def weak_hash(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(url, "key", lambda text: hash_of(text) >> (64 - BITS))
+    monkeypatch.setattr(url, "xxh3_64_intdigest", lambda data: hash_of(data) >> (64 - BITS))
 
 
 def exact(**tables: dict[str, object]) -> Tables:
@@ -207,8 +207,8 @@ def test_without_exact_some_urls_are_not_fetched(tmp_path: Path) -> None:
 WEAK = f"""
 import sys
 from crawler import url
-hash_of = url.key
-url.key = lambda text: hash_of(text) >> {64 - BITS}
+hash_of = url.xxh3_64_intdigest
+url.xxh3_64_intdigest = lambda data: hash_of(data) >> {64 - BITS}
 from crawler.__main__ import main
 sys.exit(main())
 """

@@ -28,7 +28,7 @@ from crawler.reading.reader import redirect_failure
 from crawler.session import LoggedPage
 from crawler.session.log import LogWriter
 
-hash_of = url.key
+hash_of = url.xxh3_64_intdigest
 
 
 @pytest.fixture(autouse=True)
@@ -43,7 +43,9 @@ def weak_hash(bits: int) -> Iterator[None]:
     """Gives all URLs hashes of so many bits, anywhere in the 64."""
     spread = random.Random(bits).getrandbits(64) | 1
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(url, "key", lambda text: hash_of(text) % 2**bits * spread % 2**64)
+        patch.setattr(
+            url, "xxh3_64_intdigest", lambda data: hash_of(data) % 2**bits * spread % 2**64
+        )
         yield
 
 
