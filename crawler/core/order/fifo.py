@@ -12,8 +12,8 @@ from crawler.core.order.packing import KEEP, Queue, Queues, pack, unpack
 from crawler.ports import CrawlUrl, Spill
 
 # URLs that are written to disk and read back together, at most. A queue on disk has at most so many
-# read back in memory, and there may be a million queues.
-CHUNK: Final = 16
+# read back in memory, and there may be a million queues. (Not Final: see KEEP.)
+CHUNK = 16
 _PACKED_BYTES: Final = 64  # of a packed URL, without its path: the object, and a place in a list
 _LOOSE_BYTES: Final = 190  # that a URL takes more if it isn't packed
 _NUMBER_BYTES: Final = 16  # of the number of a chunk; some chunks aren't full

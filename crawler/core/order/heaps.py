@@ -18,10 +18,10 @@ from crawler.ports import CrawlUrl, Spill
 
 _VISITED: Final = 10_000  # visited pages whose scores are remembered until their links are known
 _LATE: Final = 1_000_000  # URLs, perhaps on disk, for which additions to the score are remembered
-CHUNK: Final = 64  # URLs that are written to disk and read back together, at most
+CHUNK = 64  # URLs that are written to disk and read back together, at most (not Final: see KEEP)
 _SLOT_BYTES: Final = 110  # of a URL in memory without its path, index included
 _CHUNK_BYTES: Final = 200  # of what memory holds of a chunk
-_SHORT: Final = 64  # queues up to this length are sorted without numpy
+_SHORT = 64  # queues up to this length are sorted without numpy
 
 
 class Heap(Queue):
