@@ -2,6 +2,7 @@
 
 import random
 
+import pytest
 from cluster import few_examples
 from dynamics import KINDS, TREES, dynamic
 from hypothesis import given
@@ -75,6 +76,7 @@ class Handed(Watched):
         return visit
 
 
+@pytest.mark.interpreted
 @few_examples
 @given(
     seed=st.integers(0, 2**32),

@@ -8,7 +8,6 @@ import pytest
 from cluster import settings
 
 from crawler.core.door import Door
-from crawler.core.dynamic.places import Places
 from crawler.core.dynamic.roles import per_site
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.dynamic.server import Server
@@ -55,11 +54,7 @@ def test_a_client_that_would_be_idle_gets_a_site_of_another() -> None:
     assert shares.max() < 0.56
 
 
-def test_a_site_stays_where_it_is_while_all_clients_have_enough_to_do(
-    monkeypatch: pytest.MonkeyPatch,
-) -> None:
-    moved = []
-    monkeypatch.setattr(Places, "let_leave", lambda *args: moved.append(args))
+def test_a_site_stays_where_it_is_while_all_clients_have_enough_to_do() -> None:
     web = star([1] + [40] * 40)
     simulation = crawl(web, 2, "dynamic.rest_s=60", "politeness.delay_s=0.1")
     half = simulation.order[: len(web) // 2]
@@ -105,6 +100,7 @@ def test_the_stock_lasts_while_messages_are_slow() -> None:
     assert len(middle) > 0.9 * 100 * 20
 
 
+@pytest.mark.interpreted
 def test_a_server_takes_each_url_in_once_and_counts_all_links(
     monkeypatch: pytest.MonkeyPatch,
 ) -> None:

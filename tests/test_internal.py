@@ -107,6 +107,7 @@ def tracebacks(session: Path) -> list[dict[str, Any]]:
     return [line for line in lines if line.get("error") == "internal"]
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("ranks", [pytest.param(1, marks=pytest.mark.slow), 2])
 def test_each_fault_costs_its_page_and_no_resume_meets_it_again(
     tmp_path: Path, mpirun: MpiRun, ranks: int
@@ -166,6 +167,7 @@ def check(session: Path, logged: list[dict[str, Any]] | None) -> None:
     assert verdict.sound, verdict.lines
 
 
+@pytest.mark.interpreted
 @pytest.mark.parametrize("place", ["crawler.core.core:Core.stored", "crawler.core.core:Core.end"])
 def test_a_broken_invariant_of_the_core_ends_the_rank(
     tmp_path: Path, mpirun: MpiRun, place: str
