@@ -10,8 +10,8 @@ from typing import Any, Final
 from crawler.core.order.heads import Priority
 from crawler.ports import CrawlUrl, NoRoomError
 
-# URLs of a queue that stay in memory when the others go to disk. Not Final, because mypyc writes the
-# values of Final names into its code, and tests make this one smaller.
+# URLs of a queue that stay in memory when the others go to disk. Not Final, because mypyc writes
+# Final values into its code, and tests make this one smaller.
 KEEP = 4
 
 
