@@ -9,9 +9,10 @@ from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
 from datetime import datetime
 from functools import cached_property
-from typing import Protocol
+from typing import TYPE_CHECKING, Protocol
 
-from selectolax.lexbor import LexborHTMLParser
+if TYPE_CHECKING:
+    from selectolax.lexbor import LexborHTMLParser
 
 
 class Found(Protocol):
@@ -49,8 +50,10 @@ class Page:
     text: str  # the body, decoded as browsers do
 
     @cached_property
-    def tree(self) -> LexborHTMLParser:
+    def tree(self) -> "LexborHTMLParser":
         """The page as selectolax parses it, with `css`, `css_first` and others."""
+        from selectolax.lexbor import LexborHTMLParser  # noqa: PLC0415  only handlers need it
+
         return LexborHTMLParser(self.text)
 
 

@@ -69,6 +69,7 @@ def test_a_rank_imports_only_what_it_needs() -> None:
         "prometheus_client",
         "pyarrow",
         "rich",
+        "selectolax",
     ]
     done = subprocess.run(
         [
