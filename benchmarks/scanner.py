@@ -3,8 +3,9 @@
     python benchmarks scanner [FOLDER] [--inputs N] [--seed N] [--sample N]
 
 Makes random inputs of pieces of markup, of invalid bytes and, given a folder, of pieces of the HTML
-files in it. Reads each with both readers. A difference is printed with its input, and ends the
-benchmark with status 1. Gives one row for the inputs, and one for the files:
+files in it. Reads each with both readers, once for all elements and once for links and the title. A
+difference is printed with its input, and ends the benchmark with status 1. Gives one row for the
+inputs, and one for the files:
 
 - different: how many were read differently.
 - elements: how many elements the scanner found in all.
@@ -16,16 +17,20 @@ import sys
 import time
 from collections.abc import Callable, Iterator
 from pathlib import Path
+from typing import Any
 
 from harness import Row
 
-from crawler.reading.parse import elements
+from crawler.reading.parse import elements, finish
+from crawler.reading.parse.head import reading_head
+from crawler.reading.parse.links import reading
 from crawler.reading.parse.tokens import ATTRIBUTE_NAMES, NESTED, RAW_TEXT, attributes_of, tags
 
 QUICK = {"inputs": 2000}
 
 NAMES = frozenset({"a", "area", "base", "frame", "iframe", "img", "link", "meta", "title"})
 ALL_NAMES = NAMES | frozenset({"html", "script", "style", "textarea", "source"})
+LINK_NAMES = frozenset({"a", "area", "frame", "iframe", "img", "link", "refresh"})
 _TAGS = [*ALL_NAMES, *RAW_TEXT, *NESTED, "frameset", "div", "noscript", "h1", "scripts", "aa"]
 _ATTRIBUTES = [*ATTRIBUTE_NAMES, "id", "hrefs", "=href", "lang"]
 _VALUES = (
@@ -41,6 +46,9 @@ _VALUES = (
     "€",
     "😀",
     "open",
+    "next",
+    "nofollow",
+    "alternate x",
     "",
     "<a>",
 )
@@ -73,12 +81,20 @@ def random_tag(chance: random.Random) -> bytes:
 
 def scanned(html: bytes, names: frozenset[str]) -> list[elements.Element | None]:
     assert elements.Scanner
-    return [element for element in elements.Scanner(html, names, None, 0) if element]
+    return [element for element in elements.Scanner(html, names) if element]
 
 
 def by_expressions(html: bytes, names: frozenset[str]) -> list[elements.Element | None]:
     text = html.decode("utf-8", "replace")
     return [(tag[0], attributes_of(tag[1])) for tag in tags(text, names) if tag]
+
+
+def links(html: bytes, scanner: Any) -> tuple[object, object]:
+    before, elements.Scanner = elements.Scanner, scanner
+    text = html.decode("utf-8", "replace")
+    found = finish(reading(text, "http://a.example/d/p", "utf-8", LINK_NAMES, utf8=html))
+    elements.Scanner = before
+    return found[:2], found.head or finish(reading_head(text, elements.Form.HTML))
 
 
 def random_inputs(count: int, seed: int, pages: list[bytes]) -> Iterator[bytes]:
@@ -101,7 +117,9 @@ def differences(inputs: Iterator[bytes], names: frozenset[str]) -> Row:
         count += 1
         ours = scanned(html, names)
         found += len(ours)
-        if ours != by_expressions(html, names):
+        if ours != by_expressions(html, names) or links(html, elements.Scanner) != links(
+            html, None
+        ):
             different += 1
             print(f"read differently: {html[:2000]!r}", file=sys.stderr)
     return {"inputs": count, "different": different, "elements": found}

@@ -12,6 +12,7 @@ from hypothesis import strategies as st
 
 from crawler.ports import NOFOLLOW, Response
 from crawler.reading.parse import elements, finish, read
+from crawler.reading.parse.head import reading_head
 from crawler.reading.parse.links import reading
 from crawler.reading.parse.tokens import ATTRIBUTE_NAMES, attributes_of, tags
 
@@ -142,6 +143,48 @@ def test_a_page_that_is_not_decoded_reads_as_its_text_does(
     assert found[0] == found[1]
 
 
+HEADS = st.one_of(
+    TAGS,
+    LOOSE,
+    st.sampled_from(
+        ["<html lang=de>", "<html xml:lang='&#100;e'>", "<html><html lang=fr>", "<title>a&amp;b",
+         "<title>\xe9</title>", "<TITLE/>x</Title >", "</title>", "</svg>", "</noframes>",
+         "</html>"]
+    ),
+)  # fmt: skip
+
+
+@needs_scanner
+@settings(max_examples=300)
+@given(st.lists(HEADS, max_size=12).map("".join), st.binary(max_size=2))
+def test_the_scanner_finds_the_title_and_the_language(html: str, invalid: bytes) -> None:
+    body = html.encode().replace(b"x", invalid)
+    text = body.decode("utf-8", "replace")
+    page = finish(reading(text, "http://a.example/", "utf-8", frozenset({"a"}), utf8=body))
+    assert page.head in {None, finish(reading_head(text, elements.Form.HTML))}
+
+
+@needs_scanner
+@pytest.mark.parametrize(
+    ("html", "is_usual"),
+    [
+        ("<!doctype html><html lang=en><meta charset=utf-8><title>x</title><html>", True),
+        ("<title></title>", True),
+        ("<title>x", False),
+        ("<html><html><title>x</title>", False),
+        ("<title>x</title><frameset>", False),
+        (f"<html x={'x' * 1024}><title>x</title>", False),
+        (f"<title>{'x' * 4097}</title>", False),
+        (f"{'x' * (1 << 14)}<title>x</title>", False),
+    ],
+)
+def test_the_scanner_finds_the_head_of_usual_pages(html: str, is_usual: bool) -> None:
+    assert elements.Scanner
+    found = elements.Scanner(html.encode(), frozenset())
+    assert not list(filter(None, found))
+    assert (elements.head_of(found) is not None) == is_usual
+
+
 @needs_scanner
 @pytest.mark.parametrize(
     "long",
@@ -176,14 +219,57 @@ def test_attributes_beyond_the_bounds_are_left_out() -> None:
         assert scanned(html.encode()) == read_by_tokens(html)
 
 
-@needs_scanner
-def test_known_links_are_left_out() -> None:
+def added(html: bytes, references: dict[str, int], room: int) -> list[str]:
+    """Return the hrefs that the scanner doesn't add to the references."""
     from crawler.reading.parse.scanner import Scanner
 
-    html = b"<a href=x#1><a href=y><area href='x'><link href=x><a href=' x'><a href='x&#35;'><a>"
-    known = {"x": NOFOLLOW, "y": 0}
-    found = [e for e in Scanner(html, frozenset({"a", "area", "link"}), known, NOFOLLOW) if e]
-    assert [attributes.get("href") for _, attributes in found] == ["y", "x", " x", "x#", None]
+    names = frozenset({"a", "area", "base", "link", "meta"})
+    found = Scanner(html, names, references, elements.Room(room), NOFOLLOW)
+    return [attributes.get("href", name) for name, attributes in filter(None, found)]
+
+
+@needs_scanner
+def test_plain_links_are_added_to_the_references() -> None:
+    references = {"x": NOFOLLOW, "y": 0}
+    html = b"<a href=x#1><a href=y><area HREF='z'><a href><a href='z#x'><a href='\xe9\xff#'><a>"
+    assert added(html, references, 3) == []
+    assert set(references.values()) == {NOFOLLOW}
+    assert list(references) == ["x", "y", "z", "", "\ufffd\ufffd"]
+
+
+@needs_scanner
+@pytest.mark.parametrize(
+    "href", [" x", "x ", "x #f", "x\n#", "\0", "&amp;", "x#&", pytest.param("x" * 513, id="long")]
+)
+def test_other_links_are_not_added(href: str) -> None:
+    references: dict[str, int] = {}
+    assert len(added(f"<a href='{href}'>".encode(), references, 9)) == 1
+    assert not references
+
+
+@needs_scanner
+def test_no_link_is_added_beyond_the_room() -> None:
+    references = {"x": 0}
+    assert added(b"<a href=a><a href=a><a href=b><a href=x><a href=c>", references, 1) == ["b", "c"]
+    assert references == {"x": NOFOLLOW, "a": NOFOLLOW}
+
+
+@needs_scanner
+@pytest.mark.parametrize(
+    "rel", ["nofollow", "me NoFollow", "xnofollow", "&", pytest.param("x" * 513, id="long")]
+)
+def test_links_that_may_be_nofollow_are_not_added(rel: str) -> None:
+    references = {"x": 0, "y": NOFOLLOW}
+    html = f"<a rel='{rel}' href=x><a rel='{rel}' href=y><a rel='{rel}' href=z><a rel=me href=w>"
+    assert added(html.encode(), references, 9) == ["x", "z"]
+    assert references == {"x": 0, "y": NOFOLLOW, "w": NOFOLLOW}
+
+
+@needs_scanner
+def test_elements_that_lead_nowhere_are_left_out() -> None:
+    html = b"<link rel=stylesheet href=1><link href=2><link rel='x NEXT' href=3><meta charset=x>"
+    html += b"<meta name=x href=4><meta http-equiv=x href=5><base href=6><link rel='&' href=7>"
+    assert added(html, {}, 9) == ["3", "4", "5", "6", "7"]
 
 
 @needs_scanner

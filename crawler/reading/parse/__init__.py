@@ -29,13 +29,7 @@ from crawler.reading.media import XHTML, charset_source, is_html, media_type
 from crawler.reading.parse.anchors import reading_anchors
 from crawler.reading.parse.elements import Form, reads_bytes
 from crawler.reading.parse.encoding import declared_encoding, decode, decoding_as, encoding_of
-from crawler.reading.parse.head import (
-    USUALLY_READ,
-    Head,
-    header_language,
-    reading_head,
-    usual_head,
-)
+from crawler.reading.parse.head import Head, header_language, reading_head
 from crawler.reading.parse.headers import page_directives, reading_links
 from crawler.reading.parse.kinds import MediaTypes
 from crawler.reading.parse.links import MAX_LINKS, reading, refresh_target
@@ -118,15 +112,10 @@ def read(
         more = reading_links(_values(response, b"link"))
     if "refresh" in elements and (refreshes := refresh_links(response)):
         more = chain(more, refreshes)
-    text, head = "", None
-    if utf8 is not None and reads_bytes(form) and not (anchors or requisites):
-        # Decoding the whole page takes longer than reading its head.
-        head = usual_head(utf8[:USUALLY_READ].decode("utf-8", "replace"))
-    if head is None:
-        text = yield from decoding_as(body, encoding)
-        head = yield from reading_head(text, form)
+    needs_text = utf8 is None or not reads_bytes(form) or anchors or requisites
+    text = (yield from decoding_as(body, encoding)) if needs_text else ""
     meant: dict[str, str] | None = {} if anchors else None
-    links, metas = yield from reading(
+    links, metas, head = yield from reading(
         text,
         url,
         encoding,
@@ -141,6 +130,9 @@ def read(
         form,
         meant,
     )
+    if head is None:
+        text = text if needs_text else (yield from decoding_as(body, encoding))
+        head = yield from reading_head(text, form)
     page = _page(response, encoding, links, metas, agent, head)
     if requisites:
         needed = yield from of_page(text, url, encoding, form, max_links, max_link_bytes)
@@ -162,7 +154,7 @@ def read_headers(
     Browsers follow the header Refresh of any document, as they follow a redirect.
     """
     refreshes = refresh_links(response) if "refresh" in elements else []
-    links, metas = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
+    links, metas, _ = finish(reading("", response.url, "utf-8", frozenset(), refreshes, "", fold))
     return _page(response, "", links, metas, agent, Head())
 
 

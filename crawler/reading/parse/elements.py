@@ -4,21 +4,48 @@ HTML is read by the compiled scanner (scanner.pyx) where it was built, else by `
 the same elements in several times as long. docs/decisions/one-tokeniser-for-html.md says why.
 """
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Iterator, Mapping
 from contextlib import suppress
 from enum import Enum, auto
 from importlib import import_module
-from typing import Final
+from typing import Final, Protocol
 
 from crawler.ports import NOFOLLOW
 from crawler.reading.parse import xhtml
 from crawler.reading.parse.tokens import attributes_of, tags
 
 Element = tuple[str, Mapping[str, str]]  # name and attributes, in lower case
-# Iterates over the elements in a text, given also their names. See `elements` for the others.
-_Scanner = Callable[[bytes, frozenset[str], dict[str, int] | None, int], Iterator[Element | None]]
 
-Scanner: _Scanner | None = None
+
+class Room:
+    """How many more references of a page are taken."""
+
+    __slots__ = ("left",)
+
+    def __init__(self, most: int) -> None:
+        self.left = most
+
+
+class _Scan(Iterator[Element | None], Protocol):
+    """Iterates over the elements in a text."""
+
+    def head(self) -> tuple[str, str] | None: ...
+
+
+class _MakeScan(Protocol):
+    """Makes a scan of a text, given the names of elements. See `elements` for the others."""
+
+    def __call__(
+        self,
+        text: bytes,
+        names: frozenset[str],
+        references: dict[str, int] | None = None,
+        room: Room | None = None,
+        follow: int = 0,
+    ) -> _Scan: ...
+
+
+Scanner: _MakeScan | None = None
 with suppress(ModuleNotFoundError):  # there was no compiler
     # Import-linter knows only modules with a .py file.
     Scanner = import_module("crawler.reading.parse.scanner").Scanner
@@ -45,20 +72,34 @@ def elements(
     utf8: bytes | None = None,
     *,
     form: Form = Form.HTML,
-    known: dict[str, int] | None = None,
+    references: dict[str, int] | None = None,
+    room: Room | None = None,
 ) -> Iterator[Element | None]:
     """Iterate over the elements with these names, in document order.
 
     None comes between two steps, each of a few milliseconds. `utf8`: the bytes of the text, if it
     came as UTF-8; see `reads_bytes`. In XHTML and other XML only XHTML elements count.
 
-    `known`: references with flags, in which NOFOLLOW is inverted. An `a` or `area` that would
-    change nothing in them may be left out. The caller may add to them meanwhile.
+    `references`: what the page links to, with flags in which NOFOLLOW is inverted; `room` says how
+    many more of them are taken. If they are given, some plain links may be added to them in place
+    of their elements, and `a`, `area`, `link` and `meta` that lead nowhere may be left out. The
+    caller may add to the references meanwhile.
     """
     if form is Form.HTML:
         if Scanner:
-            return Scanner(text.encode() if utf8 is None else utf8, names, known, NOFOLLOW)
+            utf8 = text.encode() if utf8 is None else utf8
+            return Scanner(utf8, names, references, room, NOFOLLOW)
         found = tags(text, names)
     else:
         found = xhtml.tags(text, names, default=form is Form.XHTML)
     return (tag and (tag[0], attributes_of(tag[1])) for tag in found)
+
+
+def head_of(read: Iterator[Element | None]) -> tuple[str, str] | None:
+    """Return the text of the attributes of `html` and the text of the title, as they are written.
+
+    `read`: what `elements` returned, read to its end. Returns None for a page that doesn't begin as
+    most pages do, or if no scanner has read it.
+    """
+    found: tuple[str, str] | None = read.head() if hasattr(read, "head") else None
+    return found

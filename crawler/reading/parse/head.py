@@ -12,7 +12,7 @@ from crawler.reading.parse.texts import collapse, find_attributes
 from crawler.reading.parse.tokens import SPACE, tags
 
 _READ: Final = 1 << 17  # characters; a title behind them isn't found
-USUALLY_READ: Final = 1 << 14  # characters
+_USUALLY_READ: Final = 1 << 14  # characters
 _MOST_READ: Final = 1 << 12  # characters of a title, before its blanks are collapsed
 _SEARCHED: Final = 1 << 10  # characters of the attributes of `html`
 _MOST_TITLE: Final = 512  # characters of a title
@@ -45,23 +45,20 @@ class Head(NamedTuple):
     language: str | None = None  # a language tag in lower case, such as `de` or `pt-br`
 
 
-def usual_head(text: str) -> Head | None:
-    """Return what `reading_head` returns for an HTML page, if it begins as most pages do.
+def usual_head(attributes: str, title: str) -> Head:
+    """Return the head of a page, given the text of its title and of the attributes of its `html`.
 
-    `text` may be the beginning of the page alone. Only USUALLY_READ characters are looked at.
+    Both are as the page writes them.
     """
-    usual = _USUAL.match(text, 0, USUALLY_READ)
-    if not usual:
-        return None
-    attributes, _, title = usual.groups("")
     return Head(_title(title[:_MOST_READ]), _language_of(attributes[:_SEARCHED]))
 
 
 def reading_head(text: str, form: Form) -> Generator[None, None, Head]:
     """Return the first title in the text of a page, and the language of its `html`, in steps."""
     is_html = form is Form.HTML
-    if is_html and (usual := usual_head(text)):
-        return usual
+    if is_html and (usual := _USUAL.match(text, 0, _USUALLY_READ)):
+        attributes, _, title = usual.groups("")
+        return usual_head(attributes, title)
     text = text[:_READ]
     language = None
     read = tags(text, _NAMES) if is_html else xhtml.tags(text, _NAMES, default=form is Form.XHTML)

@@ -9,8 +9,9 @@ from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
 from typing import Final, NamedTuple
 
 from crawler.ports import FRAME, NOFOLLOW
-from crawler.reading.parse.elements import Form
+from crawler.reading.parse.elements import Form, Room, head_of
 from crawler.reading.parse.elements import elements as elements_of
+from crawler.reading.parse.head import Head, usual_head
 from crawler.reading.parse.headers import link_kinds
 from crawler.reading.parse.resolution import (
     C0_OR_SPACE,
@@ -37,10 +38,11 @@ _IMAGES: Final = frozenset({"img", "source"})
 
 
 class Links(NamedTuple):
-    """The links of a page, and its meta elements for robots."""
+    """The links of a page, its meta elements for robots, and its head if that was found as well."""
 
     targets: list[tuple[str, int]]  # normalised, distinct, in document order, with flags
     metas: list[tuple[str, str]]  # name and content of meta elements for robots
+    head: Head | None = None
 
 
 def reading(
@@ -90,7 +92,7 @@ def reading(
     for own_base, inner in collector.framed:
         yield from resolution.resolve(inner, base_of(own_base, base.url))
     targets = yield from resolution.targets(fold(url) if fold else url)
-    return Links(targets, collector.metas)
+    return Links(targets, collector.metas, collector.head)
 
 
 def bare(reference: str) -> str:
@@ -116,12 +118,13 @@ class _Collector:
         self.metas: list[tuple[str, str]] = []  # name and content of meta elements for robots
         # For each document in a srcdoc with its own base: the base, and the references.
         self.framed: list[tuple[str, dict[str, int]]] = []
+        self.head: Head | None = None
         self._refreshes = "refresh" in elements
         self._images = _IMAGES if "img" in elements else frozenset()
         self._names = (elements - {"refresh"}) | self._images | _ALWAYS
         self._robots = {"robots", agent.lower()} - {""}
         self._metas_size = 0
-        self._room = max_links
+        self._room = Room(max_links)
         self._left_out = left_out
         self._work = 0
 
@@ -137,8 +140,8 @@ class _Collector:
         elif len(reference) > MAX_LENGTH:
             if not OTHER_SCHEME.match(reference):
                 self._left_out["max_url_length"] += 1
-        elif self._room > 0:
-            self._room -= 1
+        elif self._room.left > 0:
+            self._room.left -= 1
             references[reference] = flags
         else:
             self._left_out["max_links"] += 1
@@ -158,7 +161,10 @@ class _Collector:
         """
         base: str | None = None
         add, images = self.add, self._images
-        for element in elements_of(text, self._names, utf8, form=form, known=references):
+        found = elements_of(
+            text, self._names, utf8, form=form, references=references, room=self._room
+        )
+        for element in found:
             if element is None:
                 yield
                 continue
@@ -189,6 +195,8 @@ class _Collector:
                     base = attributes["href"]
             else:
                 self._read_meta(attributes, references, is_page=depth == 0)
+        if depth == 0 and (written := head_of(found)):
+            self.head = usual_head(*written)
         return base
 
     def _read_srcdoc(

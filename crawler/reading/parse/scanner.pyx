@@ -2,9 +2,9 @@
 """The compiled form of `tokens`: from the bytes of an HTML page to the elements that hold links.
 
 `tokens` says what each state means, and why. Both find the same elements in any text, which
-tests/test_scanner.py checks. A page is hostile, so its bytes are read by two functions only, which
-compare each place with its length: `_byte` and `_find`. Other code must not use `_Text.bytes`. A
-byte is looked at a few times at most, so time grows with the length.
+tests/test_scanner.py checks. A page is hostile, so its bytes are read by three functions only, which
+compare each place with its length: `_byte`, `_find` and `_decode`. Other code must not use
+`_Text.bytes`. A byte is looked at a few times at most, so time grows with the length.
 
 hatch_build.py compiles this file. Without it, `elements` reads by `tokens`.
 """
@@ -12,6 +12,7 @@ hatch_build.py compiles this file. Without it, `elements` reads by `tokens`.
 from functools import lru_cache
 from itertools import chain
 
+from cpython.unicode cimport PyUnicode_DecodeUTF8
 from libc.string cimport memchr, memset
 
 from crawler.reading.parse import tokens
@@ -32,6 +33,9 @@ cdef Py_ssize_t MOST_ATTRIBUTES = tokens.MOST_ATTRIBUTES
 cdef int MOST_NAMED = tokens.MOST_NAMED
 cdef Py_ssize_t MOST_NOFRAMES = tokens.MOST_NOFRAMES
 cdef Py_ssize_t SHORT = 512  # bytes; the rules for long values needn't be asked
+cdef Py_ssize_t USUAL_HEAD = 1 << 14  # bytes before the title
+cdef Py_ssize_t USUAL_HTML = 1 << 10  # bytes of the attributes of `html`
+cdef Py_ssize_t USUAL_TITLE = 1 << 12  # bytes
 
 # --- The text of a page -----------------------------------------------------------------------
 
@@ -63,6 +67,13 @@ cdef inline Py_ssize_t _find(
         return -1
     found = memchr(text.bytes + at, byte, end - at)
     return -1 if found is NULL else <const unsigned char*> found - text.bytes
+
+
+cdef str _decode(_Text text, Py_ssize_t start, Py_ssize_t end):
+    """Return the text between two places; invalid bytes become U+FFFD."""
+    if not 0 <= start <= end <= text.length:
+        _refuse()
+    return PyUnicode_DecodeUTF8(<const char*> text.bytes + start, end - start, "replace")
 
 
 # --- Bytes and names --------------------------------------------------------------------------
@@ -168,6 +179,9 @@ cdef enum:
     FRAMESET = 128
     TITLE = 256
     LINK = 512  # `a` and `area`
+    RELATION = 1024  # `link`
+    META = 2048
+    HTML = 4096
 
 
 cdef class _Tags(_Names):
@@ -179,7 +193,8 @@ cdef class _Tags(_Names):
         cdef int number
         special = {
             "template": TEMPLATE, "script": SCRIPT, "plaintext": PLAINTEXT, "noframes": NOFRAMES,
-            "frameset": FRAMESET, "title": TITLE, "a": LINK, "area": LINK,
+            "frameset": FRAMESET, "title": TITLE, "a": LINK, "area": LINK, "link": RELATION,
+            "meta": META, "html": HTML,
         }
         for number, name in enumerate(self.names):
             self.roles[number] = special.get(name, 0)
@@ -191,7 +206,7 @@ cdef class _Tags(_Names):
 
 @lru_cache(16)
 def _tags_of(frozenset names):
-    cdef _Tags found = _Tags(names | tokens.NESTED | tokens.RAW_TEXT | {"frameset"})
+    cdef _Tags found = _Tags(names | tokens.NESTED | tokens.RAW_TEXT | {"frameset", "html"})
     cdef int number
     for number, name in enumerate(found.names):
         if name in names:
@@ -201,7 +216,11 @@ def _tags_of(frozenset names):
 
 cdef _Names ATTRIBUTES = _Names(tokens.ATTRIBUTE_NAMES)
 cdef int HREF = ATTRIBUTES.names.index("href")
+cdef int REL = ATTRIBUTES.names.index("rel")
 cdef int SRCDOC = ATTRIBUTES.names.index("srcdoc")
+cdef unsigned int META_NAMES = (
+    1 << ATTRIBUTES.names.index("name") | 1 << ATTRIBUTES.names.index("http-equiv")
+)
 assert len(ATTRIBUTES.names) <= MOST_GIVEN
 
 # --- Searches ---------------------------------------------------------------------------------
@@ -246,6 +265,11 @@ cdef const unsigned char* BANG = b"!--"
 cdef const unsigned char* END_OF_COMMENT = b"-->"
 cdef const unsigned char* NAME_OF_SCRIPT = b"script"
 cdef const unsigned char* END_OF_SCRIPT = b"/script"
+cdef const unsigned char* IS_NOFOLLOW = b"nofollow"
+cdef const unsigned char* IS_CANONICAL = b"canonical"
+cdef const unsigned char* IS_NEXT = b"next"
+cdef const unsigned char* IS_PREV = b"prev"
+cdef const unsigned char* IS_ALTERNATE = b"alternate"
 
 # --- The scanner ------------------------------------------------------------------------------
 
@@ -256,16 +280,18 @@ cdef class Scanner:
     An element is its name and the attributes that links need, as `tokens.attributes_of` returns
     them. `text` is UTF-8; what isn't valid in it counts as U+FFFD. `names` are in lower case.
 
-    If a key of `known` is the href of an `a` or `area`, as it is written up to the fragment, and
-    its value has the bit `settled`, the element is left out. `known` may change meanwhile.
+    If `references` are given, the scanner adds the plain links to them, and leaves out what holds
+    no link: see `elements.elements`. `follow` is the flag of a link that is followed. `room.left`
+    says how many references may still be added. Both may change meanwhile.
     """
 
     cdef bytes _bytes
     cdef _Text _text  # the bytes of `_bytes`
     cdef _Tags _tags
     cdef frozenset _names
-    cdef dict _known
-    cdef long _settled
+    cdef dict _references
+    cdef object _room
+    cdef long _follow
     cdef Py_ssize_t _at
     cdef Py_ssize_t _pause
     cdef int _returned  # elements in this step
@@ -277,20 +303,31 @@ cdef class Scanner:
     cdef bint _has_frameset
     cdef list _unread  # start and end of each noframes before the frameset
     cdef object _hidden  # iterates over the elements in them
+    cdef int _htmls  # tags `html` before the title
+    cdef Py_ssize_t _html_start  # of the attributes of the first
+    cdef Py_ssize_t _html_end
+    cdef Py_ssize_t _title_start  # of the first title, or 0
+    cdef Py_ssize_t _title_end  # 0 if it wasn't found
     # Of the last tag: which attributes are given that links need, and where their values are.
     cdef unsigned int _given
     cdef Py_ssize_t _starts[MOST_GIVEN]
     cdef Py_ssize_t _ends[MOST_GIVEN]
 
     def __cinit__(
-        self, bytes text not None, frozenset names not None, dict known=None, long settled=0
+        self,
+        bytes text not None,
+        frozenset names not None,
+        dict references=None,
+        room=None,
+        long follow=0,
     ):
         self._bytes = text
         self._text = _Text(text, len(text))
         self._names = names
         self._tags = _tags_of(names)
-        self._known = {} if known is None else known
-        self._settled = settled
+        self._references = references
+        self._room = room
+        self._follow = follow
         self._pause = STEP
         self._unread = []
 
@@ -341,6 +378,25 @@ cdef class Scanner:
             else:
                 self._at = at + 1
 
+    def head(self):
+        """Return the text of the attributes of `html` and of the title, as the page writes them.
+
+        Returns None if the page doesn't begin as most pages do, or isn't read up to its title.
+        """
+        if (
+            not 0 < self._title_start <= self._title_end
+            or self._title_start > USUAL_HEAD
+            or self._title_end - self._title_start > USUAL_TITLE
+            or self._htmls > 1
+            or self._html_end - self._html_start > USUAL_HTML
+            or self._has_frameset
+        ):
+            return None
+        return (
+            _decode(self._text, self._html_start, self._html_end),
+            _decode(self._text, self._title_start, self._title_end),
+        )
+
     cdef object _open(self, Py_ssize_t start):
         """Read a start tag whose name starts at a place. Return its element, or None."""
         cdef Py_ssize_t end = self._end_of_name(start)
@@ -354,13 +410,19 @@ cdef class Scanner:
             self._has_frameset = True
             self._hidden = chain(
                 *[
-                    Scanner(self._bytes[first:last], self._names, self._known, self._settled)
+                    Scanner(
+                        self._bytes[first:last],
+                        self._names,
+                        self._references,
+                        self._room,
+                        self._follow,
+                    )
                     for first, last in self._unread
                 ]
             )
         element = None
         if role & WANTED and not self._templates and not (self._foreign and role & TITLE):
-            if not (role & LINK and self._is_settled()):
+            if self._references is None or not self._is_settled(role):
                 element = (self._tags.names[number], self._mapping())
         elif role & TEMPLATE:
             mode = self._mapping().get("shadowrootmode", "")
@@ -368,6 +430,13 @@ cdef class Scanner:
                 self._templates += 1
         elif role & NESTED and not closes_itself:
             self._foreign += 1
+        if role & (HTML | TITLE) and not self._templates and not self._title_start:
+            if role & HTML:
+                self._htmls += 1
+                if self._htmls == 1:
+                    self._html_start, self._html_end = end, self._at - 1
+            elif not self._foreign:
+                self._title_start = self._at
         if role & RAW and not (self._foreign and closes_itself):
             if role & PLAINTEXT:
                 self._at = self._text.length
@@ -451,19 +520,66 @@ cdef class Scanner:
                         self._starts[number] = start
                         self._ends[number] = end
 
-    cdef bint _is_settled(self) except -1:
-        """Whether the last tag has an href that is known well enough."""
-        cdef Py_ssize_t start, end, fragment
-        if not self._given & (1 << HREF):
+    cdef bint _is_settled(self, int role) except -1:
+        """Whether the element of the last tag changes nothing in the references, or not any more.
+
+        Only plain cases are settled here.
+        """
+        if role & LINK:
+            return not self._given & (1 << HREF) or self._add_link()
+        if role & RELATION:  # see headers.link_kinds
+            return not (
+                self._may_hold(REL, IS_CANONICAL, 9)
+                or self._may_hold(REL, IS_NEXT, 4)
+                or self._may_hold(REL, IS_PREV, 4)
+                or self._may_hold(REL, IS_ALTERNATE, 9)
+            )
+        return role & META and not self._given & META_NAMES
+
+    cdef bint _add_link(self) except -1:
+        """Add the href of the last tag to the references, if it is plain and there is room.
+
+        Returns whether that is done. See `links.bare`.
+        """
+        cdef _Text text = self._text
+        cdef Py_ssize_t start = self._starts[HREF], end = self._ends[HREF], fragment
+        cdef str reference
+        cdef long flags = 0
+        if end - start > SHORT or self._is_escaped(start, end):
             return False
-        start, end = self._starts[HREF], self._ends[HREF]
-        fragment = _find(self._text, c"#", start, end)
+        if end > start and (_byte(text, start) <= c" " or _byte(text, end - 1) <= c" "):
+            return False
+        fragment = _find(text, c"#", start, end)
         if fragment >= 0:
             end = fragment
-        if self._is_escaped(start, end):
+            if end > start and _byte(text, end - 1) <= c" ":
+                return False
+        reference = _decode(text, start, end)
+        known = self._references.get(reference)
+        if known is not None:
+            flags = known
+            if flags & self._follow:
+                return True
+        if self._may_hold(REL, IS_NOFOLLOW, 8):
             return False
-        known = self._known.get(self._bytes[start:end].decode("utf-8", "replace"))
-        return known is not None and (<long> known & self._settled) != 0
+        if known is None:
+            if self._room.left <= 0:
+                return False
+            self._room.left -= 1
+        self._references[reference] = flags | self._follow
+        return True
+
+    cdef bint _may_hold(self, int number, const unsigned char* word, int length) except -1:
+        """Whether an attribute of the last tag may have a word in its value, in any case."""
+        cdef Py_ssize_t start = self._starts[number], end = self._ends[number], at
+        if not self._given & (1 << number):
+            return False
+        if end - start > SHORT or self._is_escaped(start, end):
+            return True
+        for at in range(start, end - length + 1):
+            if _begins(self._text, at, word, length):
+                return True
+        return False
 
     cdef inline bint _is_escaped(self, Py_ssize_t start, Py_ssize_t end) except -1:
         """Whether a value isn't what it means: there may be a character reference in it, or NUL."""
@@ -478,7 +594,7 @@ cdef class Scanner:
             if self._given & (1 << number):
                 start, end = self._starts[number], self._ends[number]
                 name = ATTRIBUTES.names[number]
-                value = self._bytes[start:end].decode("utf-8", "replace")
+                value = _decode(self._text, start, end)
                 if number == SRCDOC or end - start > SHORT or self._is_escaped(start, end):
                     value = tokens.value_of(name, value)
                 found[name] = value
@@ -527,6 +643,8 @@ cdef class Scanner:
             at += 1
         if self._tags.roles[self._raw] & NOFRAMES and len(self._unread) < MOST_NOFRAMES:
             self._unread.append((self._start, at))
+        if self._start == self._title_start:
+            self._title_end = at
         self._inside = MARKUP
         self._at = at
         return 0
