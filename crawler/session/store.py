@@ -36,30 +36,13 @@ from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
 from crawler.session.pagelog import PageLog
 from crawler.session.requests import Manners, RequestLog
-from crawler.session.warc import (
-    FOR_ROBOTS,
-    Place,
-    WarcWriter,
-    digest,
-    read_original,
-)
+from crawler.session.warc import FOR_ROBOTS, Place, WarcWriter, digest
 
 _LOG = logging.getLogger("crawler")
 _SYNC_INTERVAL_S = 5.0
 _SLOW_STORE_S = 5.0  # storing a page for longer than this is worth a warning, as it blocks the rank
 _VALIDATOR_BYTES = 512
 _MEDIA_TYPE_LENGTH = 128
-
-
-def _read_earlier(earlier: Earlier) -> Original | None:
-    """Return the page's record in the previous session, or None if it can't be read any more."""
-    row = earlier.row
-    if earlier.original is not None or row.warc_offset is None or row.digest is None:
-        return earlier.original
-    try:
-        return read_original(earlier.warc_path, row.warc_offset, row.digest)
-    except (OSError, KeyError):  # moved away, or damaged
-        return None
 
 
 def validator(response: Response, name: bytes) -> str | None:
@@ -74,32 +57,44 @@ def validator(response: Response, name: bytes) -> str | None:
     return text if text.isascii() and text.isprintable() else None
 
 
+@lru_cache(256)
 def media_type(content_type: str) -> str:
     """Return the media type in lower case, without parameters.
 
     Characters outside printable ASCII become `?`.
     """
-    return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
-
-
-@lru_cache(256)
-def _printable(essence: str) -> str:
+    essence = content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH]
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
 
 
-class _Kept(NamedTuple):
-    """What is stored of a response."""
+class _Said(NamedTuple):
+    """What the row of a response says of its headers and its type."""
 
-    place: Place | None = None
-    digest: str | None = None
-    duplicate: bool = False
     content_type: str | None = None
+    media_type: str | None = None
     etag: str | None = None
     last_modified: str | None = None
-    media_type: str | None = None
 
 
-_NOTHING = _Kept()
+_NOTHING_SAID = _Said()
+_NOTHING_KEPT = (None, False, None, _NOTHING_SAID)
+
+
+def _said(response: Response, earlier: Earlier | None) -> _Said:
+    """Return what the row of a response says of its headers and its type."""
+    content_type = response.content_type
+    sniffed = media.types_of(response)[0] if response.body else None
+    etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
+    if response.status == 304 and earlier is not None:  # a 304 may omit these
+        before = earlier.row
+        content_type, sniffed = before.content_type, before.media_type
+        etag, last_modified = etag or before.etag, last_modified or before.last_modified
+    return _Said(
+        content_type and media_type(content_type),
+        sniffed and media_type(sniffed),
+        etag,
+        last_modified,
+    )
 
 
 class RankStore:
@@ -303,7 +298,9 @@ class RankStore:
     def _store(self, fetched: Fetched, part: int) -> PageRow:
         """Write the WARC records, if there was a response. Returns the row that names them."""
         found, response = fetched.found, fetched.response
-        kept = _NOTHING if response is None else self._keep(response, fetched)
+        payload_digest, duplicate, place, said = (
+            _NOTHING_KEPT if response is None else self._keep(response, fetched)
+        )
         failure = fetched.failure or (response.failure if response else None)
         return PageRow(
             url=found.address,
@@ -319,64 +316,47 @@ class RankStore:
             error=failure.value if failure else None,
             truncated=response.truncated if response else None,
             bytes=len(response.payload) if response else 0,
-            content_type=kept.content_type,
-            digest=kept.digest,
-            duplicate=kept.duplicate,
-            warc_file=kept.place and kept.place.file,
-            warc_offset=kept.place and kept.place.offset,
+            content_type=said.content_type,
+            digest=payload_digest,
+            duplicate=duplicate,
+            warc_file=place and place.file,
+            warc_offset=place and place.offset,
             retries=fetched.retries,
-            etag=kept.etag,
-            last_modified=kept.last_modified,
+            etag=said.etag,
+            last_modified=said.last_modified,
             noindex=fetched.noindex,
             alike=fetched.alike,
-            media_type=kept.media_type,
+            media_type=said.media_type,
             title=fetched.title,
             language=fetched.language,
             role=REQUISITE if found.is_requisite else PAGE,
         )
 
-    def _keep(self, response: Response, fetched: Fetched) -> _Kept:
-        """Write the WARC records of a response. Returns what its row says of them."""
+    def _keep(self, response: Response, fetched: Fetched) -> tuple[str, bool, Place | None, _Said]:
+        """Write the WARC records of a response.
+
+        Returns the digest of the payload, whether the record is a revisit, the place of the record,
+        and what the row says besides.
+        """
         try:
-            stored, kept, original = self._describe(response, fetched)
+            payload_digest, original = self.seen.identify(response, fetched.earlier)
+            stored = not response.has_page or self._keeps(response)
+            said = _said(response, fetched.earlier)
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the response", response.url)
             fetched.failure = Failure.INTERNAL
-            stored, kept, original = True, _Kept(digest=digest(response.payload)), None
+            payload_digest, original = digest(response.payload), None
+            stored, said = True, _NOTHING_SAID
+        place = None
         if stored:
-            assert kept.digest is not None
-            place, as_sent = self._write(fetched.found.address, response, kept.digest, original)
+            place, as_sent = self._write(fetched.found.address, response, payload_digest, original)
             if not as_sent:
                 fetched.failure = Failure.INTERNAL
-            kept = kept._replace(place=place)
         if self._policy == "record":  # the records must be on disk before the row that names them
             self._warc.sync()
-        return kept
-
-    def _describe(
-        self, response: Response, fetched: Fetched
-    ) -> tuple[bool, _Kept, Original | None]:
-        """Return whether a response is stored, what its row says, and its revisit's original."""
-        payload_digest, original = self._identify(response, fetched.earlier)
-        stored = not response.has_page or self._keeps(response)
-        content_type = response.content_type
-        sniffed = media.types_of(response)[0] if response.body else None
-        etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
-        if response.status == 304 and fetched.earlier is not None:  # a 304 may omit these
-            before = fetched.earlier.row
-            content_type, sniffed = before.content_type, before.media_type
-            etag, last_modified = etag or before.etag, last_modified or before.last_modified
-        kept = _Kept(
-            digest=payload_digest,
-            duplicate=original is not None,
-            content_type=content_type and media_type(content_type),
-            etag=etag,
-            last_modified=last_modified,
-            media_type=sniffed and media_type(sniffed),
-        )
-        return stored, kept, original
+        return payload_digest, original is not None, place, said
 
     def _write(
         self,
@@ -406,25 +386,6 @@ class RankStore:
         except BaseException as error:
             self._faults.note(error, "the payload's record", url)
             return None, False
-
-    def _identify(self, response: Response, earlier: Earlier | None) -> tuple[str, Original | None]:
-        """Return the digest of the page, and the record that has the same payload already, if any.
-
-        The record may be of this session or of the previous one. After status 304, digest and
-        record are those of the page that hasn't changed.
-        """
-        if response.status == 304 and earlier is not None:
-            original = _read_earlier(earlier)
-            if original is not None:
-                assert earlier.row.digest is not None
-                return earlier.row.digest, original
-        payload_digest = digest(response.stored)
-        if not response.has_page or not response.payload or response.truncated is not None:
-            return payload_digest, None
-        original = self.seen.find(payload_digest)
-        if original is None and earlier is not None and earlier.row.digest == payload_digest:
-            original = _read_earlier(earlier)
-        return payload_digest, original
 
     def _sync_log(self) -> None:
         if self._policy == "record":
