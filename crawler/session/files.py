@@ -38,20 +38,19 @@ class AppendFile:
         Raises NoRoomError if the write may succeed later, or OSError. After either, the file is as
         it was before.
         """
-        start = end = self.size
-        rest = memoryview(piece)
+        start = self.size
+        written = 0
         try:
-            while rest:
-                written = os.pwrite(self._fd, rest, end)
-                rest = rest[written:]
-                end += written
+            while written < len(piece):  # most pieces are written at once
+                rest = piece[written:] if written else piece
+                written += os.pwrite(self._fd, rest, start + written)
         except BaseException:
             # `size` is unchanged, so the next piece overwrites the torn one even if this fails.
             with contextlib.suppress(OSError):
                 os.ftruncate(self._fd, start)
             with told_with(self.path), no_room_told(self.path):
                 raise
-        self.size = end
+        self.size = start + written
         return start
 
     def sync(self) -> None:

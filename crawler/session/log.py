@@ -242,14 +242,14 @@ class LogWriter:
             judged_with,
             gives_cookies,
             self._compress(self._encode(anchors)) if anchors else b"",
-            {name: self._compress(lines) for name, lines in rows.items()},
-            self._pack(requisites),
+            {name: self._compress(lines) for name, lines in rows.items()} if rows else {},
+            self._pack(requisites) if requisites else b"",
         )
         self._append(PAGE + self._encode(page))
 
     def _pack(self, requisites: Sequence[Link]) -> bytes:
         text = "".join([f"{without_mark(link.url)}\n" for link in requisites])
-        return self._compress(text.encode()) if text else b""
+        return self._compress(text.encode())
 
     def sitemaps(self, authority: str, urls: list[str]) -> None:
         """Append the sitemaps that the robots.txt of an authority names."""
