@@ -1,8 +1,10 @@
 """WARC files as other programs see them: warcio reads every file that these tests write."""
 
+import array
 import base64
 import gzip
 import hashlib
+import itertools
 import json
 import re
 import socket
@@ -11,9 +13,11 @@ import sys
 import time
 import urllib.error
 import urllib.request
+import uuid
 from datetime import UTC, datetime
 from pathlib import Path
 
+import msgspec
 import pytest
 from conftest import PATIENCE_S
 from fetches import HTML, REQUEST, fetched, response
@@ -25,7 +29,14 @@ from warcio.archiveiterator import ArchiveIterator
 from crawler.config import Storage
 from crawler.ports import Failure, PageRow
 from crawler.session import Alone, Previous, RankStore, alone, mend
-from crawler.session.warc import _http_head, digest, warc_date, warc_files
+from crawler.session.warc import (
+    _fitting_lines,
+    _http_head,
+    _record_ids,
+    digest,
+    warc_date,
+    warc_files,
+)
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 EMPTY_SHA1 = "sha1:3I42H3S6NNFQ2MSVX7XZKYAYSCX5QBYJ"  # of nothing, as in every book
@@ -240,6 +251,54 @@ def test_no_header_breaks_out_of_its_line(
     assert all(lines[:-2])
     assert not any(byte in line for line in lines for byte in b"\r\n\0")
     assert sum(line.lower().startswith(b"content-length:") for line in lines) == 1
+
+
+NAMES = [b"Date", b"Content-Encoding", b"Transfer-Encoding", b"content-length", b"Z ", b"A:B", b""]
+TEXTS = st.text("a \t\r\n\0\x0b\x7f\x80\xff:", max_size=3).map(lambda text: text.encode("latin-1"))
+ODD = st.tuples(
+    st.one_of(st.sampled_from(NAMES), st.binary(max_size=4)),
+    st.one_of(st.sampled_from([b"5", b"6", b" 5", b"5 ", b""]), TEXTS),
+)
+
+
+@given(st.lists(ODD, max_size=2), st.integers(0, 2), st.booleans())
+def test_clean_headers_are_written_as_others_are(
+    odd: list[tuple[bytes, bytes]], place: int, readable: bool
+) -> None:
+    received = [(b"Content-Length", b"5"), HTML]
+    received[place:place] = odd
+    answer = response(A, b"hello", headers=received)
+    answer = msgspec.structs.replace(answer, readable=readable, by_name={})
+    head = _http_head(answer)
+    assert head == b"HTTP/1.1 200 OK\r\n" + _fitting_lines(answer, b"5") + b"\r\n"
+
+
+def test_usual_headers_take_the_short_way(monkeypatch: pytest.MonkeyPatch) -> None:
+    monkeypatch.setattr("crawler.session.warc._fitting_lines", None)
+    coding = (b"Content-Encoding", b"gzip")
+    received = [(b"Date", b"Mon, 30 Nov 2026 07:00:00 GMT"), (b"Content-Length", b"5"), coding]
+    head = _http_head(response(A, b"hello", headers=received))
+    assert head.split(b"\r\n")[1:-2] == [b"%b: %b" % one for one in received]
+
+
+def test_records_have_names_of_their_own() -> None:
+    names = list(itertools.islice(_record_ids(), 1000))
+    assert len(set(names)) == 1000
+    for name in names:
+        assert uuid.UUID(name.removeprefix("<").removesuffix(">")).version == 4
+
+
+def test_each_of_many_payloads_is_known_again(tmp_path: Path) -> None:
+    store = open_store(tmp_path)
+    rows = [store.append(fetched(response(f"{A}{n}", b"%d" % n)), 0) for n in range(700)]
+    files, hashes, places = store.seen.state()
+    again = [store.append(fetched(response(f"{B}{n}", b"%d" % n)), 0) for n in range(700)]
+    store.close()
+    assert not any(row.duplicate for row in rows)
+    assert all(row.duplicate for row in again)
+    assert files == [rows[0].warc_file]
+    assert len(hashes) == len(places) == 8 * 700
+    assert sorted(array.array("Q", places)) == [row.warc_offset for row in rows]
 
 
 def test_warcio_reads_back_what_the_web_sends(tmp_path: Path) -> None:

@@ -8,12 +8,11 @@ https://iipc.github.io/warc-specifications/specifications/warc-format/warc-1.1/
 
 import hashlib
 import logging
-import math
 import os
 import re
 import socket
 import time
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from functools import lru_cache
 from pathlib import Path
 from typing import Final, NamedTuple
@@ -36,6 +35,9 @@ _PROFILES = "http://netpreserve.org/warc/1.1/revisit/"
 # Turns bytes that would end a header line into spaces.
 _ONE_LINE = bytes(32 if byte in b"\r\n\0" else byte for byte in range(256))
 _FRAMING = frozenset((b"content-length", b"transfer-encoding"))
+# Header lines that `_http_head` leaves as they are, as almost all are.
+_CLEAN_LINES = re.compile(rb"(?:[\w-]++: (?! )[^\0-\x1f]*+(?<! )\r\n)*+")
+_SHA1 = hashlib.sha1(usedforsecurity=False)  # a copy takes half the time of a new hash
 # For each halving in `_base32`: a mask of the upper halves, and a factor that moves them away.
 _HALVES = [
     (
@@ -48,6 +50,7 @@ _BASE32 = b"ABCDEFGHIJKLMNOPQRSTUVWXYZ234567".ljust(256)
 _PIECE = 64 << 10
 _CHECKED_PIECES = 128
 _HEAD_BYTES = 16 << 10  # compressed bytes; the WARC headers of our records are far shorter
+_IDS = 64  # so many record IDs are made together
 
 
 class Place(NamedTuple):
@@ -59,7 +62,7 @@ class Place(NamedTuple):
 
 def digest(*payload: bytes) -> str:
     """Return the WARC digest of a payload, in pieces: "sha1:" and the SHA-1 hash in base 32."""
-    sha1 = hashlib.sha1(usedforsecurity=False)
+    sha1 = _SHA1.copy()
     for piece in payload:
         sha1.update(piece)
     return "sha1:" + _base32(sha1.digest())
@@ -90,6 +93,7 @@ class WarcWriter:
         self._about = about
         self._file: AppendFile | None = None
         self._index: IndexWriter | None = None  # of the open file; None after an error of the disk
+        self._ids = _record_ids()
         files = warc_files(directory)
         self._serial = _serial(files[-1]) + 1 if files else 0
 
@@ -108,7 +112,7 @@ class WarcWriter:
         """
         head = _http_head(response)
         date = warc_date(response.started)
-        response_id = _record_id()
+        response_id = next(self._ids)
         common = f"WARC-Target-URI: {url}\r\nWARC-Date: {date}\r\n"
         if response.address is not None:
             common += f"WARC-IP-Address: {response.address}\r\n"
@@ -139,15 +143,15 @@ class WarcWriter:
             head = b"" if unchanged else head
             answer = self._record(kind, fields if unchanged else fields + media, head)
         fields = (
-            f"{common}WARC-Record-ID: {_record_id()}\r\n"
+            f"{common}WARC-Record-ID: {next(self._ids)}\r\n"
             f"WARC-Concurrent-To: {response_id}\r\n"
             "Content-Type: application/http;msgtype=request\r\n"
         )
         request = self._record("request", fields, response.request_head)
 
         place = self._append(answer + request)
-        about = kind, url, date, head, payload_digest
-        self._note(Replayable(*about, offset=place.offset, length=len(answer)))
+        about = Replayable(kind, url, date, head, payload_digest, place.offset, len(answer))
+        self._note(about)
         self._close_if_full()
         return place
 
@@ -155,7 +159,7 @@ class WarcWriter:
         """Append a metadata record about a request that got no response."""
         fields = (
             f"WARC-Target-URI: {url}\r\nWARC-Date: {warc_date(started)}\r\n"
-            f"WARC-Record-ID: {_record_id()}\r\nContent-Type: application/warc-fields\r\n"
+            f"WARC-Record-ID: {next(self._ids)}\r\nContent-Type: application/warc-fields\r\n"
         )
         if error.address is not None:
             fields += f"WARC-IP-Address: {error.address}\r\n"
@@ -229,7 +233,7 @@ class WarcWriter:
         }
         fields = (
             f"WARC-Date: {warc_date(time.time())}\r\nWARC-Filename: {name}\r\n"
-            f"WARC-Record-ID: {_record_id()}\r\nContent-Type: application/warc-fields\r\n"
+            f"WARC-Record-ID: {next(self._ids)}\r\nContent-Type: application/warc-fields\r\n"
         )
         return self._record("warcinfo", fields, _warc_fields(content))
 
@@ -258,9 +262,11 @@ def _serial(path: Path) -> int:
 
 def warc_date(epoch_s: float) -> str:
     """Return a time in the form of WARC-Date, with microseconds."""
-    fraction, seconds = math.modf(epoch_s)
-    more, microseconds = divmod(round(fraction * 1e6), 1_000_000)
-    return f"{_second(int(seconds) + more)}.{microseconds:06}Z"
+    second = int(epoch_s)
+    microseconds = round((epoch_s - second) * 1e6)
+    if microseconds == 1_000_000:
+        second, microseconds = second + 1, 0
+    return f"{_second(second)}.{microseconds:06}Z"
 
 
 @lru_cache(256)  # many records have the same second
@@ -274,10 +280,11 @@ def _warc_fields(fields: Mapping[str, str]) -> bytes:
     return b"".join(line.encode(errors="replace").translate(_ONE_LINE) + b"\r\n" for line in lines)
 
 
-def _record_id() -> str:
-    """Return a random (version 4) UUID. This takes a quarter of the time of uuid.uuid4."""
-    digits = os.urandom(16).hex()
-    return f"<urn:uuid:{digits[:8]}-{digits[8:12]}-4{digits[13:16]}-a{digits[17:20]}-{digits[20:]}>"
+def _record_ids() -> Iterator[str]:
+    """Yield random (version 4) UUIDs. A UUID takes a twentieth of the time of uuid.uuid4."""
+    while True:
+        made = (os.urandom(16).hex() for _ in range(_IDS))
+        yield from [f"<urn:uuid:{x[:8]}-{x[8:12]}-4{x[13:16]}-a{x[17:20]}-{x[20:]}>" for x in made]
 
 
 def _http_head(response: Response) -> bytes:
@@ -286,9 +293,22 @@ def _http_head(response: Response) -> bytes:
     The stored payload has no transfer coding, and only content codings that all readers can undo. A
     header that doesn't fit the stored payload gets a name that begins with X-Crawler-.
     """
-    reason = response.reason.encode("latin-1", "replace").translate(_ONE_LINE)
-    lines = [b"HTTP/%b %d %b" % (response.version.encode(), response.status, reason)]
+    status = f"HTTP/{response.version} {response.status} {response.reason}"
+    status_line = status.encode("latin-1", "replace").translate(_ONE_LINE)
     true_length = b"%d" % len(response.stored)
+    if response.raw_values(b"content-length") == [true_length] and not (
+        response.raw_values(b"transfer-encoding")
+        or (response.raw_values(b"content-encoding") and not response.readable)
+    ):
+        lines = b"".join([b"%b: %b\r\n" % header for header in response.headers])
+        if _CLEAN_LINES.fullmatch(lines):
+            return b"%b\r\n%b\r\n" % (status_line, lines)
+    return b"%b\r\n%b\r\n" % (status_line, _fitting_lines(response, true_length))
+
+
+def _fitting_lines(response: Response, true_length: bytes) -> bytes:
+    """Return the header lines of `_http_head`. `true_length`: the length of the stored payload."""
+    lines = []
     has_length = False
     for raw_name, raw_value in response.headers:
         name = raw_name.translate(_ONE_LINE).replace(b":", b" ").strip()
@@ -301,7 +321,7 @@ def _http_head(response: Response) -> bytes:
         lines.append(name + b": " + value)
     if not has_length:
         lines.append(b"Content-Length: " + true_length)
-    return b"\r\n".join(lines) + b"\r\n\r\n"
+    return b"".join([b"%b\r\n" % line for line in lines])
 
 
 def read_original(path: Path, offset: int, payload_digest: str) -> Original | None:
