@@ -25,7 +25,9 @@ NS = 'xmlns="http://www.w3.org/1999/xhtml"'
 def anchors(html: str, form: Form = Form.HTML, most: int = MAX_LINKS) -> list[tuple[str, str, str]]:
     """Each anchor as the rest of its target, the element and the text."""
     meant: dict[str, str] = {}
-    links, _ = finish(reading(html, BASE, "utf-8", ALL, max_links=most, form=form, meant=meant))
+    links = finish(
+        reading(html, BASE, "utf-8", ALL, max_links=most, form=form, meant=meant)
+    ).targets
     found = finish(reading_anchors(html, form, ALL, most, meant, links))
     return [(links[one.number][0].removeprefix(BASE), one.element, one.text) for one in found]
 
@@ -72,7 +74,7 @@ def test_bounds() -> None:
     assert len(anchors("".join(f"<a href=x>{n}</a>" for n in range(9)), most=5)) == 5
     page = "<a href=x>" * 3000 + "<img src=y srcset='" + "y 1x," * 3000 + "'>"
     meant: dict[str, str] = {}
-    links, _ = finish(reading(page, BASE, "utf-8", ALL, meant=meant))
+    links = finish(reading(page, BASE, "utf-8", ALL, meant=meant)).targets
     steps = sum(1 for _ in reading_anchors(page, Form.HTML, ALL, MAX_LINKS, meant, links))
     assert steps > 6000 // 256
 
