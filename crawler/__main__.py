@@ -4,18 +4,16 @@ Every rank runs this module, so its imports cost a large job much time. It impor
 of the command that it runs.
 """
 
-import os
 import pkgutil
 import sys
-from collections.abc import Iterator, Sequence
-from contextlib import contextmanager, nullcontext, redirect_stderr, redirect_stdout
-from pathlib import Path
+from collections.abc import Sequence
+from contextlib import nullcontext
 from typing import Final
 
 import crawler.startup  # before numpy
 from crawler import session
 from crawler.arguments import make_parser
-from crawler.commands.ranks import is_first
+from crawler.commandline import is_first, only_first_tells
 from crawler.commands.terminal import complain
 from crawler.ports import EXIT_USAGE, UserError
 
@@ -48,25 +46,17 @@ COMMANDS: Final[dict[str | None, str]] = {
 def main(words: Sequence[str] | None = None) -> int:
     """Run the command that the arguments name. Returns its exit code."""
     crawler.startup.begin()
-    # A wrong command line is wrong on all ranks, so only the first rank reports the error.
-    first = is_first()
     try:
-        with nullcontext() if first else _silence():
+        with only_first_tells():
             arguments = make_parser().parse_args(words)
         with nullcontext() if arguments.command in _CRAWLS else session.mistakes_told():
             command = pkgutil.resolve_name(f"crawler.commands.{COMMANDS[arguments.command]}")
             code: int = command(arguments)
             return code
     except UserError as error:
-        if first:
+        if is_first():
             complain(error)
         return EXIT_USAGE
-
-
-@contextmanager
-def _silence() -> Iterator[None]:
-    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
-        yield
 
 
 if __name__ == "__main__":

@@ -1,9 +1,11 @@
 """What the command lines of the crawler and of the partitioner share."""
 
 import argparse
+import os
 import re
 import sys
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Iterator, Sequence
+from contextlib import contextmanager, redirect_stderr, redirect_stdout
 from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Never
@@ -12,6 +14,35 @@ SHELLS: Final = ("bash", "zsh", "tcsh")  # for which a completion can be printed
 _MISTYPED: Final = re.compile(r"(?:invalid choice: '|unrecognized arguments: )([^' =]+)")
 _OPTION: Final = re.compile(r"--[a-z][\w-]*")
 _QUOTED: Final = re.compile(r"'([^']+)'")
+
+# The environment variables in which launchers put the number of a rank, and how many there are.
+_RANK_VARIABLES: Final = ("PMI_RANK", "PMIX_RANK", "OMPI_COMM_WORLD_RANK")
+_SIZE_VARIABLES: Final = ("PMI_SIZE", "OMPI_COMM_WORLD_SIZE", "SLURM_STEP_NUM_TASKS")
+
+
+def is_launched() -> bool:
+    """Return whether an mpirun, or another launcher of ranks, has started this process."""
+    return any(name in os.environ for name in _RANK_VARIABLES)
+
+
+def has_other_ranks() -> bool:
+    """Return whether a launcher has started this process as one of several ranks."""
+    return is_launched() and any(os.environ.get(name, "1") != "1" for name in _SIZE_VARIABLES)
+
+
+def is_first() -> bool:
+    """Return whether this process is rank 0, or was started without a launcher."""
+    return all(os.environ.get(name, "0") == "0" for name in _RANK_VARIABLES)
+
+
+@contextmanager
+def only_first_tells() -> Iterator[None]:
+    """Let only the first rank print. A wrong command line is wrong on all ranks."""
+    if is_first():
+        yield
+        return
+    with Path(os.devnull).open("w") as nowhere, redirect_stdout(nowhere), redirect_stderr(nowhere):
+        yield
 
 
 def program(script: str, module: str) -> str:

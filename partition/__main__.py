@@ -1,13 +1,18 @@
-"""The command line of the partitioning job: arguments and printing only."""
+"""The command line of the partitioning job: arguments and printing only.
+
+Several ranks run `build` together (`partition.ranks`). One process doesn't import MPI.
+"""
 
 import argparse
 import json
 import sys
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 from pathlib import Path
+from typing import TYPE_CHECKING
 
-from crawler.commandline import print_completion
+from crawler.commandline import has_other_ranks, is_first, only_first_tells, print_completion
 from partition import (
     UserError,
     graph,
@@ -16,6 +21,7 @@ from partition import (
     options,
     page,
     politeness,
+    ranks,
     synthesize,
     table,
     webgraph,
@@ -25,6 +31,9 @@ from partition.job import Plan
 from partition.partvector import PartVector, PartVectorError
 from partition.suffixes import read_suffixes
 from partition.webgraph import WebGraph
+
+if TYPE_CHECKING:
+    from crawler.ports import Group
 
 
 def _check_file(option: str, path: Path) -> None:
@@ -54,6 +63,36 @@ def _build(arguments: argparse.Namespace) -> None:
     if built.forecast is not None:
         _say(f"with {_ranks(built.parts)}, {built.forecast}")
     _say(table.closing(built, baselines, settings.tolerances))
+
+
+def _build_on_ranks(arguments: argparse.Namespace) -> int:
+    """Build on all ranks that a launcher has started. Returns the exit code."""
+    if arguments.command != "build":
+        raise UserError(f"{arguments.command}: runs in one process; leave mpirun out")
+    options.check_for_ranks(arguments)
+    _check_file("--out", arguments.out)
+    from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
+    from crawler.ports import UserError as MpiError  # noqa: PLC0415
+
+    try:
+        return mpi.run(partial(_build_together, arguments))
+    except MpiError as error:
+        raise UserError(str(error)) from None
+
+
+async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
+    settings = options.settings(arguments, _say if group.rank == 0 else _say_nothing)
+    try:
+        plans = await ranks.build(arguments.paths, arguments.k, arguments.out, settings, group)
+    except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
+        return _fail(error)
+    if plans:
+        if arguments.json:
+            sys.stdout.write(json.dumps([plan.row() for plan in plans], indent=1) + "\n")
+        else:
+            sys.stdout.write(table.text_of_sites(plans))
+        _say(f"written: {arguments.out}, by {_ranks(group.size)}")
+    return 0
 
 
 def _evaluate(arguments: argparse.Namespace) -> None:
@@ -167,10 +206,17 @@ def _say(text: str) -> None:
     sys.stderr.flush()
 
 
+def _say_nothing(_: str) -> None:
+    pass
+
+
 def main(words: Sequence[str] | None = None) -> int:
     """Run a command. Returns the exit code: 0 done, 1 failed, 2 wrong usage."""
     try:
-        arguments = options.make_parser().parse_args(words)
+        with only_first_tells():
+            arguments = options.make_parser().parse_args(words)
+        if has_other_ranks():
+            return _build_on_ranks(arguments)
         {
             "build": _build,
             "evaluate": _evaluate,
@@ -178,13 +224,16 @@ def main(words: Sequence[str] | None = None) -> int:
             "synthesize": _synthesize,
             "completion": _completion,
         }[arguments.command](arguments)
-    except (UserError, PartVectorError) as error:
-        _say(f"partition: {error}")
-        return 2
-    except (EngineError, OSError) as error:
-        _say(f"partition: {error}")
-        return 1
+    except (UserError, PartVectorError, EngineError, OSError) as error:
+        return _fail(error)
     return 0
+
+
+def _fail(error: Exception) -> int:
+    """Tell an error, once for all ranks. Returns the exit code."""
+    if is_first():
+        _say(f"partition: {error}")
+    return 2 if isinstance(error, (UserError, PartVectorError)) else 1
 
 
 if __name__ == "__main__":

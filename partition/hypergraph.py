@@ -100,8 +100,19 @@ def contract(h: Hypergraph, unit: Ids, units: int) -> Hypergraph:
     Vertices whose unit is -1 are left out, with their pins and weights. A partition of the
     result costs as much as its projection on `h`, except for what the left-out vertices add.
     """
-    xpins, pins, costs, weights = _contracted(h.xpins, h.pins, h.costs, h.weights, unit, units)
-    return Hypergraph(xpins, pins, costs, weights)
+    return _merged(h, unit, units)[0]
+
+
+def merged(h: Hypergraph) -> tuple[Hypergraph, Ints]:
+    """Return `simplify(h)`, and the first net of `h` that each of its nets comes from."""
+    return _merged(h, np.arange(h.vertices, dtype=np.int32), h.vertices)
+
+
+def _merged(h: Hypergraph, unit: Ids, units: int) -> tuple[Hypergraph, Ints]:
+    xpins, pins, costs, weights, first = _contracted(
+        h.xpins, h.pins, h.costs, h.weights, unit, units
+    )
+    return Hypergraph(xpins, pins, costs, weights), first
 
 
 def _parts(part: Ids) -> int:
@@ -144,7 +155,7 @@ def _transposed(
 @in_thread
 def _contracted(
     xpins: Ints, pins: Ids, costs: Ints, weights: Ints, unit: Ids, units: int
-) -> tuple[Ints, Ids, Ints, Ints]:  # pragma: no cover - compiled
+) -> tuple[Ints, Ids, Ints, Ints, Ints]:  # pragma: no cover - compiled
     # One pass writes each net behind the last one kept, and removes it again if it has fewer than
     # two pins or equals a kept net. A hash table over the sets of pins finds candidates. The marks,
     # which show the pins of this net, then tell whether a candidate is equal.
@@ -152,6 +163,7 @@ def _contracted(
     new_xpins = np.zeros(nets + 1, np.int64)
     new_pins = np.empty(len(pins), np.int32)
     new_costs = np.empty(nets, np.int64)
+    first_nets = np.empty(nets, np.int64)
     hashes = np.empty(nets, np.uint64)
     size = 4
     while size < 2 * nets:
@@ -182,6 +194,7 @@ def _contracted(
                 table[at] = kept
                 hashes[kept] = digest
                 new_costs[kept] = costs[e]
+                first_nets[kept] = e
                 kept += 1
                 new_xpins[kept] = end
                 break
@@ -204,4 +217,10 @@ def _contracted(
             new_weights[u, 1] += weights[v, 1]
     used = new_xpins[kept]
     new_xpins = new_xpins[: kept + 1].copy()
-    return new_xpins, new_pins[:used].copy(), new_costs[:kept].copy(), new_weights
+    return (
+        new_xpins,
+        new_pins[:used].copy(),
+        new_costs[:kept].copy(),
+        new_weights,
+        first_nets[:kept].copy(),
+    )

@@ -29,7 +29,7 @@ from partition import (
     suffixes,
     webgraph,
 )
-from partition.arrays import Ids
+from partition.arrays import Ids, Ints
 from partition.child import peak_memory
 from partition.engines import Partition
 from partition.evaluate import Evaluation
@@ -162,9 +162,9 @@ def build(
     built = plan(web, model, parts, settings)
     settings.progress("writing")
     sites, urls, directories = _tables(web, built.part)
-    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
-    partvector.write(
-        unchecked,
+    write(
+        out,
+        lambda vector: _must_say(vector, web, built.part),
         parts=parts,
         sites=sites,
         urls=urls,
@@ -172,20 +172,54 @@ def build(
         loads=built.counts.loads,
         replicated=replicated,
         model=model,
+        paths=paths,
+        seed=settings.seed,
+    )
+    return [built, *(plan(web, name, parts, settings) for name in COMPARED)]
+
+
+def write(
+    out: Path,
+    check: Callable[[PartVector], None],
+    *,
+    parts: int,
+    sites: Mapping[str, int],
+    urls: tuple[partvector.Keys, Ids] | None = None,
+    directories: Mapping[tuple[str, str], int] | None = None,
+    loads: Ints,
+    replicated: Sequence[str] = (),
+    model: str,
+    paths: Sequence[Path],
+    seed: int,
+) -> None:
+    """Write a part vector for sessions at `paths`, which replaces `out` once `check` passes it.
+
+    `check` raises an exception if the part vector doesn't say what was planned.
+    """
+    unchecked = out.with_name(f".{out.name}.{os.getpid()}.unchecked")
+    imbalance_bytes, imbalance_requests = evaluate.imbalance(loads)
+    partvector.write(
+        unchecked,
+        parts=parts,
+        sites=sites,
+        urls=urls,
+        directories=directories,
+        loads=loads,
+        replicated=replicated,
+        model=model,
         sessions=[path.resolve().name for path in paths],
         metadata={
             "created_by": f"abc-crawler {__version__}",
-            "seed": settings.seed,
-            "imbalance_bytes": built.counts.imbalance_bytes,
-            "imbalance_requests": built.counts.imbalance_requests,
+            "seed": seed,
+            "imbalance_bytes": imbalance_bytes,
+            "imbalance_requests": imbalance_requests,
         },
     )
     try:
-        _must_say(PartVector.open(unchecked), web, built.part)
+        check(PartVector.open(unchecked))
         unchecked.replace(out)
     finally:
         unchecked.unlink(missing_ok=True)
-    return [built, *(plan(web, name, parts, settings) for name in COMPARED)]
 
 
 def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:

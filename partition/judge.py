@@ -7,13 +7,14 @@ parts without giants may also weigh as much as usual.
 """
 
 import math
-from collections.abc import Mapping
-from dataclasses import dataclass
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass, replace
 from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
+from partition import evaluate
 from partition.arrays import Ids, Ints
 from partition.evaluate import Evaluation
 from partition.models import MODELS, Units
@@ -53,34 +54,76 @@ def balance(
     together: Mapping[str, str],
 ) -> Verdict:
     """Judge the plan of a model, or of a baseline."""
-    parts = len(counts.loads)
     wholes = _wholes(web, part, together)
-    reasons = []
-    empty = int((counts.loads[:, 1] == 0).sum())
+    empty = ""
     if model in MODELS:
-        things = web.pages if MODELS[model].units is not Units.SITES else wholes.number
-        if things < parts and empty:
-            what = "sites" if MODELS[model].units is Units.SITES else "pages"
-            reasons.append(f"{empty} of {parts} parts are empty: there are only {things} {what}")
-    base = _above(counts.loads.mean(axis=0), tolerances)
-    large = np.flatnonzero((wholes.weights > base).any(axis=1))
+        of_sites = MODELS[model].units is Units.SITES
+        things = wholes.number if of_sites else web.pages
+        empty = _empty(counts.loads, things, "sites" if of_sites else "pages")
+
+    def too_heavy(column: int) -> str:
+        return _too_heavy(web, part, counts, tolerances, column)
+
     if not _keeps_sites(model):
-        large = large[:0]
-    limits = _limits(wholes, large, counts.loads, base, tolerances)
-    over = counts.loads > limits
+        wholes = replace(wholes, weights=np.zeros_like(wholes.weights))
+    return _judged(wholes, counts.loads, tolerances, empty, too_heavy)
+
+
+def balance_of_sites(
+    names: Sequence[str],
+    weights: Ints,
+    part: Ids,
+    loads: Ints,
+    tolerances: tuple[float, float],
+) -> Verdict:
+    """Judge a plan that keeps all sites whole. `weights` are sites x 2, `loads` parts x 2."""
+    wholes = _Wholes([f"site {name}" for name in names], weights, part, len(names))
+
+    def too_heavy(column: int) -> str:
+        load, tolerance = loads[:, column], tolerances[column]
+        text = _over(evaluate.imbalance(loads)[column], tolerance, column)
+        site = int(weights[:, column].argmax())
+        return text + _alone(names[site], int(weights[site, column]), load, tolerance)
+
+    return _judged(wholes, loads, tolerances, _empty(loads, len(names), "sites"), too_heavy)
+
+
+def _judged(
+    wholes: _Wholes,
+    loads: Ints,
+    tolerances: tuple[float, float],
+    empty: str,
+    too_heavy: Callable[[int], str],
+) -> Verdict:
+    """Judge the loads of parts, in which some things are whole.
+
+    `empty` says that parts are empty. `too_heavy` says that a weight exceeds its tolerance.
+    """
+    reasons = [empty] if empty else []
+    base = _above(loads.mean(axis=0), tolerances)
+    large = np.flatnonzero((wholes.weights > base).any(axis=1))
+    limits = _limits(wholes, large, loads, base, tolerances)
+    over = loads > limits
     for column in np.flatnonzero(over.any(axis=0)).tolist():
         if len(large):
-            reasons.append(_beside_giants(wholes, large, counts.loads, limits, column))
+            reasons.append(_beside_giants(wholes, large, loads, limits, column))
         else:
-            reasons.append(_too_heavy(web, part, counts, tolerances, column))
+            reasons.append(too_heavy(column))
     order = large[np.argsort(-(wholes.weights[large] / np.maximum(base, 1e-300)).max(axis=1))]
     names = tuple(wholes.names[at].removeprefix("site ") for at in order.tolist())
     remark = None
     if len(large) and not reasons:
-        heavy = np.flatnonzero((counts.loads > base).any(axis=0)).tolist()
-        said = [_too_heavy(web, part, counts, tolerances, column) for column in heavy]
+        said = map(too_heavy, np.flatnonzero((loads > base).any(axis=0)).tolist())
         remark = "; ".join(["balanced beside sites heavier than a part", *said])
     return Verdict(limits, names, tuple(reasons), remark)
+
+
+def _empty(loads: Ints, things: int, what: str) -> str:
+    """Say that there are fewer things than parts, if a part is empty for this reason."""
+    empty, parts = int((loads[:, 1] == 0).sum()), len(loads)
+    if not empty or things >= parts:
+        return ""
+    return f"{empty} of {parts} parts are empty: there are only {things} {what}"
 
 
 def _keeps_sites(model: str) -> bool:
@@ -167,7 +210,7 @@ def _too_heavy(
     imbalance, tolerance = counts.imbalances[column], tolerances[column]
     load = counts.loads[:, column]
     weight = (web.bytes, np.ones(web.pages, np.int64))[column]
-    text = f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
+    text = _over(imbalance, tolerance, column)
     too_heavy = (1 + tolerance) * load.mean() if math.isfinite(tolerance) else math.inf
     sites = web.loads(web.site, len(web.sites))[:, column].copy()
     page = int(weight.argmax())
@@ -179,7 +222,16 @@ def _too_heavy(
     of_site[web.site] = part
     sites[web.site[part != of_site[web.site]]] = 0
     site = int(sites.argmax())
-    if sites[site] > too_heavy:
-        share = sites[site] / load.mean()
-        text += f": site {web.sites[site]} alone has {share:.2f} times the average load"
-    return text
+    return text + _alone(web.sites[site], int(sites[site]), load, tolerance)
+
+
+def _over(imbalance: float, tolerance: float, column: int) -> str:
+    return f"{WEIGHTS[column]} {imbalance:.1%} over the average (allowed {tolerance:.1%})"
+
+
+def _alone(site: str, weight: int, load: Ints, tolerance: float) -> str:
+    """Say that a site alone is heavier than a part, if it is; `load` is that of each part."""
+    mean = load.mean()
+    if not math.isfinite(tolerance) or weight <= (1 + tolerance) * mean:
+        return ""
+    return f": site {site} alone has {weight / mean:.2f} times the average load"

@@ -322,6 +322,24 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
     add("--json", action="store_true", help="print results as JSON")
 
 
+def check_for_ranks(arguments: argparse.Namespace) -> None:
+    """Raise UserError if `build` is to do what several ranks can't do together."""
+    given = {
+        f"--model {arguments.model}": arguments.model not in {None, job.DEFAULT_MODEL},
+        "-k auto": arguments.k is None,
+        f"--engine {arguments.engine}": arguments.engine not in {None, "multilevel"},
+        "--replicate": arguments.replicate,
+        "--previous": arguments.previous,
+        "--together": arguments.together,
+        "--network": arguments.network,
+    }
+    for option, is_given in given.items():
+        if is_given:
+            raise UserError(
+                f"{option}: only one process can do this; leave mpirun out, or leave out {option}"
+            )
+
+
 def settings(arguments: argparse.Namespace, say: Callable[[str], None]) -> Settings:
     """The settings of a job, whose progress is told by `say`. Reads the files that options name.
 

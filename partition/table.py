@@ -1,9 +1,10 @@
 """Shows plans to people as a text table, and in one line. `page` shows them as an HTML page."""
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Final
 
 from partition.job import Plan
+from partition.ranks import SitePlan
 from partition.settings import Tolerances
 
 _BY_PAGE: Final = ("messages", "by page")
@@ -22,6 +23,15 @@ COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
     _VOLUME: lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
     ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
 }
+SITE_COLUMNS: Final[dict[tuple[str, str], Callable[[SitePlan], str]]] = {
+    ("", "model"): lambda plan: plan.model,
+    ("", "k"): lambda plan: str(plan.parts),
+    ("bytes", "over mean"): lambda plan: f"{plan.imbalances[0]:.1%}",
+    ("requests", "over mean"): lambda plan: f"{plan.imbalances[1]:.1%}",
+    _BY_PAGE: lambda plan: f"{plan.messages:,}",
+    _VOLUME: lambda plan: f"{plan.volume_bytes / 1000:,.0f}",
+    ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
+}
 BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less is better
     _BY_PAGE: lambda plan: plan.counts.messages_page_part,
     _BY_SITE: lambda plan: plan.counts.messages_site_part,
@@ -32,14 +42,32 @@ BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less
 
 def text(plans: Sequence[Plan]) -> str:
     """Return a table of 80 columns with a row for each plan, and remarks below it."""
-    headings = [list(line) for line in zip(*COLUMNS, strict=True)]
-    lines = [*headings, *([cell(plan) for cell in COLUMNS.values()] for plan in plans)]
+    rows = [[cell(plan) for cell in COLUMNS.values()] for plan in plans]
+    return _laid_out(COLUMNS, rows, notes(plans))
+
+
+def text_of_sites(plans: Sequence[SitePlan]) -> str:
+    """Return the table of plans that several ranks have made, and remarks below it."""
+    rows = [[cell(plan) for cell in SITE_COLUMNS.values()] for plan in plans]
+    said = [(plan, text) for plan in plans for text in (plan.verdict.remark, plan.reason) if text]
+    remarks = [_note(plan, text) for plan, text in said]
+    return _laid_out(SITE_COLUMNS, rows, remarks)
+
+
+def _laid_out(
+    headings: Iterable[tuple[str, str]], rows: Sequence[list[str]], remarks: Sequence[str]
+) -> str:
+    lines = [*map(list, zip(*headings, strict=True)), *rows]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    rows = []
+    texts = []
     for line in lines:
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
-        rows.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
-    return "".join([*rows, *(f"{note}\n" for note in notes(plans))])
+        texts.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
+    return "".join([*texts, *(f"{remark}\n" for remark in remarks)])
+
+
+def _note(plan: Plan | SitePlan, text: str) -> str:
+    return f"{plan.model}, k = {plan.parts}: {text}"
 
 
 def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> str:
@@ -85,5 +113,5 @@ def notes(plans: Sequence[Plan]) -> list[str]:
             said.append(f"network cost {plan.network_cost:,.0f}")
         if plan.moved is not None:
             said.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
-        lines += [f"{plan.model}, k = {plan.parts}: {text}" for text in said]
+        lines += [_note(plan, text) for text in said]
     return lines

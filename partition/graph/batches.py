@@ -1,8 +1,8 @@
 """Reads the rows of Parquet files in batches, and checks them."""
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Generator, Iterator, Sequence
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -21,24 +21,41 @@ _INTEGERS: Final = frozenset(
 _TEXTS: Final = frozenset(("url", "target_url"))
 
 
-def batches(path: Path, *columns: str, optional: Sequence[str] = ()) -> Iterator[pa.RecordBatch]:
+class Share(NamedTuple):
+    """A share of the rows of a table: every `size`-th row group, from number `rank` on."""
+
+    rank: int
+    size: int
+
+
+WHOLE: Final = Share(0, 1)
+
+
+def batches(
+    path: Path, *columns: str, optional: Sequence[str] = (), share: Share = WHOLE
+) -> Iterator[pa.RecordBatch]:
     """Read these columns of a table in batches, with those of `optional` that it has.
 
     `path`: a Parquet file, or a directory with the files of a table. Columns that this module knows
     must be integers or texts; others may have any type. Raises UserError for a missing column,
     another type, or a null.
     """
+    groups = 0
     try:
         for file in table_files(path):
-            yield from _batches_of(file, columns, optional)
+            groups = yield from _batches_of(file, columns, optional, share, groups)
     except OSError as error:
         what = "no such file" if isinstance(error, FileNotFoundError) else str(error)
         raise UserError(f"{path}: {what}; a Parquet file is needed") from None
 
 
 def _batches_of(
-    path: Path, columns: Sequence[str], optional: Sequence[str]
-) -> Iterator[pa.RecordBatch]:
+    path: Path, columns: Sequence[str], optional: Sequence[str], share: Share, before: int
+) -> Generator[pa.RecordBatch, None, int]:
+    """Yield the share of a file in batches.
+
+    `before` is the number of row groups in the files before. Returns that number for the next file.
+    """
     try:
         with pq.ParquetFile(path) as file:
             present = {field.name: field.type for field in file.schema_arrow}
@@ -48,12 +65,15 @@ def _batches_of(
             wanted = [*columns, *(name for name in optional if name in present)]
             for name in wanted:
                 _check_type(path, name, present[name])
-            for batch in file.iter_batches(_BATCH_ROWS, columns=wanted):
+            groups = range(before, before + file.num_row_groups)
+            own = [group - before for group in groups if group % share.size == share.rank]
+            for batch in file.iter_batches(_BATCH_ROWS, row_groups=own, columns=wanted):
                 for name in wanted:
                     if batch[name].null_count:
                         raise UserError(f"{path}: {name}: a row has null; give each row a value")
                     _check_texts(path, name, batch[name])
                 yield batch
+            return groups.stop
     except pa.ArrowInvalid as error:
         raise UserError(f"{path}: not a Parquet file: {error}") from None
 

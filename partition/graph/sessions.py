@@ -6,6 +6,7 @@ from pathlib import Path
 from typing import Any, Final
 
 import numpy as np
+import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.compute as pc
 
@@ -19,7 +20,7 @@ from partition.graph.sites import Sites
 from partition.webgraph import WebGraph, from_arrays
 
 _REQUISITE: Final = "requisite"  # a role in a session's tables
-_OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
+OUT_OF_SCOPE: Final = 128  # flag of a link in a session's tables: recorded, never followed
 
 
 def from_sessions(folders: Sequence[Path]) -> WebGraph:
@@ -37,7 +38,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
     Pages are ordered by key and sites by name, so the order of rows doesn't matter. It differs
     from crawl to crawl.
     """
-    kind = _kind_of_site(folders)
+    kind = kind_of_site(folders)
     sites = Sites(domains=kind == "domain")
     fetched = _fetched(folders, sites, learns=kind != "authority")
     if fetched is None:
@@ -50,8 +51,8 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
         for batch in batches(path, "source_key", "target_key", "target_url", "flags"):
             source, known = find(key, batch["source_key"].to_numpy())
             if not known.all():
-                raise UserError(f"{path}: a source_key isn't in the table pages; each must be")
-            in_scope = batch["flags"].to_numpy() & _OUT_OF_SCOPE == 0
+                raise strange_source(path)
+            in_scope = batch["flags"].to_numpy() & OUT_OF_SCOPE == 0
             wanted = np.flatnonzero(in_scope & (session[source] == number))
             target = batch["target_key"].to_numpy()[wanted]
             sources.append(source[wanted].astype(np.int32))
@@ -87,7 +88,7 @@ def seeds(folder: Path, web: WebGraph) -> Ids:
     """Return the pages of the web that were seeds of the session with this `tables` folder."""
     keys = []
     for every in batches(table_path(folder, "pages"), "key", optional=["hops", "role"]):
-        batch = _without_requisites(every)
+        batch = without_requisites(every)
         if "hops" in batch.schema.names:
             keys.append(batch["key"].to_numpy()[batch["hops"].to_numpy() == 0])
     at, known = find(web.key, np.concatenate([*keys, np.zeros(0, np.uint64)]))
@@ -107,7 +108,7 @@ def _fetched(
     for number, folder in enumerate(folders):
         names = "key", "site", "bytes", "time", "url"
         for every in batches(table_path(folder, "pages"), *names, optional=["role"]):
-            batch = _without_requisites(every)
+            batch = without_requisites(every)
             if learns:
                 sites.learn(batch["url"], batch["site"])
             rows.append(
@@ -124,21 +125,31 @@ def _fetched(
         return None
     columns = [np.concatenate(column) for column in zip(*rows, strict=True)]
     del rows
-    key, session, time = columns[:3]
-    order = np.lexsort((time, session, key))
-    last = order[np.append(key[order][1:] != key[order][:-1], True)]  # the last row of each key
+    last = latest(*columns[:3])
     key, session, _, size, length, site = (column[last] for column in columns)
     return key, session, size, length, site
 
 
-def _without_requisites(batch: pa.RecordBatch) -> pa.RecordBatch:
+def latest(key: Keys, session: Ids, time: npt.NDArray[Any]) -> Ints:
+    """Return the row with the last fetch of each page, ordered by key."""
+    order = np.lexsort((time, session, key))
+    last: Ints = order[np.append(key[order][1:] != key[order][:-1], True)[: len(key)]]
+    return last
+
+
+def strange_source(path: Path) -> UserError:
+    """Return the error of a table of links from a page that the table of pages lacks."""
+    return UserError(f"{path}: a source_key isn't in the table pages; each must be")
+
+
+def without_requisites(batch: pa.RecordBatch) -> pa.RecordBatch:
     """The rows of pages. What is fetched only to show a page is no page of the graph."""
     if "role" not in batch.schema.names:
         return batch
     return batch.filter(pc.not_equal(batch["role"], _REQUISITE))
 
 
-def _kind_of_site(folders: Sequence[Path]) -> str | None:
+def kind_of_site(folders: Sequence[Path]) -> str | None:
     """Return the `assignment.site` of these sessions, or None if no file says so."""
     said: dict[str, Path] = {}
     for folder in folders:

@@ -1,5 +1,7 @@
 """The names of sites, and the site of each URL."""
 
+from collections.abc import Iterable, Mapping
+
 import numpy as np
 import pyarrow as pa
 import pyarrow.compute as pc
@@ -14,12 +16,17 @@ class Sites:
     """Numbers sites in order of appearance, and learns the site of each authority."""
 
     def __init__(self, *, domains: bool) -> None:
+        self.names: list[str] = []  # by number
         self._numbers: dict[str, int] = {}
         self._site_at: dict[str, str] = {}
         self._suffixes = PublicSuffixList() if domains else None
 
     def _number(self, name: str) -> int:
-        return self._numbers.setdefault(url.renamed_site(name), len(self._numbers))
+        name = url.renamed_site(name)
+        number = self._numbers.setdefault(name, len(self.names))
+        if number == len(self.names):
+            self.names.append(name)
+        return number
 
     def numbers(self, names: pa.Array) -> Ids:
         """Return the number of each site name."""
@@ -33,6 +40,15 @@ class Sites:
         pairs = pa.table({"authority": _authorities(texts), "site": names})
         for pair in pairs.group_by(["authority", "site"]).aggregate([]).to_pylist():
             self._site_at[pair["authority"]] = url.renamed_site(pair["site"])
+
+    def forget(self) -> dict[str, str]:
+        """Return the site of each authority that was learned, and forget all of them."""
+        learned, self._site_at = self._site_at, {}
+        return learned
+
+    def adopt(self, learned: Mapping[str, str]) -> None:
+        """Remember the site of each authority that another process has learned."""
+        self._site_at |= learned
 
     def of(self, texts: pa.Array) -> Ids:
         """Return the numbers of the sites of normalised URLs."""
@@ -54,14 +70,19 @@ class Sites:
 
     def by_name(self, numbers: Ids) -> tuple[list[str], Ids]:
         """Return the names in ascending order, and `numbers` changed to that order."""
-        for name in self._numbers:
-            if not _is_site(name):
-                raise UserError(f"site: {name!r} isn't a site name; give a host, or any word")
-        names = sorted(self._numbers)
+        check_names(self.names)
+        names = sorted(self.names)
         place = np.empty(len(names), np.int32)
         place[[self._numbers[name] for name in names]] = np.arange(len(names), dtype=np.int32)
         mapped: Ids = place[numbers]
         return names, mapped
+
+
+def check_names(names: Iterable[str]) -> None:
+    """Raise UserError if one of these texts can't be the name of a site."""
+    for name in names:
+        if not _is_site(name):
+            raise UserError(f"site: {name!r} isn't a site name; give a host, or any word")
 
 
 def _is_site(name: str) -> bool:

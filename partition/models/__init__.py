@@ -20,7 +20,7 @@ from partition.models.model import (
     Objective,
     Units,
 )
-from partition.models.nets import Graph, as_hypergraph, graph, hypergraph
+from partition.models.nets import Graph, as_hypergraph, graph, graph_of, hypergraph, nets_of, summed
 from partition.models.tree import directories, directory_parts, split_tree
 
 __all__ = [
@@ -37,8 +37,11 @@ __all__ = [
     "directories",
     "directory_parts",
     "graph",
+    "graph_of",
     "hypergraph",
+    "nets_of",
     "split_tree",
+    "summed",
     "units",
     "weights",
 ]

@@ -35,15 +35,19 @@ def graph(web: WebGraph, unit: Ids) -> Graph:
     The cost of an edge is the sum of the lengths of the URLs of all links between the two
     units, in both directions. So the cost of the cut edges is the volume.
     """
-    n = int(unit.max(initial=-1)) + 1
-    low, high, costs = _edges(web, unit)
+    return graph_of(*_edges(web, unit), weights(web, unit))
+
+
+def graph_of(low: Ints, high: Ints, costs: Ints, unit_weights: Ints) -> Graph:
+    """Return the graph with an edge between `low` and `high`, for each pair of units."""
+    n = len(unit_weights)
     rows, columns = np.append(low, high), np.append(high, low)
     order = np.argsort(rows * n + columns)
     return Graph(
         xadj=np.searchsorted(rows[order], np.arange(n + 1)),
         adj=columns[order].astype(np.int32),
         costs=np.maximum(np.append(costs, costs)[order], 1),
-        weights=weights(web, unit),
+        weights=unit_weights,
     )
 
 
@@ -97,17 +101,23 @@ def as_hypergraph(graph: Graph) -> Hypergraph:
 
 def _edges(web: WebGraph, unit: Ids) -> tuple[Ints, Ints, Ints]:
     """Return the pairs of linked units, and the lengths of the URLs of their links."""
-    n = np.int64(max(int(unit.max(initial=-1)) + 1, 1))
     source, target = unit[web.sources()], unit[web.adj]
     outside = np.flatnonzero(source != target)
-    source, target = source[outside], target[outside]
-    pair = np.minimum(source, target) * n + np.maximum(source, target)
+    lengths = web.url_bytes[web.adj[outside]].astype(np.int64)
+    return summed(source[outside], target[outside], lengths)
+
+
+def summed(
+    one: npt.NDArray[Any], other: npt.NDArray[Any], lengths: Ints
+) -> tuple[Ints, Ints, Ints]:
+    """Return the distinct pairs of units, lower unit first, and the sum of the lengths of each."""
+    n = np.int64(max(int(one.max(initial=-1)), int(other.max(initial=-1))) + 1)
+    pair = np.minimum(one, other) * n + np.maximum(one, other)
     order = np.argsort(pair)
     pair = pair[order]
     first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1])[: len(pair)])
-    lengths = web.url_bytes[web.adj[outside[order]]].astype(np.int64)
-    costs = np.add.reduceat(lengths, first) if len(first) else lengths
-    return pair[first] // n, pair[first] % n, costs
+    costs = np.add.reduceat(lengths[order], first) if len(first) else lengths
+    return pair[first] // max(n, 1), pair[first] % max(n, 1), costs
 
 
 def _nets(unit: Ids, owner: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]:
@@ -116,10 +126,20 @@ def _nets(unit: Ids, owner: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]
     Links are between `page` and `other`, and belong to `owner`. Returns the starts of the nets,
     their pins, and their owners.
     """
-    n = np.int64(max(int(unit.max(initial=-1)) + 1, 1))
     across = np.flatnonzero(unit[page] != unit[other])
-    owners = owner[across].astype(np.int64)
-    pins = np.concatenate([owners * n + unit[page[across]], owners * n + unit[other[across]]])
+    ends = np.concatenate([unit[page[across]], unit[other[across]]])
+    return nets_of(np.tile(owner[across], 2), ends)
+
+
+def nets_of(owner: Ids, unit: Ids) -> tuple[Ints, Ids, Ids]:
+    """Return a net for each owner, with the distinct units that it has, in ascending order.
+
+    Returns the starts of the nets, their pins, and their owners, ascending.
+    """
+    n = np.int64(int(unit.max(initial=0)) + 1)
+    pins = owner.astype(np.int64)
+    pins *= n
+    pins += unit
     pins.sort()
     pins = pins[np.append(True, pins[1:] != pins[:-1])[: len(pins)]]
     owners = pins // n

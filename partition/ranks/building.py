@@ -1,0 +1,221 @@
+"""Builds the part vector of sites on several ranks.
+
+The ranks divide the seeds among them. So the part vector doesn't depend on the number of ranks.
+"""
+
+import time
+from collections.abc import Sequence
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Final
+
+import numpy as np
+
+from crawler import compiled
+from crawler.ports import Peers
+from partition import UserError, engines, evaluate, graph, job, judge
+from partition.arrays import Ids, Ints
+from partition.child import peak_memory
+from partition.hypergraph import connectivity_minus_one, part_loads
+from partition.partvector import PartVector
+from partition.ranks import merging, reading
+from partition.ranks.exchange import agreed, agreed_at_first, everywhere
+from partition.ranks.merging import Sites
+from partition.settings import Settings
+
+MODEL: Final = job.DEFAULT_MODEL  # the only model that several ranks make
+BASELINE: Final = "site-hash"
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class SitePlan:
+    """An assignment of whole sites to parts, with the measures that the sites alone give."""
+
+    model: str
+    parts: int
+    part: Ids  # of each site
+    loads: Ints  # parts x 2: bytes, requests
+    messages: int  # (source page, other part) pairs
+    volume_bytes: int  # sum of the lengths of the target URLs of all inter-part links
+    verdict: judge.Verdict
+    seconds: float  # to make the assignment, without reading and compiling
+    peak_bytes: int  # the most memory of any rank so far
+
+    @property
+    def imbalances(self) -> tuple[float, float]:
+        """The imbalances of bytes and of requests: the largest part / the average part - 1."""
+        imbalance_bytes, imbalance_requests = evaluate.imbalance(self.loads)
+        return imbalance_bytes, imbalance_requests
+
+    @property
+    def reason(self) -> str | None:
+        """Why the plan isn't balanced; None if it is."""
+        return "; ".join(self.verdict.reasons) or None
+
+    def row(self) -> dict[str, object]:
+        """The plan as the JSON object that the command line prints."""
+        imbalance_bytes, imbalance_requests = self.imbalances
+        return {
+            "model": self.model,
+            "k": self.parts,
+            "imbalance_bytes": imbalance_bytes,
+            "imbalance_requests": imbalance_requests,
+            "messages_page_part": self.messages,
+            "volume_bytes": self.volume_bytes,
+            "loads_bytes": self.loads[:, 0].tolist(),
+            "loads_requests": self.loads[:, 1].tolist(),
+            "seconds": round(self.seconds, 3),
+            "peak_bytes": self.peak_bytes,
+            "feasible": self.reason is None,
+            "reason": self.reason,
+            "giants": list(self.verdict.giants),
+        }
+
+
+async def build(
+    paths: Sequence[Path], parts: int, out: Path, settings: Settings, peers: Peers
+) -> list[SitePlan]:
+    """Write the part vector `out` for sessions, oldest first. All ranks call this together.
+
+    Returns, at rank 0, the plan of the part vector and that of site-hash; elsewhere nothing.
+    """
+
+    def begin() -> list[Path]:
+        job.check(settings, parts)
+        if graph.is_folder(paths):
+            raise UserError(f"{paths[0]}: a graph folder is read by one process; leave mpirun out")
+        return graph.tables(paths)
+
+    folders = await agreed(peers, begin)
+    settings.progress(f"reading on {peers.size} ranks")
+    held = await reading.read(folders, peers)
+    settings.progress("merging the nets of the ranks")
+    sites = await merging.merge(held, peers)
+    del held
+
+    def check() -> None:
+        if sites is not None and not sites.names:
+            raise graph.empty(paths)
+
+    await agreed(peers, check)
+    began = time.perf_counter() - compiled.seconds()
+    part = await _best(sites, parts, settings, peers)
+    seconds = time.perf_counter() - compiled.seconds() - began
+    peak_bytes = max(await everywhere(peers, peak_memory()))
+
+    def finish() -> list[SitePlan]:
+        assert sites is not None
+        assert part is not None
+        hashed = evaluate.site_hashes(sites.names, parts)
+        plans = [
+            _plan(sites, MODEL, part, parts, settings, seconds, peak_bytes),
+            _plan(sites, BASELINE, hashed, parts, settings, 0.0, peak_bytes),
+        ]
+        settings.progress("writing")
+        _write(sites, plans[0], paths, out, settings)
+        return plans
+
+    return await agreed_at_first(peers, finish) or []
+
+
+async def _best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
+    """Return the best partition at rank 0: it exceeds the tolerances by the least.
+
+    Among equals it has the fewest messages, and then the lowest seed. Each rank tries some of the
+    seeds, from those that `settings.tries` asks for.
+    """
+    for rank in range(1, min(peers.size, settings.tries)):  # one copy at a time
+        given = await peers.alltoall([sites if to == rank else None for to in range(peers.size)])
+        sites = given[0] if peers.rank == rank else sites
+    seeds = range(settings.seed, settings.seed + settings.tries)[peers.rank :: peers.size]
+
+    def search() -> list[tuple[float, int, int, Ids]]:
+        if sites is None:
+            return []
+        found = []
+        for seed in seeds:
+            part = _searched(sites, parts, settings, seed)
+            found.append((*_rank(sites, part, parts, settings), seed, part))
+        return found
+
+    of_ranks = await peers.gather(await agreed(peers, search))
+    found = [one for of_rank in of_ranks for one in of_rank]
+    return min(found, key=lambda one: one[:3])[3] if found else None
+
+
+def _searched(sites: Sites, parts: int, settings: Settings, seed: int) -> Ids:
+    """Return what one process finds with a seed (`assign.search`): METIS's partition, refined."""
+    settings.progress(
+        f"seed {seed}: {len(sites.names):,} sites, {sites.hypergraph.nets:,} groups of them linked"
+    )
+    by_metis = engines.partition(
+        sites.graph, parts, engine="metis", tolerances=settings.tolerances, seed=seed
+    )
+    return engines.partition(
+        sites.hypergraph,
+        parts,
+        engine="multilevel",
+        tolerances=settings.tolerances,
+        seed=seed,
+        starts=[by_metis.part],
+        progress=settings.progress,
+    ).part
+
+
+def _rank(sites: Sites, part: Ids, parts: int, settings: Settings) -> tuple[float, int]:
+    imbalances = evaluate.imbalance(part_loads(sites.weights, part, parts))
+    pairs = zip(imbalances, settings.tolerances, strict=True)
+    excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
+    return excess, connectivity_minus_one(sites.hypergraph, part)
+
+
+def _plan(
+    sites: Sites,
+    model: str,
+    part: Ids,
+    parts: int,
+    settings: Settings,
+    seconds: float,
+    peak_bytes: int,
+) -> SitePlan:
+    links, loads = sites.graph, part_loads(sites.weights, part, parts)
+    ends = np.repeat(part, np.diff(links.xadj))
+    cut = ends != part[links.adj]
+    return SitePlan(
+        model=model,
+        parts=parts,
+        part=part,
+        loads=loads,
+        messages=connectivity_minus_one(sites.hypergraph, part),
+        volume_bytes=int(links.costs[cut].sum()) // 2,  # each edge is in two rows
+        verdict=judge.balance_of_sites(
+            sites.names, sites.weights, part, loads, settings.tolerances
+        ),
+        seconds=seconds,
+        peak_bytes=peak_bytes,
+    )
+
+
+def _write(
+    sites: Sites, plan: SitePlan, paths: Sequence[Path], out: Path, settings: Settings
+) -> None:
+    of_site = dict(zip(sites.names, plan.part.tolist(), strict=True))
+
+    def must_say(vector: PartVector) -> None:
+        wrong = [site for site, part in of_site.items() if vector.site_part(site) != part]
+        if wrong:
+            raise AssertionError(
+                f"the part vector has {len(wrong)} of {len(of_site)} sites in another part than"
+                f" was planned, the first is {wrong[0]}"
+            )
+
+    job.write(
+        out,
+        must_say,
+        parts=plan.parts,
+        sites=of_site,
+        loads=plan.loads,
+        model=plan.model,
+        paths=paths,
+        seed=settings.seed,
+    )

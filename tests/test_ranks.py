@@ -1,0 +1,295 @@
+"""Building on several ranks: sites, weights, nets and part vector are those of one process."""
+
+import json
+import subprocess
+import sys
+from collections.abc import Iterator, Sequence
+from pathlib import Path
+from tempfile import TemporaryDirectory
+
+import numpy as np
+import pyarrow as pa
+import pyarrow.parquet as pq
+import pytest
+from cluster import few_examples
+from conftest import MpiRun
+from hypothesis import given
+from hypothesis import strategies as st
+from tabled import together
+
+from crawler import url
+from crawler.ports import OUT_OF_SCOPE, Peers
+from partition import UserError, graph, job, models
+from partition.hypergraph import Hypergraph
+from partition.models import Graph
+from partition.ranks import SitePlan, build, merging, reading
+from partition.ranks.building import MODEL
+from partition.ranks.exchange import gathered, routed
+from partition.settings import Settings
+
+Web = tuple[list[tuple[int, int, float]], list[tuple[int, int, bool]]]
+
+# What a plan of several ranks says of the same partition.
+SAME = (
+    "model", "k", "imbalance_bytes", "imbalance_requests", "messages_page_part", "volume_bytes",
+    "loads_bytes", "loads_requests", "feasible", "reason", "giants",
+)  # fmt: skip
+URLS = [f"http://{site}.example/{page}" for site in "abcdefg" for page in range(4)]
+
+
+def webs() -> st.SearchStrategy[Web]:
+    """Pages (number of the URL, bytes, time), and links (page, number of the target, in scope)."""
+    numbers = st.integers(0, len(URLS) - 1)
+    pages = st.lists(
+        st.tuples(numbers, st.integers(0, 1000), st.floats(0, 10)),
+        min_size=1,
+        unique_by=lambda p: p[::2],
+    )
+    return pages.flatmap(
+        lambda pages: st.tuples(
+            st.just(pages),
+            st.lists(
+                st.tuples(st.sampled_from([p[0] for p in pages]), numbers, st.booleans()),
+                max_size=60,
+            ),
+        )
+    )
+
+
+def session(folder: Path, web: Web) -> Path:
+    """A session whose tables have two files each, and row groups of three rows."""
+    pages, links = web
+    folder.mkdir()
+    (folder / "session.toml").write_text("")
+
+    key = {text: url.key(text) for text in URLS}
+    rows = [(URLS[number], size, time) for number, size, time in pages]
+    table = pa.table(
+        {
+            "url": pa.array([text for text, _, _ in rows], pa.string()),
+            "key": pa.array([key[text] for text, _, _ in rows], pa.uint64()),
+            "site": pa.array([url.site(text) for text, _, _ in rows], pa.string()),
+            "time": pa.array([time for _, _, time in rows], pa.float64()),
+            "bytes": pa.array([size for _, size, _ in rows], pa.int64()),
+        }
+    )
+    ends = [(URLS[source], URLS[target]) for source, target, _ in links]
+    linked = pa.table(
+        {
+            "source_key": pa.array([key[source] for source, _ in ends], pa.uint64()),
+            "target_key": pa.array([key[target] for _, target in ends], pa.uint64()),
+            "target_url": pa.array([target for _, target in ends], pa.string()),
+            "flags": pa.array([0 if ok else OUT_OF_SCOPE for _, _, ok in links], pa.uint8()),
+        }
+    )
+    for name, rows_of in (("pages", table), ("links", linked)):
+        (folder / "tables" / name).mkdir(parents=True)
+        half = len(rows_of) // 2
+        for at, piece in enumerate((rows_of[:half], rows_of[half:])):
+            pq.write_table(piece, folder / "tables" / name / f"{at:05}.parquet", row_group_size=3)
+    return folder
+
+
+def by_one(paths: Sequence[Path]) -> tuple[list[str], Hypergraph, Graph]:
+    """The sites with pages, and their hypergraph and graph, as one process makes them."""
+    web = graph.read(paths)
+    unit = models.units(web, models.Units.SITES, 2, {})
+    names = [web.sites[site] for site in np.unique(web.site)]
+    return names, models.hypergraph(web, unit), models.graph(web, unit)
+
+
+def by_ranks(paths: Sequence[Path], ranks: int) -> merging.Sites:
+    async def work(peers: Peers) -> merging.Sites | None:
+        return await merging.merge(await reading.read(graph.tables(paths), peers), peers)
+
+    first, *others = together(ranks, work)
+    assert first is not None
+    assert others == [None] * (ranks - 1)
+    return first
+
+
+@few_examples
+@given(st.lists(webs(), min_size=1, max_size=2), st.integers(1, 4))
+def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
+    with TemporaryDirectory() as folder:
+        paths = [session(Path(folder) / str(at), one) for at, one in enumerate(web)]
+        names, hypergraph, edges = by_one(paths)
+        found = by_ranks(paths, ranks)
+    assert found.names == names
+    for name in ("xpins", "pins", "costs", "weights"):
+        assert np.array_equal(getattr(found.hypergraph, name), getattr(hypergraph, name)), name
+    for name in edges._fields:
+        assert np.array_equal(getattr(found.graph, name), getattr(edges, name)), name
+
+
+@pytest.mark.parametrize("kind", [None, "domain"])
+def test_sites_of_pages_are_learned_by_all_ranks(tmp_path: Path, kind: str | None) -> None:
+    """Only one rank reads the page that says what site its authority belongs to."""
+    pages = [(number, 5, 0.0) for number in range(8)]
+    web: Web = (pages, [(0, 20, True), (7, 21, True), (4, 22, True), (1, 6, True)] * 3)
+    paths = [session(tmp_path / "one", web), session(tmp_path / "two", (pages[:1], []))]
+    for path in paths:
+        tell_sites(path, kind)
+    names = by_one(paths)[0]
+    assert "of a" in names
+    for ranks in (1, 2, 3):
+        assert by_ranks(paths, ranks).names == names
+
+
+def tell_sites(path: Path, kind: str | None) -> None:
+    """Let the pages of a session say sites that their URLs don't tell."""
+    (path / "session.toml").unlink()
+    if kind is not None:
+        (path / "session.toml").write_text(f'[assignment]\nsite = "{kind}"\n')
+    for file in (path / "tables" / "pages").glob("*.parquet"):
+        table = pq.read_table(file)
+        sites = [f"of {text[7]}" for text in table["url"].to_pylist()]
+        at = table.column_names.index("site")
+        table = table.set_column(at, "site", pa.array(sites, pa.string()))
+        pq.write_table(table, file, row_group_size=3)
+
+
+def built(paths: Sequence[Path], ranks: int, out: Path, settings: Settings) -> list[SitePlan]:
+    async def work(peers: Peers) -> list[SitePlan]:
+        return await build(paths, 3, out, settings, peers)
+
+    first, *others = together(ranks, work)
+    assert others == [[]] * (ranks - 1)
+    return first
+
+
+@pytest.mark.parametrize(
+    ("ranks", "tries"),
+    [(2, 2), *(pytest.param(*case, marks=pytest.mark.slow) for case in [(1, 1), (3, 1), (3, 5)])],
+)
+def test_the_part_vector_is_that_of_one_process(tmp_path: Path, ranks: int, tries: int) -> None:
+    paths = [session(tmp_path / "one", dense(28))]
+    settings = Settings(tries=tries, seed=5)
+    one, _, by_site = job.build(paths, 3, tmp_path / "one.parts", model=MODEL, settings=settings)
+    plan, hashed = built(paths, ranks, tmp_path / "ranks.parts", settings)
+    assert (tmp_path / "ranks.parts").read_bytes() == (tmp_path / "one.parts").read_bytes()
+    for ours, its in ((plan, one), (hashed, by_site)):
+        row = its.row()
+        assert {name: row[name] for name in SAME} == {name: ours.row()[name] for name in SAME}
+
+
+def dense(pages: int) -> Web:
+    """A web in which each page links to several others."""
+    links = [(page, page * step % pages, True) for page in range(pages) for step in (3, 5, 11)]
+    return [(page, 10 + page % 7, 0.0) for page in range(pages)], links
+
+
+@pytest.mark.parametrize("ranks", [1, 2, 3])
+def test_an_error_of_one_rank_is_raised_on_all(tmp_path: Path, ranks: int) -> None:
+    """Only one rank reads the row group with the stranger, and only one would hold it."""
+    folder = session(tmp_path / "one", ([(0, 1, 0.0)], [(0, 4, True)]))
+    file = folder / "tables" / "links" / "00001.parquet"
+    table = pq.read_table(file)
+    at = table.column_names.index("source_key")
+    pq.write_table(table.set_column(at, "source_key", pa.array([7], pa.uint64())), file)
+
+    async def work(peers: Peers) -> str:
+        with pytest.raises(UserError) as caught:
+            await build([folder], 2, tmp_path / "parts", Settings(), peers)
+        return str(caught.value)
+
+    said = together(ranks, work)
+    assert said == [f"{file.parent}: a source_key isn't in the table pages; each must be"] * ranks
+    assert not (tmp_path / "parts").exists()
+
+
+def test_an_error_while_rows_are_made_is_raised_on_all() -> None:
+    def rounds(rank: int) -> Iterator[list[int]]:
+        yield [rank] * 3
+        if rank == 1:
+            raise UserError("broken")
+        yield [rank] * 3
+
+    async def work(peers: Peers) -> list[list[int]]:
+        received: list[list[int]] = []
+
+        async def receive() -> None:
+            async for numbers in routed(peers, rounds(peers.rank)):
+                received.append(numbers)  # noqa: PERF401  must be kept if the loop raises
+
+        with pytest.raises(UserError, match="broken"):
+            await receive()
+        return received
+
+    assert together(3, work) == [[[0, 1, 2]]] * 3
+
+
+@given(st.lists(st.lists(st.integers(0, 99), max_size=9), min_size=1, max_size=4))
+def test_gathering_keeps_the_order_of_ranks(rows: list[list[int]]) -> None:
+    async def work(peers: Peers) -> list[int]:
+        own = np.array(rows[peers.rank], np.int64)
+        return list((await gathered(peers, (own, own + 1), rows=2))[1])
+
+    first, *others = together(len(rows), work)
+    assert first == [number + 1 for of_rank in rows for number in of_rank]
+    assert not any(others)
+
+
+BUILD = ("-m", "partition", "build")
+
+
+@pytest.mark.parametrize("ranks", [3, pytest.param(2, marks=pytest.mark.slow)])
+def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
+    folder = session(tmp_path / "one", dense(28))
+    one, _, by_site = job.build([folder], 3, tmp_path / "one.parts", model=MODEL)
+    out = tmp_path / "ranks.parts"
+    done = mpirun(ranks, *BUILD, str(folder), "-k", "3", "--out", str(out), "--json")
+    assert done.returncode == 0, done.stderr
+    assert out.read_bytes() == (tmp_path / "one.parts").read_bytes()
+    assert [row["messages_page_part"] for row in json.loads(done.stdout)] == [
+        one.counts.messages_page_part,
+        by_site.counts.messages_page_part,
+    ]
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        ("{session} -k 2 --out {out}", 2, "{links}/00001.parquet: not a Parquet file"),
+        *(
+            pytest.param(*case, marks=pytest.mark.slow)
+            for case in [
+                ("{out} -k 2 --out {out}", 2, "{out}: must be a session that has ended"),
+                ("{session} -k 2 --out {out} --bogus", 2, "unrecognized arguments: --bogus"),
+                ("{session} -k auto --out {out}", 2, "-k auto: only one process can do this"),
+                ("{session} -k 2 --out {out} --model hybrid", 2, "--model hybrid: only one"),
+                ("{whole} -k 2 --out /proc/parts", 1, "/proc/"),
+            ]
+        ),
+    ],
+)
+def test_a_mistake_is_told_in_one_line(
+    tmp_path: Path, mpirun: MpiRun, words: str, code: int, said: str
+) -> None:
+    paths = {
+        "session": session(tmp_path / "one", dense(8)),
+        "whole": session(tmp_path / "two", dense(8)),
+        "links": tmp_path / "one" / "tables" / "links",
+        "out": tmp_path / "parts",
+    }
+    (paths["links"] / "00001.parquet").write_bytes(b"PAR1")
+    given = [word.format(**paths) for word in words.split()]
+    done = mpirun(3, *BUILD, *given)
+    assert done.returncode == code, done.stderr
+    told = [line for line in done.stderr.splitlines() if line.startswith("partition: ")]
+    assert len(told) == 1, done.stderr
+    assert said.format(**paths) in told[0]
+    assert "Traceback" not in done.stderr
+
+
+@pytest.mark.slow
+def test_only_build_runs_on_several_ranks(mpirun: MpiRun) -> None:
+    done = mpirun(2, "-m", "partition", "synthesize", "--pages", "9", "--sites", "3", "--out", "x")
+    assert done.returncode == 2
+    assert done.stderr == "partition: synthesize: runs in one process; leave mpirun out\n"
+
+
+def test_one_process_starts_no_mpi() -> None:
+    words = "import sys, partition.__main__; print('mpi4py' in sys.modules)"
+    done = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True)
+    assert done.stdout == b"False\n"
