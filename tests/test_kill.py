@@ -17,6 +17,7 @@ from servers import served
 
 from crawler import session
 from crawler.demo.web import DemoWeb
+from crawler.session.log import logs_of
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -134,7 +135,26 @@ def crawl_with_kills(
     check_warc_files(directory)
     check_indexes(directory)
     assert_sound(directory)
+    for folder in session.rank_directories(directory):
+        check_lines(folder)
     return hits
+
+
+def check_lines(folder: Path) -> None:
+    """Whether crawl.log has a line for each row, in their order, and none twice.
+
+    It may also have lines of rows that were torn off the log.
+    """
+    entries = (entry for path in logs_of(folder) for entry in session.read_log(path))
+    rows = [entry.row for entry in entries if isinstance(entry, session.LoggedPage)]
+    lines = [line.split() for line in (folder / "crawl.log").read_text().splitlines()]
+    told = [(line[3], line[8].partition("+")[0]) for line in lines if len(line) >= 12]
+    visits = [(row.url, milliseconds(row.time)) for row in rows]
+    assert [visit for visit in told if visit in set(visits)] == visits
+
+
+def milliseconds(time_s: float) -> str:
+    return time.strftime("%Y%m%d%H%M%S", time.gmtime(time_s)) + f"{int(time_s * 1000) % 1000:03}"
 
 
 def wait_for_death(directory: Path) -> None:

@@ -1,18 +1,26 @@
 """crawl.log: the fields of Heritrix, and one line a URL whatever the web sends."""
 
 import json
+import random
 import re
+import subprocess
+import sys
 import time
 from pathlib import Path
+from tempfile import TemporaryDirectory
 
+import msgspec
 import pytest
-from crawls import demo_config, page_rows, run_here
-from hypothesis import given
+from conftest import PATIENCE_S
+from crawls import demo_config, page_rows, run_here, write_config
+from hypothesis import example, given
 from hypothesis import strategies as st
+from servers import Page, PageServer
 
 from crawler.demo.web import serve
 from crawler.ports import Failure, PageRow
-from crawler.session.pagelog import PageLog, crawl_line
+from crawler.session.log import LogWriter, logs_of
+from crawler.session.pagelog import PageLog, crawl_line, restore_lines
 
 # As Heritrix's reports read it; the names are those of its documentation.
 LINE = re.compile(
@@ -88,18 +96,130 @@ def test_a_line_after_a_torn_one_begins_anew(tmp_path: Path) -> None:
     path = tmp_path / "crawl.log"
     path.write_text("torn")
     for _ in range(2):
-        log = PageLog(path)
+        log = PageLog(tmp_path)
         log.add(row(status=200), 0, "")
         log.close()
         log.close()
     assert len(path.read_text().splitlines()) == 3
 
 
+def test_lines_wait_for_a_second_or_a_batch(tmp_path: Path) -> None:
+    path = tmp_path / "crawl.log"
+    log = PageLog(tmp_path)
+    log.add(row(status=200), 0, "")
+    assert not path.read_text()
+    log.write()
+    assert len(path.read_text().splitlines()) == 1
+    for _ in range(64):
+        log.add(row(status=200), 0, "")
+    assert len(path.read_text().splitlines()) == 65
+    log.close()
+
+
+ROWS = st.builds(
+    row,
+    url=st.sampled_from([f"http://a.example/{n}" for n in range(3)]),
+    time=st.integers(0, 9).map(lambda n: 1e9 + n / 1000),
+    seconds=st.sampled_from([0.0, 0.25]),
+    status=st.sampled_from([None, 200]),
+)
+
+
+@given(st.lists(ROWS, max_size=80), st.integers(0, 70), st.integers(0, 120), st.booleans())
+@example(rows=[row(time=1e9)] * 64, lost=64, cut=0, newer=False)
+def test_lines_that_a_kill_has_lost_are_restored_once(
+    rows: list[PageRow], lost: int, cut: int, newer: bool
+) -> None:
+    rows = [msgspec.structs.replace(one, url=f"{one.url}{n}") for n, one in enumerate(rows)]
+    with TemporaryDirectory() as folder:
+        directory = Path(folder) / "rank-00000"
+        (directory / "log").mkdir(parents=True)
+        crawl_log = directory / "crawl.log"
+        log, lines = LogWriter(directory / "log"), PageLog(directory)
+        for one in rows:
+            log.page(one, [])
+            lines.add(one, 0, "")
+        log.close()
+        lines.close()
+        whole = urls_in(crawl_log)
+        assert whole == [one.url for one in rows]
+        kept = max(0, len(rows) - min(lost, 64))
+        text = crawl_log.read_text().splitlines(keepends=True)
+        # A write that the kill has cut short leaves a piece of a line.
+        crawl_log.write_text("".join(text[:kept]) + "".join(text[kept:])[: min(cut, 50)])
+        if newer:  # the log of a run that comes behind the kill
+            LogWriter(directory / "log").close()
+        for _ in range(2):
+            restore_lines(logs_of(directory))
+        assert urls_in(crawl_log) == (whole[:kept] if newer else whole)
+
+
+def urls_in(crawl_log: Path) -> list[str]:
+    lines = crawl_log.read_text().splitlines(keepends=True)
+    return [found["url"] for line in lines if (found := LINE.fullmatch(line))]
+
+
+def test_no_line_is_restored_where_users_have_deleted_all(tmp_path: Path) -> None:
+    directory = tmp_path / "rank-00000"
+    (directory / "log").mkdir(parents=True)
+    log = LogWriter(directory / "log")
+    for _ in range(65):
+        log.page(row(), [])
+    log.close()
+    restore_lines(logs_of(directory))
+    assert not (directory / "crawl.log").exists()
+    (directory / "crawl.log").touch()
+    restore_lines(logs_of(directory))
+    assert not (directory / "crawl.log").read_text()
+
+
+def test_lines_are_restored_from_the_end_of_a_long_log(tmp_path: Path) -> None:
+    directory = tmp_path / "rank-00000"
+    (directory / "log").mkdir(parents=True)
+    log = LogWriter(directory / "log")
+    rows = [row(url=f"http://a.example/{n}") for n in range(90)]
+    for one in rows:
+        log.page(one, [], rows={"handler": random.Random(1).randbytes(100_000)})
+    log.close()
+    lines = PageLog(directory)
+    for one in rows[:70]:
+        lines.add(one, 0, "")
+    lines.close()
+    restore_lines(logs_of(directory))
+    assert urls_in(directory / "crawl.log") == [one.url for one in rows]
+
+
 def test_a_link_in_its_place_is_not_followed(tmp_path: Path) -> None:
     (tmp_path / "crawl.log").symlink_to(tmp_path / "precious")
     with pytest.raises(OSError, match="symbolic links"):
-        PageLog(tmp_path / "crawl.log")
+        PageLog(tmp_path)
     assert not (tmp_path / "precious").exists()
+
+
+def test_people_see_a_line_while_the_crawl_waits(tmp_path: Path) -> None:
+    page = Page(b"<a href=/1>", headers={"Content-Type": "text/html"})
+    with PageServer({"/": page, "/1": page}) as server:
+        config = write_config(
+            tmp_path / "c.toml",
+            {
+                "session": {"seeds": ["http://a.example/"]},
+                "robots": {"obey": False},
+                "politeness": {"delay_s": 3600},
+                "fetch": {"allow_private_addresses": True},
+                "dns": {"hosts": {"a.example": f"127.0.0.1:{server.port}"}},
+            },
+        )
+        command = [sys.executable, "-m", "crawler", "crawl", str(config), "-q"]
+        with subprocess.Popen([*command, "--session", str(tmp_path / "s")]) as crawl:
+            try:
+                crawl_log = tmp_path / "s" / "rank-00000" / "crawl.log"
+                end = time.monotonic() + PATIENCE_S
+                while not (crawl_log.exists() and crawl_log.read_text()):
+                    assert time.monotonic() < end
+                    assert crawl.poll() is None
+                    time.sleep(0.02)
+            finally:
+                crawl.kill()
 
 
 def test_a_crawl_writes_a_line_for_each_row(tmp_path: Path) -> None:

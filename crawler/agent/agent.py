@@ -111,6 +111,7 @@ class Agent:
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = MediaTypes(settings.storage.types)
         session.mend({path.parent.parent for path in self._logs})
+        session.restore_lines(self._logs)
         self._manners = session.Manners.of(settings, plan.run, rank, self._clock)
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
         self._core.budget.add("contents", self._store.seen.nbytes)

@@ -59,10 +59,14 @@ class Figures:
         self._clients: dict[str, list[tuple[float, ...]]] = {}  # samples of each, see DynamicCounts
 
     async def note_stage(self, board: Board, log: RankLog) -> None:
-        """Every second, send a note to rank 0 with counts and warnings. Rank 0 tells the user."""
+        """Every second, send a note to rank 0 with counts and warnings. Rank 0 tells the user.
+
+        The rank also writes the lines of its crawl.log that wait.
+        """
         while True:
             due = self._clock.now() + _NOTE_INTERVAL_S
             await asyncio.sleep(_NOTE_INTERVAL_S)
+            self._store.write_lines()
             note = self.note(log.take_warnings(), lag_s=max(0.0, self._clock.now() - due))
             self._progress.append(self._sample())
             self._queue.append(self._length())

@@ -115,6 +115,7 @@ class Losses:
             if not await self._await_end(logs):
                 return False
             session.mend({path.parent.parent for path in logs})
+            session.restore_lines(logs)
             legacy = await self._look_through(logs)
             files = _files_of(rank, session.request_files(plan.directory))
             rests = session.read_rests(files, self._clock, killed=True)

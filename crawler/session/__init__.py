@@ -98,6 +98,7 @@ from crawler.session.orders import (
     order_client,
     pause,
 )
+from crawler.session.pagelog import restore_lines
 from crawler.session.previous import Previous, most_linked, read_links
 from crawler.session.questions import Answers, answer, ask_ranks, open_questions
 from crawler.session.records import Damage, Record, read_records
@@ -252,6 +253,7 @@ __all__ = [
     "replicated",
     "request_files",
     "request_key",
+    "restore_lines",
     "resume",
     "rows_of_site",
     "rows_of_url",

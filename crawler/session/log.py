@@ -170,6 +170,7 @@ class Torn(NamedTuple):
 Entry = LoggedPage | LoggedSitemaps | Torn
 
 _SEARCHED = 16 << 20  # bytes of an unusable tail that are searched for whole entries
+_TAIL = 4 << 20
 _decode = msgspec.msgpack.Decoder(LoggedPage).decode
 _decode_anchors = msgspec.msgpack.Decoder(list[Anchor]).decode
 _decode_sitemaps = msgspec.msgpack.Decoder(LoggedSitemaps).decode
@@ -321,8 +322,24 @@ def read_page(file: BinaryIO, offset: int) -> LoggedPage:
     return _page(memoryview(file.read(length))[1:])
 
 
-def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entry]]:
-    """Yield the entries of a log file as `read_log` gives them, each with its offset."""
+def last_pages(path: Path) -> list[LoggedPage]:
+    """Return the pages whose frames lie in the last 4 MB of a log file."""
+    with path.open("rb") as file:
+        start = max(0, file.seek(0, os.SEEK_END) - _TAIL)
+        file.seek(start)
+        first = _whole_frame(file.read()) if start else HEADER.size
+    if first is None:
+        return []
+    return [entry for _, entry in read_placed(path, start + first) if isinstance(entry, LoggedPage)]
+
+
+def read_placed(
+    path: Path, first: int = HEADER.size, *, renamed: bool = True
+) -> Iterator[tuple[int, Entry]]:
+    """Yield the entries of a log file as `read_log` gives them, each with its offset.
+
+    `first`: the offset of the first of them.
+    """
     with path.open("rb", buffering=1 << 20) as file:
         size = os.fstat(file.fileno()).st_size
         header = file.read(HEADER.size)
@@ -334,7 +351,8 @@ def read_placed(path: Path, *, renamed: bool = True) -> Iterator[tuple[int, Entr
         if version not in READABLE:
             known = " and ".join(map(str, READABLE))
             raise UserError(f"{path}: log format {version}; this program reads {known}")
-        offset = HEADER.size
+        offset = first
+        file.seek(first)
         while offset < size:
             head = file.read(FRAME.size)
             body = b""
@@ -360,11 +378,16 @@ def is_damage(torn: Torn) -> bool:
     with torn.path.open("rb") as file:
         file.seek(torn.offset)
         rest = file.read(_SEARCHED)
-    for kind in re.finditer(b"[%b%b]" % (PAGE, _SITEMAPS), rest):
+    return _whole_frame(rest) is not None
+
+
+def _whole_frame(data: bytes) -> int | None:
+    """Return where the first whole frame in a piece of a log begins, or None."""
+    for kind in re.finditer(b"[%b%b]" % (PAGE, _SITEMAPS), data):
         start = kind.start() - FRAME.size
-        if start > 0:
-            length, checksum = FRAME.unpack_from(rest, start)
-            body = rest[kind.start() : kind.start() + length]
+        if start >= 0:
+            length, checksum = FRAME.unpack_from(data, start)
+            body = data[kind.start() : kind.start() + length]
             if 0 < length == len(body) and isal_zlib.crc32(body) == checksum:
-                return True
-    return False
+                return start
+    return None

@@ -146,7 +146,7 @@ class RankStore:
         self._log = LogWriter(log)
         self.log_path = self._log.path
         self._joined = JoinedWriter(self.log_path)
-        self._page_log = PageLog(self.directory / "crawl.log")
+        self._page_log = PageLog(self.directory)
         self._requests = None
         self._early = None
         self.lacks_room = False  # whether the last fetch couldn't be stored, as the disk is full
@@ -238,6 +238,10 @@ class RankStore:
         self._joined.sync()
         self._log.sync()
         self._synced_at = time.monotonic()
+
+    def write_lines(self) -> None:
+        """Write the lines of crawl.log that wait. Call this each second."""
+        self._page_log.write()
 
     def close(self) -> None:
         """Sync and close the files."""
