@@ -11,6 +11,8 @@ config=${1:?missing: CONFIG.toml} directory=${2:?missing: DIRECTORY} sessions=${
 nodes=${NODES:-4} ranks_per_node=${RANKS_PER_NODE:-8} time=${TIME:-04:00:00}
 model=${MODEL:-}                      # of python -m partition build; by default sites stay whole
 partition_time=${PARTITION_TIME:-02:00:00}
+partition_nodes=${PARTITION_NODES:-1} # more than 1: a rank on each, for graphs larger than a node
+start=${START:-mpirun}                # as in slurm.sh
 python=${PYTHON:-python3}
 
 here=$(dirname "$0")
@@ -24,8 +26,11 @@ for ((before = 1; before < sessions; before++)); do
     vector=$directory/part-vector-$before
     build=("$directory/session-$before" -k "$((nodes * ranks_per_node))" --out "$vector")
     [[ -z $model ]] || build+=(--model "$model")
-    job=$("${submit[@]}" "--dependency=afterok:$job" --job-name=partition --ntasks=1 \
-        "--time=$partition_time" --output=%x-%j.out --wrap "$python -m partition build ${build[*]@Q}")
+    command="$python -m partition build ${build[*]@Q}"
+    ((partition_nodes == 1)) || command="$start $command"
+    job=$("${submit[@]}" "--dependency=afterok:$job" --job-name=partition \
+        "--nodes=$partition_nodes" --ntasks-per-node=1 "--time=$partition_time" \
+        --output=%x-%j.out --wrap "$command")
     echo "part-vector-$before: job $job"
     job=$("${submit[@]}" "--dependency=afterok:$job" "${crawl[@]}" "$directory/session-$((before + 1))" \
         --set assignment.scheme=part-vector --set "assignment.part_vector=$vector" \

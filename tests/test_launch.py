@@ -301,6 +301,31 @@ def test_a_job_hits_its_time_limit_is_requeued_resumes_and_ends(
     assert_sound(tmp_path / "s")
 
 
+SBATCH = """#!/bin/bash
+printf '%s\\n' "$@" --end-- >> jobs
+echo 7
+"""
+
+
+@pytest.mark.parametrize(
+    ("nodes", "begins"), [("1", "python3 -m partition build"), ("4", "mpirun python3 -m partition")]
+)
+def test_the_partition_of_a_chain_gets_its_nodes(tmp_path: Path, nodes: str, begins: str) -> None:
+    """A stand-in for sbatch notes the words of each job."""
+    (tmp_path / "sbatch").write_text(SBATCH)
+    (tmp_path / "sbatch").chmod(0o755)
+    environment = {"PATH": f"{tmp_path}:{os.environ['PATH']}", "PARTITION_NODES": nodes}
+    chain = [LAUNCH / "slurm-chain.sh", "c.toml", "web", "2"]
+    subprocess.run(chain, cwd=tmp_path, env=environment, check=True, capture_output=True)
+    _, partition, _ = (tmp_path / "jobs").read_text().split("--end--\n")[:-1]
+    words = partition.splitlines()
+    assert f"--nodes={nodes}" in words
+    assert "--ntasks-per-node=1" in words
+    command = words[words.index("--wrap") + 1]
+    assert command.startswith(begins)
+    assert command.endswith("'web/session-1' '-k' '32' '--out' 'web/part-vector-1'")
+
+
 @needs_slurm
 @pytest.mark.slow
 @pytest.mark.timeout(300)
