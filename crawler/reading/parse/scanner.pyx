@@ -244,6 +244,13 @@ cdef inline bint _breaks(_Text text, Py_ssize_t at) except -1:
     return at < text.length and (KIND[_byte(text, at)] & BREAK) != 0
 
 
+cdef inline Py_ssize_t _end_of_name(_Text text, Py_ssize_t at) except -1:
+    """Return where a name ends that starts at a place or before it."""
+    while at < text.length and not KIND[_byte(text, at)] & BREAK:
+        at += 1
+    return at
+
+
 cdef inline bint _is_abrupt(_Text text, Py_ssize_t at) except -1:
     """Whether a comment ends where it begins: <!--> and <!---> are whole comments."""
     if at < text.length and _byte(text, at) == c"-":
@@ -348,14 +355,13 @@ cdef class Scanner:
                 self._pause = self._at + STEP
                 self._returned = 0
                 return None
-            if self._inside == COMMENT:
-                self._search_comment()
-                continue
-            if self._inside == RAW_TEXT:
-                self._search_raw_text()
-                continue
             if self._inside != MARKUP:
-                self._search_script()
+                if self._inside == COMMENT:
+                    self._search_comment()
+                elif self._inside == RAW_TEXT:
+                    self._search_raw_text()
+                else:
+                    self._search_script()
                 continue
             at = _find(self._text, c"<", self._at, length)
             if at < 0 or at + 1 >= length:
@@ -399,11 +405,11 @@ cdef class Scanner:
 
     cdef object _open(self, Py_ssize_t start):
         """Read a start tag whose name starts at a place. Return its element, or None."""
-        cdef Py_ssize_t end = self._end_of_name(start)
+        cdef Py_ssize_t end = _end_of_name(self._text, start)
         cdef int number = self._tags.number(self._text, start, end)
         cdef int role = self._tags.roles[number] if number >= 0 else 0
         cdef bint closes_itself
-        if not self._read_attributes(end, (role & (WANTED | TEMPLATE)) != 0) or not role:
+        if not self._read_rest(end, (role & (WANTED | TEMPLATE)) != 0) or not role:
             return None
         closes_itself = _byte(self._text, self._at - 2) == c"/"
         if role & FRAMESET and not self._has_frameset:
@@ -448,10 +454,10 @@ cdef class Scanner:
 
     cdef int _close(self, Py_ssize_t start) except -1:
         """Read an end tag whose name starts at a place."""
-        cdef Py_ssize_t end = self._end_of_name(start)
+        cdef Py_ssize_t end = _end_of_name(self._text, start)
         cdef int number = self._tags.number(self._text, start, end)
         cdef int role = self._tags.roles[number] if number >= 0 else 0
-        if not self._read_attributes(end, False):
+        if not self._read_rest(end, False):
             return 0
         if role & TEMPLATE:
             self._templates = max(0, self._templates - 1)
@@ -459,10 +465,13 @@ cdef class Scanner:
             self._foreign = max(0, self._foreign - 1)
         return 0
 
-    cdef Py_ssize_t _end_of_name(self, Py_ssize_t at) except -1:
-        while at < self._text.length and not KIND[_byte(self._text, at)] & BREAK:
-            at += 1
-        return at
+    cdef inline bint _read_rest(self, Py_ssize_t at, bint wanted) except -1:
+        """Do what `_read_attributes` does. Most tags have no attributes."""
+        if at < self._text.length and _byte(self._text, at) == c">":
+            self._given = 0
+            self._at = at + 1
+            return True
+        return self._read_attributes(at, wanted)
 
     cdef bint _read_attributes(self, Py_ssize_t at, bint wanted) except -1:
         """Read a tag on from the end of its name. If wanted, note the attributes that links need.
