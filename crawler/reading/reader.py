@@ -39,6 +39,7 @@ _MOST_NOTICES: Final = 20  # messages about seeds from one rank
 MAX_REDIRECTS: Final = 20  # in a row; browsers follow as many by default
 _STEP: Final = 1 << 17  # characters of links that are compared with the scope in one step
 _WORK_PER_LINK: Final = 256  # characters that each link counts as, in addition to its own
+_WORK_PER_KNOWN: Final = 32  # characters that a link counts as if it was judged before
 _AS_SENT: Final = {byte: f"%{byte:02X}" for byte in range(0x80, 0x100)}
 _SITEMAP: Final = (b"<urlset", b"<sitemapindex")
 _SITEMAP_HEAD = 4096  # bytes at the start that must contain a tag of a sitemap
@@ -154,16 +155,18 @@ class PageReader:
             fetched.anchors = page.anchors
             self._requisites.note(fetched, page.requisites)
         work = 0
-        index_of, link, links = fetched.sitemaps_of, self._scope.link, fetched.links
-        known = self._scope.known
+        index_of, links, known = fetched.sitemaps_of, fetched.links, self._scope.known
         for target, flags in targets:
-            if index_of is not None:
-                links.append(self.sitemap(target, index_of))
-            elif flags:
-                links.append(self.link(target, flags & ~OUT_OF_SCOPE))
+            link = None if flags or index_of is not None else known.get(target)
+            if link is not None:
+                work += _WORK_PER_KNOWN
             else:
-                links.append(known.get(target) or link(target))
-            work += _WORK_PER_LINK + len(target)
+                work += _WORK_PER_LINK + len(target)
+                if index_of is not None:
+                    link = self.sitemap(target, index_of)
+                else:
+                    link = self.link(target, flags & ~OUT_OF_SCOPE)
+            links.append(link)
             if work > _STEP:
                 work = 0
                 yield

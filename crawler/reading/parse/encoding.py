@@ -65,13 +65,13 @@ _ATTRIBUTE: Final = re.compile(
 _XML: Final = re.compile(rb"<\?xml[^>]*?[\t\n\r ]encoding[\t\n\r ]*=[\t\n\r ]*([\"'])([^\"'>]*)\1")
 
 
-def _prescan(head: bytes) -> str | None:
+def _prescan(body: bytes) -> str | None:
     """Return the encoding that a `meta` or the XML declaration in the first bytes declares."""
     at = 0
-    while match := _MARKUP.search(head, at):
+    while match := _MARKUP.search(body, at, _META_WITHIN):
         at = match.end()
         if match["comment"] is not None:
-            at = head.find(b"-->", at - 2) + 3
+            at = body.find(b"-->", at - 2, _META_WITHIN) + 3
             if at < 3:
                 break
         elif match["meta"] is not None:
@@ -79,12 +79,12 @@ def _prescan(head: bytes) -> str | None:
                 break
             if name := _declared(match["meta"]):
                 return name
-    return _xml_encoding(head)
+    return _xml_encoding(body)
 
 
-def _xml_encoding(head: bytes) -> str | None:
+def _xml_encoding(body: bytes) -> str | None:
     """Return the encoding in the XML declaration."""
-    xml = _XML.match(head)
+    xml = _XML.match(body, 0, _META_WITHIN)
     name = find_encoding(xml[2].decode("latin-1")) if xml else None
     # The declaration was read as ASCII, so the page can't be UTF-16.
     return "utf-8" if name in UTF_16 else name
@@ -119,8 +119,8 @@ def declared_encoding(body: bytes, content_type: str | None, is_xml: bool = Fals
             return name
     declared = _charset(content_type or "")
     if declared is None and is_xml:
-        declared = _xml_encoding(body[:_META_WITHIN])
-    return declared or _prescan(body[:_META_WITHIN])
+        declared = _xml_encoding(body)
+    return declared or _prescan(body)
 
 
 def encoding_of(body: bytes, content_type: str | None, is_xml: bool = False) -> str:

@@ -6,6 +6,7 @@ The references in its elements are collected first; then `resolution` turns them
 import re
 from collections import Counter
 from collections.abc import Callable, Generator, Iterable, Iterator, Mapping
+from functools import lru_cache
 from typing import Final, NamedTuple
 
 from crawler.ports import FRAME, NOFOLLOW
@@ -105,6 +106,13 @@ def bare(reference: str) -> str:
     return reference
 
 
+@lru_cache(16)
+def _names_of(elements: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]:
+    """Return the names of the elements that are read, and of those among them that hold images."""
+    images = _IMAGES if "img" in elements else frozenset()
+    return (elements - {"refresh"}) | images | _ALWAYS, images
+
+
 class _Collector:
     """Collects the different references in the elements of a page, without their fragments.
 
@@ -120,8 +128,7 @@ class _Collector:
         self.framed: list[tuple[str, dict[str, int]]] = []
         self.head: Head | None = None
         self._refreshes = "refresh" in elements
-        self._images = _IMAGES if "img" in elements else frozenset()
-        self._names = (elements - {"refresh"}) | self._images | _ALWAYS
+        self._names, self._images = _names_of(elements)
         self._robots = {"robots", agent.lower()} - {""}
         self._metas_size = 0
         self._room = Room(max_links)

@@ -156,21 +156,24 @@ class Resolution:
             if self._work > _WORK_STEP:
                 self._work = 0
                 yield
-            self._work += _WORK_PER_REFERENCE
-            target = known.get(reference) or self._resolve(reference, base, folder)
+            target = known.get(reference)
             if target is None:
-                continue
-            self._work += len(target)
+                self._work += _WORK_PER_REFERENCE
+                target = self._resolve(reference, base, folder)
+                if target is None:
+                    continue
             if fold:
+                self._work += _WORK_PER_REFERENCE
                 target = fold(target)
             if meant is not None:
                 meant[reference] = target
-            before = targets.get(target)
-            if before is None:
-                self._room -= len(target)
-                targets[target] = flags
+            if target in targets:
+                targets[target] |= flags
             else:
-                targets[target] = before | flags
+                targets[target] = flags
+                length = len(target)
+                self._room -= length
+                self._work += length
 
     def _resolve(self, reference: str, base: Base, folder: _Folder) -> str | None:
         """Return the URL that a reference means; None if there is none, or if it is too long."""
