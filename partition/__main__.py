@@ -107,8 +107,8 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         if "hierarchical" not in models:
             raise UserError("--suffixes: only for the model hierarchical; leave it out")
         settings = replace(settings, suffixes=read_suffixes(arguments.suffixes))
-    if path.is_file():
-        vector = PartVector.open(path)
+    vector = PartVector.open(path) if path.is_file() else None
+    if vector is not None:
         if arguments.on is None:
             raise UserError(f"{path}: a part vector needs --on SESSION|GRAPH to be evaluated on")
         if arguments.k not in (None, [vector.parts]):
@@ -118,8 +118,11 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         web = job.known_to(graph.read([arguments.on], arguments.site_column), vector)
         unlisted = sum(vector.site_part(site) is None for site in web.sites)
         if unlisted:
-            _say(f"{unlisted:,} of {len(web.sites):,} sites aren't in {path} and go by site-hash")
-        numbers, plans = [vector.parts], [job.follow(web, vector, settings)]
+            _say(
+                f"{unlisted:,} of {len(web.sites):,} sites aren't in {path} and go to the parts"
+                " that find them first, as claims do"
+            )
+        numbers = [vector.parts]
     else:
         if arguments.on is not None:
             raise UserError(f"--on: {path} isn't a part vector; leave --on out")
@@ -132,7 +135,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
         if arguments.replicate:
             known = webgraph.popular(web, arguments.replicate)
             web = webgraph.without_links_to(web, known)
-        numbers, plans = arguments.k, []
+        numbers = arguments.k
     of_session = arguments.on or path
     settings = replace(
         settings,
@@ -141,6 +144,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     )
     if arguments.together:
         settings = replace(settings, together=graph.addresses(of_session))
+    plans = [] if vector is None else [job.follow(web, vector, settings)]
     for parts in numbers:
         plans += [job.plan(web, model, parts, settings) for model in models]
     about = f"{_size(web)}; {plans[0].bound}"

@@ -21,6 +21,7 @@ import numpy.typing as npt
 
 from crawler.compiled import compiled
 from partition.arrays import Ids, Ints, distinct
+from partition.discovery import discovered
 from partition.politeness import Politeness, duration
 from partition.webgraph import WebGraph
 
@@ -82,12 +83,14 @@ def forecast(
     site_s = np.bincount(web.site, minlength=len(web.sites)) / politeness.rates(web.sites)
     pages = np.bincount(part, minlength=parts)
     busy_s = costs.page_s * pages + costs.url_s * _urls(web, part, parts)
+    order, finder = discovered(web, seeds)
+    roots = order[finder[order] < 0].astype(np.int64)
     seconds = _crawl(
         web.xadj,
         web.adj,
         web.site,
         part,
-        _first(web.xadj, web.adj, seeds),
+        roots,
         delay_s,
         fetch_s,
         connections,
@@ -145,41 +148,6 @@ def _urls(web: WebGraph, part: Ids, parts: int) -> Ints:
     sent = distinct(web.adj[crossing].astype(np.int64) * parts + source[crossing])
     senders, owners = sent % parts, part[sent // parts]
     return np.bincount(senders, minlength=parts) + np.bincount(owners, minlength=parts)
-
-
-@compiled
-def _first(xadj: Ints, adj: Ids, seeds: Ids) -> Ints:
-    """Return the seeds, and in their order the pages that can't be reached from those before."""
-    pages = len(xadj) - 1
-    reached = np.zeros(pages, np.bool_)
-    first = np.empty(pages, np.int64)
-    front = np.empty(pages, np.int64)
-    number = 0
-    for candidate in range(-len(seeds), pages):
-        page = seeds[candidate] if candidate < 0 else candidate
-        if reached[page]:
-            continue
-        reached[page] = True
-        first[number] = page
-        number += 1
-        if candidate < -1:  # all seeds begin together
-            continue
-        begin, end = 0, 0
-        if candidate == -1:
-            front[:number] = first[:number]
-            end = number
-        else:
-            front[0] = page
-            end = 1
-        while begin < end:
-            source = front[begin]
-            begin += 1
-            for target in adj[xadj[source] : xadj[source + 1]]:
-                if not reached[target]:
-                    reached[target] = True
-                    front[end] = target
-                    end += 1
-    return first[:number]
 
 
 @compiled

@@ -18,6 +18,7 @@ from partition import (
     UserError,
     arrays,
     assign,
+    discovery,
     evaluate,
     forecast,
     graph,
@@ -347,15 +348,18 @@ def check(
 
 
 def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:
-    """Return the plan that a part vector makes on a web. Sites that it lacks go by site-hash."""
-    started = _clock()
+    """Return the plan that a part vector makes on a web.
+
+    Sites that the vector lacks go where a crawl's claims would put them (`discovery.claimed`). The
+    crawl begins with `settings.seeds`.
+    """
+    settings, started = settings or Settings(), _clock()
     part = _listed(web, vector)
-    strange = np.flatnonzero(part < 0)
-    hashed = evaluate.site_hashes(web.sites, vector.parts)
-    part[strange] = hashed[web.site[strange]]
+    if (part < 0).any():
+        part = discovery.claimed(web, part, vector.parts, settings.seeds)
     seconds = _clock() - started
     found = Partition(part, constraints=0)
-    return _judge(web, vector.model, vector.parts, found, seconds, settings or Settings())
+    return _judge(web, vector.model, vector.parts, found, seconds, settings)
 
 
 def known_to(web: WebGraph, vector: PartVector) -> WebGraph:

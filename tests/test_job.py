@@ -10,7 +10,7 @@ import pytest
 from test_graph import directory, session
 
 from crawler import url
-from partition import UserError, engines, evaluate, graph, job, partvector, webgraph
+from partition import UserError, discovery, engines, evaluate, graph, job, partvector, webgraph
 from partition.__main__ import main
 from partition.job import Settings
 from partition.models import MODELS
@@ -142,7 +142,9 @@ def test_the_best_of_several_tries_is_taken(crawl: Path, monkeypatch: pytest.Mon
     assert plan.part.tolist() == families[web.site].tolist()
 
 
-def test_pages_of_a_vector_before_sites_and_strangers_by_hash(crawl: Path, tmp_path: Path) -> None:
+def test_pages_of_a_vector_before_sites_and_strangers_by_claims(
+    crawl: Path, tmp_path: Path
+) -> None:
     web = graph.read([crawl])
     hashed = evaluate.site_hash(web, 4)
     alone, listed = 7, int(web.site[20])
@@ -154,8 +156,10 @@ def test_pages_of_a_vector_before_sites_and_strangers_by_hash(crawl: Path, tmp_p
         urls=(web.key[[alone]], np.array([(hashed[alone] + 2) % 4])),
         model="mixed",
     )
-    expected = np.where(web.site == listed, part, hashed)
-    expected[alone] = (hashed[alone] + 2) % 4
+    known = np.where(web.site == listed, part, -1).astype(np.int32)
+    known[alone] = (hashed[alone] + 2) % 4
+    expected = discovery.claimed(web, known, 4, np.zeros(0, np.int32))
+    assert (expected >= 0).all()
     followed = job.follow(web, PartVector.open(tmp_path / "pv"))
     assert followed.part.tolist() == expected.tolist()
 
@@ -241,6 +245,27 @@ def test_follow_sends_new_pages_where_the_crawler_does(giant: Path, tmp_path: Pa
     expected = [vector.part_of_url(text, url.key(text), url.site(text)) for text in new]
     order = [web.key.tolist().index(url.key(text)) for text in new]
     assert job.follow(web, vector).part[order].tolist() == expected
+
+
+@pytest.mark.parametrize("seeds", [(), ("http://s0.f0.example/0",)])
+def test_evaluate_places_new_sites_as_claims_do(
+    crawl: Path, tmp_path: Path, capsys: pytest.CaptureFixture[str], seeds: tuple[str, ...]
+) -> None:
+    """The vector lacks one site of each family. Only pages of its family link to the site."""
+    listed = {f"s{n}.f{family}.example": family for n in (0, 1) for family in range(4)}
+    partvector.write(tmp_path / "pv", parts=4, sites=listed, model="site-graph")
+    path = crawl / "tables" / "pages.parquet"
+    pages = pq.read_table(path)
+    hops = [0 if text in seeds else 1 for text in pages["url"].to_pylist()]
+    pq.write_table(pages.append_column("hops", pa.array(hops)), path)
+    assert main(["evaluate", str(tmp_path / "pv"), "--on", str(crawl), "--json"]) == 0
+    output, stderr = capsys.readouterr()
+    said = "aren't in " + str(tmp_path / "pv") + " and go to the parts that find them first"
+    assert "4 of 12 sites " + said in stderr
+    followed, *baselines = json.loads(output)
+    assert followed["messages_page_part"] == 4  # from family to family
+    assert followed["loads_requests"] == [13] * 4
+    assert all(followed.keys() == one.keys() for one in baselines)  # with the same predictions
 
 
 def test_giant_site_without_urls_is_split_into_ranges() -> None:

@@ -12,11 +12,11 @@ from numpy.typing import NDArray
 
 from crawler.core.core import Core
 from crawler.core.foreign import Origin
-from crawler.core.ownership import Registrar
 from crawler.ports import Link
 from crawler.simulate import Simulation
 from crawler.simulate.shell import _ORDER
 from partition.arrays import Ids
+from partition.partvector.placing import HEADROOM, SLACK
 from partition.webgraph import WebGraph
 
 WAIT_S: Final = 10.0  # of virtual time; a fetch takes 0.05 to 0.5 s
@@ -67,7 +67,7 @@ class Streaming:
         if any(part >= 0 for part in near):
             votes = [near.count(rank) for rank in range(len(cores))]
         loads = [core._backlog.enqueued for core in cores]
-        most = Registrar.SLACK * sum(loads) / len(loads) + Registrar.HEADROOM
+        most = SLACK * sum(loads) / len(loads) + HEADROOM
         worth = [vote * (1 - load / most) for vote, load in zip(votes, loads, strict=True)]
         best = max(worth)
         return worth.index(best) if best > 0 else loads.index(min(loads))

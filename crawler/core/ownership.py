@@ -18,7 +18,7 @@ from crawler.core.tree import ROOT, Tree
 from crawler.extensions import SCHEME, Plugin, load
 from crawler.modes import EXCHANGE, Mode
 from crawler.ports import UserError
-from partition.partvector import PartVector, PartVectorError, jump_hash, pack
+from partition.partvector import PartVector, PartVectorError, grant, jump_hash, pack
 
 _CACHED: Final = 1 << 16  # sites whose parts are remembered, about 200 bytes each
 _LEARNED_BYTES: Final = 180  # of a site and its part
@@ -420,13 +420,10 @@ def _splits_sites(scheme: Scheme) -> bool:
 class Registrar:
     """Gives unlisted sites to ranks.
 
-    The first rank to claim a site gets it. But if this rank has more than its share of the load,
-    the rank with the smallest load gets the site. One registrar alone decides about a site, so the
-    answers never contradict each other.
+    The first rank to claim a site gets it, unless it has more than its share of the load
+    (`partvector.grant`). One registrar alone decides about a site, so the answers never contradict
+    each other.
     """
-
-    SLACK = 1.1  # a rank's share is this times the mean load, and HEADROOM URLs more
-    HEADROOM = 100  # at the start of a crawl, all loads are small
 
     def __init__(self, ranks: int) -> None:
         self.loads = [0] * ranks  # URLs that each rank has had to fetch, by its latest message
@@ -441,10 +438,7 @@ class Registrar:
         """The rank that owns the site from now on."""
         owner = self.given.get(site)
         if owner is None:
-            share = sum(self.loads) / len(self.loads)
-            owner = claimant
-            if self.loads[claimant] > self.SLACK * share + self.HEADROOM:
-                owner = self.loads.index(min(self.loads))
+            owner = grant(self.loads, claimant)
             self.loads[owner] += 1  # at least one URL, until the owner reports its load
             self.given[site] = owner
         return owner

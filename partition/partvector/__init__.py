@@ -28,7 +28,7 @@ look-up 1.2 us.
 """
 
 from partition.partvector.layout import FORMAT, Keys, Loads, Parts, PartVectorError
-from partition.partvector.placing import jump_hash, jump_hashes, pack
+from partition.partvector.placing import grant, jump_hash, jump_hashes, pack
 from partition.partvector.reader import PartVector
 from partition.partvector.writer import write
 
@@ -39,6 +39,7 @@ __all__ = [
     "PartVector",
     "PartVectorError",
     "Parts",
+    "grant",
     "jump_hash",
     "jump_hashes",
     "pack",

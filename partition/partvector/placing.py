@@ -1,9 +1,18 @@
-"""Computes where keys and parts go: the jump hash, and the placement of parts on ranks."""
+"""Computes where keys, parts and claimed sites go.
+
+Keys go by the jump hash, parts are packed onto ranks, and claimed sites go by load.
+"""
+
+from collections.abc import Sequence
+from typing import Final
 
 import numpy as np
 import numpy.typing as npt
 
 from partition.partvector.layout import Keys, Loads
+
+SLACK: Final = 1.1  # a rank's share is this times the mean load, and HEADROOM URLs more
+HEADROOM: Final = 100  # at the start of a crawl, all loads are small
 
 
 def jump_hash(key: int, buckets: int) -> int:
@@ -59,3 +68,13 @@ def pack(loads: Loads, ranks: int) -> list[int]:
         carried[rank] += share[part]
         held[rank] += 1
     return rank_of
+
+
+def grant(loads: Sequence[int], claimant: int) -> int:
+    """Return the rank that gets a site which the vector lacks, and which `claimant` has found.
+
+    `loads`: the URLs that each rank has had to fetch so far. The claimant gets the site. If the
+    claimant has more than its share of the load, the least loaded rank gets it.
+    """
+    share = SLACK * sum(loads) / len(loads) + HEADROOM
+    return claimant if loads[claimant] <= share else loads.index(min(loads))
