@@ -315,7 +315,9 @@ class PageReader:
 
     def sitemap(self, address: str, names: Names | None) -> Link:
         """Return the link to a sitemap that the user or these authorities name."""
-        held = any(name == BY_USER or self._scope.holds(name) for name in names_of(names))
+        held = any(
+            name == BY_USER or self._scope.judge_host(name).allowed for name in names_of(names)
+        )
         return self._scope.link_beyond(address) if held else self._scope.link(address)
 
     def max_bytes(self, found: CrawlUrl) -> int | None:

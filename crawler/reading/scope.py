@@ -136,13 +136,10 @@ class Scope:
 
     def judge(self, address: str) -> Verdict:
         """Return the verdict on a normalised URL."""
-        return self._judge(address, self._verdict_on(url.authority(address)))
+        return self._judge(address, self.judge_host(url.authority(address)))
 
-    def holds(self, authority: str) -> bool:
-        """Whether the host of an authority is in scope."""
-        return self._verdict_on(authority).allowed
-
-    def _verdict_on(self, authority: str) -> Verdict:
+    def judge_host(self, authority: str) -> Verdict:
+        """Return the verdict on the host of an authority. If it isn't allowed, no URL there is."""
         return self._place(authority)[0]
 
     def _place(self, authority: str) -> tuple[Verdict, str]:

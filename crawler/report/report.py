@@ -78,7 +78,10 @@ async def write_metrics(
     starts = [run.started.timestamp() for run in info.runs]
     runs = _runs(directory, info) if peers.rank == 0 else []
     seen = {
-        "overview": await make_overview(directory / "tables", own, peers, starts, runs),
+        "overview": {
+            **await make_overview(directory / "tables", own, peers, starts, runs),
+            **await write_lists(directory, info, own, peers),
+        },
         "politeness": await _politeness(directory / "tables", own, peers),
     }
 
@@ -172,7 +175,6 @@ def _write(
         "series": [point._asdict() for point in points],
     }
     metrics["overview"]["limited_by"] = _limits(counted)
-    metrics["overview"] |= write_lists(directory, info)
     metrics["against"] = None
     if info.config.session.previous:
         previous = Path(info.config.session.previous)

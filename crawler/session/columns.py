@@ -137,14 +137,12 @@ class LinkRows:
     def table(self) -> pa.Table:
         """Return the links as a piece of the table `links`."""
         count = len(self._flags)
-        text = np.frombuffer(self._text, np.uint8)
-        newline = text == ord("\n")
         # Arrow needs the texts without newlines, the offset of each, and the end of the last one.
+        newlines = np.flatnonzero(np.frombuffer(self._text, np.uint8) == ord("\n"))
         offsets = np.zeros(count + 1, np.int32)
-        offsets[1:] = np.flatnonzero(newline) - np.arange(count)
-        urls = pa.StringArray.from_buffers(
-            count, pa.py_buffer(offsets), pa.py_buffer(text[~newline])
-        )
+        offsets[1:] = newlines - np.arange(count)
+        text = self._text.replace(b"\n", b"")
+        urls = pa.StringArray.from_buffers(count, pa.py_buffer(offsets), pa.py_buffer(text))
         sources = np.repeat(
             np.frombuffer(self._sources, np.uint64), np.frombuffer(self._counts, np.int64)
         )

@@ -86,6 +86,8 @@ class RowTables:
 
     def add(self, page: LoggedPage) -> None:
         """Write the rows of a page. Raises OSError."""
+        if not page.packed_rows:  # as most pages; the rest takes longer than a look at it
+            return
         for name, lines in _lines_of(page):
             path = _directory(self._tables, name) / f"{self._number}.jsonl"
             if path not in self._files:
