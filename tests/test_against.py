@@ -9,9 +9,11 @@ from crawls import crawl_here, metrics_of, run_here, sets
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from servers import Page, PageServer
+from tabled import together
 
 from crawler.ports import PageRow
 from crawler.report.against import Change, compare
+from crawler.session import Alone, alone
 from crawler.session.columns import page_table
 
 _HTML = {"Content-Type": "text/html"}
@@ -59,16 +61,19 @@ def _change(before: _Fetched | None, now: _Fetched | None) -> Change | None:
 
 
 @settings(max_examples=50)
-@given(_pages, _pages, st.booleans())
+@given(_pages, _pages, st.booleans(), st.integers(1, 3))
 def test_each_url_has_changed_in_one_way(
-    before: dict[int, _Fetched], now: dict[int, _Fetched], complete: bool
+    before: dict[int, _Fetched], now: dict[int, _Fetched], complete: bool, processes: int
 ) -> None:
     with tempfile.TemporaryDirectory() as folder:
         old, new = Path(folder) / "old", Path(folder) / "new"
         _write(old, before)
         _write(new, now)
-        found = compare(new, old, complete=complete)
+        found, *others = together(
+            processes, lambda peers: compare(new, old, peers, complete=complete)
+        )
     assert found is not None
+    assert others == [None] * (processes - 1)
     changes = [_change(before.get(key), now.get(key)) for key in before.keys() | now.keys()]
     expected = Counter(change for change in changes if change is not None)
     assert found["changes"] == {change: expected[change] for change in Change}
@@ -77,7 +82,7 @@ def test_each_url_has_changed_in_one_way(
 
 
 def test_without_tables_of_the_earlier_session_nothing_is_compared(tmp_path: Path) -> None:
-    assert compare(tmp_path, tmp_path, complete=True) is None
+    assert alone(compare(tmp_path, tmp_path, Alone(), complete=True)) is None
 
 
 def test_a_crawl_with_an_earlier_session_says_what_has_changed(tmp_path: Path) -> None:

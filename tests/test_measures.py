@@ -8,10 +8,20 @@ import pyarrow.parquet as pq
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from tabled import together
 
 from crawler import url
-from crawler.ports import UserError
-from crawler.report.measures import Reference, overlap, position, quality, read_reference, series
+from crawler.ports import Peers, UserError
+from crawler.report.course import Responses, Sent, series_together
+from crawler.report.measures import (
+    Point,
+    Reference,
+    overlap,
+    position,
+    quality,
+    read_reference,
+    series,
+)
 
 
 def keys(*numbers: int) -> np.ndarray:
@@ -110,3 +120,50 @@ def test_a_graph_is_a_reference_if_it_has_urls(tmp_path: Path) -> None:
         read_reference(tmp_path)
     with pytest.raises(UserError, match="no such file"):
         read_reference(tmp_path / "nowhere")
+
+
+_page = st.tuples(st.integers(1, 12), st.booleans(), st.integers(0, 9), st.booleans())
+
+
+@given(
+    st.lists(st.lists(_page, max_size=8), min_size=1, max_size=5),
+    st.one_of(st.none(), st.lists(st.tuples(st.integers(1, 9), st.integers(1, 9)), max_size=12)),
+    st.one_of(st.none(), st.sets(st.integers(1, 15))),
+    st.booleans(),
+)
+def test_several_processes_count_the_same_series(
+    by_process: list[list[tuple[int, bool, int, bool]]],
+    links: list[tuple[int, int]] | None,
+    reachable: set[int] | None,
+    exchanges: bool,
+) -> None:
+    web = None
+    if links is not None:
+        sources, targets = (keys(*(link[at] for link in links)) for at in (0, 1))
+        web = Reference.of(keys(*range(1, 10)), sources, targets)
+    known = None if reachable is None else keys(*reachable)
+    sent = [Sent(np.array([0.0, 2e-6, 5e-6]), np.array([0.0, 3, 4]))] * 2 if exchanges else None
+    pages = sorted((page for its in by_process for page in its), key=lambda page: page[2])
+    columns = list(zip(*pages, strict=True)) or [()] * 4
+    seconds = np.array(columns[2], np.int64) / 1e6
+    expected = series(
+        keys(*columns[0]),
+        np.array(columns[1], bool),
+        seconds,
+        None if sent is None else np.array([6 * (t >= 2e-6) + 2 * (t >= 5e-6) for t in seconds]),
+        web,
+        known,
+        np.array(columns[3], bool),
+    )
+
+    async def count(peers: Peers) -> list[Point]:
+        own = list(zip(*by_process[peers.rank], strict=True)) or [()] * 4
+        kinds = (np.uint64, np.int64, np.bool_, np.bool_)
+        chosen = (own[0], own[2], own[1], own[3])
+        responses = Responses(*map(np.array, chosen, kinds))
+        is_first = peers.rank == 0
+        return await series_together(
+            responses, sent if is_first else None, web if is_first else None, known, peers
+        )
+
+    assert together(len(by_process), count) == [expected] * len(by_process)

@@ -1,10 +1,10 @@
 """A session against the earlier one that it names (`session.previous`), page by page."""
 
 import json
-from collections.abc import Mapping
+from collections.abc import Mapping, Sequence
 from enum import StrEnum
 from pathlib import Path
-from typing import Any, Final
+from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import numpy.typing as npt
@@ -13,9 +13,12 @@ import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
 from crawler import session
-from crawler.dataset import table_path
+from crawler.dataset import table_files, table_path
+from crawler.ports import Peers
 from crawler.regular import regular
+from crawler.session.columns import PAGES
 from crawler.session.roles import page_rows
+from crawler.session.together import mine
 
 _GONE: Final = (404, 410)
 
@@ -31,16 +34,35 @@ class Change(StrEnum):
     NOT_ASKED = "not asked for"
 
 
-def compare(directory: Path, earlier: Path, *, complete: bool) -> dict[str, Any] | None:
+async def compare(
+    directory: Path, earlier: Path, peers: Peers, *, complete: bool
+) -> dict[str, Any] | None:
     """The URLs of two sessions by what became of them; None if the earlier one has no tables.
 
+    All processes call this together. The first one returns the result, and the others None. Each
+    compares the URLs that it holds, by the key modulo the number of processes.
+
     `complete`: whether the crawl has ended by itself. Only URLs that gave a response in one of the
-    sessions count. Memory grows by about 50 bytes for each of their pages.
+    sessions count. Memory grows by about 100 bytes for each page that a process holds.
     """
-    path = table_path(earlier / "tables", "pages")
-    if not path.exists():
+    if not await peers.bcast(table_path(earlier / "tables", "pages").exists()):
         return None
-    now, before = _Pages(table_path(directory / "tables", "pages")), _Pages(path)
+    now, before = await _Pages.held(directory, peers), await _Pages.held(earlier, peers)
+    found = await peers.gather(_changes(now, before))
+    if peers.rank > 0:
+        return None
+    changes = {change.value: sum(counts[change] for counts, _ in found) for change in Change}
+    return {
+        "session": str(earlier),
+        "changes": changes,
+        "complete": complete,
+        "bytes_not_sent": sum(size for _, size in found),
+        "per_page": _costs(earlier),
+    }
+
+
+def _changes(now: "_Pages", before: "_Pages") -> tuple[dict[Change, int], int]:
+    """The numbers of URLs by what became of them, and the bytes that weren't sent again."""
     counts = dict.fromkeys(Change, 0)
     place = np.minimum(np.searchsorted(before.keys, now.keys), max(0, len(before.keys) - 1))
     here = session.among(now.keys, before.keys)
@@ -65,13 +87,7 @@ def compare(directory: Path, earlier: Path, *, complete: bool) -> dict[str, Any]
     responses = before.keys[before.statuses > 0]
     counts[Change.NOT_ASKED] = int((~session.among(responses, now.keys)).sum())
     not_modified = np.flatnonzero(here & (now.statuses == 304))
-    return {
-        "session": str(earlier),
-        "changes": {change.value: count for change, count in counts.items()},
-        "complete": complete,
-        "bytes_not_sent": int(before.sizes[place[not_modified]].sum()),
-        "per_page": _costs(earlier),
-    }
+    return counts, int(before.sizes[place[not_modified]].sum())
 
 
 def _came(statuses: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
@@ -80,20 +96,42 @@ def _came(statuses: npt.NDArray[np.int16]) -> npt.NDArray[np.bool_]:
     return success
 
 
-class _Pages:
-    """The pages of a session by key, sorted; the last row of each. Status 0 is none."""
+class _Pages(NamedTuple):
+    """The pages that a process holds, of one session. Status 0 is none."""
 
-    def __init__(self, path: Path) -> None:
-        table = page_rows(path, "key", "time", "status", "digest", "bytes")
-        keys, times = table["key"].to_numpy(), pc.cast(table["time"], pa.int64()).to_numpy()
+    keys: npt.NDArray[np.uint64]  # ascending, each once
+    statuses: npt.NDArray[np.int16]
+    sizes: npt.NDArray[np.int64]
+    digests: npt.NDArray[np.uint64]
+
+    @classmethod
+    async def held(cls, directory: Path, peers: Peers) -> Self:
+        """Read the tables of a session together. The latest row of each page counts."""
+        files = await peers.bcast(table_files(table_path(directory / "tables", "pages")))
+        columns = _read(mine(files, peers))
+        holders = columns[0] % np.uint64(peers.size)
+        given = [[column[holders == rank] for column in columns] for rank in range(peers.size)]
+        received = zip(*await peers.alltoall(given), strict=True)
+        keys, times, statuses, sizes, digests = map(np.concatenate, received)
         order = np.lexsort((times, keys))
         last = np.ones(len(order), np.bool_)
         np.not_equal(keys[order][1:], keys[order][:-1], out=last[:-1])
         order = order[last]
-        self.keys = keys[order]
-        self.statuses = pc.fill_null(table["status"], 0).to_numpy()[order]
-        self.sizes = table["bytes"].to_numpy()[order]
-        self.digests = _numbers(table["digest"])[order]
+        return cls(keys[order], statuses[order], sizes[order], digests[order])
+
+
+def _read(files: Sequence[Path]) -> list[npt.NDArray[Any]]:
+    """Read the keys, times, statuses, sizes and digests of pages."""
+    names = ("key", "time", "status", "bytes", "digest")
+    tables = [page_rows(file, *names) for file in files]
+    table = pa.concat_tables(tables) if tables else PAGES.empty_table()
+    return [
+        table["key"].to_numpy(),
+        pc.cast(table["time"], pa.int64()).to_numpy(),
+        pc.fill_null(table["status"], 0).to_numpy(),
+        table["bytes"].to_numpy(),
+        _numbers(table["digest"]),
+    ]
 
 
 def _numbers(digests: pa.ChunkedArray) -> npt.NDArray[np.uint64]:

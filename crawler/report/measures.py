@@ -115,14 +115,26 @@ def quality(
     or -1 for a page that isn't in the web. Of equally important pages, the one with the lower
     position comes first.
     """
-    ranks = np.empty(len(importance), np.int64)
-    ranks[np.argsort(-importance, kind="stable")] = np.arange(len(importance))
     real = np.flatnonzero(fetched >= 0)
     # For each page, the smallest N for which it is in both A_N and P_N.
-    both = np.sort(np.maximum(real, ranks[fetched[real]]))
-    among = np.searchsorted(both, after).tolist()
-    wanted = [min(number, len(importance)) for number in after]
-    return [a / b if b else None for a, b in zip(among, wanted, strict=True)]
+    both = np.sort(np.maximum(real, importance_ranks(importance)[fetched[real]]))
+    return shares_of_best(np.searchsorted(both, after).tolist(), after, len(importance))
+
+
+def importance_ranks(importance: NDArray[np.floating | np.integer]) -> NDArray[np.int64]:
+    """The place of each page in the order of importance, from 0."""
+    ranks = np.empty(len(importance), np.int64)
+    ranks[np.argsort(-importance, kind="stable")] = np.arange(len(importance))
+    return ranks
+
+
+def shares_of_best(both: Sequence[int], after: Sequence[int], pages: int) -> list[float | None]:
+    """|A_N and P_N| / |P_N| for each N in `after`, in a web of so many pages.
+
+    `both`: |A_N and P_N|, for each N.
+    """
+    wanted = [min(number, pages) for number in after]
+    return [a / b if b else None for a, b in zip(both, wanted, strict=True)]
 
 
 class Point(NamedTuple):
@@ -160,24 +172,63 @@ def series(
     first = np.sort(np.unique(keys, return_index=True)[1])
     wanted = np.flatnonzero(good if reachable is None else good & np.isin(keys, reachable))
     met = np.sort(wanted[np.unique(keys[wanted], return_index=True)[1]])
-    after = sorted({len(keys) * step // POINTS for step in range(1, POINTS + 1)} - {0})
+    after = numbers_of_points(len(keys))
     unique = np.searchsorted(first, after).tolist()
-    covered = np.searchsorted(met, after).tolist()
-    asked_again = np.searchsorted(np.flatnonzero(np.zeros(0) if again is None else again), after)
-    qualities: list[list[float | None]] = [[None] * len(after)] * 2
+    qualities: list[list[float | None]] = []
     if reference is not None:
         pages = position(reference.keys, keys[first])
         scores = reference.back_links, reference.pagerank
         qualities = [quality(pages, importance, unique) for importance in scores]
+    asked_again = np.flatnonzero(np.zeros(0) if again is None else again)
+    return make_points(
+        after,
+        times=[float(times[number - 1]) for number in after],
+        again=np.searchsorted(asked_again, after).tolist(),
+        unique=unique,
+        covered=np.searchsorted(met, after).tolist(),
+        reachable=None if reachable is None else len(reachable),
+        qualities=qualities,
+        sent=None if sent is None else [float(sent[number - 1]) for number in after],
+        start=float(times[0]) if len(times) else 0.0,
+    )
+
+
+def numbers_of_points(pages: int) -> list[int]:
+    """After how many pages the series of so many pages has its points."""
+    return sorted({pages * step // POINTS for step in range(1, POINTS + 1)} - {0})
+
+
+def make_points(
+    after: Sequence[int],
+    *,
+    start: float,
+    times: Sequence[float],
+    again: Sequence[int],
+    unique: Sequence[int],
+    covered: Sequence[int],
+    reachable: int | None,
+    qualities: Sequence[Sequence[float | None]],
+    sent: Sequence[float] | None,
+) -> list[Point]:
+    """Make the points of a series from counts of its first pages.
+
+    `after`: the numbers of pages. All but `start`, `reachable` and `qualities` have a value for
+    each of them. `start`: the time of the first page. `times`: that of the last one. `again`: how
+    many were requested again with a cookie. `unique`: how many are different. `covered`: how many
+    of these were to be fetched, of `reachable` ones. `qualities`: by back-links and by PageRank, or
+    empty. `sent`: how many URLs were exchanged until then.
+    """
+    unknown: list[float | None] = [None] * len(after)
+    back_links, ranks = qualities or (unknown, unknown)
     return [
         Point(
             number,
-            float(times[number - 1] - times[0]),
-            overlap(number - int(asked_again[n]), unique[n]),
-            None if reachable is None else coverage(covered[n], len(reachable)),
-            qualities[0][n],
-            qualities[1][n],
-            None if sent is None else float(sent[number - 1]) / number,
+            times[n] - start,
+            overlap(number - again[n], unique[n]),
+            None if reachable is None else coverage(covered[n], reachable),
+            back_links[n],
+            ranks[n],
+            None if sent is None else sent[n] / number,
         )
         for n, number in enumerate(after)
     ]

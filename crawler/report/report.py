@@ -7,7 +7,7 @@ measures that need them are null.
 
 import json
 from collections import Counter
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from dataclasses import asdict
 from pathlib import Path
 from typing import Any
@@ -18,19 +18,21 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crawler import session, url
-from crawler.dataset import read_table, table_path
+from crawler.dataset import read_table
 from crawler.ports import PAGE, Failure, Peers
 from crawler.report.against import compare
 from crawler.report.correcting import correction_of
 from crawler.report.counters import SUMMED, read_reachable, read_runs, read_site_part, without
+from crawler.report.course import Responses, Sent, series_together
 from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
 from crawler.report.endings import SeedTrail, seed_metrics
 from crawler.report.findings import find, imbalance
-from crawler.report.measures import Point, Reference, overlap, read_reference, series
+from crawler.report.measures import Point, Reference, overlap, read_reference
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
 from crawler.report.page import page
 from crawler.report.unfetched import write_lists
+from crawler.session.columns import SCHEMAS
 from crawler.session.tables import Totals, write_tables
 from crawler.session.together import done_by_all, mine
 from crawler.session.units import units
@@ -67,11 +69,9 @@ async def write_metrics(
         return correct(page)
 
     totals, by_rank = await write_tables(directory, peers, see)
-    first, all_again = 0, list[int]()
-    for stops, their_rows, theirs in await peers.gather((trail.stops, rows, again)):
+    for stops in await peers.gather(trail.stops):
         trail.stops |= stops
-        all_again += [first + row for row in theirs]
-        first += their_rows
+    asked_again = sum(await peers.gather(len(again)))
 
     every = await peers.bcast(units(directory))
     own = [unit.name for unit in mine(every, peers)]
@@ -83,13 +83,20 @@ async def write_metrics(
             **await write_lists(directory, info, own, peers),
         },
         "politeness": await _politeness(directory / "tables", own, peers),
+        "asked_again": asked_again,
+        "against": None,
     }
+    if info.config.session.previous:
+        previous = Path(info.config.session.previous)
+        complete = info.last.complete is True
+        seen["against"] = await compare(directory, previous, peers, complete=complete)
+    points = await _series(directory, own, again, runs, reference, peers)
 
     def measure() -> dict[str, Any] | None:
         if peers.rank > 0:
             return None
         parts = {**seen, **seed_metrics(len(seeds), trail.ends())}
-        return _write(directory, info, totals, by_rank, runs, parts, reference, all_again)
+        return _write(directory, info, totals, by_rank, runs, parts, points)
 
     return await done_by_all(peers, measure)
 
@@ -101,13 +108,12 @@ def _write(
     by_rank: Sequence[Totals],
     runs: list[dict[str, Any]],
     parts: dict[str, Any],
-    reference: Reference | None,
-    again: Sequence[int],
+    points: Sequence[Point],
 ) -> dict[str, Any]:
     """Compute the other measures from the totals, the tables and the counters, and write all.
 
     `runs`: the counts of each run. `parts`: measures by name that the processes have computed
-    together. `again`: the numbers of the rows whose URLs were requested again with a cookie.
+    together. `points`: the measures over time.
     """
     # Versions that name sites differently hash them differently: such hashes can't be compared.
     named_alike = len({run.site_names for run in info.runs}) == 1
@@ -136,7 +142,6 @@ def _write(
         for rank, one in enumerate(by_rank)
     ]
     traffic = _traffic(counted)
-    points = _series(directory, reference, counted, again)
     urls = traffic["inter_part_urls"]
     seconds = sum(max(one["seconds"] for one in run["ranks"]) for run in runs) or None
     metrics: dict[str, Any] = {
@@ -154,8 +159,7 @@ def _write(
         "pages_per_second": totals.pages / seconds if seconds else None,
         **_pages(totals),
         **parts,
-        "overlap": overlap(totals.pages - len(again), totals.unique_pages),
-        "asked_again": len(again),
+        "overlap": overlap(totals.pages - parts["asked_again"], totals.unique_pages),
         **{name: getattr(points[-1], name) if points else None for name in _AGAINST_A_WEB},
         "communication_overhead": None if urls is None else _ratio(urls, totals.pages),
         "imbalance_bytes": imbalance([one.bytes for one in loads]),
@@ -175,10 +179,6 @@ def _write(
         "series": [point._asdict() for point in points],
     }
     metrics["overview"]["limited_by"] = _limits(counted)
-    metrics["against"] = None
-    if info.config.session.previous:
-        previous = Path(info.config.session.previous)
-        metrics["against"] = compare(directory, previous, complete=metrics["complete"])
     metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
     for name, content in {
@@ -240,40 +240,39 @@ def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
     return len(np.unique(np.concatenate(known))) if known else 0
 
 
-def _series(
+async def _series(
     directory: Path,
-    reference: Reference | None,
-    ranks: Sequence[dict[str, Any]],
+    units: Sequence[str],
     again: Sequence[int],
+    runs: Sequence[Mapping[str, Any]],
+    reference: Reference | None,
+    peers: Peers,
 ) -> list[Point]:
     """The measures over time.
 
-    `ranks`: the counts of each rank in each run. `again`: the numbers of the rows whose URLs were
-    requested again with a cookie.
+    `units`: the names of the files of this process. `again`: the numbers of their rows whose URLs
+    were requested again with a cookie. `runs` and `reference`: on the first process, the counts of
+    each run, and the web that the session is compared with.
     """
     columns = ["key", "status", "time", "role"]
-    table = read_table(table_path(directory / "tables", "pages"), columns)
+    files = [directory / "tables" / "pages" / f"{unit}.parquet" for unit in units]
+    none = SCHEMAS["pages"].empty_table().select(columns)
+    table = pa.concat_tables([none, *(read_table(file, columns) for file in files)])
     asked_again = np.zeros(len(table), bool)
     asked_again[list(again)] = True
-    table = table.append_column("again", pa.array(asked_again))
-    table = table.filter(pc.equal(table["role"], PAGE))  # `again` counts all rows
-    table = table.filter(pc.is_valid(table["status"])).sort_by("time")
-    times = pc.cast(table["time"], pa.int64()).to_numpy() / 1e6
+    # `again` counts all rows.
+    which = pc.and_(pc.equal(table["role"], PAGE), pc.is_valid(table["status"])).to_numpy()
+    responses = Responses(
+        table["key"].to_numpy()[which],
+        pc.cast(table["time"], pa.int64()).to_numpy()[which],
+        pc.equal(table["status"], 200).to_numpy()[which],
+        asked_again[which],
+    )
+    ranks = [one for run in runs for one in run["ranks"]]
     sent = None
     if ranks and all("progress" in one for one in ranks):
-        sent = np.zeros(len(times), np.int64)
-        for one in ranks:
-            when, urls = np.array([(0.0, 0), *one["progress"]]).T
-            sent += urls[np.searchsorted(when, times, side="right") - 1].astype(np.int64)
-    return series(
-        table["key"].to_numpy(),
-        pc.equal(table["status"], 200).to_numpy(),
-        times,
-        sent,
-        reference,
-        read_reachable(directory),
-        table["again"].to_numpy(),
-    )
+        sent = [Sent(*np.array([(0.0, 0), *one["progress"]]).T) for one in ranks]
+    return await series_together(responses, sent, reference, read_reachable(directory), peers)
 
 
 async def _politeness(tables: Path, own: Sequence[str], peers: Peers) -> dict[str, Any] | None:

@@ -1,0 +1,227 @@
+"""The measures over time, counted by several processes together.
+
+The processes put the pages into the order of their times: each gets those of a stretch of time, so
+it knows the *position* of each in the order. The positions of a key go to the process that holds
+the key, its *holder*: the key modulo the number of processes.
+
+Memory grows by about 60 bytes for each page of a process.
+"""
+
+from collections.abc import Sequence
+from typing import Final, NamedTuple, Self
+
+import numpy as np
+import numpy.typing as npt
+
+from crawler import session
+from crawler.ports import Peers
+from crawler.report.measures import (
+    Point,
+    Reference,
+    importance_ranks,
+    make_points,
+    numbers_of_points,
+    position,
+    shares_of_best,
+)
+from crawler.session.together import everywhere
+
+_Keys = npt.NDArray[np.uint64]
+_Numbers = npt.NDArray[np.int64]
+_Mask = npt.NDArray[np.bool_]
+
+_SAMPLES: Final = 100  # times that a process gives for each stretch
+
+
+class Responses(NamedTuple):
+    """The pages of a process with a response. The arrays have one element for each."""
+
+    keys: _Keys
+    times: _Numbers  # microseconds since the epoch
+    good: _Mask  # whether it had status 200
+    again: _Mask  # whether it was requested again with a cookie
+
+    def some(self, which: slice | _Numbers) -> "Responses":
+        """Return some of them."""
+        return Responses(self.keys[which], self.times[which], self.good[which], self.again[which])
+
+
+class Sent(NamedTuple):
+    """How many URLs a rank had sent to others in a run, at some moments."""
+
+    when: npt.NDArray[np.float64]  # seconds since the epoch, ascending; the first one is 0
+    urls: npt.NDArray[np.float64]
+
+
+async def series_together(
+    responses: Responses,
+    sent: Sequence[Sent] | None,
+    reference: Reference | None,
+    reachable: _Keys | None,
+    peers: Peers,
+) -> list[Point]:
+    """Return `measures.series` of the pages of all processes, the same on each of them.
+
+    Of pages with the same time, those of earlier processes come first. `sent` and `reference` are
+    those of the first process; `reachable` is the same on all.
+    """
+    if not any(await everywhere(peers, len(responses.keys))):
+        return []
+    stretch = await _in_order_of_time(responses, peers)
+    lengths = await everywhere(peers, len(stretch.keys))
+    bounds = np.append(0, np.cumsum(lengths))  # the positions where the stretches begin
+    first = int(bounds[peers.rank])
+    known = await _Known.share(reference, reachable, peers)
+    after = numbers_of_points(int(bounds[-1]))
+
+    async def count(positions: _Numbers, numbers: Sequence[int]) -> list[int]:
+        """Return how many of all processes' positions are below each number."""
+        below = np.searchsorted(np.sort(positions), numbers)
+        total: list[int] = np.sum(await everywhere(peers, below), axis=0).tolist()
+        return total
+
+    keys, positions, good = await _held(stretch, first, peers)
+    firsts = _first_of_each(keys, positions)
+    unique = await count(firsts.positions, after)
+    wanted = np.flatnonzero(good if known.reachable is None else good & known.reaches(keys))
+    qualities = []
+    if known.web is not None:
+        order = await _order_of(firsts.positions, bounds, peers)
+        place = position(known.web, firsts.keys)
+        real = np.flatnonzero(place >= 0)
+        for ranks in known.ranks:
+            # For each page, the smallest N for which it is in both A_N and P_N (`quality`).
+            both = await count(np.maximum(order[real], ranks[place[real]]), unique)
+            qualities.append(shares_of_best(both, unique, known.pages))
+    times = await _times_at([0, *(number - 1 for number in after)], stretch, first, peers)
+    return make_points(
+        after,
+        start=times[0],
+        times=times[1:],
+        again=await count(first + np.flatnonzero(stretch.again), after),
+        unique=unique,
+        covered=await count(_first_of_each(keys[wanted], positions[wanted]).positions, after),
+        reachable=known.to_reach,
+        qualities=qualities,
+        sent=await peers.bcast(None if sent is None else _sent_at(times[1:], sent)),
+    )
+
+
+async def _in_order_of_time(responses: Responses, peers: Peers) -> Responses:
+    """Return the pages of a stretch of time, in order. The stretches follow each other by rank.
+
+    A few times of each process tell the bounds of stretches of about equal length.
+    """
+    own = responses.some(np.argsort(responses.times, kind="stable"))
+    step = max(1, len(own.times) // (_SAMPLES * peers.size))
+    samples = np.sort(np.concatenate(await everywhere(peers, own.times[::step])))
+    number = np.arange(1, peers.size) * len(samples) // peers.size
+    ends = [*np.searchsorted(own.times, samples[number]).tolist(), len(own.times)]
+    begins = [0, *ends[:-1]]
+    given = [own.some(slice(*pair)) for pair in zip(begins, ends, strict=True)]
+    columns = zip(*await peers.alltoall(given), strict=True)
+    stretch = Responses(*map(np.concatenate, columns))
+    return stretch.some(np.argsort(stretch.times, kind="stable"))
+
+
+async def _held(stretch: Responses, first: int, peers: Peers) -> tuple[_Keys, _Numbers, _Mask]:
+    """Return the keys that this process holds, with the position of each page, and `good`."""
+    positions = first + np.arange(len(stretch.keys))
+    given = [
+        (stretch.keys[its], positions[its], stretch.good[its])
+        for its in _by_holder(stretch.keys, peers)
+    ]
+    keys, places, good = zip(*await peers.alltoall(given), strict=True)
+    return np.concatenate(keys), np.concatenate(places), np.concatenate(good)
+
+
+def _by_holder(keys: _Keys, peers: Peers) -> list[_Numbers]:
+    """Return, for each process, where the keys are that it holds."""
+    holders = keys % np.uint64(peers.size)
+    return [np.flatnonzero(holders == rank) for rank in range(peers.size)]
+
+
+class _Firsts(NamedTuple):
+    keys: _Keys  # ascending, each once
+    positions: _Numbers
+
+
+def _first_of_each(keys: _Keys, positions: _Numbers) -> _Firsts:
+    """Return the different keys, and the first position of each.
+
+    The positions of a key ascend, because they come stretch by stretch.
+    """
+    different, first = np.unique(keys, return_index=True)
+    return _Firsts(different, positions[first])
+
+
+async def _order_of(positions: _Numbers, bounds: _Numbers, peers: Peers) -> _Numbers:
+    """Return the places of positions, from 0, in the order of the positions of all processes.
+
+    `bounds`: the first position of each stretch. The process that has a stretch numbers the
+    positions in it.
+    """
+    stretches = np.searchsorted(bounds, positions, side="right") - 1
+    asked = [np.flatnonzero(stretches == rank) for rank in range(peers.size)]
+    received = await peers.alltoall([positions[its] for its in asked])
+    own = np.sort(np.concatenate(received))
+    before = sum((await everywhere(peers, len(own)))[: peers.rank])
+    answers = await peers.alltoall([before + np.searchsorted(own, its) for its in received])
+    order = np.empty(len(positions), np.int64)
+    for its, places in zip(asked, answers, strict=True):
+        order[its] = places
+    return order
+
+
+async def _times_at(
+    positions: Sequence[int], stretch: Responses, first: int, peers: Peers
+) -> list[float]:
+    """Return the times of the pages at these positions, in seconds since the epoch."""
+    offsets = np.array(positions) - first
+    here = (offsets >= 0) & (offsets < len(stretch.times))
+    times = np.zeros(len(offsets), np.int64)
+    times[here] = stretch.times[offsets[here]]
+    seconds: list[float] = (np.sum(await everywhere(peers, times), axis=0) / 1e6).tolist()
+    return seconds
+
+
+def _sent_at(times: Sequence[float], sent: Sequence[Sent]) -> list[float]:
+    """Return how many URLs all ranks had sent at each time."""
+    total = np.zeros(len(times), np.int64)
+    for one in sent:
+        total += one.urls[np.searchsorted(one.when, times, side="right") - 1].astype(np.int64)
+    return total.astype(float).tolist()
+
+
+class _Known(NamedTuple):
+    """What a process knows of the webs that the crawl is compared with: about the keys it holds."""
+
+    reachable: _Keys | None  # the keys that coverage is computed for, ascending
+    to_reach: int | None  # how many of them all processes hold
+    web: _Keys | None  # the pages of the reference, ascending
+    ranks: Sequence[_Numbers]  # for each importance, the places of these pages in its order
+    pages: int  # how many pages the reference has
+
+    @classmethod
+    async def share(
+        cls, reference: Reference | None, reachable: _Keys | None, peers: Peers
+    ) -> Self:
+        """Give each process its part of the reference that the first one has."""
+        given: list[tuple[_Keys, list[_Numbers], int] | None] = [None] * peers.size
+        if peers.rank == 0 and reference is not None:
+            scores = reference.back_links, reference.pagerank
+            ranks = [importance_ranks(one) for one in scores]
+            given = [
+                (reference.keys[its], [one[its] for one in ranks], len(reference.keys))
+                for its in _by_holder(reference.keys, peers)
+            ]
+        web, own_ranks, pages = (await peers.alltoall(given))[0] or (None, [], 0)
+        if reachable is None:
+            return cls(web, None if web is None else pages, web, own_ranks, pages)
+        mine = np.sort(reachable[_by_holder(reachable, peers)[peers.rank]])
+        return cls(mine, len(reachable), web, own_ranks, pages)
+
+    def reaches(self, keys: _Keys) -> _Mask:
+        """Return for each key whether coverage counts it."""
+        assert self.reachable is not None
+        return session.among(keys, self.reachable)
