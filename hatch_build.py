@@ -1,4 +1,4 @@
-"""Compiles the scanner of HTML, if there is a C compiler and the headers of Python.
+"""Compiles the modules that are written in Cython, if there is a C compiler and Python's headers.
 
 `pip install` runs this as a hook of hatchling, also for editable installs. In a clone that is used
 without an install, `python hatch_build.py` compiles in place; Cython and setuptools are needed.
@@ -16,20 +16,20 @@ from setuptools import Distribution, Extension
 from setuptools.errors import CCompilerError, ExecError, PlatformError
 
 _ROOT = Path(__file__).parent
-_NAME = "crawler.reading.parse.scanner"
-_SOURCE = _ROOT / "crawler" / "reading" / "parse" / "scanner.pyx"
+_SOURCES = {
+    "crawler.reading.parse.scanner": _ROOT / "crawler" / "reading" / "parse" / "scanner.pyx",
+    "crawler.stores.slots": _ROOT / "crawler" / "stores" / "slots.pyx",
+}
 
 
-def compile_scanner(directory: Path) -> Path | None:
-    """Compile the scanner into a directory. Returns the file, or None if nothing here can do it.
+def compile_modules(directory: Path) -> dict[str, Path]:
+    """Compile all modules into a directory. Returns their files by name.
 
-    Raises CompileError of Cython if the source has a mistake.
+    If nothing here can compile them, returns an empty dict. Raises CompileError of Cython if a
+    source has a mistake.
     """
-    digest = hashlib.sha256(_SOURCE.read_bytes()).hexdigest()
-    extension = Extension(
-        _NAME, [str(_SOURCE.relative_to(_ROOT))], define_macros=[("ABC_SOURCE", f'"{digest}"')]
-    )
-    modules = cythonize([extension], build_dir=str(directory), language_level=3, quiet=True)
+    extensions = [_extension(name, source) for name, source in _SOURCES.items()]
+    modules = cythonize(extensions, build_dir=str(directory), language_level=3, quiet=True)
     build = Distribution({"ext_modules": modules}).get_command_obj("build_ext")
     build.build_lib = build.build_temp = str(directory)
     build.ensure_finalized()
@@ -37,15 +37,23 @@ def compile_scanner(directory: Path) -> Path | None:
         build.run()
     except (CCompilerError, ExecError, PlatformError) as error:
         sys.stderr.write(
-            f"abc-crawler: the scanner of HTML isn't compiled ({error}), so pages are read more"
-            " slowly; install a C compiler and the headers of Python, and install again\n"
+            f"abc-crawler: the scanner of HTML and the table of keys aren't compiled ({error}), so"
+            " crawls take more time and memory; install a C compiler and the headers of Python, and"
+            " install again\n"
         )
-        return None
-    return Path(build.get_ext_fullpath(_NAME))
+        return {}
+    return {name: Path(build.get_ext_fullpath(name)) for name in _SOURCES}
 
 
-class ScannerHook(BuildHookInterface):  # type: ignore[type-arg]
-    """Puts the compiled scanner into the wheel, or beside its source for an editable install."""
+def _extension(name: str, source: Path) -> Extension:
+    digest = hashlib.sha256(source.read_bytes()).hexdigest()
+    return Extension(
+        name, [str(source.relative_to(_ROOT))], define_macros=[("ABC_SOURCE", f'"{digest}"')]
+    )
+
+
+class CythonHook(BuildHookInterface):  # type: ignore[type-arg]
+    """Puts the compiled modules into the wheel, or beside their sources for an editable install."""
 
     def initialize(self, version: str, build_data: dict[str, Any]) -> None:
         """Compile before the wheel is built."""
@@ -53,24 +61,27 @@ class ScannerHook(BuildHookInterface):  # type: ignore[type-arg]
             compile_in_place()
             return
         self._directory = tempfile.TemporaryDirectory()
-        built = compile_scanner(Path(self._directory.name))
+        built = compile_modules(Path(self._directory.name))
+        for name, file in built.items():
+            build_data["force_include"][str(file)] = str(_place(name, file))
         if built:
-            build_data["force_include"][str(built)] = str(_place(built))
             build_data["pure_python"] = False
             build_data["infer_tag"] = True
 
 
-def _place(built: Path) -> Path:
+def _place(name: str, built: Path) -> Path:
     """Return where a compiled file belongs, relative to the root."""
-    return _SOURCE.parent.relative_to(_ROOT) / built.name
+    return _SOURCES[name].parent.relative_to(_ROOT) / built.name
 
 
-def compile_in_place() -> Path | None:
-    """Compile the scanner, and put it beside its source. Returns the file, or None without one."""
+def compile_in_place() -> bool:
+    """Compile the modules, and put them beside their sources. Returns whether that was possible."""
     with tempfile.TemporaryDirectory() as directory:
-        built = compile_scanner(Path(directory))
-        return built.replace(_ROOT / _place(built)) if built else None
+        built = compile_modules(Path(directory))
+        for name, file in built.items():
+            file.replace(_ROOT / _place(name, file))
+    return bool(built)
 
 
 if __name__ == "__main__":
-    sys.exit(compile_in_place() is None)
+    sys.exit(not compile_in_place())

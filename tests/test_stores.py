@@ -5,8 +5,11 @@ import subprocess
 import sys
 import weakref
 from collections.abc import Callable, Iterable
+from hashlib import sha256
+from importlib import import_module
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import cast
 
 import numpy as np
 import pytest
@@ -14,17 +17,24 @@ from cluster import Cluster, Listed, link
 from cluster import settings as configuration
 from hypothesis import given, settings
 from hypothesis import strategies as st
+from test_scanner import can_compile
 from webs import Setting, crawls
 
 from crawler.core.ownership import SiteHash
 from crawler.core.seen import UrlSeen
 from crawler.messages import Batch
+from crawler.stores import layout
 from crawler.stores.auto import AutoStore
+from crawler.stores.layout import BORDER, SIZE
 from crawler.stores.memory import MemoryStore
 from crawler.stores.runs import RunStore
-from crawler.stores.table import _BORDER, _SIZE, KeyTable, mixed, unmixed
+from crawler.stores.table import IS_COMPILED, KeyTable, Loops, mixed, unmixed
 
 KEYS = st.integers(0, 40) | st.integers(0, 2**64 - 1) | st.just(2**64 - 1)
+BOTH = ("slots", "probing")
+needs_slots = pytest.mark.skipif(
+    not IS_COMPILED, reason="slots.pyx isn't compiled, and nothing here can compile it"
+)
 BATCHES = st.lists(st.lists(KEYS, max_size=30), max_size=12)
 
 
@@ -36,9 +46,51 @@ def as_array(keys: Iterable[int]) -> "np.ndarray":
     return np.array(list(keys), np.uint64)
 
 
+@pytest.fixture(scope="module", params=BOTH)
+def loops(request: pytest.FixtureRequest) -> Loops:
+    """Those that were compiled with the crawler, if they were, and those of numba."""
+    if request.param == "slots" and not IS_COMPILED:
+        assert not can_compile(), "run `python hatch_build.py` (README.md)"
+        pytest.skip("slots.pyx isn't compiled, and nothing here can compile it")
+    return cast("Loops", import_module(f"crawler.stores.{request.param}"))
+
+
+def test_the_loops_are_built_from_the_present_source(loops: Loops) -> None:
+    if loops.__name__.endswith("slots"):
+        source = Path(layout.__file__).with_name("slots.pyx").read_bytes()
+        assert sha256(source).hexdigest() == loops.SOURCE, "run `python hatch_build.py`"
+
+
+@needs_slots
+@pytest.mark.parametrize("spread", [2**64, 2**34, 2**12])
+@given(st.integers(0, 2**32), st.sampled_from([1 << 16, 1 << 18]))
+@settings(max_examples=25)
+def test_both_loops_leave_the_same_slots_and_states(spread: int, seed: int, room: int) -> None:
+    """Keys are spread over all places or crowd at some, also until the table is full."""
+    dice = np.random.default_rng(seed)
+    both = [KeyTable(room, import_module(f"crawler.stores.{name}")) for name in BOTH]
+    for size in dice.integers(0, 1500, 30):
+        keys = unmixed(
+            dice.integers(0, spread, size, dtype=np.uint64) << np.uint64(dice.choice([0, 8]))
+        )
+        told = [answers(table, keys) for table in both]
+        assert told[0] == told[1]
+        assert np.array_equal(both[0]._slots, both[1]._slots)
+        assert np.array_equal(both[0]._state, both[1]._state)
+
+
+def answers(table: KeyTable, keys: np.ndarray) -> list[object]:
+    told: list[object] = [table.missing(keys.copy()).tolist(), table.have(keys).tolist()]
+    try:
+        told.append(table.check(keys).tolist())
+    except MemoryError as error:
+        told.append(str(error))
+    return told
+
+
 @given(BATCHES)
-def test_a_table_tells_new_keys_from_known_ones(batches: list[list[int]]) -> None:
-    table, model = KeyTable(1 << 24), set[int]()
+def test_a_table_tells_new_keys_from_known_ones(loops: Loops, batches: list[list[int]]) -> None:
+    table, model = KeyTable(1 << 24, loops), set[int]()
     for batch in batches:
         keys = as_array(batch)
         assert table.missing(keys.copy()).tolist() == [key for key in batch if key not in model]
@@ -51,11 +103,11 @@ def test_a_table_tells_new_keys_from_known_ones(batches: list[list[int]]) -> Non
 
 
 @pytest.mark.parametrize("spread", [2**64, 2**20])  # hashes, and numbers as of a simulator
-def test_a_table_keeps_all_keys_while_it_grows(spread: int) -> None:
+def test_a_table_keeps_all_keys_while_it_grows(loops: Loops, spread: int) -> None:
     keys = np.random.default_rng(1).integers(0, spread, 300_000, dtype=np.uint64)
     keys = np.unique(keys)
     np.random.default_rng(2).shuffle(keys)
-    table = KeyTable(1 << 26)
+    table = KeyTable(1 << 26, loops)
     moving = 0
     for start in range(0, len(keys), 5_000):
         some = keys[start : start + 5_000]
@@ -66,30 +118,30 @@ def test_a_table_keeps_all_keys_while_it_grows(spread: int) -> None:
         assert len(table.missing(keys.copy())) == len(keys) - len(known) == len(keys) - len(table)
         together = np.concatenate(list(table.pieces()))
         assert np.array_equal(together, np.sort(mixed(known)))
-        moving += int(table._state[_BORDER]) < int(table._state[_SIZE])
+        moving += int(table._state[BORDER]) < int(table._state[SIZE])
     assert moving > 10  # looks were taken amid a growth
     assert np.array_equal(np.sort(unmixed(together)), np.sort(keys))
 
 
-def test_a_key_takes_at_most_11_bytes_at_any_moment() -> None:
+def test_a_key_takes_at_most_11_bytes_at_any_moment(loops: Loops) -> None:
     for most_bytes in (1 << 26, 1 << 30):  # with small pages, and with huge ones
-        table = KeyTable(most_bytes)
+        table = KeyTable(most_bytes, loops)
         keys = np.random.default_rng(2).integers(0, 2**64, 2_000_000, dtype=np.uint64)
         for start in range(0, len(keys), 10_000):
             table.check(keys[start : start + 10_000])
             assert table.nbytes <= 11 * len(table) + table._page_bytes  # it may be almost empty
 
 
-def test_a_table_takes_no_more_memory_than_it_says() -> None:
+def test_a_table_takes_no_more_memory_than_it_says(loops: Loops) -> None:
     before = resident_bytes()
-    table = KeyTable(1 << 28)
+    table = KeyTable(1 << 28, loops)
     for start in range(0, 1_500_000, 10_000):
         table.check(np.arange(start, start + 10_000, dtype=np.uint64))
     assert resident_bytes() - before < table.nbytes + (4 << 20)
 
 
-def test_a_full_table_says_so() -> None:
-    table = KeyTable(1 << 20)
+def test_a_full_table_says_so(loops: Loops) -> None:
+    table = KeyTable(1 << 20, loops)
     keys = np.arange(1, 200_000, dtype=np.uint64)
     with pytest.raises(MemoryError, match="full"):
         table.check(keys)
@@ -97,8 +149,8 @@ def test_a_full_table_says_so() -> None:
     assert table.have(keys[: len(table)]).all()
 
 
-def test_a_table_full_of_keys_that_belong_in_its_last_slots_says_so() -> None:
-    table = KeyTable(1 << 16)
+def test_a_table_full_of_keys_that_belong_in_its_last_slots_says_so(loops: Loops) -> None:
+    table = KeyTable(1 << 16, loops)
     last = unmixed(np.arange(2**64 - 9000, 2**64 - 1, dtype=np.uint64))
     with pytest.raises(MemoryError, match="full"):
         table.check(last)
@@ -178,20 +230,25 @@ def test_a_store_that_only_takes_note_uses_a_table_too() -> None:
     assert sorted(store) == list(range(9000))
 
 
-def test_a_small_crawl_does_without_numba() -> None:
+WITHOUT_NUMBA = """
+import sys
+from pathlib import Path
+from crawler.stores.auto import AutoStore
+store = AutoStore(Path("unused"), 1 << 30)
+store.update(range(100_000))
+store.unmet(())
+if store._memory._loading is not None:
+    store._memory._loading.result()
+store.update(range(200_000))
+print("numba" in sys.modules, store._memory.table is not None)
+"""
+
+
+def test_a_crawl_within_its_budget_does_without_numba() -> None:
     """numba takes a second to import on each rank, and as much memory as 500,000 URLs in a set."""
-    words = (
-        "import sys; from pathlib import Path; from crawler.stores.auto import AutoStore;"
-        "store = AutoStore(Path('unused'), 1 << 30);"
-        "store.update(range(100_000)); store.unmet(());"
-    )
-    done = subprocess.run(
-        [sys.executable, "-c", words + "print('numba' in sys.modules)"],
-        capture_output=True,
-        text=True,
-        check=True,
-    )
-    assert done.stdout == "False\n"
+    command = [sys.executable, "-c", WITHOUT_NUMBA]
+    done = subprocess.run(command, capture_output=True, text=True, check=True)
+    assert done.stdout == f"False {IS_COMPILED}\n"
 
 
 # --- up to a budget in memory -----------------------------------------------------------------

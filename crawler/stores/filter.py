@@ -14,7 +14,7 @@ from numba import types
 from numpy.typing import NDArray
 
 from crawler.compiled import compiled, in_thread
-from crawler.stores.table import PHI
+from crawler.stores.layout import PHI
 
 Keys: TypeAlias = NDArray[np.uint64]
 Flags: TypeAlias = NDArray[np.bool_]

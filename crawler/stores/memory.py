@@ -1,7 +1,8 @@
 """The store `memory`: all keys in memory, in a plain set at first and then in a compact table.
 
-A plain set takes about 70 bytes a key, and the table takes about 10. But the table needs numba,
-which takes about 55 MB. So small crawls are lighter with the set, and they also start faster.
+A plain set takes about 70 bytes a key, and the table takes about 10. But the table begins with some
+memory, and where nothing could compile slots.pyx, it needs numba, which takes about 55 MB and a
+second. So small crawls are lighter with the set.
 """
 
 import os
@@ -9,16 +10,15 @@ from array import array
 from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from itertools import chain
-from typing import TYPE_CHECKING, Final
+from typing import Final
 
 import numpy as np
 
 from crawler.core.seen import NewKeys
+from crawler.stores.table import IS_COMPILED, KeyTable
 
-if TYPE_CHECKING:  # it imports numba
-    from crawler.stores.table import KeyTable
-
-LIGHT_KEYS: Final = 1 << 20  # of a set that takes about as much memory as numba and the table
+# Of a set that takes about as much memory as the table, with numba if that is needed.
+LIGHT_KEYS: Final = 1 << 15 if IS_COMPILED else 1 << 20
 SET_BYTES: Final = 72  # of a key in the set
 # So many new keys wait in the set before they move: moving them together takes half the time.
 _BATCH: Final = 64
@@ -124,14 +124,12 @@ class MemoryStore:
         return self.table is not None
 
 
-def load_table(most_bytes: int | None = None) -> "KeyTable":
+def load_table(most_bytes: int | None = None) -> KeyTable:
     """Return an empty table whose functions are compiled.
 
-    This takes a second, or a minute if numba's cache is empty. `most_bytes`: how far the table
-    may grow; by default to half of the machine's memory.
+    If that needs numba, it takes a second, or a minute if numba's cache is empty. `most_bytes`: how
+    far the table may grow; by default to half of the machine's memory.
     """
-    from crawler.stores.table import KeyTable  # noqa: PLC0415  # it imports numba
-
     if most_bytes is None:
         most_bytes = os.sysconf("SC_PHYS_PAGES") * os.sysconf("SC_PAGE_SIZE") // 2
     table = KeyTable(most_bytes)
