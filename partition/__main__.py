@@ -173,7 +173,10 @@ def _import(arguments: argparse.Namespace) -> None:
 
 def _synthesize(arguments: argparse.Namespace) -> None:
     web = synthesize.google_like(
-        arguments.pages, arguments.sites, arguments.seed, arguments.communities
+        arguments.pages,
+        arguments.sites,
+        arguments.seed,
+        synthesize.NEAR if arguments.communities is None else arguments.communities,
     )
     importers.write(arguments.out, *web)
     for name, value in synthesize.statistics(graph.read([arguments.out])).items():

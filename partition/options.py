@@ -212,9 +212,9 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
     synthetic.add_argument(
         "--communities",
         type=_fraction,
-        default=0.0,
         metavar="SHARE",
-        help="the share of the links between sites that stay in groups of 40 sites (default: 0)",
+        help="the share of choices of another site that stay in the site's community "
+        "(default: 0.955, which was fitted)",
     )
     synthetic.add_argument(
         "--seed",

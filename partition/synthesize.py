@@ -1,13 +1,19 @@
-"""Makes random webs that resemble the google data set of the site paper.
+"""Makes random webs that resemble the google data set of the site paper and of Türk's thesis.
 
-The paper says of that web: 913,569 pages, 15,819 sites, 4.48 million links, 87.4 % of them within
-sites, 86,552 pages with links to other sites, to 2.2 sites on average. The constants below come
-from these counts. For other numbers of pages and sites, shares and distributions stay the same. The
-constants were fitted by hand, so an agreement with the counts proves nothing.
+The texts say of that web: 913,569 pages, 15,819 sites, 4.48 million links, 87.4 % of them within
+sites, 86,552 pages with links to other sites, to 2.2 sites on average, 45 bytes a link. They also
+say how much volume a partition of its sites and of its pages saves. The constants below come from
+these figures. For other numbers of pages and sites, shares and distributions stay the same. The
+constants were fitted by hand, so an agreement with these figures proves nothing.
+
+A partition saves as much as in the thesis only if sites link in *communities*. A community is a
+group of sites, as the hosts of one university. Communities have very uneven sizes. The last pages
+of a large site are divided into sections, each of which links to a community of its own, as the
+pages of a guest do. And few pairs of sites have most of the links between sites.
 
 The sizes of sites follow a very uneven power law. The mean of a random sample of them would be
 wrong by a third, and the whole web would differ from seed to seed. So the sizes are drawn evenly
-over the quantiles.
+over the quantiles, and so are the sizes of communities.
 """
 
 from typing import Final
@@ -32,7 +38,7 @@ _SILENT: Final = 0.14  # share of other pages that link to no page of their site
 _LINKS_INSIDE: Final = 4.287  # mean links of a page within its site
 _LINKS_SPREAD: Final = 1.05  # sigma of the lognormal distribution of these links
 _MOST_LINKS: Final = 618  # of a page within its site
-_TO_HUBS: Final = 0.15  # share of links within a site that go to its main pages
+_TO_HUBS: Final = 0.05  # share of links within a site that go to its main pages
 _NEARNESS: Final = 4.0  # mean distance of the targets of the other links within a site
 _OUTWARD: Final = 0.0947  # share of pages with links to other sites
 _HOMES_OUTWARD: Final = 0.96  # share of home pages with links to other sites
@@ -46,18 +52,26 @@ _POPULARITY_SIZE: Final = 0.45  # power of the site's size in its popularity
 _LINKS_PER_SITE: Final = 2.95  # mean links of a page to one other site, before scaling
 _LINKS_OUTSIDE: Final = 0.1258  # share of all links
 _LINKS: Final = 4.904  # mean links of a page
-_COMMUNITY: Final = 40  # sites of one community
+_PAIR_SPREAD: Final = 2.0  # sigma of the links of a page to one other site, between pairs of sites
+NEAR: Final = 0.955  # share of choices of another site that fall on the page's community
+_COMMUNITY: Final = 100.0  # mean sites of a community (power law)
+_LARGEST_COMMUNITY: Final = 0.03  # share of all sites
+_NEAR_POWER: Final = 0.3  # power of a site's popularity in choices within a community
+_FAR_POWER: Final = 2.0  # the same, in other choices
+_GUESTS: Final = 0.1  # share of a large site's pages that are in sections of other communities
+_PER_SECTION: Final = 60  # mean pages of such a section
 _TO_HOME: Final = 0.35  # share of links to other sites that lead to the home page
 _PAGE_BYTES: Final = (8.64, 1.0, 0.42, 525_312)  # mu, sigma in a site, sigma between sites, most
+_HEAVIEST_SITE: Final = 90_586 / (913_569 * 9.89)  # share of all bytes
+_WORD: Final = (1.32, 0.7, 78)  # letters of a word in a URL: mu, sigma, most
 _PER_FOLDER: Final = 40  # mean pages of a folder; folders appear only in URLs
 
 
-def google_like(pages: int, sites: int, seed: int, communities: float = 0.0) -> importers.Imported:
+def google_like(pages: int, sites: int, seed: int, communities: float = NEAR) -> importers.Imported:
     """Return pages, ordered by site and folder, and links. Equal seeds give equal webs.
 
     `communities`: how often a link to another site chooses one of its community, as a share.
-    The paper says nothing about communities, and its counts don't depend on them. Raises
-    UserError for fewer pages than sites.
+    Raises UserError for fewer pages than sites.
     """
     if pages < sites:
         raise UserError(f"--pages {pages}, --sites {sites}: a site needs at least one page")
@@ -65,10 +79,15 @@ def google_like(pages: int, sites: int, seed: int, communities: float = 0.0) -> 
     size = _site_sizes(random, pages, sites)
     first = np.cumsum(size) - size  # the home page of each site
     site = np.repeat(np.arange(sites), size)
-    isolated = (random.random(pages) < _ISOLATED) & (np.arange(pages) != first[site])
+    section = _sections(random, site, first, size)
+    main = np.searchsorted(section, np.arange(section[-1] + 1))  # the first page of each section
+    isolated = (random.random(pages) < _ISOLATED) & (np.arange(pages) != main[section])
+    guest = main[main != first[site[main]]]
+    host = first[site[guest]]
     links = [
-        _inside(random, site, first, size, isolated),
-        _outside(random, site, first, size, isolated, communities),
+        _inside(random, section, main, np.bincount(section), isolated),
+        *(host * pages + guest, guest * pages + host),
+        _outside(random, site, section, first, size, isolated, communities),
     ]
     numbers = distinct(np.concatenate(links))
     return _pages(random, site, first), numbers // pages, numbers % pages
@@ -90,6 +109,16 @@ def _site_sizes(random: Random, pages: int, sites: int) -> Ints:
     return sizes
 
 
+def _sections(random: Random, site: Ints, first: Ints, size: Ints) -> Ints:
+    """Return the section of each page. The first section of a site is the site's own."""
+    place = np.arange(len(site)) - first[site]
+    own = np.ceil(size * (1 - _GUESTS)).astype(np.int64)[site]
+    begins = (place == 0) | (place == own)
+    begins |= (place > own) & (random.random(len(site)) < 1 / _PER_SECTION)
+    sections: Ints = np.cumsum(begins) - 1
+    return sections
+
+
 def _exponent(values: Ints, mean: float) -> float:
     """Return the exponent of the power law on these values with this mean, by bisection."""
     low, high = -5.0, 8.0
@@ -104,7 +133,7 @@ def _exponent(values: Ints, mean: float) -> float:
 
 
 def _inside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools) -> Ints:
-    """Return links within sites, each as source * pages + target."""
+    """Return links within sites, or sections of them, each as source * pages + target."""
     pages = len(site)
     page = np.arange(pages)
     speaks = ~isolated & (size[site] > 1) & (random.random(pages) >= _SILENT)
@@ -134,7 +163,13 @@ def _inside(random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools
 
 
 def _outside(
-    random: Random, site: Ints, first: Ints, size: Ints, isolated: Bools, communities: float
+    random: Random,
+    site: Ints,
+    section: Ints,
+    first: Ints,
+    size: Ints,
+    isolated: Bools,
+    communities: float,
 ) -> Ints:
     """Return links to other sites, each as source * pages + target."""
     pages, sites = len(site), len(size)
@@ -152,11 +187,17 @@ def _outside(
     weight = number ** -_exponent(number, _SITES_LINKED)
     source = np.repeat(source, random.choice(number, len(source), p=weight / weight.sum()))
     source = source[np.argsort(site[source], kind="stable")]
-    popularity = np.cumsum(size**_POPULARITY_SIZE * random.lognormal(0, _POPULARITY_SPREAD, sites))
-    target = np.searchsorted(popularity, random.random(len(source)) * popularity[-1])
-    if communities:
-        inward = random.random(len(source)) < communities
-        target[inward] = _neighbours(random, site[source[inward]], popularity)
+    popularity = size**_POPULARITY_SIZE * random.lognormal(0, _POPULARITY_SPREAD, sites)
+    far = np.cumsum(popularity**_FAR_POWER)
+    target = np.searchsorted(far, random.random(len(source)) * far[-1])
+    near = np.flatnonzero(random.random(len(source)) < communities)
+    # The community of a section is that of its site, or of a random one if it is a guest's.
+    member = site[np.searchsorted(section, np.arange(section[-1] + 1))]
+    guest = np.append(False, member[1:] == member[:-1])
+    member[guest] = random.integers(sites, size=int(guest.sum()))
+    target[near] = _neighbours(
+        random, site[source[near]], member[section[source[near]]], popularity**_NEAR_POWER
+    )
     begin = np.searchsorted(site[source], site[source])  # the first link of the same site
     late = np.flatnonzero(np.arange(len(source)) - begin >= _NEW_SITES)
     target[late] = target[begin[late] + random.integers(_NEW_SITES, size=len(late))]
@@ -166,7 +207,9 @@ def _outside(
     source, target = pairs // sites, pairs % sites
     wanted = _LINKS_OUTSIDE * _LINKS * pages
     times = random.geometric(1 / _LINKS_PER_SITE, len(pairs)).astype(np.float64)
-    for _ in range(4):
+    of_sites, pair = np.unique(site[source] * sites + target, return_inverse=True)
+    times *= random.lognormal(0, _PAIR_SPREAD, len(of_sites))[pair]
+    for _ in range(12):
         scaled = np.floor(times * wanted / max(times.sum(), 1) + random.random(len(pairs)))
         times = np.clip(scaled, 1, size[target])
     number = times.astype(np.int64)
@@ -178,30 +221,52 @@ def _outside(
     return links
 
 
-def _neighbours(random: Random, site: Ints, popularity: Floats) -> Ints:
-    """Choose for each of these sites another one of its community, by popularity (summed up)."""
-    sums = np.append(0.0, popularity)
-    start = site // _COMMUNITY * _COMMUNITY
-    end = np.minimum(start + _COMMUNITY, len(popularity))
-    own = sums[site + 1] - sums[site]
-    drawn = sums[start] + random.random(len(site)) * (sums[end] - sums[start] - own)
-    drawn += np.where(drawn >= sums[site], own, 0.0)  # leaves out the site itself
-    chosen: Ints = np.minimum(np.searchsorted(popularity, drawn, side="right"), end - 1)
-    return chosen
+def _communities(random: Random, sites: int) -> Ints:
+    """Draw how many sites each community has. Returns where communities begin, and `sites`."""
+    most = max(int(_LARGEST_COMMUNITY * sites), 1)
+    size = np.arange(1, most + 1)
+    below = np.cumsum(size ** -_exponent(size, min(_COMMUNITY, (1 + most) / 2)))
+    quantiles = (random.permutation(sites) + random.random(sites)) / sites
+    ends = np.cumsum(size[np.searchsorted(below, quantiles * below[-1])])
+    bounds: Ints = np.concatenate([[0], ends[ends < sites], [sites]])
+    return bounds
+
+
+def _neighbours(random: Random, site: Ints, member: Ints, popularity: Floats) -> Ints:
+    """Choose for each link from `site` (ascending) another site of the community of `member`.
+
+    The numbers drawn for the links of one site are spread evenly. So these links lead to as many
+    sites as possible, which the number of pairs of sites with links demands.
+    """
+    bounds = _communities(random, len(popularity))
+    community = np.searchsorted(bounds, member, side="right")
+    sums = np.append(0.0, np.cumsum(popularity))
+    start, end = sums[bounds[community - 1]], sums[bounds[community]]
+    own = popularity[member]
+    turn = np.arange(len(site)) - np.searchsorted(site, site)
+    even = (random.random(len(popularity))[site] + turn * (5**0.5 - 1) / 2) % 1
+    drawn = start + even * (end - start - own)
+    drawn += np.where(drawn >= sums[member], own, 0.0)  # leaves out the member itself
+    chosen: Ints = np.searchsorted(sums, drawn, side="right") - 1
+    return np.clip(chosen, bounds[community - 1], bounds[community] - 1)  # sums are rounded
 
 
 def _pages(random: Random, site: Ints, first: Ints) -> pa.Table:
     """Return the page columns. The pages of a site are in folders of neighbouring pages."""
     pages, sites = len(site), len(first)
     mean, spread, site_spread, most = _PAGE_BYTES
-    size = random.lognormal(mean, spread, pages) * random.lognormal(0, site_spread, sites)[site]
+    word, word_spread, longest = _WORD
+    factor = random.lognormal(0, site_spread, sites)
+    share = np.bincount(site) / pages  # of a site; no site is heavier than the heaviest
+    factor = np.minimum(factor, _HEAVIEST_SITE / share * np.exp(site_spread**2 / 2))
+    size = random.lognormal(mean, spread, pages) * factor[site]
     home = np.zeros(pages, bool)
     home[first] = True
     folder = np.cumsum((random.random(pages) < 1 / _PER_FOLDER) | home, dtype=np.int64)
-    letters = random.integers(ord("a"), ord("z") + 1, (1 << 12, 24), np.uint8)
-    lengths = random.integers(3, 25, len(letters))
+    letters = random.integers(ord("a"), ord("z") + 1, (1 << 12, longest), np.uint8)
+    lengths = np.clip(random.lognormal(word, word_spread, len(letters)), 2, longest)
     words = pa.array(
-        [bytes(row[:length]).decode() for row, length in zip(letters, lengths, strict=True)]
+        [bytes(row[: int(length)]).decode() for row, length in zip(letters, lengths, strict=True)]
     )
 
     def named(number: Ints) -> pa.Array:
@@ -233,21 +298,29 @@ def statistics(web: WebGraph) -> dict[str, str]:
     out = np.flatnonzero(source != target)
     nets = len(distinct(web.sources()[out].astype(np.int64)))
     pins = len(distinct(web.sources()[out].astype(np.int64) * len(web.sites) + target[out]))
-    linked = distinct(source[out].astype(np.int64) * len(web.sites) + target[out])
+    pairs = source[out].astype(np.int64) * len(web.sites) + target[out]
+    linked, number = np.unique(pairs, return_counts=True)
     most = int(np.bincount(linked // len(web.sites), minlength=1).max())
+    most_in = int(np.bincount(linked % len(web.sites), minlength=1).max())
     inside = 1 - len(out) / max(web.links, 1)
     largest = int(np.bincount(web.site).max())
+    length = web.url_bytes[web.adj].mean() if web.links else 0.0
+    heaviest = int(web.loads(web.site, len(web.sites))[:, 0].max())
     hashed = [evaluate(web, site_hash(web, k), k).messages_site_part for k in (4, 16, 64)]
     return {
         "pages": f"{web.pages:,} [913,569]",
         "sites": f"{len(web.sites):,} [15,819]",
         "links": f"{web.links:,} [4,480,218]",
+        "bytes a link": f"{length:.2f} [45.34]",
         "links within sites": f"{inside:.2%} [87.42%]",
         "largest site": f"{largest:,} pages [8,066]",
+        "heaviest site": f"{heaviest / 1024:,.0f} KB [90,586]",
         "nets on sites": f"{nets:,} [86,552]",
         "their pins": f"{nets + pins:,} [277,805]",
-        "links between sites": f"{len(linked):,} [165,450]",
+        "links between sites": f"{len(linked):,} pairs of sites [165,450]",
         "most out of one site": f"{most:,} [528]",
+        "most into one site": f"{most_in:,} [999]",
+        "most of one pair": f"{number.max(initial=0):,} links [8,854]",
         "messages by site-hash": " ".join(f"{n / 1000:.1f}" for n in hashed)
         + " thousand (site, part) pairs at K = 4, 16, 64 [24.0 56.4 84.7]",
     }
