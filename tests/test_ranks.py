@@ -108,13 +108,10 @@ def by_ranks(paths: Sequence[Path], ranks: int) -> merging.Sites:
     return first
 
 
-@examples(max_examples=examples().max_examples // 5)  # each writes and reads many files
-@given(st.lists(webs(), min_size=1, max_size=2), st.integers(1, 4))
-def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
-    with TemporaryDirectory() as folder:
-        paths = [session(Path(folder) / str(at), one) for at, one in enumerate(web)]
-        names, hypergraph, edges = by_one(paths)
-        found = by_ranks(paths, ranks)
+def assert_same(paths: Sequence[Path], ranks: int) -> None:
+    """Compare what some ranks make with what one process makes."""
+    names, hypergraph, edges = by_one(paths)
+    found = by_ranks(paths, ranks)
     assert found.names == names
     for name in ("xpins", "pins", "costs", "weights"):
         assert np.array_equal(getattr(found.hypergraph, name), getattr(hypergraph, name)), name
@@ -122,18 +119,28 @@ def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
         assert np.array_equal(getattr(found.graph, name), getattr(edges, name)), name
 
 
-@pytest.mark.parametrize("kind", [None, "domain"])
-def test_sites_of_pages_are_learned_by_all_ranks(tmp_path: Path, kind: str | None) -> None:
-    """Only one rank reads the page that says what site its authority belongs to."""
-    pages = [(number, 5, 0.0) for number in range(8)]
-    web: Web = (pages, [(0, 20, True), (7, 21, True), (4, 22, True), (1, 6, True)] * 3)
-    paths = [session(tmp_path / "one", web), session(tmp_path / "two", (pages[:1], []))]
-    for path in paths:
-        tell_sites(path, kind)
-    names = by_one(paths)[0]
-    assert "of a" in names
+@examples(max_examples=examples().max_examples // 5)  # each writes and reads many files
+@given(st.lists(webs(), min_size=1, max_size=2), st.integers(1, 4))
+def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
+    with TemporaryDirectory() as folder:
+        assert_same([session(Path(folder) / str(at), one) for at, one in enumerate(web)], ranks)
+
+
+@pytest.mark.parametrize("kind", [None, "domain", "authority"])
+def test_all_ranks_know_the_sites_that_pages_say(tmp_path: Path, kind: str | None) -> None:
+    """One rank reads the site of a page, and another a link to the page or its neighbour.
+
+    Page 3 wasn't fetched. What its site is, its neighbours 0 to 2 say.
+    """
+    web: Web = (
+        [(number, 5, 0.0) for number in (0, 1, 2, 4, 5, 6, 8, 9)],
+        [(4, 3, True), (8, 3, True), (4, 0, True), (8, 9, True), (9, 6, True), (0, 27, True)] * 2,
+    )
+    path = session(tmp_path / "one", web)
+    tell_sites(path, kind)
+    assert "of a" in by_one([path])[0]
     for ranks in (1, 2, 3):
-        assert by_ranks(paths, ranks).names == names
+        assert_same([path], ranks)
 
 
 def tell_sites(path: Path, kind: str | None) -> None:
