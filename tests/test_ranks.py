@@ -126,6 +126,14 @@ def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
         assert_same([session(Path(folder) / str(at), one) for at, one in enumerate(web)], ranks)
 
 
+@pytest.mark.parametrize("ranks", [2, 3])
+def test_nets_have_the_order_of_one_process(tmp_path: Path, ranks: int) -> None:
+    """Each rank holds several of many different nets."""
+    path = session(tmp_path / "one", dense(28))
+    assert by_one([path])[1].nets > 10
+    assert_same([path], ranks)
+
+
 @pytest.mark.parametrize("kind", [None, "domain", "authority"])
 def test_all_ranks_know_the_sites_that_pages_say(tmp_path: Path, kind: str | None) -> None:
     """One rank reads the site of a page, and another a link to the page or its neighbour.
