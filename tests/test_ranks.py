@@ -312,3 +312,12 @@ def test_one_process_starts_no_mpi() -> None:
     words = "import sys, partition.__main__; print('mpi4py' in sys.modules)"
     done = subprocess.run([sys.executable, "-c", words], capture_output=True, check=True)
     assert done.stdout == b"False\n"
+
+
+def test_the_benchmark_makes_a_session(tmp_path: Path) -> None:
+    command = [sys.executable, "-m", "benchmarks", "ranks", "make", str(tmp_path / "session")]
+    command += ["--pages", "300", "--sites", "20", "--links", "5"]
+    subprocess.run(command, cwd=Path(__file__).parents[1], check=True)
+    web = graph.read([tmp_path / "session"])
+    assert (web.pages <= 300, len(web.sites)) == (True, 20)
+    assert web.links > 500

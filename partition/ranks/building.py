@@ -99,7 +99,7 @@ async def build(
 
     await agreed(peers, check)
     began = time.perf_counter() - compiled.seconds()
-    part = await _best(sites, parts, settings, peers)
+    part = await best(sites, parts, settings, peers)
     seconds = time.perf_counter() - compiled.seconds() - began
     peak_bytes = max(await everywhere(peers, peak_memory()))
 
@@ -118,7 +118,7 @@ async def build(
     return await agreed_at_first(peers, finish) or []
 
 
-async def _best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
+async def best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
     """Return the best partition at rank 0: it exceeds the tolerances by the least.
 
     Among equals it has the fewest messages, and then the lowest seed. Each rank tries some of the
@@ -135,7 +135,7 @@ async def _best(sites: Sites | None, parts: int, settings: Settings, peers: Peer
         found = []
         for seed in seeds:
             part = _searched(sites, parts, settings, seed)
-            found.append((*_rank(sites, part, parts, settings), seed, part))
+            found.append((*rank_of(sites, part, parts, settings), seed, part))
         return found
 
     of_ranks = await peers.gather(await agreed(peers, search))
@@ -162,7 +162,8 @@ def _searched(sites: Sites, parts: int, settings: Settings, seed: int) -> Ids:
     ).part
 
 
-def _rank(sites: Sites, part: Ids, parts: int, settings: Settings) -> tuple[float, int]:
+def rank_of(sites: Sites, part: Ids, parts: int, settings: Settings) -> tuple[float, int]:
+    """Return by how much a partition exceeds the tolerances, and its messages."""
     imbalances = evaluate.imbalance(part_loads(sites.weights, part, parts))
     pairs = zip(imbalances, settings.tolerances, strict=True)
     excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
