@@ -70,7 +70,6 @@ def _build_on_ranks(arguments: argparse.Namespace) -> int:
     if arguments.command != "build":
         raise UserError(f"{arguments.command}: runs in one process; leave mpirun out")
     options.check_for_ranks(arguments)
-    _check_file("--out", arguments.out)
     from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
     from crawler.ports import UserError as MpiError  # noqa: PLC0415
 
@@ -81,8 +80,9 @@ def _build_on_ranks(arguments: argparse.Namespace) -> int:
 
 
 async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
-    settings = options.settings(arguments, _say if group.rank == 0 else _say_nothing)
     try:
+        settings = options.settings(arguments, _say if group.rank == 0 else _say_nothing)
+        await ranks.agreed_at_first(group, partial(_check_file, "--out", arguments.out))
         plans = await ranks.build(arguments.paths, arguments.k, arguments.out, settings, group)
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
         return _fail(error)

@@ -275,6 +275,8 @@ def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
             for case in [
                 ("{out} -k 2 --out {out}", 2, "{out}: must be a session that has ended"),
                 ("{session} -k 2 --out {out} --bogus", 2, "unrecognized arguments: --bogus"),
+                ("{session} -k 2 --out {session}", 2, "must be a file in a folder that exists"),
+                ("{session} -k 2 --out {out} --engine-ranks 2", 2, "only for --engine zoltan"),
                 ("{session} -k auto --out {out}", 2, "-k auto: only one process can do this"),
                 ("{session} -k 2 --out {out} --model hybrid", 2, "--model hybrid: only one"),
                 ("{whole} -k 2 --out /proc/parts", 1, "/proc/"),

@@ -13,5 +13,6 @@ UserError, EngineError, PartVectorError and OSError on all ranks at the same poi
 """
 
 from partition.ranks.building import SitePlan, build
+from partition.ranks.exchange import agreed_at_first
 
-__all__ = ["SitePlan", "build"]
+__all__ = ["SitePlan", "agreed_at_first", "build"]
