@@ -1,13 +1,14 @@
-"""The experiments of the partitioning papers: which runs may stand in one file."""
+"""The experiments of the partitioning papers: runs, tables, and properties of webs."""
 
 import importlib
 import json
 from pathlib import Path
 from types import ModuleType
 
+import numpy as np
 import pytest
 
-from partition import importers, synthesize
+from partition import importers, synthesize, webgraph
 
 BENCHMARKS = Path(__file__).parents[1] / "benchmarks"
 
@@ -58,3 +59,76 @@ def test_runs_of_another_origin_are_refused(
     assert "move the file away" in said
     assert "\n" not in said
     assert runs(out) == [other]
+
+
+# Three sites: pages 0 to 2, page 3, and pages 4 and 5.
+SITES = [0, 0, 0, 1, 2, 2]
+LINKS = [(0, 1), (0, 3), (0, 4), (0, 5), (1, 2), (2, 3), (3, 0)]
+
+
+def test_properties_of_a_web_counted_by_hand(papers: ModuleType) -> None:
+    source, target = zip(*LINKS, strict=True)
+    web = webgraph.from_arrays(source, target, site=SITES, url_bytes=[1, 1, 1, 20, 1, 3])
+    found = papers.properties(web)
+    table = found.pop("table")
+    # Pages 0, 2 and 3 link to other sites: page 0 to two of them.
+    assert found == {
+        "pages": 6,
+        "sites": 3,
+        "links": 7,
+        "within": 28.57,
+        "nets": 3,
+        "pins": 3 + 4,
+    }
+    assert table["edges"] == [7, 3]
+    assert table["mean weight of an edge, bytes"] == [47 / 7, 45 / 3]
+    assert table["largest weight of an edge, bytes"] == [20, 40]
+    assert table["largest out-degree"] == [4, 2]
+    assert table["largest in-degree"] == [2, 1]
+    assert table["connected components"] == [1, 1]
+    assert table["nets"] == [6, 6]  # each page has one
+    assert table["pins"] == [6 + 7, 6 + 4]
+    assert table["most pins of a net"] == [5, 3]
+    assert table["most nets of a vertex"] == [3, 4]  # pages 0 to 2, and page 3's net
+
+
+@pytest.mark.parametrize("seed", range(20))
+def test_components_are_those_of_a_walk(papers: ModuleType, seed: int) -> None:
+    random = np.random.default_rng(seed)
+    pages = int(random.integers(1, 40))
+    links = random.integers(0, pages, (int(random.integers(0, 40)), 2))
+    links = links[links[:, 0] != links[:, 1]]
+    found = papers.properties(webgraph.from_arrays(*links.T, site=[0] * pages))["table"]
+    near: list[set[int]] = [{page} for page in range(pages)]
+    for one, other in links.tolist():
+        joined = near[one] | near[other]
+        for page in joined:
+            near[page] = joined
+    sizes = [len(group) for group in {id(group): group for group in near}.values()]
+    assert found["connected components"][0] == len(sizes)
+    assert found["vertices of the largest component"][0] == max(sizes)
+
+
+def test_each_value_of_the_texts_stands_beside_ours(
+    papers: ModuleType, web: Path, tmp_path: Path
+) -> None:
+    web.rename(tmp_path / "google-tiny")
+    out = tmp_path / "out"
+    papers.run([tmp_path / "google-tiny"], models=["url-hash", "site-hash"], k=(4, 8), out=out)
+    text = (out / "partitioning-tables.md").read_text()
+    (row,) = (json.loads(line) for line in (out / "webs.jsonl").read_text().splitlines())
+    assert (row["graph"], row["pages"], row["sites"]) == ("google-tiny", 300, 20)
+    found = [run for run in runs(out) if (run["contestant"], run["k"]) == ("site-hash", 8)]
+    ours = found[0]["volume_bytes"]
+    assert isinstance(ours, int)
+    lines = [[cell.strip() for cell in line.split("|")[1:-1]] for line in text.splitlines()]
+    tables = [line for line in lines if line]
+    start = tables.index(next(line for line in tables if line[0] == "site-hash, thesis"))
+    head = [line for line in tables[:start] if line[0] == "volume, MB"][-1]
+    at = head.index("K = 8")
+    assert tables[start][at] == "23"  # 23,046,239 bytes
+    assert tables[start + 1][0] == "site-hash, ours"
+    assert tables[start + 1][at].removesuffix(" †") == f"{ours / 1e6:.3g}"
+    assert ["google, thesis", "7.76", "7.61", "7.31", "7.11", "6.05", "4.58"] in [
+        [cell for cell in line if cell] for line in tables
+    ]

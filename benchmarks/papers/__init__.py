@@ -9,7 +9,8 @@ Each model, K and seed runs in a process of its own, forked after the graph has 
 CPU seconds (model, engine and evaluation) and the peak memory (with the graph) are those of one
 run. Runs are appended to DIR/runs.jsonl and never repeated. Hashing doesn't depend on the seed and
 runs once. All runs of a file are of one commit and one machine, which each row names. Others are
-refused. At the end, DIR/partitioning-tables.md and DIR/summary.csv are written from all runs.
+refused. DIR/webs.jsonl has the properties of each graph. At the end, DIR/partitioning-tables.md and
+DIR/summary.csv are written from all runs.
 `--build` measures the whole command `python -m partition build` instead.
 `--check` prints which bounds hold, with the figures. Linux only.
 """
@@ -46,10 +47,13 @@ from partition.job import BASELINES, Plan
 from partition.models import MESSAGES, MODELS, VOLUME
 from partition.settings import Settings
 
+from .beside import beside_papers
 from .bounds import check_runs
-from .tables import COUNTS, key, write_tables
+from .tables import COUNTS, key, summarise, write_tables
+from .webs import properties
 
 LOG: Final = "runs.jsonl"
+WEBS: Final = "webs.jsonl"
 _KEPT: Final = (*COUNTS, "feasible", "reason")
 
 
@@ -102,8 +106,12 @@ def run(
     if graphs:
         require_one_origin(out / LOG, earlier, origin)
     done = {key(row) for row in earlier}
+    described = {row["graph"] for row in read_rows(out / WEBS)}
     for folder in graphs:
         name = folder.resolve().name
+        if name not in described:
+            row = {"graph": name, **properties(graph.read([folder])), **origin}
+            append_rows(out / WEBS, [row], json.dumps)
         if build:
             planned = [
                 (f"build {model}", int(parts), 0) for model, parts in (b.split(":") for b in build)
@@ -120,7 +128,7 @@ def run(
         rows = (builds if build else experiments)(folder, todo, limit)
         append_rows(out / LOG, ({**row, **origin} for row in rows), _line)
     runs = read_rows(out / LOG)
-    write_tables(runs, out)
+    write_tables(runs, beside_papers(summarise(runs), read_rows(out / WEBS)), out)
     if plots:
         from .plots import write_plots  # noqa: PLC0415 - matplotlib need not be there
 

@@ -2,7 +2,7 @@
 
 import csv
 import statistics
-from collections.abc import Iterable, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Final, NamedTuple
 
@@ -27,7 +27,6 @@ HASH_OF: Final = {
     "site-hypergraph": "site-hash",
     **dict.fromkeys(("hybrid", "hybrid-messages", "hybrid-volume", "site-messages"), "site-hash"),
 }
-PAPER: Final = {"google": 4.9, "in-2004": 4.9, "de-fr": 7.3, "indochina": 8.7}  # site hypergraph
 TOLERANCE: Final = 0.05
 
 
@@ -74,7 +73,7 @@ def _summary(group: Sequence[Row]) -> Summary:
     )
 
 
-def ratio(summaries: dict[Key, Summary], at: Key, measure: str) -> float | None:
+def ratio(summaries: Mapping[Key, Summary], at: Key, measure: str) -> float | None:
     """Return how many times less than its hash baseline it has, or None if one is missing."""
     graph, contestant, parts = at
     own = summaries.get(at)
@@ -91,8 +90,8 @@ def _graphs(summaries: dict[Key, Summary]) -> list[str]:
 # --- Tables ----------------------------------------------------------------------------------
 
 
-def write_tables(runs: Sequence[Row], out: Path) -> None:
-    """Write partitioning-tables.md, for people, and summary.csv."""
+def write_tables(runs: Sequence[Row], beside: Sequence[str], out: Path) -> None:
+    """Write summary.csv, and partitioning-tables.md, for people, with the lines of `beside`."""
     summaries = summarise(run for run in runs if not run["contestant"].startswith("build "))
     with (out / "summary.csv").open("w", newline="") as file:
         writer = csv.writer(file, lineterminator="\n")
@@ -119,7 +118,7 @@ def write_tables(runs: Sequence[Row], out: Path) -> None:
         "- Messages are (page, part) and (site, part) pairs, transmissions (target, part) pairs.",
         "- Volume is in KB, CPU time in seconds, memory in MB.",
     ]
-    text += [*_beside(summaries), *_glance(summaries)]
+    text += [*beside, *_glance(summaries)]
     order = list(dict.fromkeys(run["contestant"] for run in runs))
     for graph in _graphs(summaries):
         size = next(run for run in runs if run["graph"] == graph and "pages" in run)
@@ -129,48 +128,6 @@ def write_tables(runs: Sequence[Row], out: Path) -> None:
         rows = [_row(summaries, at) for at in mine]
         text += ["", f"## {graph}: {counts}", "", *markdown(_HEADS, rows, left=2)]
     (out / "partitioning-tables.md").write_text("\n".join(text) + "\n")
-
-
-def _beside(summaries: dict[Key, Summary]) -> list[str]:
-    """Return the two summaries of the papers, next to ours."""
-    rows = [[f"{name} (paper)", times, "", ""] for name, times in PAPER.items()]
-    rows.append(["all (thesis)", "", "", "40 to 100"])
-    for graph in _graphs(summaries):
-        cells = [
-            _times_fewer(summaries, graph, model) for model in ("site-hypergraph", "site-messages")
-        ]
-        page = [
-            times
-            for at in summaries
-            if at[:2] == (graph, "page-graph") and at[2] <= 64
-            if (times := ratio(summaries, at, "volume_bytes"))
-        ]
-        rows.append([graph, *cells, f"{min(page):.0f} to {max(page):.0f}" if page else ""])
-    return [
-        "",
-        "## Beside the papers",
-        "",
-        "The first two columns say how many times fewer (site, part) messages the model has than",
-        "site-hash: the mean over K from 4 to 64, and in brackets the mean over those K where the",
-        "partition is balanced. The last column says how many times less volume the page graph",
-        "has than url-hash: the least and the most over K up to 64.",
-        "",
-        *markdown(["graph", "site-hypergraph", "site-messages", "page-graph"], rows),
-    ]
-
-
-def _times_fewer(summaries: dict[Key, Summary], graph: str, model: str) -> str:
-    site = {
-        at[2]: times
-        for at in summaries
-        if at[:2] == (graph, model) and 4 <= at[2] <= 64
-        if (times := ratio(summaries, at, "messages_site_part"))
-    }
-    balanced = [times for k, times in site.items() if summaries[graph, model, k].balanced]
-    if not site:
-        return ""
-    inside = f"{statistics.fmean(balanced):.1f}" if balanced else "none"
-    return f"{statistics.fmean(site.values()):.1f} ({inside})"
 
 
 def _glance(summaries: dict[Key, Summary]) -> list[str]:
