@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler.ports import Asked, CrawlDelay, Failure
-from crawler.session.gaps import CANCELLED, Crowd, Gap, Requests
+from crawler.session.gaps import CANCELLED, Clock, Crowd, Gap, Requests
 from crawler.session.timeline import Promise
 
 T = 1_800_000_000.0
@@ -258,6 +258,46 @@ def test_a_polite_crawl_is_never_blamed(
         requests.append((asked(now, took), rank))
         now += took + delay_s + late
     assert judge(requests)[0] == []
+
+
+_spans = st.tuples(
+    st.integers(0, 30), st.sampled_from([0.0, 0.25, 0.5, 2.0]), st.sampled_from("ab")
+)
+_answers = st.sampled_from(
+    [(200, None)] * 9 + [(404, None), (503, None), (429, None), (None, "dns")]
+)
+
+
+@given(
+    st.lists(st.tuples(_spans, _answers), min_size=1, max_size=20),
+    st.integers(1, 3),
+    st.sampled_from([0.0, 0.5]),
+    st.booleans(),
+    st.booleans(),
+)
+def test_quick_judgements_are_those_of_the_thorough_way(
+    made: list[tuple[tuple[int, float, str], tuple[int | None, str | None]]],
+    connections: int,
+    delay_s: float,
+    several_ranks: bool,
+    has_delay: bool,
+) -> None:
+    promise = replace(PROMISE, connections=connections, delay_s=delay_s)
+    other = replace(promise, rank=1) if several_ranks else promise
+
+    def judge_all() -> tuple[list[Gap | Crowd], list[tuple[str, Clock]]]:
+        requests, told = Requests(), list[Gap | Crowd]()
+        for (start, seconds, name), (status, error) in made:
+            one = asked(start / 4, seconds, site=name, authority=name, status=status, error=error)
+            requests.add(one, other if start % 2 else promise)
+        if has_delay:
+            requests.add_delay(CrawlDelay(T, "a", 0.5), promise)
+        return told, list(requests.judge(told.append))
+
+    quick = judge_all()
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("crawler.session.gaps._judge_calm", lambda site: None)
+        assert judge_all() == quick
 
 
 def test_of_each_robots_txt_the_last_delay_counts_and_of_a_site_the_longest() -> None:

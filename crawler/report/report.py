@@ -30,7 +30,6 @@ from crawler.report.findings import find, imbalance
 from crawler.report.measures import Point, Reference, overlap, read_reference
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
-from crawler.report.page import page
 from crawler.report.unfetched import write_lists
 from crawler.session.columns import SCHEMAS
 from crawler.session.tables import Totals, write_tables
@@ -179,6 +178,8 @@ def _write(
         "series": [point._asdict() for point in points],
     }
     metrics["overview"]["limited_by"] = _limits(counted)
+    from crawler.report.page import page  # noqa: PLC0415  other ranks need no templates
+
     metrics["findings"] = [asdict(finding) for finding in find(metrics)]
     (directory / "report").mkdir(exist_ok=True)
     for name, content in {

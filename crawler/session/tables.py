@@ -15,6 +15,7 @@ from collections import Counter
 from collections.abc import Callable, Collection, Iterable, Iterator, Sequence
 from contextlib import ExitStack, suppress
 from dataclasses import dataclass, field
+from functools import lru_cache
 from itertools import chain
 from pathlib import Path
 from typing import Final
@@ -45,6 +46,7 @@ from crawler.session.together import bucket, done_by_all, everywhere, holder, mi
 from crawler.session.units import Unit, units
 
 _PAGE_ROWS: Final = 64 << 10  # rows in a row group of pages or sites
+_PLACED: Final = 1 << 16  # sites and addresses whose process is remembered
 _SENT_SITES: Final = 20_000  # rows of sites that are routed at a time
 # An entry in the metadata of each file. Files of earlier versions don't have it. They have fewer
 # columns, and name sites with the scheme, as `http://host`.
@@ -257,6 +259,7 @@ async def route_sites(
     """
     count = len(every)
 
+    @lru_cache(_PLACED)  # because requests to a site come one after the other
     def place(name: str) -> int:
         return holder(bucket(name, count), count, peers.size)
 

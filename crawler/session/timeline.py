@@ -6,9 +6,11 @@ their wall clocks, which differ a little.
 """
 
 from array import array
-from collections.abc import Iterator, Sequence
+from collections import defaultdict
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass
-from itertools import pairwise
+from functools import partial
+from itertools import count, pairwise
 from typing import NamedTuple
 
 import numpy as np
@@ -53,6 +55,25 @@ class Event(NamedTuple):
     end: float
 
 
+class Group(NamedTuple):
+    """The requests of a site or of an address, by their start."""
+
+    name: str
+    rows: list[int]  # the numbers of the requests
+    starts: npt.NDArray[np.float64]
+    ends: npt.NDArray[np.float64]
+    is_calm: bool  # whether they were made under one promise, and no answer may cause a rest
+    make_event: Callable[[int], Event]  # from the number of a request
+
+    def event(self, at: int) -> Event:
+        """Return one of the requests."""
+        return self.make_event(self.rows[at])
+
+    def events(self) -> list[Event]:
+        """Return all requests."""
+        return list(map(self.make_event, self.rows))
+
+
 class Timeline:
     """All requests of a session. Add them in any order, then take them by site or by address.
 
@@ -62,7 +83,8 @@ class Timeline:
     def __init__(self) -> None:
         self._promises: list[Promise] = []
         self._promise_numbers: dict[int, int] = {}  # by id of the promise
-        self._names: dict[str | None, int] = {None: 0}
+        # Each name that is looked up gets a number.
+        self._names: defaultdict[str | None, int] = defaultdict(count(1).__next__, {None: 0})
         self._offsets: dict[str, float] = {}  # by boot
         self._start, self._end, self._retry_after = array("d"), array("d"), array("d")
         self._promise, self._site, self._authority = array("i"), array("i"), array("i")
@@ -83,11 +105,11 @@ class Timeline:
         self._end.append(start + asked.seconds)
         after = asked.retry_after_s
         self._retry_after.append(-1.0 if after is None else after)
-        self._site.append(self._number(asked.site))
-        self._authority.append(self._number(asked.authority))
-        self._address.append(self._number(asked.address))
-        self._kind.append(self._number(asked.kind))
-        self._error.append(self._number(asked.error))
+        self._site.append(self._names[asked.site])
+        self._authority.append(self._names[asked.authority])
+        self._address.append(self._names[asked.address])
+        self._kind.append(self._names[asked.kind])
+        self._error.append(self._names[asked.error])
         self._status.append(asked.status or 0)
         self._key.append(asked.key & 0xFFFF_FFFF_FFFF_FFFF)
 
@@ -100,12 +122,12 @@ class Timeline:
             return measured
         return measured + (self._offsets.setdefault(promise.boot, promise.offset) - promise.offset)
 
-    def by_site(self) -> Iterator[tuple[str, list[Event]]]:
-        """Yield each site with its requests: sites by name, requests by their start."""
+    def by_site(self) -> "Iterator[Group]":
+        """Yield the requests of each site: sites by name, requests by their start."""
         return self._by(self._site, np.arange(len(self)))
 
-    def by_address(self) -> Iterator[tuple[str, list[Event]]]:
-        """Yield each address that has a clock of its own, with its requests, like `by_site`."""
+    def by_address(self) -> "Iterator[Group]":
+        """Yield the requests to each address that has a clock of its own, like `by_site`."""
         has_clock = np.array([one.by_address for one in self._promises], bool)
         known = np.frombuffer(self._address, np.int32) != self._names[None]
         some = known & has_clock[np.frombuffer(self._promise, np.int32)]
@@ -117,12 +139,7 @@ class Timeline:
         pairs = dict(zip(self._authority, self._site, strict=True))
         return {names[authority] or "": names[site] or "" for authority, site in pairs.items()}
 
-    def _number(self, name: str | None) -> int:
-        return self._names.setdefault(name, len(self._names))
-
-    def _by(
-        self, column: "array[int]", some: npt.NDArray[np.int64]
-    ) -> Iterator[tuple[str, list[Event]]]:
+    def _by(self, column: "array[int]", some: npt.NDArray[np.int64]) -> "Iterator[Group]":
         """Yield groups of some requests by a column of names, in the order of names."""
         if not len(some):
             return
@@ -133,14 +150,30 @@ class Timeline:
         keys = place[np.frombuffer(column, np.int32)[some]]
         starts, ends = (np.frombuffer(one, np.float64)[some] for one in (self._start, self._end))
         by_key = np.lexsort((ends, starts, keys))
-        keys, some = keys[by_key], some[by_key]
-        bounds = [*np.flatnonzero(np.diff(keys, prepend=-1)).tolist(), len(keys)]
-        for low, high in pairwise(bounds):
+        keys, rows = keys[by_key], some[by_key]
+        begins = np.flatnonzero(np.diff(keys, prepend=-1))
+        starts, ends = starts[by_key], ends[by_key]
+        is_calm = self._are_calm(rows)
+        promises = np.frombuffer(self._promise, np.int32)[rows]
+        make_event = partial(self._event, names=names)
+        for low, high in pairwise([*begins.tolist(), len(keys)]):
             name = names[order[keys[low]]]
             assert name is not None
-            yield name, [self._event(at, names) for at in some[low:high].tolist()]
+            calm = bool(is_calm[low:high].all()) and not np.ptp(promises[low:high])
+            yield Group(
+                name, rows[low:high].tolist(), starts[low:high], ends[low:high], calm, make_event
+            )
 
-    def _event(self, at: int, names: Sequence[str | None]) -> Event:
+    def _are_calm(self, rows: npt.NDArray[np.int64]) -> npt.NDArray[np.bool_]:
+        """Return which requests were answered, and not with a status that may cause a rest."""
+        status = np.frombuffer(self._status, np.int32)[rows]
+        without_error = np.frombuffer(self._error, np.int32)[rows] == self._names[None]
+        calm: npt.NDArray[np.bool_] = (
+            without_error & (status > 0) & (status < 500) & (status != 429)
+        )
+        return calm
+
+    def _event(self, at: int, *, names: Sequence[str | None]) -> Event:
         start, after = self._start[at], self._retry_after[at]
         asked = Asked(
             started=start,
