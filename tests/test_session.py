@@ -30,6 +30,7 @@ from crawler.config import Storage
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Link, PageRow, UserError
 from crawler.session import LoggedPage, RankStore, Torn, read_log
 from crawler.session.log import LogWriter
+from crawler.session.warc import digest
 
 A, B, C, D = (f"http://a.example/{name}" for name in "abcd")
 ELSEWHERE = "https://b.example/?q=%C3%BC"
@@ -52,6 +53,59 @@ def write_log(directory: Path, *pages: tuple[PageRow, list[Link]]) -> Path:
         log.page(row, links)
     log.close()
     return max(directory.iterdir())
+
+
+def test_each_field_of_a_row_says_what_its_name_says(tmp_path: Path) -> None:
+    headers = [
+        (b"Content-Type", b"Text/HTML; a"),
+        (b"ETag", b"e"),
+        (b"Last-Modified", b"l"),
+    ]
+    page = fetched(response(A, b"<rss>", headers=headers, truncated="time"), hops=3)
+    page.found = page.found._replace(url=f"{A}>")
+    page.time, page.retries, page.failure = 5.5, 4, Failure.TIMEOUT
+    page.noindex, page.alike, page.title, page.language = True, False, "t", "en"
+    store = open_store(tmp_path, rank=2)
+    row = store.append(page, 7)
+    store.close()
+    [warc] = session.warc_files(store.directory)
+    assert msgspec.structs.asdict(row) == {
+        "url": A,
+        "key": urls.key(A),
+        "site": "a.example",
+        "part": 7,
+        "rank": 2,
+        "hops": 3,
+        "time": 5.5,
+        "seconds": 0.5,
+        "address": "127.0.0.1",
+        "status": 200,
+        "error": "timeout",
+        "truncated": "time",
+        "bytes": 5,
+        "content_type": "text/html",
+        "digest": digest(b"<rss>"),
+        "duplicate": False,
+        "warc_file": warc.name,
+        "warc_offset": row.warc_offset,
+        "retries": 4,
+        "etag": "e",
+        "last_modified": "l",
+        "noindex": True,
+        "alike": False,
+        "media_type": "application/rss+xml",
+        "title": "t",
+        "language": "en",
+        "role": "requisite",
+    }
+    assert warc_at(warc, row.warc_offset) == "response"
+
+
+def warc_at(warc: Path, offset: int | None) -> str | None:
+    """The type of the record at an offset."""
+    with warc.open("rb") as file:
+        file.seek(offset or 0)
+        return next(iter(ArchiveIterator(file))).rec_type
 
 
 # --- the log

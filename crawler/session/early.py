@@ -12,6 +12,7 @@ from crawler.session.gaps import TOLERANCE_S, TOLERANCE_SHARE
 from crawler.session.requests import Manners
 
 _KEPT: Final = 100_000  # sites and addresses, about 25 MB
+_LEAST_SHARE: Final = 1 - TOLERANCE_SHARE
 
 
 class EarlyRequests:
@@ -26,19 +27,14 @@ class EarlyRequests:
 
     def note(self, asked: Asked) -> None:
         """Take note of a request that has ended."""
-        promise = self._promise_to(asked.site)
-        gap_s = promise.delay_s * (1 - TOLERANCE_SHARE) - TOLERANCE_S
-        one = promise.connections == 1  # then a delay begins at the end of a request
-        self._compare(asked.site, asked, gap_s, one=one)
+        self._compare(asked.site, asked)
         if self._by_address and asked.address is not None:
-            self._compare(asked.address, asked, gap_s, one=one)
+            self._compare(asked.address, asked)
 
-    def _compare(self, clock: str, asked: Asked, gap_s: float, *, one: bool) -> None:
-        """Compare a request with the latest one by this clock.
-
-        `gap_s`: the least gap after this request. `one`: whether requests come one at a time.
-        """
-        latest = self._latest
+    def _compare(self, clock: str, asked: Asked) -> None:
+        """Compare a request with the latest one by this clock."""
+        promise, latest = self._promise_to(asked.site), self._latest
+        one = promise.connections == 1  # then a delay begins at the end of a request
         begins = asked.started + asked.seconds if one else asked.started
         before = latest.pop(clock, None)
         if before is not None:
@@ -48,4 +44,4 @@ class EarlyRequests:
             begins = max(begins, before[0])
         elif len(latest) >= _KEPT:
             del latest[next(iter(latest))]
-        latest[clock] = begins, gap_s
+        latest[clock] = begins, promise.delay_s * _LEAST_SHARE - TOLERANCE_S

@@ -26,6 +26,7 @@ class AppendFile:
 
     def __init__(self, path: Path) -> None:
         self.path = path
+        self.name = path.name
         self.size = 0
         with no_room_told(path):
             self._fd = os.open(path, os.O_WRONLY | os.O_CREAT | os.O_EXCL | os.O_CLOEXEC, 0o666)

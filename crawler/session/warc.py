@@ -174,9 +174,10 @@ class WarcWriter:
     def _append(self, records: bytes) -> Place:
         """Append records by a single write. A new file begins with a warcinfo record."""
         file = self._file or self._open()
-        name = file.path.name
-        info = b"" if file.size else self._warcinfo(name)
-        return Place(name, file.append(info + records) + len(info))
+        if file.size:
+            return Place(file.name, file.append(records))
+        info = self._warcinfo(file.name)
+        return Place(file.name, file.append(info + records) + len(info))
 
     def _close_if_full(self) -> None:
         if self._file and self._file.size >= self._storage.warc_size:
