@@ -273,6 +273,20 @@ def test_elements_that_lead_nowhere_are_left_out() -> None:
 
 
 @needs_scanner
+def test_a_step_adds_a_bounded_number_of_references() -> None:
+    from crawler.reading.parse.scanner import Scanner
+
+    references: dict[str, int] = {}
+    html = b"".join(b"<a href=%d>" % number for number in range(3000))
+    counts = []
+    for element in Scanner(html, frozenset({"a"}), references, elements.Room(9999), NOFOLLOW):
+        assert element is None
+        counts.append(len(references))
+    assert counts == [1024, 2048]
+    assert len(references) == 3000
+
+
+@needs_scanner
 @pytest.mark.parametrize("names", [{"a" * 17}, {""}, {f"a{number}" for number in range(64)}])
 def test_names_that_do_not_fit_are_refused(names: set[str]) -> None:
     with pytest.raises(ValueError, match=r"names|letters"):

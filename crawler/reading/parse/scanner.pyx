@@ -28,7 +28,7 @@ cdef extern from *:
 SOURCE = ABC_SOURCE.decode("ascii")  # SHA-256 of this file when it was compiled
 
 cdef Py_ssize_t STEP = 1 << 17  # bytes read in one step, unless a tag is longer
-cdef int ELEMENTS = 1 << 10  # returned in one step
+cdef int ELEMENTS = 1 << 10  # returned in one step, or references added
 cdef Py_ssize_t MOST_ATTRIBUTES = tokens.MOST_ATTRIBUTES
 cdef int MOST_NAMED = tokens.MOST_NAMED
 cdef Py_ssize_t MOST_NOFRAMES = tokens.MOST_NOFRAMES
@@ -301,7 +301,7 @@ cdef class Scanner:
     cdef long _follow
     cdef Py_ssize_t _at
     cdef Py_ssize_t _pause
-    cdef int _returned  # elements in this step
+    cdef int _returned  # elements in this step, and references that were added
     cdef int _inside
     cdef Py_ssize_t _start  # of the comment or the raw text
     cdef int _raw  # the number of the element with the raw text
@@ -575,6 +575,7 @@ cdef class Scanner:
             if self._room.left <= 0:
                 return False
             self._room.left -= 1
+            self._returned += 1
         self._references[reference] = flags | self._follow
         return True
 
