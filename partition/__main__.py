@@ -87,11 +87,9 @@ async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
         return _fail(error)
     if plans:
-        if arguments.json:
-            sys.stdout.write(json.dumps([plan.row() for plan in plans], indent=1) + "\n")
-        else:
-            sys.stdout.write(table.text_of_sites(plans))
+        _show(plans, as_json=arguments.json)
         _say(f"written: {arguments.out}, by {_ranks(group.size)}")
+        _say(table.closing(plans[0], plans[1:], settings.tolerances))
     return 0
 
 
@@ -201,7 +199,7 @@ def _ranks(number: int) -> str:
     return f"{number} ranks" if number > 1 else "1 rank"
 
 
-def _show(plans: Sequence[Plan], *, as_json: bool) -> None:
+def _show(plans: Sequence[Plan | ranks.SitePlan], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([plan.row() for plan in plans], indent=1) + "\n")
         return

@@ -21,7 +21,7 @@ from partition.webgraph import WebGraph
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Evaluation:
-    """The counts of one assignment. The JSON output has the fields up to `imbalance_requests`."""
+    """The counts of one assignment."""
 
     messages_page_part: int  # (source page, other part) pairs
     messages_site_part: int  # (source site, receiving part) pairs over inter-part links
@@ -32,6 +32,21 @@ class Evaluation:
     imbalance_bytes: float
     imbalance_requests: float
     loads: Ints  # parts x 2: bytes, requests
+
+    def row(self) -> dict[str, object]:
+        """The counts as fields of the JSON object that the command line prints."""
+        return {
+            "imbalance_bytes": self.imbalance_bytes,
+            "imbalance_requests": self.imbalance_requests,
+            "messages_page_part": self.messages_page_part,
+            "messages_site_part": self.messages_site_part,
+            "transmissions_target_part": self.transmissions_target_part,
+            "transmission_bytes": self.transmission_bytes,
+            "volume_bytes": self.volume_bytes,
+            "inter_part_links": self.inter_part_links,
+            "loads_bytes": self.loads[:, 0].tolist(),
+            "loads_requests": self.loads[:, 1].tolist(),
+        }
 
     @property
     def imbalances(self) -> tuple[float, float]:

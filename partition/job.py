@@ -79,20 +79,10 @@ class Plan:
 
     def row(self) -> dict[str, object]:
         """The plan as the JSON object that the command line prints."""
-        counts = self.counts
         row: dict[str, object] = {
             "model": self.model,
             "k": self.parts,
-            "imbalance_bytes": counts.imbalance_bytes,
-            "imbalance_requests": counts.imbalance_requests,
-            "messages_page_part": counts.messages_page_part,
-            "messages_site_part": counts.messages_site_part,
-            "transmissions_target_part": counts.transmissions_target_part,
-            "transmission_bytes": counts.transmission_bytes,
-            "volume_bytes": counts.volume_bytes,
-            "inter_part_links": counts.inter_part_links,
-            "loads_bytes": counts.loads[:, 0].tolist(),
-            "loads_requests": counts.loads[:, 1].tolist(),
+            **self.counts.row(),
             "constraints": self.constraints,
             "seconds": round(self.seconds, 3),
             "peak_bytes": self.peak_bytes,

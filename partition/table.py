@@ -1,6 +1,6 @@
 """Shows plans to people as a text table, and in one line. `page` shows them as an HTML page."""
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Sequence
 from typing import Final
 
 from partition.job import Plan
@@ -12,7 +12,7 @@ _BY_SITE: Final = ("messages", "by site")
 _SENT: Final = ("URLs", "sent")
 _VOLUME: Final = ("KB of", "links")
 # By heading, which has two lines in a text table.
-COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
+COLUMNS: Final[dict[tuple[str, str], Callable[[Plan | SitePlan], str]]] = {
     ("", "model"): lambda plan: plan.model,
     ("", "k"): lambda plan: str(plan.parts),
     ("bytes", "over mean"): lambda plan: f"{plan.counts.imbalance_bytes:.1%}",
@@ -23,15 +23,6 @@ COLUMNS: Final[dict[tuple[str, str], Callable[[Plan], str]]] = {
     _VOLUME: lambda plan: f"{plan.counts.volume_bytes / 1000:,.0f}",
     ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
 }
-SITE_COLUMNS: Final[dict[tuple[str, str], Callable[[SitePlan], str]]] = {
-    ("", "model"): lambda plan: plan.model,
-    ("", "k"): lambda plan: str(plan.parts),
-    ("bytes", "over mean"): lambda plan: f"{plan.imbalances[0]:.1%}",
-    ("requests", "over mean"): lambda plan: f"{plan.imbalances[1]:.1%}",
-    _BY_PAGE: lambda plan: f"{plan.messages:,}",
-    _VOLUME: lambda plan: f"{plan.volume_bytes / 1000:,.0f}",
-    ("", "seconds"): lambda plan: f"{plan.seconds:.2f}",
-}
 BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less is better
     _BY_PAGE: lambda plan: plan.counts.messages_page_part,
     _BY_SITE: lambda plan: plan.counts.messages_site_part,
@@ -40,37 +31,21 @@ BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less
 }
 
 
-def text(plans: Sequence[Plan]) -> str:
+def text(plans: Sequence[Plan | SitePlan]) -> str:
     """Return a table of 80 columns with a row for each plan, and remarks below it."""
-    rows = [[cell(plan) for cell in COLUMNS.values()] for plan in plans]
-    return _laid_out(COLUMNS, rows, notes(plans))
-
-
-def text_of_sites(plans: Sequence[SitePlan]) -> str:
-    """Return the table of plans that several ranks have made, and remarks below it."""
-    rows = [[cell(plan) for cell in SITE_COLUMNS.values()] for plan in plans]
-    said = [(plan, text) for plan in plans for text in (plan.verdict.remark, plan.reason) if text]
-    remarks = [_note(plan, text) for plan, text in said]
-    return _laid_out(SITE_COLUMNS, rows, remarks)
-
-
-def _laid_out(
-    headings: Iterable[tuple[str, str]], rows: Sequence[list[str]], remarks: Sequence[str]
-) -> str:
-    lines = [*map(list, zip(*headings, strict=True)), *rows]
+    headings = [list(line) for line in zip(*COLUMNS, strict=True)]
+    lines = [*headings, *([cell(plan) for cell in COLUMNS.values()] for plan in plans)]
     widths = [max(map(len, column)) for column in zip(*lines, strict=True)]
-    texts = []
+    rows = []
     for line in lines:
         cells = [cell.rjust(width) for cell, width in zip(line, widths, strict=True)]
-        texts.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
-    return "".join([*texts, *(f"{remark}\n" for remark in remarks)])
+        rows.append("  ".join([line[0].ljust(widths[0]), *cells[1:]]) + "\n")
+    return "".join([*rows, *(f"{note}\n" for note in notes(plans))])
 
 
-def _note(plan: Plan | SitePlan, text: str) -> str:
-    return f"{plan.model}, k = {plan.parts}: {text}"
-
-
-def closing(built: Plan, baselines: Sequence[Plan], tolerances: Tolerances) -> str:
+def closing(
+    built: Plan | SitePlan, baselines: Sequence[Plan | SitePlan], tolerances: Tolerances
+) -> str:
     """Return what a plan has reached in one line: its messages beside its balance."""
     counts = built.counts
     messages = counts.messages_page_part
@@ -98,20 +73,24 @@ def joined(heading: tuple[str, str]) -> str:
     return " ".join(heading).strip()
 
 
-def notes(plans: Sequence[Plan]) -> list[str]:
+def notes(plans: Sequence[Plan | SitePlan]) -> list[str]:
     """Return what must be said of the plans, a line each: above all why one isn't balanced."""
     lines = []
     for plan in plans:
-        said = []
-        if plan.remark:
-            said.append(plan.remark)
-        if plan.reason:
-            said.append(plan.reason)
-        if plan.constraints == 1:
-            said.append("the engine balanced one weight only, or the sum of bytes and requests")
-        if plan.network_cost is not None:
-            said.append(f"network cost {plan.network_cost:,.0f}")
-        if plan.moved is not None:
-            said.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
-        lines += [_note(plan, text) for text in said]
+        said = [text for text in (plan.remark, plan.reason) if text]
+        if isinstance(plan, Plan):
+            said += _of_pages(plan)
+        lines += [f"{plan.model}, k = {plan.parts}: {text}" for text in said]
     return lines
+
+
+def _of_pages(plan: Plan) -> list[str]:
+    """Return what is to be said of a plan that one process has made."""
+    said = []
+    if plan.constraints == 1:
+        said.append("the engine balanced one weight only, or the sum of bytes and requests")
+    if plan.network_cost is not None:
+        said.append(f"network cost {plan.network_cost:,.0f}")
+    if plan.moved is not None:
+        said.append("moved: {:.1%} of the bytes, {:.1%} of the requests".format(*plan.moved))
+    return said

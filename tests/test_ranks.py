@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from zlib import crc32
 
 import numpy as np
 import pyarrow as pa
@@ -19,10 +20,12 @@ from tabled import together
 
 from crawler import url
 from crawler.ports import OUT_OF_SCOPE, Peers
-from partition import UserError, graph, job, models
+from partition import UserError, evaluate, graph, job, models
+from partition.arrays import Ids
+from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph
 from partition.models import Graph
-from partition.ranks import SitePlan, build, merging, reading
+from partition.ranks import SitePlan, build, counting, merging, reading
 from partition.ranks.building import MODEL
 from partition.ranks.exchange import gathered, routed
 from partition.settings import Settings
@@ -31,8 +34,9 @@ Web = tuple[list[tuple[int, int, float]], list[tuple[int, int, bool]]]
 
 # What a plan of several ranks says of the same partition.
 SAME = (
-    "model", "k", "imbalance_bytes", "imbalance_requests", "messages_page_part", "volume_bytes",
-    "loads_bytes", "loads_requests", "feasible", "reason", "giants",
+    "model", "k", "imbalance_bytes", "imbalance_requests", "messages_page_part",
+    "messages_site_part", "transmissions_target_part", "transmission_bytes", "volume_bytes",
+    "inter_part_links", "loads_bytes", "loads_requests", "feasible", "reason", "giants",
 )  # fmt: skip
 URLS = [f"http://{site}.example/{page}" for site in "abcdefg" for page in range(4)]
 
@@ -90,6 +94,16 @@ def session(folder: Path, web: Web) -> Path:
     return folder
 
 
+def counts_by_one(paths: Sequence[Path]) -> dict[str, object]:
+    web = graph.read(paths)
+    return evaluate.evaluate(web, parts_of(web.sites)[web.site], 3).row()
+
+
+def parts_of(names: Sequence[str]) -> Ids:
+    """Some part of three for each site."""
+    return np.array([crc32(name.encode()) % 3 for name in names], np.int32)
+
+
 def by_one(paths: Sequence[Path]) -> tuple[list[str], Hypergraph, Graph]:
     """The sites with pages, and their hypergraph and graph, as one process makes them."""
     web = graph.read(paths)
@@ -98,20 +112,27 @@ def by_one(paths: Sequence[Path]) -> tuple[list[str], Hypergraph, Graph]:
     return names, models.hypergraph(web, unit), models.graph(web, unit)
 
 
-def by_ranks(paths: Sequence[Path], ranks: int) -> merging.Sites:
-    async def work(peers: Peers) -> merging.Sites | None:
-        return await merging.merge(await reading.read(graph.tables(paths), peers), peers)
+def by_ranks(paths: Sequence[Path], ranks: int) -> tuple[merging.Sites, dict[str, object]]:
+    """The sites as several ranks make them, and the counts of an assignment of theirs."""
 
-    first, *others = together(ranks, work)
-    assert first is not None
-    assert others == [None] * (ranks - 1)
-    return first
+    async def work(peers: Peers) -> tuple[merging.Sites | None, Evaluation | None]:
+        held = await reading.read(graph.tables(paths), peers)
+        sites = await merging.merge(held, peers)
+        part = None if sites is None else parts_of(sites.names)
+        return sites, await counting.count(held, sites, part, 3, peers)
+
+    (sites, counts), *others = together(ranks, work)
+    assert sites is not None
+    assert counts is not None
+    assert others == [(None, None)] * (ranks - 1)
+    return sites, counts.row()
 
 
 def assert_same(paths: Sequence[Path], ranks: int) -> None:
     """Compare what some ranks make with what one process makes."""
     names, hypergraph, edges = by_one(paths)
-    found = by_ranks(paths, ranks)
+    found, counts = by_ranks(paths, ranks)
+    assert counts == counts_by_one(paths)
     assert found.names == names
     for name in ("xpins", "pins", "costs", "weights"):
         assert np.array_equal(getattr(found.hypergraph, name), getattr(hypergraph, name)), name

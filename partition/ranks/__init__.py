@@ -6,7 +6,8 @@ The pages and links are divided among the ranks. The sites are few, so one rank 
 to the rank that the page's key belongs to, so that this rank has all links of the page. `merging`
 numbers the sites, adds up their weights, and makes the hypergraph and the graph of the sites at
 rank 0, where they are equal to those of one process. `building` spreads the searches over the ranks
-and writes the part vector. `exchange` has what the ranks do together.
+and writes the part vector. `counting` counts what it costs. `exchange` has what the ranks do
+together.
 
 All functions with a parameter `peers` are called by all ranks in the same order. They raise
 UserError, EngineError, PartVectorError and OSError on all ranks at the same point.

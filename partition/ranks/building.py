@@ -9,17 +9,17 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
-import numpy as np
-
 from crawler import compiled
 from crawler.ports import Peers
 from partition import UserError, engines, evaluate, graph, job, judge
-from partition.arrays import Ids, Ints
+from partition.arrays import Ids
 from partition.child import peak_memory
+from partition.evaluate import Evaluation
 from partition.hypergraph import connectivity_minus_one, part_loads
+from partition.judge import Verdict
 from partition.partvector import PartVector
-from partition.ranks import merging, reading
-from partition.ranks.exchange import agreed, agreed_at_first, everywhere
+from partition.ranks import counting, merging, reading
+from partition.ranks.exchange import agreed, everywhere
 from partition.ranks.merging import Sites
 from partition.settings import Settings
 
@@ -29,41 +29,32 @@ BASELINE: Final = "site-hash"
 
 @dataclass(frozen=True, slots=True, eq=False)
 class SitePlan:
-    """An assignment of whole sites to parts, with the measures that the sites alone give."""
+    """An assignment of whole sites to parts, with its measures."""
 
     model: str
     parts: int
     part: Ids  # of each site
-    loads: Ints  # parts x 2: bytes, requests
-    messages: int  # (source page, other part) pairs
-    volume_bytes: int  # sum of the lengths of the target URLs of all inter-part links
-    verdict: judge.Verdict
-    seconds: float  # to make the assignment, without reading and compiling
+    counts: Evaluation
+    verdict: Verdict
+    seconds: float  # to make the assignment, without reading, compiling and counting
     peak_bytes: int  # the most memory of any rank so far
-
-    @property
-    def imbalances(self) -> tuple[float, float]:
-        """The imbalances of bytes and of requests: the largest part / the average part - 1."""
-        imbalance_bytes, imbalance_requests = evaluate.imbalance(self.loads)
-        return imbalance_bytes, imbalance_requests
 
     @property
     def reason(self) -> str | None:
         """Why the plan isn't balanced; None if it is."""
         return "; ".join(self.verdict.reasons) or None
 
+    @property
+    def remark(self) -> str | None:
+        """How far giants exceed the average, if the plan is balanced."""
+        return self.verdict.remark
+
     def row(self) -> dict[str, object]:
         """The plan as the JSON object that the command line prints."""
-        imbalance_bytes, imbalance_requests = self.imbalances
         return {
             "model": self.model,
             "k": self.parts,
-            "imbalance_bytes": imbalance_bytes,
-            "imbalance_requests": imbalance_requests,
-            "messages_page_part": self.messages,
-            "volume_bytes": self.volume_bytes,
-            "loads_bytes": self.loads[:, 0].tolist(),
-            "loads_requests": self.loads[:, 1].tolist(),
+            **self.counts.row(),
             "seconds": round(self.seconds, 3),
             "peak_bytes": self.peak_bytes,
             "feasible": self.reason is None,
@@ -91,7 +82,6 @@ async def build(
     held = await reading.read(folders, peers)
     settings.progress("merging the nets of the ranks")
     sites = await merging.merge(held, peers)
-    del held
 
     def check() -> None:
         if sites is not None and not sites.names:
@@ -101,21 +91,25 @@ async def build(
     began = time.perf_counter() - compiled.seconds()
     part = await best(sites, parts, settings, peers)
     seconds = time.perf_counter() - compiled.seconds() - began
-    peak_bytes = max(await everywhere(peers, peak_memory()))
+    settings.progress("counting")
+    hashed = None if sites is None else evaluate.site_hashes(sites.names, parts)
+    plans = []
+    for model, found, taken in ((MODEL, part, seconds), (BASELINE, hashed, 0.0)):
+        counts = await counting.count(held, sites, found, parts, peers)
+        peak_bytes = max(await everywhere(peers, peak_memory()))
+        if sites is not None and found is not None and counts is not None:
+            verdict = judge.balance_of_sites(
+                sites.names, sites.weights, found, counts.loads, settings.tolerances
+            )
+            plans.append(SitePlan(model, parts, found, counts, verdict, taken, peak_bytes))
 
-    def finish() -> list[SitePlan]:
-        assert sites is not None
-        assert part is not None
-        hashed = evaluate.site_hashes(sites.names, parts)
-        plans = [
-            _plan(sites, MODEL, part, parts, settings, seconds, peak_bytes),
-            _plan(sites, BASELINE, hashed, parts, settings, 0.0, peak_bytes),
-        ]
-        settings.progress("writing")
-        _write(sites, plans[0], paths, out, settings)
-        return plans
+    def write() -> None:
+        if sites is not None:
+            settings.progress("writing")
+            _write(sites, plans[0], paths, out, settings)
 
-    return await agreed_at_first(peers, finish) or []
+    await agreed(peers, write)
+    return plans
 
 
 async def best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
@@ -170,33 +164,6 @@ def rank_of(sites: Sites, part: Ids, parts: int, settings: Settings) -> tuple[fl
     return excess, connectivity_minus_one(sites.hypergraph, part)
 
 
-def _plan(
-    sites: Sites,
-    model: str,
-    part: Ids,
-    parts: int,
-    settings: Settings,
-    seconds: float,
-    peak_bytes: int,
-) -> SitePlan:
-    links, loads = sites.graph, part_loads(sites.weights, part, parts)
-    ends = np.repeat(part, np.diff(links.xadj))
-    cut = ends != part[links.adj]
-    return SitePlan(
-        model=model,
-        parts=parts,
-        part=part,
-        loads=loads,
-        messages=connectivity_minus_one(sites.hypergraph, part),
-        volume_bytes=int(links.costs[cut].sum()) // 2,  # each edge is in two rows
-        verdict=judge.balance_of_sites(
-            sites.names, sites.weights, part, loads, settings.tolerances
-        ),
-        seconds=seconds,
-        peak_bytes=peak_bytes,
-    )
-
-
 def _write(
     sites: Sites, plan: SitePlan, paths: Sequence[Path], out: Path, settings: Settings
 ) -> None:
@@ -215,7 +182,7 @@ def _write(
         must_say,
         parts=plan.parts,
         sites=of_site,
-        loads=plan.loads,
+        loads=plan.counts.loads,
         model=plan.model,
         paths=paths,
         seed=settings.seed,

@@ -111,6 +111,13 @@ def split(columns: Columns, ranks: Ints, size: int) -> list[Columns]:
     ]
 
 
+def by_owner(columns: Columns, peers: Peers) -> Iterator[list[Columns]]:
+    """Yield rows by the ranks that their keys, the first column, belong to."""
+    for low in range(0, len(columns[0]), ROUND_ROWS):
+        piece = tuple(column[low : low + ROUND_ROWS] for column in columns)
+        yield split(piece, owners(piece[0], peers.size), peers.size)
+
+
 def joined(pieces: Sequence[Columns]) -> Columns:
     """Return the rows of all pieces; there must be one piece or more."""
     return tuple(np.concatenate(column) for column in zip(*pieces, strict=True))

@@ -4,7 +4,6 @@ They are equal to those that one process makes: sites are ordered by name, and n
 key of the pages that have them.
 """
 
-from collections.abc import Iterator
 from dataclasses import dataclass
 
 import numpy as np
@@ -17,14 +16,12 @@ from partition.graph.sites import check_names
 from partition.hypergraph import Hypergraph, merged, simplify
 from partition.models import Graph
 from partition.ranks.exchange import (
-    ROUND_ROWS,
     Columns,
     agreed,
+    by_owner,
     gathered,
     joined,
-    owners,
     routed,
-    split,
 )
 from partition.ranks.reading import Held, site_key
 
@@ -88,7 +85,7 @@ async def _weighed_sites(held: Held, peers: Peers) -> tuple[Keys, list[str], Int
     sums = _summed(sites, sizes, np.ones(len(sites), np.int64))
     del sites, sizes
     pieces: list[Columns] = [tuple(column[:0] for column in sums)]
-    async for received in routed(peers, _by_owner(sums, peers)):
+    async for received in routed(peers, by_owner(sums, peers)):
         pieces += received
     keys, size, requests = _summed(*joined(pieces))
     own = np.array([names[key] for key in keys.tolist()], object)
@@ -102,7 +99,7 @@ async def _names(read: list[str], peers: Peers) -> dict[int, str]:
     names: dict[int, str] = {}
     twins: list[tuple[str, str]] = []
     texts = np.array(read, object)
-    async for received in routed(peers, _by_owner((keys, texts), peers)):
+    async for received in routed(peers, by_owner((keys, texts), peers)):
         for key, name in zip(*(column.tolist() for column in joined(received)), strict=True):
             if names.setdefault(key, name) != name:
                 twins.append((names[key], name))
@@ -116,13 +113,6 @@ async def _names(read: list[str], peers: Peers) -> dict[int, str]:
 
     await agreed(peers, check)
     return names
-
-
-def _by_owner(columns: Columns, peers: Peers) -> Iterator[list[Columns]]:
-    """Yield rows by the ranks that their keys, the first column, belong to."""
-    for low in range(0, len(columns[0]), ROUND_ROWS):
-        piece = tuple(column[low : low + ROUND_ROWS] for column in columns)
-        yield split(piece, owners(piece[0], peers.size), peers.size)
 
 
 def _summed(keys: Keys, *numbers: Ints) -> Columns:
