@@ -13,9 +13,8 @@ _COLOURS: Final = ("#999999", "#000000", "#d55e00", "#56b4e9", "#0072b2", "#e69f
 
 
 def draw(rows: Sequence[Row], out: Path) -> None:
-    """Draw sessions.svg for the largest K: imbalance and messages by session, a row a graph."""
-    most = max((row["k"] for row in rows), default=0)
-    drawn = [case for case in cases(rows) if case[1] == most]
+    """Draw sessions.svg: imbalance and messages by session, a row for each graph and K."""
+    drawn = cases(rows)
     figure, axes = panels(len(drawn), 2)
     lines: dict[str, Any] = {}
     for (name, parts), row in zip(drawn, axes, strict=True):
