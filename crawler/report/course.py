@@ -4,7 +4,7 @@ The processes put the pages into the order of their times: each gets those of a 
 it knows the *position* of each in the order. The positions of a key go to the process that holds
 the key, its *holder*: the key modulo the number of processes.
 
-Memory grows by about 60 bytes for each page of a process.
+Memory grows by about 100 bytes for each page of a process.
 """
 
 from collections.abc import Sequence

@@ -4,7 +4,7 @@ Each process reads the links of its units. Each key has a *holder*, the process 
 there is a page: the key modulo the number of processes. A process tells the holder of a target what
 its links say of it, unless it has a page with this key itself.
 
-Memory grows by 16 bytes for each page of a process, by 25 for each target without a page that it
+Memory grows by 17 bytes for each page of a process, by 25 for each target without a page that it
 holds, by 13 for each such target that it links to first, and by the rows of broken pages.
 """
 
@@ -96,12 +96,8 @@ async def find_targets(
     `seeds`: the keys of the seeds.
     """
     own, broken = _read_pages(units)
-    by_holder = [own[its] for its in _held(own, peers)]
-    received = await peers.alltoall(by_holder)
-    rows = [[one for one in broken if one[0] % peers.size == at] for at in range(peers.size)]
-    holder = _Holder(received, await peers.alltoall(rows))
-    answers = await peers.alltoall([holder.are_broken(keys) for keys in received])
-    links = _Links(units, settings, own, _chosen(by_holder, answers), peers.rank)
+    holder, own_broken = await _meet_pages(own, broken, peers)
+    links = _Links(units, settings, own, own_broken, peers.rank)
     await _ask_holders(links, holder, peers)
 
     found = holder.found()
@@ -119,8 +115,25 @@ async def find_targets(
     )
 
 
+async def _meet_pages(own: _Keys, broken: _ByKey, peers: Peers) -> tuple["_Holder", _Keys]:
+    """Tell the holders of pages which pages there are.
+
+    Returns what this process knows as a holder, and which of its own keys have a broken page, here
+    or at another process.
+    """
+    by_holder = [own[its] for its in _held(own, peers)]
+    received = await peers.alltoall(by_holder)
+    rows = [[one for one in broken if one[0] % peers.size == at] for at in range(peers.size)]
+    holder = _Holder(received, await peers.alltoall(rows))
+    answers = await peers.alltoall([holder.are_broken(keys) for keys in received])
+    return holder, _chosen(by_holder, answers)
+
+
 async def _ask_holders(links: "_Links", holder: "_Holder", peers: Peers) -> None:
-    """Tell the holders of all targets of them, piece by piece, so that few are in memory."""
+    """Tell the holders of targets what links say of them.
+
+    A piece of the links is told at a time, because all of them may not fit in memory.
+    """
     pieces = links.pieces()
     while True:
         piece = next(pieces, None)

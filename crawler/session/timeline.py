@@ -81,8 +81,9 @@ class Timeline:
     """
 
     def __init__(self) -> None:
-        self._promises: list[Promise] = []
-        self._promise_numbers: dict[int, int] = {}  # by id of the promise
+        self._promises: list[Promise] = []  # different ones
+        self._promise_numbers: dict[Promise, int] = {}
+        self._met: dict[int, tuple[int, Promise]] = {}  # their numbers, by id of each object
         # Each name that is looked up gets a number.
         self._names: defaultdict[str | None, int] = defaultdict(count(1).__next__, {None: 0})
         self._offsets: dict[str, float] = {}  # by boot
@@ -96,10 +97,8 @@ class Timeline:
 
     def add(self, asked: Asked, promise: Promise) -> None:
         """Add a request, with the promise that it was made under."""
-        number = self._promise_numbers.setdefault(id(promise), len(self._promises))
-        if number == len(self._promises):
-            self._promises.append(promise)
-        self._promise.append(number)
+        known = self._met.get(id(promise)) or self._meet(promise)
+        self._promise.append(known[0])
         start = self.time(asked.started, promise)
         self._start.append(start)
         self._end.append(start + asked.seconds)
@@ -112,6 +111,14 @@ class Timeline:
         self._error.append(self._names[asked.error])
         self._status.append(asked.status or 0)
         self._key.append(asked.key & 0xFFFF_FFFF_FFFF_FFFF)
+
+    def _meet(self, promise: Promise) -> tuple[int, Promise]:
+        """Return the number of a promise, and keep the object, so that no other gets its id."""
+        number = self._promise_numbers.setdefault(promise, len(self._promises))
+        if number == len(self._promises):
+            self._promises.append(promise)
+        known = self._met[id(promise)] = number, promise
+        return known
 
     def time(self, measured: float, promise: Promise) -> float:
         """Return a time that a rank measured, in seconds since the epoch, on the time line.
