@@ -1,6 +1,7 @@
 """From sessions to a part vector, and the command line."""
 
 import json
+import random
 from pathlib import Path
 
 import numpy as np
@@ -413,6 +414,39 @@ def test_command_evaluate(crawl: Path, capsys: pytest.CaptureFixture[str]) -> No
     assert above.split() == ["bytes", "requests", "messages", "messages", "URLs", "KB", "of"]
     assert heading.startswith("model       k  over mean  over mean   by page   by site  sent")
     assert row.split()[:5] == ["site-graph", "4", "0.0%", "0.0%", "4"]
+
+
+@pytest.mark.parametrize(
+    ("seed", "migration"), [(0, 0.0), (1, 0.0), (2, 0.02), (3, 0.1), (4, 0.1), (5, 1.0)]
+)
+def test_a_warm_start_is_never_less_balanced_than_the_vector_that_it_starts_from(
+    tmp_path: Path, seed: int, migration: float
+) -> None:
+    """A session with a quarter more pages, and new sites. Limits count, as a site may be heavy."""
+    dice = random.Random(seed)
+    parts, sites, pages = dice.randint(2, 4), dice.randint(10, 30), 250
+    site = [min(int(dice.expovariate(4 / sites)), sites - 1) for _ in range(pages)]
+    size = [dice.randint(1, 1000) for _ in range(pages)]
+    links = [(page, dice.randrange(pages)) for page in range(pages) for _ in range(2)]
+    names = [f"s{number}.example" for number in range(sites)]
+
+    def first(number: int) -> WebGraph:
+        ends = zip(*(link for link in links if max(link) < number), strict=True)
+        return webgraph.from_arrays(*ends, site=site[:number], sites=names, bytes=size[:number])
+
+    before, web = first(200), first(pages)
+    old = job.plan(before, "site-hypergraph", parts)
+    of_site = {names[one]: part for one, part in zip(site, old.part.tolist(), strict=False)}
+    loads = old.counts.loads
+    partvector.write(tmp_path / "pv", parts=parts, sites=of_site, loads=loads, model=old.model)
+    vector = PartVector.open(tmp_path / "pv")
+    warm = Settings(previous=vector, migration=migration)
+    plans = job.follow(web, vector), job.plan(web, "site-hypergraph", parts, warm)
+    followed, repartitioned = (float((plan.counts.loads / plan.limits).max()) for plan in plans)
+    assert repartitioned <= max(1.0, followed)
+    assert plans[1].moved is not None
+    assert max(plans[1].moved) <= migration
+    assert plans[1].feasible == (repartitioned <= 1.0)
 
 
 def test_command_build_then_evaluate_the_vector(

@@ -30,6 +30,7 @@ class Streaming:
         self.owners: dict[str, int] = {}
         self._simulation = simulation
         self._begun: set[str] = set()
+        self._loads = [0] * len(simulation.cores)
         self._listed = dict(enumerate(of_site.tolist()))
         self._near: defaultdict[str, list[int]] = defaultdict(list)  # site -> sites at its links
         self._number = {}
@@ -66,8 +67,11 @@ class Streaming:
         near = [self._listed[other] for other in self._near[site]]
         if any(part >= 0 for part in near):
             votes = [near.count(rank) for rank in range(len(cores))]
-        loads = [core._backlog.enqueued for core in cores]
+        pairs = zip(self._loads, cores, strict=True)
+        self._loads = loads = [max(load, core._backlog.enqueued) for load, core in pairs]
         most = SLACK * sum(loads) / len(loads) + HEADROOM
         worth = [vote * (1 - load / most) for vote, load in zip(votes, loads, strict=True)]
         best = max(worth)
-        return worth.index(best) if best > 0 else loads.index(min(loads))
+        owner = worth.index(best) if best > 0 else loads.index(min(loads))
+        loads[owner] += 1  # at least one URL, until more have been found
+        return owner
