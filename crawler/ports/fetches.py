@@ -72,7 +72,8 @@ class Response(msgspec.Struct, frozen=True, eq=False):
     @property
     def content_type(self) -> str | None:
         """The values of all Content-Type lines, joined by commas; None if there is none."""
-        return ", ".join(values) if (values := self.values(b"content-type")) else None
+        values = self.raw_values(b"content-type")
+        return b", ".join(map(bytes.strip, values)).decode("latin-1") if values else None
 
     @property
     def nosniff(self) -> bool:

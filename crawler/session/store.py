@@ -4,9 +4,7 @@ import logging
 import os
 import time
 from collections.abc import Callable, Iterable, Sequence
-from functools import lru_cache
 from pathlib import Path
-from typing import NamedTuple
 
 import msgspec
 
@@ -19,7 +17,6 @@ from crawler.ports import (
     REQUISITE,
     Asked,
     CrawlDelay,
-    Earlier,
     Failure,
     Fetched,
     FetchError,
@@ -29,11 +26,11 @@ from crawler.ports import (
     Response,
     UserError,
 )
-from crawler.reading import media
 from crawler.session.content_seen import ContentSeen
 from crawler.session.early import EarlyRequests
 from crawler.session.joined import Joined, JoinedWriter
 from crawler.session.log import LogWriter
+from crawler.session.metadata import Metadata, metadata_of
 from crawler.session.pagelog import PageLog
 from crawler.session.requests import Manners, RequestLog
 from crawler.session.warc import FOR_ROBOTS, Place, WarcWriter, digest
@@ -41,60 +38,8 @@ from crawler.session.warc import FOR_ROBOTS, Place, WarcWriter, digest
 _LOG = logging.getLogger("crawler")
 _SYNC_INTERVAL_S = 5.0
 _SLOW_STORE_S = 5.0  # storing a page for longer than this is worth a warning, as it blocks the rank
-_VALIDATOR_BYTES = 512
-_MEDIA_TYPE_LENGTH = 128
-
-
-def validator(response: Response, name: bytes) -> str | None:
-    """Return the value of a header.
-
-    Returns None if a conditional request couldn't send the value back unchanged.
-    """
-    value = response.header(name)
-    if value is None or not 0 < len(value) <= _VALIDATOR_BYTES:
-        return None
-    text = value.decode("latin-1")
-    return text if text.isascii() and text.isprintable() else None
-
-
-@lru_cache(256)
-def media_type(content_type: str) -> str:
-    """Return the media type in lower case, without parameters.
-
-    Characters outside printable ASCII become `?`.
-    """
-    essence = content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH]
-    return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
-
-
-class _Said(NamedTuple):
-    """What the row of a response says of its headers and its type."""
-
-    content_type: str | None = None
-    media_type: str | None = None
-    etag: str | None = None
-    last_modified: str | None = None
-
-
-_NOTHING_SAID = _Said()
-_NOTHING_KEPT = (None, False, None, _NOTHING_SAID)
-
-
-def _said(response: Response, earlier: Earlier | None) -> _Said:
-    """Return what the row of a response says of its headers and its type."""
-    content_type = response.content_type
-    sniffed = media.types_of(response)[0] if response.body else None
-    etag, last_modified = validator(response, b"etag"), validator(response, b"last-modified")
-    if response.status == 304 and earlier is not None:  # a 304 may omit these
-        before = earlier.row
-        content_type, sniffed = before.content_type, before.media_type
-        etag, last_modified = etag or before.etag, last_modified or before.last_modified
-    return _Said(
-        content_type and media_type(content_type),
-        sniffed and media_type(sniffed),
-        etag,
-        last_modified,
-    )
+_NO_METADATA = Metadata()
+_NOTHING_KEPT = (None, False, None, _NO_METADATA)
 
 
 class RankStore:
@@ -302,13 +247,14 @@ class RankStore:
     def _store(self, fetched: Fetched, part: int) -> PageRow:
         """Write the WARC records, if there was a response. Returns the row that names them."""
         found, response = fetched.found, fetched.response
-        payload_digest, duplicate, place, said = (
-            _NOTHING_KEPT if response is None else self._keep(response, fetched)
+        url = found.address
+        payload_digest, duplicate, place, metadata = (
+            _NOTHING_KEPT if response is None else self._keep(url, response, fetched)
         )
         failure = fetched.failure or (response.failure if response else None)
         # The fields have no names here, because msgspec takes ten times as long with 27 names.
         return PageRow(
-            found.address,  # url
+            url,
             found.key,
             found.site,
             part,
@@ -321,23 +267,25 @@ class RankStore:
             failure.value if failure else None,  # error
             response.truncated if response else None,
             len(response.payload) if response else 0,  # bytes
-            said.content_type,
+            metadata.content_type,
             payload_digest,
             duplicate,
             place and place.file,
             place and place.offset,
             fetched.retries,
-            said.etag,
-            said.last_modified,
+            metadata.etag,
+            metadata.last_modified,
             fetched.noindex,
             fetched.alike,
-            said.media_type,
+            metadata.media_type,
             fetched.title,
             fetched.language,
             REQUISITE if found.is_requisite else PAGE,  # role
         )
 
-    def _keep(self, response: Response, fetched: Fetched) -> tuple[str, bool, Place | None, _Said]:
+    def _keep(
+        self, url: str, response: Response, fetched: Fetched
+    ) -> tuple[str, bool, Place | None, Metadata]:
         """Write the WARC records of a response.
 
         Returns the digest of the payload, whether the record is a revisit, the place of the record,
@@ -346,22 +294,22 @@ class RankStore:
         try:
             payload_digest, original = self.seen.identify(response, fetched.earlier)
             stored = not response.has_page or self._keeps(response)
-            said = _said(response, fetched.earlier)
+            metadata = metadata_of(response, fetched.earlier)
         except OSError:  # of the disk
             raise
         except BaseException as error:
             self._faults.note(error, "the response", response.url)
             fetched.failure = Failure.INTERNAL
             payload_digest, original = digest(response.payload), None
-            stored, said = True, _NOTHING_SAID
+            stored, metadata = True, _NO_METADATA
         place = None
         if stored:
-            place, as_sent = self._write(fetched.found.address, response, payload_digest, original)
+            place, as_sent = self._write(url, response, payload_digest, original)
             if not as_sent:
                 fetched.failure = Failure.INTERNAL
         if self._policy == "record":  # the records must be on disk before the row that names them
             self._warc.sync()
-        return payload_digest, original is not None, place, said
+        return payload_digest, original is not None, place, metadata
 
     def _write(
         self,
