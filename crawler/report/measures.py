@@ -61,10 +61,11 @@ def read_reference(path: Path) -> Reference:
     """
     tables = path / "tables" if (path / "tables").is_dir() else path
     try:
-        pages = read_table(table_path(tables, "pages"))
+        pages = read_table(table_path(tables, "pages"), ["key", "status", "role", "id", "url"])
         if "role" in pages.column_names:
             pages = pages.filter(pc.equal(pages["role"], PAGE))
-        links = read_table(table_path(tables, "links"))
+        wanted = ["source_key", "target_key", "flags", "src", "dst"]
+        links = read_table(table_path(tables, "links"), wanted)
         if "key" in pages.column_names:
             pages = pages.filter(pc.equal(pages["status"], 200))
             links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)
