@@ -22,13 +22,16 @@ def validator(response: Response, name: bytes) -> str | None:
     return text if text.isascii() and text.isprintable() else None
 
 
-@lru_cache(256)
 def media_type(content_type: str) -> str:
     """Return the media type in lower case, without parameters.
 
     Characters outside printable ASCII become `?`.
     """
-    essence = content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH]
+    return _printable(content_type.partition(";")[0].strip().lower()[:_MEDIA_TYPE_LENGTH])
+
+
+@lru_cache(256)  # of short keys: a header may be as long as `fetch.max_header_bytes`
+def _printable(essence: str) -> str:
     return "".join(c if c.isascii() and c.isprintable() else "?" for c in essence)
 
 
