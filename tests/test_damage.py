@@ -26,7 +26,7 @@ from test_resume import resumed_from_snapshot
 from crawler import session
 from crawler.demo.web import DemoWeb, serve
 from crawler.ports import UserError
-from crawler.report.measures import read_reference
+from crawler.report.reference import Web
 from crawler.report.verify import verify
 from crawler.simulate import load_web
 from partition import UserError as PartitionError
@@ -318,7 +318,7 @@ def test_other_readers_of_a_session_refuse_what_is_no_file(
     copy: Path, harm: Callable[[Path], None]
 ) -> None:
     harm(copy / "tables" / "pages" / "00000.parquet")
-    for read in (read_reference, load_web):
+    for read in (lambda path: session.alone(Web.read(path, session.Alone())), load_web):
         with pytest.raises(UserError, match=r"is a.*pages/00000\.parquet"):
             read(copy)
     for read_paths in (graph.read, politeness.read):

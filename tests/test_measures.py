@@ -1,40 +1,20 @@
 """The measures against webs that can be counted by hand, and against plain definitions."""
 
-from pathlib import Path
-
 import numpy as np
-import pyarrow as pa
-import pyarrow.parquet as pq
-import pytest
 from hypothesis import given
 from hypothesis import strategies as st
+from known_webs import keys, known_web, part_of
 from tabled import together
 
-from crawler import url
-from crawler.ports import Peers, UserError
+from crawler.ports import Peers
 from crawler.report.course import Responses, Sent, series_together
 from crawler.report.measures import (
     Point,
-    Reference,
     overlap,
     position,
     quality,
-    read_reference,
     series,
 )
-
-
-def keys(*numbers: int) -> np.ndarray:
-    return np.array(numbers, np.uint64)
-
-
-def test_a_reference_counts_a_link_once_and_only_between_its_pages() -> None:
-    sources, targets = keys(10, 10, 10, 30, 20, 99), keys(20, 20, 10, 20, 77, 20)
-    web = Reference.of(keys(30, 10, 20, 10), sources, targets)
-    assert web.keys.tolist() == [10, 20, 30]
-    assert web.back_links.tolist() == [0, 2, 0]
-    assert web.pagerank.argmax() == 1
-    assert web.pagerank.sum() == pytest.approx(3)
 
 
 @given(st.sets(st.integers(0, 50)), st.lists(st.integers(0, 60)))
@@ -65,7 +45,7 @@ def test_quality_by_its_definition(pages: list[int], importance: list[int]) -> N
 
 
 def test_the_series_of_a_crawl_that_fetches_a_page_twice() -> None:
-    web = Reference.of(keys(1, 2, 3, 4), keys(1, 2, 3), keys(3, 3, 1))
+    web = known_web(keys(1, 2, 3, 4), keys(1, 2, 3), keys(3, 3, 1))
     points = series(
         keys(1, 2, 1, 9, 3),
         np.array([True, False, True, True, True]),
@@ -108,20 +88,6 @@ def test_a_long_series_has_a_hundred_points() -> None:
     assert points[-1].pages == pages
 
 
-def test_a_graph_is_a_reference_if_it_has_urls(tmp_path: Path) -> None:
-    urls = [f"http://a.example/{n}" for n in range(3)]
-    pq.write_table(pa.table({"id": [7, 5, 6], "url": urls}), tmp_path / "pages.parquet")
-    pq.write_table(pa.table({"src": [7, 7, 99], "dst": [5, 6, 5]}), tmp_path / "links.parquet")
-    web = read_reference(tmp_path)
-    linked = {url.key(urls[1]), url.key(urls[2])}
-    assert {int(key) for key in web.keys[web.back_links == 1]} == linked
-    pq.write_table(pa.table({"id": [7]}), tmp_path / "pages.parquet")
-    with pytest.raises(UserError, match=r"unusable: .*url"):
-        read_reference(tmp_path)
-    with pytest.raises(UserError, match="no such file"):
-        read_reference(tmp_path / "nowhere")
-
-
 _page = st.tuples(st.integers(1, 12), st.booleans(), st.integers(0, 9), st.booleans())
 
 
@@ -140,7 +106,7 @@ def test_several_processes_count_the_same_series(
     web = None
     if links is not None:
         sources, targets = (keys(*(link[at] for link in links)) for at in (0, 1))
-        web = Reference.of(keys(*range(1, 10)), sources, targets)
+        web = known_web(keys(*range(1, 10)), sources, targets)
     known = None if reachable is None else keys(*reachable)
     sent = [Sent(np.array([0.0, 2e-6, 5e-6]), np.array([0.0, 3, 4]))] * 2 if exchanges else None
     pages = sorted((page for its in by_process for page in its), key=lambda page: page[2])
@@ -161,9 +127,9 @@ def test_several_processes_count_the_same_series(
         kinds = (np.uint64, np.int64, np.bool_, np.bool_)
         chosen = (own[0], own[2], own[1], own[3])
         responses = Responses(*map(np.array, chosen, kinds))
-        is_first = peers.rank == 0
+        its = None if web is None else part_of(web, peers)
         return await series_together(
-            responses, sent if is_first else None, web if is_first else None, known, peers
+            responses, sent if peers.rank == 0 else None, its, known, peers
         )
 
     assert together(len(by_process), count) == [expected] * len(by_process)

@@ -18,7 +18,7 @@ from crawler.ports import Peers
 from crawler.regular import regular
 from crawler.session.columns import PAGES
 from crawler.session.roles import page_rows
-from crawler.session.together import mine
+from crawler.session.together import by_holder, mine
 
 _GONE: Final = (404, 410)
 
@@ -109,8 +109,7 @@ class _Pages(NamedTuple):
         """Read the tables of a session together. The latest row of each page counts."""
         files = await peers.bcast(table_files(table_path(directory / "tables", "pages")))
         columns = _read(mine(files, peers))
-        holders = columns[0] % np.uint64(peers.size)
-        given = [[column[holders == rank] for column in columns] for rank in range(peers.size)]
+        given = [[column[its] for column in columns] for its in by_holder(columns[0], peers)]
         received = zip(*await peers.alltoall(given), strict=True)
         keys, times, statuses, sizes, digests = map(np.concatenate, received)
         order = np.lexsort((times, keys))

@@ -8,7 +8,7 @@ Memory grows by about 100 bytes for each page of a process.
 """
 
 from collections.abc import Sequence
-from typing import Final, NamedTuple, Self
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -17,14 +17,13 @@ from crawler import session
 from crawler.ports import Peers
 from crawler.report.measures import (
     Point,
-    Reference,
-    importance_ranks,
     make_points,
     numbers_of_points,
     position,
     shares_of_best,
 )
-from crawler.session.together import everywhere
+from crawler.report.reference import Web
+from crawler.session.together import by_holder, everywhere
 
 _Keys = npt.NDArray[np.uint64]
 _Numbers = npt.NDArray[np.int64]
@@ -56,14 +55,15 @@ class Sent(NamedTuple):
 async def series_together(
     responses: Responses,
     sent: Sequence[Sent] | None,
-    reference: Reference | None,
+    web: Web | None,
     reachable: _Keys | None,
     peers: Peers,
 ) -> list[Point]:
     """Return `measures.series` of the pages of all processes, the same on each of them.
 
-    Of pages with the same time, those of earlier processes come first. `sent` and `reference` are
-    those of the first process; `reachable` is the same on all.
+    Of pages with the same time, those of earlier processes come first. `sent` is that of the
+    first process; `reachable` is the same on all. `web`: the reference, as far as this process
+    holds its pages.
     """
     if not any(await everywhere(peers, len(responses.keys))):
         return []
@@ -71,7 +71,11 @@ async def series_together(
     lengths = await everywhere(peers, len(stretch.keys))
     bounds = np.append(0, np.cumsum(lengths))  # the positions where the stretches begin
     first = int(bounds[peers.rank])
-    known = await _Known.share(reference, reachable, peers)
+    to_reach = None if web is None else web.pages
+    held = None if web is None else web.keys
+    if reachable is not None:
+        to_reach = len(reachable)
+        held = np.sort(reachable[by_holder(reachable, peers)[peers.rank]])
     after = numbers_of_points(int(bounds[-1]))
 
     async def count(positions: _Numbers, numbers: Sequence[int]) -> list[int]:
@@ -83,16 +87,16 @@ async def series_together(
     keys, positions, good = await _held(stretch, first, peers)
     firsts = _first_of_each(keys, positions)
     unique = await count(firsts.positions, after)
-    wanted = np.flatnonzero(good if known.reachable is None else good & known.reaches(keys))
+    wanted = np.flatnonzero(good if held is None else good & session.among(keys, held))
     qualities = []
-    if known.web is not None:
+    if web is not None:
         order = await _order_of(firsts.positions, bounds, peers)
-        place = position(known.web, firsts.keys)
+        place = position(web.keys, firsts.keys)
         real = np.flatnonzero(place >= 0)
-        for ranks in known.ranks:
+        for places in web.places:
             # For each page, the smallest N for which it is in both A_N and P_N (`quality`).
-            both = await count(np.maximum(order[real], ranks[place[real]]), unique)
-            qualities.append(shares_of_best(both, unique, known.pages))
+            both = await count(np.maximum(order[real], places[place[real]]), unique)
+            qualities.append(shares_of_best(both, unique, web.pages))
     times = await _times_at([0, *(number - 1 for number in after)], stretch, first, peers)
     return make_points(
         after,
@@ -101,7 +105,7 @@ async def series_together(
         again=await count(first + np.flatnonzero(stretch.again), after),
         unique=unique,
         covered=await count(_first_of_each(keys[wanted], positions[wanted]).positions, after),
-        reachable=known.to_reach,
+        reachable=to_reach,
         qualities=qualities,
         sent=await peers.bcast(None if sent is None else _sent_at(times[1:], sent)),
     )
@@ -129,16 +133,10 @@ async def _held(stretch: Responses, first: int, peers: Peers) -> tuple[_Keys, _N
     positions = first + np.arange(len(stretch.keys))
     given = [
         (stretch.keys[its], positions[its], stretch.good[its])
-        for its in _by_holder(stretch.keys, peers)
+        for its in by_holder(stretch.keys, peers)
     ]
     keys, places, good = zip(*await peers.alltoall(given), strict=True)
     return np.concatenate(keys), np.concatenate(places), np.concatenate(good)
-
-
-def _by_holder(keys: _Keys, peers: Peers) -> list[_Numbers]:
-    """Return, for each process, where the keys are that it holds."""
-    holders = keys % np.uint64(peers.size)
-    return [np.flatnonzero(holders == rank) for rank in range(peers.size)]
 
 
 class _Firsts(NamedTuple):
@@ -191,37 +189,3 @@ def _sent_at(times: Sequence[float], sent: Sequence[Sent]) -> list[float]:
     for one in sent:
         total += one.urls[np.searchsorted(one.when, times, side="right") - 1].astype(np.int64)
     return total.astype(float).tolist()
-
-
-class _Known(NamedTuple):
-    """What a process knows of the webs that the crawl is compared with: about the keys it holds."""
-
-    reachable: _Keys | None  # the keys that coverage is computed for, ascending
-    to_reach: int | None  # how many of them all processes hold
-    web: _Keys | None  # the pages of the reference, ascending
-    ranks: Sequence[_Numbers]  # for each importance, the places of these pages in its order
-    pages: int  # how many pages the reference has
-
-    @classmethod
-    async def share(
-        cls, reference: Reference | None, reachable: _Keys | None, peers: Peers
-    ) -> Self:
-        """Give each process its part of the reference that the first one has."""
-        given: list[tuple[_Keys, list[_Numbers], int] | None] = [None] * peers.size
-        if peers.rank == 0 and reference is not None:
-            scores = reference.back_links, reference.pagerank
-            ranks = [importance_ranks(one) for one in scores]
-            given = [
-                (reference.keys[its], [one[its] for one in ranks], len(reference.keys))
-                for its in _by_holder(reference.keys, peers)
-            ]
-        web, own_ranks, pages = (await peers.alltoall(given))[0] or (None, [], 0)
-        if reachable is None:
-            return cls(web, None if web is None else pages, web, own_ranks, pages)
-        mine = np.sort(reachable[_by_holder(reachable, peers)[peers.rank]])
-        return cls(mine, len(reachable), web, own_ranks, pages)
-
-    def reaches(self, keys: _Keys) -> _Mask:
-        """Return for each key whether coverage counts it."""
-        assert self.reachable is not None
-        return session.among(keys, self.reachable)

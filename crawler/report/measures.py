@@ -7,18 +7,10 @@ functions.
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from pathlib import Path
 from typing import Final, NamedTuple, TypeVar
 
 import numpy as np
-import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
-
-from crawler import url
-from crawler.core.order import pagerank
-from crawler.dataset import read_table, table_path
-from crawler.ports import OUT_OF_SCOPE, PAGE, UserError
 
 POINTS: Final = 100  # points of a series at most
 _NO_PAGE: Final = -1
@@ -32,58 +24,6 @@ class Reference:
     keys: NDArray[np.uint64]  # (n,): the keys of the URLs, ascending
     back_links: NDArray[np.int64]  # (n,): how many pages link to each page
     pagerank: NDArray[np.float64]  # (n,): 1 on average
-
-    @classmethod
-    def of(
-        cls,
-        keys: NDArray[np.uint64],
-        sources: NDArray[np.uint64],
-        targets: NDArray[np.uint64],
-    ) -> "Reference":
-        """Make a reference from the keys of pages, and of m links (`sources`, `targets`).
-
-        A repeated link counts once. A link counts only between two different pages of `keys`.
-        """
-        keys = np.unique(keys)
-        start, end = position(keys, sources), position(keys, targets)
-        real = (start >= 0) & (end >= 0) & (start != end)
-        both = np.unique(start[real] * len(keys) + end[real])
-        start, end = np.divmod(both, max(1, len(keys)))
-        back_links = np.bincount(end, minlength=len(keys))
-        return cls(keys, back_links, pagerank(len(keys), start, end)[0])
-
-
-def read_reference(path: Path) -> Reference:
-    """Read a reference from a session, or from a graph folder of the partitioning job.
-
-    Of a session, the pages that were fetched with status 200 count. A graph folder must have
-    URLs, and all its pages count. Raises UserError for anything else.
-    """
-    tables = path / "tables" if (path / "tables").is_dir() else path
-    try:
-        pages = read_table(table_path(tables, "pages"), ["key", "status", "role", "id", "url"])
-        if "role" in pages.column_names:
-            pages = pages.filter(pc.equal(pages["role"], PAGE))
-        wanted = ["source_key", "target_key", "flags", "src", "dst"]
-        links = read_table(table_path(tables, "links"), wanted)
-        if "key" in pages.column_names:
-            pages = pages.filter(pc.equal(pages["status"], 200))
-            links = links.filter((links["flags"].to_numpy() & OUT_OF_SCOPE) == 0)
-            columns = pages["key"], links["source_key"], links["target_key"]
-            return Reference.of(*(column.to_numpy() for column in columns))
-        urls = pages["url"].to_pylist()
-        keys = np.array([url.own_key(url.normalise(address)) for address in urls], np.uint64)
-        ids = pages["id"].to_numpy()
-        order = np.argsort(ids)
-        start, end = (position(ids[order], links[name].to_numpy()) for name in ("src", "dst"))
-        known = (start >= 0) & (end >= 0)
-        return Reference.of(keys, keys[order[start[known]]], keys[order[end[known]]])
-    except (OSError, pa.ArrowInvalid, KeyError, IndexError, ValueError) as error:
-        what = "no such file" if isinstance(error, FileNotFoundError) else "unusable"
-        raise UserError(
-            f"{path}: {what}: {str(error).splitlines()[0]}; name a session with its tables, or"
-            " a graph with pages.parquet (id, url) and links.parquet (src, dst)"
-        ) from None
 
 
 def position(keys: NDArray[_Key], sought: NDArray[_Key]) -> NDArray[np.int64]:

@@ -27,9 +27,10 @@ from crawler.report.course import Responses, Sent, series_together
 from crawler.report.dynamic import dynamic_metrics, idle_servers, sent_to
 from crawler.report.endings import SeedTrail, seed_metrics
 from crawler.report.findings import find, imbalance
-from crawler.report.measures import Point, Reference, overlap, read_reference
+from crawler.report.measures import Point, overlap
 from crawler.report.memory import memory_of
 from crawler.report.overview import make_overview
+from crawler.report.reference import Web
 from crawler.report.unfetched import write_lists
 from crawler.session.columns import SCHEMAS
 from crawler.session.tables import Totals, write_tables
@@ -52,8 +53,8 @@ async def write_metrics(
     """
     info = session.load(directory)
     url.tell_apart(session.given_up(directory))
-    web = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
-    reference = read_reference(web) if web and peers.rank == 0 else None
+    known = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
+    web = await Web.read(known, peers) if known else None
     seeds = session.seeds(directory)
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
     correct = correction_of(directory)
@@ -89,7 +90,7 @@ async def write_metrics(
         previous = Path(info.config.session.previous)
         complete = info.last.complete is True
         seen["against"] = await compare(directory, previous, peers, complete=complete)
-    points = await _series(directory, own, again, runs, reference, peers)
+    points = await _series(directory, own, again, runs, web, peers)
 
     def measure() -> dict[str, Any] | None:
         if peers.rank > 0:
@@ -246,14 +247,14 @@ async def _series(
     units: Sequence[str],
     again: Sequence[int],
     runs: Sequence[Mapping[str, Any]],
-    reference: Reference | None,
+    web: Web | None,
     peers: Peers,
 ) -> list[Point]:
     """The measures over time.
 
     `units`: the names of the files of this process. `again`: the numbers of their rows whose URLs
-    were requested again with a cookie. `runs` and `reference`: on the first process, the counts of
-    each run, and the web that the session is compared with.
+    were requested again with a cookie. `runs`: on the first process, the counts of each run.
+    `web`: the web that the session is compared with, as far as this process holds its pages.
     """
     columns = ["key", "status", "time", "role"]
     files = [directory / "tables" / "pages" / f"{unit}.parquet" for unit in units]
@@ -273,7 +274,7 @@ async def _series(
     sent = None
     if ranks and all("progress" in one for one in ranks):
         sent = [Sent(*np.array([(0.0, 0), *one["progress"]]).T) for one in ranks]
-    return await series_together(responses, sent, reference, read_reachable(directory), peers)
+    return await series_together(responses, sent, web, read_reachable(directory), peers)
 
 
 async def _politeness(tables: Path, own: Sequence[str], peers: Peers) -> dict[str, Any] | None:

@@ -8,6 +8,8 @@ for each number of processes. One process alone does all of it as `Alone`.
 from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
 from typing import TypeVar
 
+import numpy as np
+import numpy.typing as npt
 from xxhash import xxh3_64_intdigest
 
 from crawler.ports import NoRoomError, Peers
@@ -57,6 +59,12 @@ def mine(items: Sequence[T], peers: Peers) -> list[T]:
         for number, item in enumerate(items)
         if holder(number, len(items), peers.size) == peers.rank
     ]
+
+
+def by_holder(keys: npt.NDArray[np.uint64], peers: Peers) -> list[npt.NDArray[np.int64]]:
+    """Return, for each process, where the keys are that it holds: the key modulo their number."""
+    holders = keys % np.uint64(peers.size)
+    return [np.flatnonzero(holders == rank) for rank in range(peers.size)]
 
 
 def bucket(name: str, count: int) -> int:

@@ -11,8 +11,8 @@ from crawler.core.order.scores import Opic
 from crawler.ports import CrawlUrl
 
 DAMPING: Final = 0.85
-_ROUNDS: Final = 50
-_CLOSE: Final = 1e-4  # the rounds end when the scores change by less than this on average
+ROUNDS: Final = 50
+CLOSE: Final = 1e-4  # the rounds end when the scores change by less than this on average
 _FIRST: Final = 100  # fetched pages before the first computation
 _GROWTH: Final = 1.25  # factor of the fetched pages from one computation to the next
 
@@ -33,7 +33,7 @@ def pagerank(
     leaves = degrees == 0
     scores = np.ones(pages)
     base = 1.0
-    for _ in range(_ROUNDS if pages else 0):
+    for _ in range(ROUNDS if pages else 0):
         shares = scores / np.maximum(degrees, 1)
         new = np.bincount(targets, shares[sources], pages)
         if outside is not None and len(sources):
@@ -45,7 +45,7 @@ def pagerank(
         new *= scale
         change = np.abs(new - scores).sum()
         scores = new
-        if change < _CLOSE * pages:
+        if change < CLOSE * pages:
             break
     return scores, base
 
