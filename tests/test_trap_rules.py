@@ -1,5 +1,9 @@
 """A rule on traps that fails on a URL has nothing against the URL."""
 
+import logging
+
+import pytest
+
 from crawler import config
 from crawler.core.trap_rules import TrapRules
 from crawler.faults import Faults
@@ -23,8 +27,12 @@ def row(*, status: int, size: int) -> PageRow:
     return PageRow(PAGE.url, 1, SITE, 0, 0, 0, 0.0, 0.0, "10.0.0.1", status, bytes=size)
 
 
-def test_a_rule_that_fails_costs_nothing_but_a_fault() -> None:
-    """The rules hash the text of a URL, and this one can't be encoded."""
+def test_a_rule_that_fails_costs_nothing_but_a_fault(monkeypatch: pytest.MonkeyPatch) -> None:
+    """The rules hash the text of a URL, and this one can't be encoded.
+
+    So pytest couldn't report what is logged, either.
+    """
+    monkeypatch.setattr(logging.getLogger("crawler"), "disabled", True)
     asked, faults = rules(row(status=404, size=0))
     asked.poor.add(1)
     odd = PAGE._replace(url="http://\ud800.example/", site="http://\ud800.example")
