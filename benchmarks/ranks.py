@@ -6,10 +6,10 @@
 
 `make` writes the tables of a session in which nine of ten pages were fetched. Of the links 86 %
 stay within their site, and most others lead to 4 of the 40 sites of a group. `measure` makes the
-parts of the sites. Without mpirun, it takes the way of one process. For each step and each rank it
-prints the seconds, the CPU seconds, and the peak of memory so far. A rank that waits for others
-uses next to no CPU time. The last line has the messages and a digest of the parts. It must be the
-same for each number of ranks.
+parts of the sites. Without mpirun, `measure` does what `partition build` does in one process. For
+each step and each rank it prints the seconds, the CPU seconds, and the peak of memory so far. A
+rank that waits for others uses next to no CPU time. The last line has the messages and a digest of
+the parts. This line must be the same for each number of ranks.
 """
 
 import hashlib

@@ -20,12 +20,13 @@ def discovered(web: WebGraph, seeds: Ids) -> tuple[Ids, Ids]:
 
 
 def claimed(web: WebGraph, part: Ids, parts: int, seeds: Ids) -> Ids:
-    """Return `part` with the pages of sites that the part vector lacks (-1) in the parts of claims.
+    """Return the part of each page, with the sites that the part vector lacks placed by claims.
 
-    The part that finds a site first claims it, and `partvector.grant` decides, as in a crawl with a
-    rank for each part. Sites with which the crawl begins are claimed by their registrars. Without
-    seeds, the search begins with the listed pages. The order of a real crawl differs, so some of
-    its sites go elsewhere.
+    `part`: the part of each page, or -1 if the part vector lacks its site. `seeds`: the pages with
+    which the crawl begins; without seeds, it begins with the listed pages. The part that finds a
+    site first claims it, and `partvector.grant` decides, as in a crawl with a rank for each part. A
+    site of a page that nothing has found is claimed by its registrar, the part by the hash of the
+    site. The order of a real crawl differs, so a real crawl places some sites elsewhere.
     """
     if not len(seeds):
         seeds = np.flatnonzero(part >= 0).astype(np.int32)

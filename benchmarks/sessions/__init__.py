@@ -16,15 +16,17 @@ Rows of crawls, each with the vector of the session before:
 - `claims`: `assignment.unlisted = "claim"`, the default.
 - `streaming`: the URLs of a site wait for WAIT_S of virtual time after the first link to it. Then
   the site goes to the rank with the most links to it so far, less a penalty for its load: linear
-  deterministic greedy (Stanton and Kliot 2012). It bounds its state as claims do. Votes and answers
-  cost no time and no message here, so the rule does at least as well as in a live crawl.
+  deterministic greedy (Stanton and Kliot 2012). It limits the load of a rank as claims do. Votes
+  and answers cost no time and no message here, so the rule does at least as well as in a live
+  crawl.
 - `all links`: as `streaming`, but the rule knows all links of the session in advance.
 - `slack, claims`: as `claims`. The vector was made with a fifth of the default tolerance.
 - `warm, claims`: as `claims`. Each vector starts from the one before (`build --previous`).
 
-Rows of vectors, each on the session that it was made from. `moved_pages` and `moved_bytes` are the
-fractions of what the vector before lists that are in another part. A vector that is made anew may
-number its parts anew, so its parts are first matched with those before, for the least pages moved.
+Rows of vectors, each on the session that it was made from. `moved_pages` and `moved_bytes` count
+the pages that the vector before lists: the fraction that is in another part now. A vector that is
+made anew may number its parts anew. So its parts are first matched with the parts before, in the
+way that moves the fewest pages.
 """
 
 import json

@@ -68,7 +68,7 @@ def _refuse_foreign_code(arguments: argparse.Namespace, order: str) -> None:
 
 
 def _is_set(arguments: argparse.Namespace, name: str) -> bool:
-    """Whether `--set` names a key of the configuration."""
+    """Return whether `--set` names a key of the configuration."""
     return any(one.partition("=")[0].strip() == name for one in arguments.set)
 
 

@@ -23,13 +23,13 @@ def complain(error: UserError | str) -> None:
 
 
 def print_report(directory: Path, words: Callable[[dict[str, Any]], str], *, as_json: bool) -> None:
-    """Print the measures of a session, as JSON or in these words."""
+    """Print the measures of a session: as JSON, or as the text that `words` makes of them."""
     metrics = json.loads((directory / "report" / "metrics.json").read_text())
     show(json.dumps(metrics) if as_json else words(metrics))
 
 
 def readable(result: dict[str, Any]) -> str:
-    """What was found of one URL, a line for each value."""
+    """Return what was found of one URL, a line for each value."""
     lines = []
     for name, value in result.items():
         if name == "links":
@@ -44,7 +44,7 @@ def readable(result: dict[str, Any]) -> str:
 
 
 def one_line(value: object) -> str:
-    """A value in one line, without control characters."""
+    """Return a value as one line, without control characters."""
     if isinstance(value, list):
         return ": ".join(map(one_line, value))
     if isinstance(value, dict):
@@ -54,7 +54,7 @@ def one_line(value: object) -> str:
 
 
 def wrapped(word: str, says: str) -> list[str]:
-    """A word and what it says, for a terminal of 80 columns. URLs and paths stay in one piece."""
+    """Return the lines of a word and its text, for 80 columns. URLs and paths stay in one piece."""
     return textwrap.wrap(
         says,
         80,

@@ -1,8 +1,9 @@
 """The measures over time, counted by several processes together.
 
-The processes put the pages into the order of their times: each gets those of a stretch of time, so
-it knows the *position* of each in the order. The positions of a key go to the process that holds
-the key, its *holder*: the key modulo the number of processes.
+The processes put the pages into the order of their times. Each process gets the pages of a stretch
+of time, so it knows the *position* of each page in the order. A process tells the positions of the
+pages with a key to the *holder* of the key: the process whose rank is the key modulo the number of
+processes.
 
 Memory grows by about 100 bytes for each page of a process.
 """
@@ -33,7 +34,7 @@ _SAMPLES: Final = 100  # times that a process gives for each stretch
 
 
 class Responses(NamedTuple):
-    """The pages of a process with a response. The arrays have one element for each."""
+    """The pages of a process that have a response. The arrays have an element for each page."""
 
     keys: _Keys
     times: _Numbers  # microseconds since the epoch
@@ -41,7 +42,7 @@ class Responses(NamedTuple):
     again: _Mask  # whether it was requested again with a cookie
 
     def some(self, which: slice | _Numbers) -> "Responses":
-        """Return some of them."""
+        """Return the pages that `which` chooses."""
         return Responses(self.keys[which], self.times[which], self.good[which], self.again[which])
 
 
@@ -59,7 +60,7 @@ async def series_together(
     reachable: _Keys | None,
     peers: Peers,
 ) -> list[Point]:
-    """Return `measures.series` of the pages of all processes, the same on each of them.
+    """Return on each process what `measures.series` returns for the pages of all processes.
 
     Of pages with the same time, those of earlier processes come first. `sent` is that of the
     first process; `reachable` is the same on all. `web`: the reference, as far as this process
@@ -112,9 +113,9 @@ async def series_together(
 
 
 async def _in_order_of_time(responses: Responses, peers: Peers) -> Responses:
-    """Return the pages of a stretch of time, in order. The stretches follow each other by rank.
+    """Return the pages of this process's stretch of time, in order. Rank 0 has the first stretch.
 
-    A few times of each process tell the bounds of stretches of about equal length.
+    The bounds come from a few times of each process, so that stretches have about as many pages.
     """
     own = responses.some(np.argsort(responses.times, kind="stable"))
     step = max(1, len(own.times) // (_SAMPLES * peers.size))
@@ -145,7 +146,7 @@ class _Firsts(NamedTuple):
 
 
 def _first_of_each(keys: _Keys, positions: _Numbers) -> _Firsts:
-    """Return the different keys, and the first position of each.
+    """Return the distinct keys, and the first position of each.
 
     The positions of a key ascend, because they come stretch by stretch.
     """

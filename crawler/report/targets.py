@@ -1,8 +1,9 @@
-"""Finds what links lead to that has no page, or a broken one. The processes do this together.
+"""Finds the targets of links that have no page, or a broken page. All processes do this together.
 
-Each process reads the links of its units. Each key has a *holder*, the process that knows whether
-there is a page: the key modulo the number of processes. A process tells the holder of a target what
-its links say of it, unless it has a page with this key itself.
+Each process reads the links of its units, which are files of the tables. Each key has a *holder*:
+the process whose rank is the key modulo the number of processes. The holder knows whether there is
+a page with the key. A process tells the holder of a target what its links say of the target, unless
+the process itself has a page with this key.
 
 Memory grows by 17 bytes for each page of a process, by 25 for each target without a page that it
 holds, by 13 for each such target that it links to first, and by the rows of broken pages.
@@ -51,7 +52,7 @@ class UnitTables(NamedTuple):
 
 
 class Found(NamedTuple):
-    """Targets of links. The arrays have an element for each. Holders sort them by key."""
+    """Targets of links. The arrays have an element for each target. Holders sort them by key."""
 
     keys: _Keys
     codes: _Codes
@@ -59,7 +60,7 @@ class Found(NamedTuple):
     outside: npt.NDArray[np.int64]  # how many links to it have the flag OUT_OF_SCOPE
 
     def some(self, which: _Mask) -> "Found":
-        """Return some of them."""
+        """Return the targets that `which` is true for."""
         return Found(self.keys[which], self.codes[which], self.places[which], self.outside[which])
 
 
@@ -76,12 +77,12 @@ class Told(NamedTuple):
     outside: npt.NDArray[np.int64]
 
     def some(self, which: slice) -> "Told":
-        """Return some of them."""
+        """Return the targets of a slice."""
         return Told(self.links[which], self.codes[which], self.outside[which])
 
 
 class Targets(NamedTuple):
-    """What was found. Only the first process gets `unknown_seeds` and `broken`."""
+    """What `find_targets` returns. Only the first process gets `unknown_seeds` and `broken`."""
 
     told: Told  # targets without a page, and others with links that are flagged OUT_OF_SCOPE
     unknown_seeds: list[int]  # the numbers of seeds without a page and without a link to them
@@ -91,9 +92,9 @@ class Targets(NamedTuple):
 async def find_targets(
     units: Sequence[UnitTables], settings: config.Config, seeds: _Keys, peers: Peers
 ) -> Targets:
-    """Find them. All processes call this together, each with its units.
+    """Return the targets of links that have no page, or a broken page.
 
-    `seeds`: the keys of the seeds.
+    All processes call this together, each with its units. `seeds`: the keys of the seeds.
     """
     own, broken = _read_pages(units)
     holder, own_broken = await _meet_pages(own, broken, peers)
@@ -170,7 +171,7 @@ def _in_order_of_links(received: Sequence[Found]) -> Told:
 
 
 def _read_pages(units: Sequence[UnitTables]) -> tuple[_Keys, _ByKey]:
-    """Return the different keys of the rows of these units, sorted; and the broken pages."""
+    """Return the distinct keys of the pages of these units, sorted, and the broken pages."""
     keys, broken = [np.zeros(0, np.uint64)], _ByKey()
     for unit in units:
         for batch in read_batches(unit.pages, ["url", "key", "status", "error"]):
@@ -249,7 +250,7 @@ def _far_pages(pages: Path, most_hops: float) -> _Keys:
 
 
 def _different(found: Found) -> Found:
-    """Return the different targets among some that aren't sorted."""
+    """Return each target once, sorted by key. The targets given may be in any order."""
     order = np.argsort(found.keys, kind="stable")
     keys = found.keys[order]
     starts = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
@@ -335,7 +336,7 @@ class _BrokenLinks:
                 its += sources[start : start + min(count, _SOURCES - len(its))].tolist()
 
     def with_texts(self, units: Sequence[UnitTables]) -> list[_LinkedTo]:
-        """Return the links by page. `units`: those that have the linking pages."""
+        """Return the links to each broken page. `units`: those that have the linking pages."""
         wanted = np.unique(np.array(list(chain(*self._sources.values())), np.uint64))
         texts = dict[int, str]()
         for unit in units if len(wanted) else ():

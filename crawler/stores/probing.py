@@ -1,9 +1,9 @@
 """The inner loops of a `table.KeyTable`, compiled by numba where there was no C compiler.
 
-`layout` says how the keys lie in memory. slots.pyx is the compiled form of this module, which needs
-neither numba's 55 MB nor the second that it takes to load. Both leave the same slots and states. A
-change here needs the same change there; tests/test_stores.py compares them. Importing this module
-imports numba.
+`layout` says how the keys lie in memory. slots.pyx has the same loops, compiled when the crawler
+was installed. They need no numba, which takes 55 MB or more and up to a second to load. Both
+modules leave the same slots and states. A change here needs the same change there;
+tests/test_stores.py compares them. Importing this module imports numba.
 """
 
 from typing import Final, TypeAlias
@@ -44,7 +44,7 @@ _HALF: Final = np.uint64(32)
 def _place(
     mixed: np.uint64, size: np.int64, following: np.int64, border: np.int64
 ) -> int:  # pragma: no cover - compiled
-    """Return the place of a mixed key, where its search begins. See `state` for the numbers."""
+    """Return the place of a mixed key, where its search begins. `layout` explains the numbers."""
     part = mixed >> _HALF
     place = int(np.int64((part * np.uint64(size)) >> _HALF))
     if place >= border:
@@ -68,7 +68,7 @@ def _read_ahead(slots: Keys, state: Numbers, keys: Keys) -> None:  # pragma: no 
 
 @compiled
 def keep_missing(slots: Keys, state: Numbers, keys: Keys) -> int:  # pragma: no cover - compiled
-    """Move the unknown keys to the front of `keys`. Returns their number."""
+    """Move the keys that aren't in the table to the front of `keys`. Returns their number."""
     size, following, border = state[SIZE], state[NEXT], state[BORDER]
     number = 0
     for start in range(0, len(keys), AHEAD):
@@ -89,7 +89,7 @@ def keep_missing(slots: Keys, state: Numbers, keys: Keys) -> int:  # pragma: no 
 def mark(
     slots: Keys, state: Numbers, keys: Keys, held: Flags
 ) -> None:  # pragma: no cover - compiled
-    """Write whether each key is known to `held`."""
+    """Write to `held` whether each key is in the table."""
     size, following, border = state[SIZE], state[NEXT], state[BORDER]
     for start in range(0, len(keys), AHEAD):
         some = keys[start : start + AHEAD]
@@ -107,7 +107,7 @@ def mark(
 
 @compiled
 def add(slots: Keys, state: Numbers, keys: Keys, new: Flags) -> bool:  # pragma: no cover - compiled
-    """Add keys, and say which are new. Returns whether there was room for all."""
+    """Add keys, and write to `new` which are new. Returns whether there was room for all."""
     size, following, border = state[SIZE], state[NEXT], state[BORDER]
     for start in range(0, len(keys), AHEAD):
         some = keys[start : start + AHEAD]
@@ -148,9 +148,9 @@ def _insert(
 
 @compiled
 def _put(slots: Keys, place: int, mixed: np.uint64) -> bool:  # pragma: no cover - compiled
-    """Put a mixed key into a slot, and move those behind it on, up to a free slot.
+    """Put a mixed key into a slot, and move the keys from there on by a slot, up to a free one.
 
-    Returns whether there was one besides the last slot. Otherwise one key is lost.
+    Returns whether there was a free slot besides the last one. Otherwise one key is lost.
     """
     while mixed != 0 and place < len(slots) - 1:
         slots[place], mixed = mixed, slots[place]
@@ -160,9 +160,9 @@ def _put(slots: Keys, place: int, mixed: np.uint64) -> bool:  # pragma: no cover
 
 @compiled
 def _move_some(slots: Keys, state: Numbers) -> bool:  # pragma: no cover - compiled
-    """Lower the border to a slot behind a free one, and move the keys above to their places.
+    """Lower the border to a slot behind a free one, and move the keys above to their new places.
 
-    Between two free slots are whole runs of slots in use, so no search for other keys passes here.
+    The slots that are moved lie between two free slots. So no search for another key passes them.
     Returns whether there was room.
     """
     border, size = int(state[BORDER]), np.uint64(state[NEXT])  # known not to change

@@ -39,13 +39,13 @@ class Loops(Protocol):
     """The inner loops, as in `probing`."""
 
     def keep_missing(self, slots: Keys, state: _Numbers, keys: Keys) -> int:
-        """Move the unknown keys to the front of `keys`. Returns their number."""
+        """Move the keys that aren't in the table to the front of `keys`. Returns their number."""
 
     def mark(self, slots: Keys, state: _Numbers, keys: Keys, held: _Flags) -> None:
-        """Write whether each key is known to `held`."""
+        """Write to `held` whether each key is in the table."""
 
     def add(self, slots: Keys, state: _Numbers, keys: Keys, new: _Flags) -> bool:
-        """Add keys, and say which are new. Returns whether there was room for all."""
+        """Add keys, and write to `new` which are new. Returns whether there was room for all."""
 
 
 @cache
@@ -60,7 +60,7 @@ class KeyTable:
     def __init__(self, most_bytes: int, loops: Loops | None = None) -> None:
         """`most_bytes`: how far the memory may grow. Raises OSError if it can't be reserved.
 
-        `loops`: those to use, for tests that compare them.
+        `loops`: the inner loops to use, for tests that compare them.
         """
         self._loops = loops or _loops()
         least = (_FIRST_SIZE + SPARE) * _SLOT_BYTES
@@ -86,7 +86,7 @@ class KeyTable:
         return bool(self._held[0])
 
     def __iter__(self) -> Iterator[int]:
-        """All keys, in any order. Meanwhile no key may be added."""
+        """Yield all keys, in any order. Meanwhile no key may be added."""
         for piece in self.pieces():
             yield from unmixed(piece).tolist()
 
@@ -132,10 +132,10 @@ class KeyTable:
 
 
 def mixed(keys: Keys) -> Keys:
-    """Return the mixed keys."""
+    """Return the keys mixed, as `layout` says."""
     return keys * PHI
 
 
 def unmixed(keys: Keys) -> Keys:
-    """Return the keys that were mixed."""
+    """Return the keys that were mixed into these."""
     return keys * _PHI_INVERSE

@@ -1,6 +1,7 @@
 """Builds the part vector of sites on several ranks.
 
-The ranks divide the seeds among them. So the part vector doesn't depend on the number of ranks.
+The ranks divide the seeds among them, and the best result of all seeds is written. So the part
+vector doesn't depend on the number of ranks.
 """
 
 import time
@@ -113,10 +114,10 @@ async def build(
 
 
 async def best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
-    """Return the best partition at rank 0: it exceeds the tolerances by the least.
+    """Return the best partition at rank 0, and None elsewhere.
 
-    Among equals it has the fewest messages, and then the lowest seed. Each rank tries some of the
-    seeds, from those that `settings.tries` asks for.
+    The best one exceeds the tolerances by the least. Among equals it has the fewest messages, and
+    then the lowest seed. Each rank tries a share of the `settings.tries` seeds.
     """
     for rank in range(1, min(peers.size, settings.tries)):  # one copy at a time
         given = await peers.alltoall([sites if to == rank else None for to in range(peers.size)])
