@@ -179,9 +179,10 @@ class Assignment(Table):
     unlisted: Literal["claim", "discoverer", "site-hash"] = Field(
         "claim",
         description="for scheme part-vector: who owns a site that the vector lacks. claim: the rank"
-        " that first asks the site's registrar, unless this rank has had to fetch 10 % and 100 URLs"
-        " more than the average rank; then the rank with the fewest URLs; discoverer: each rank"
-        " owns the pages that it finds; site-hash: the rank by the hash of the site",
+        " that first asks the site's registrar, unless this rank has had to fetch more URLs than"
+        " 1.1 times the average of the ranks, plus 100; then the rank with the fewest URLs;"
+        " discoverer: each rank owns the pages that it finds; site-hash: the rank by the hash of"
+        " the site",
     )
 
 
