@@ -1,6 +1,8 @@
 """A session after a session: what hasn't changed is a revisit, and nothing of it is lost."""
 
 import tempfile
+from collections import defaultdict
+from dataclasses import replace
 from pathlib import Path
 
 import pytest
@@ -10,9 +12,11 @@ from hypothesis import strategies as st
 from tabled import together
 from test_warc import assert_warcio_accepts, records
 
+from crawler import config, session
 from crawler import url as urls
+from crawler.agent import planning
 from crawler.config import Storage
-from crawler.ports import NOFOLLOW, Earlier, Failure, Fetched, Link, PageRow, Response
+from crawler.ports import NOFOLLOW, Earlier, Failure, Fetched, Link, PageRow, Response, UserError
 from crawler.session import Alone, Previous, RankStore, alone, most_linked
 from crawler.session.warc import warc_files
 
@@ -62,6 +66,17 @@ def page(one: Response, links: list[Link] | None = None) -> Fetched:
 # --- what is popular
 
 
+def popular(session: Path, count: int) -> list[str]:
+    """The most linked-to pages, which each of one to five processes finds."""
+    found = [
+        one
+        for processes in range(1, 6)
+        for one in together(processes, lambda peers: most_linked(session, count, peers))
+    ]
+    assert found == [found[0]] * len(found)
+    return found[0]
+
+
 def test_the_most_linked_pages_are_counted_by_the_pages_that_link_there(tmp_path: Path) -> None:
     """C has two, A and B one each. C's link to itself, and a second one from A, don't count; nor
     does what wasn't fetched, or is gone."""
@@ -72,10 +87,86 @@ def test_the_most_linked_pages_are_counted_by_the_pages_that_link_there(tmp_path
     crawl(tmp_path, page(answer(C), [link(C), link(A), *others]), rank=2)
     crawl(tmp_path, page(answer(gone, status=404), []), rank=3)
     equals = sorted([A, B], key=urls.key)
-    assert most_linked(tmp_path, 9) == [C, *equals]
-    assert most_linked(tmp_path, 2) == [C, equals[0]]
-    assert most_linked(tmp_path, 0) == []
-    assert most_linked(tmp_path / "none", 5) == []
+    assert popular(tmp_path, 9) == [C, *equals]
+    assert popular(tmp_path, 2) == [C, equals[0]]
+    assert popular(tmp_path, 0) == []
+    assert popular(tmp_path / "none", 5) == []
+
+
+def settings_after(previous: Path, directory: Path, number: int) -> config.Config:
+    words = (f'session.previous="{previous}"', f'session.directory="{directory}"')
+    seeds = (f'session.seeds=["{A}"]', "fetch.contact=nobody@example.org")
+    return config.load(None, [*words, *seeds, f"exchange.replicated={number}"])
+
+
+def test_all_ranks_know_the_popular_pages_of_the_previous_session(tmp_path: Path) -> None:
+    """A resume adds pages if it is to replicate more, and then forgets the snapshots."""
+    before, now = tmp_path / "before", tmp_path / "now"
+    session.create(before, config.load(None, ["fetch.contact=nobody@example.org"]), 2, 2, [A])
+    crawl(before, page(answer(A), [link(B), link(C)]))
+    crawl(before, page(answer(B), [link(C)]), page(answer(C), [link(B), link(A)]), rank=1)
+    session.finish(before, True, "complete")
+    best = popular(before, 9)
+    snapshot = now / "rank-00000" / "snapshot"
+    for number in (1, 1, 3):
+        settings = settings_after(before, now, number)
+
+        def make(ranks: int, settings: config.Config = settings) -> planning.Plan:
+            if not now.exists():
+                return planning.prepare(settings, ranks)
+            plan = planning.prepare_again(now, settings, ranks)
+            snapshot.parent.mkdir(exist_ok=True)
+            snapshot.write_bytes(b"")
+            return replace(plan, covered=frozenset())
+
+        is_new = number > len(session.replicated(now)) if now.exists() else True
+        plans = together(2, lambda group, make=make: planning.plan_together(make, group))
+        for plan in plans:
+            assert isinstance(plan, planning.Plan)
+            assert list(plan.replicated) == best[:number]
+            assert plan.covered == (None if is_new else frozenset())
+        assert session.replicated(now) == best[:number]
+        assert plans[0].snapshots.fingerprint == session.fingerprint(now, settings, 2)
+        assert not (is_new and snapshot.exists())
+        session.finish(now, False, "stopped")
+        session.unlock_session(now)
+
+
+def test_a_previous_session_of_another_version_is_refused_before_a_session_is_made(
+    tmp_path: Path,
+) -> None:
+    before, now = tmp_path / "before", tmp_path / "now"
+    session.create(before, config.load(None, ["fetch.contact=nobody@example.org"]), 2, 2, [A])
+    crawl(before, page(answer(A)))
+    crawl(before, page(answer(B)), rank=1)
+    (path,) = (before / "rank-00001" / "log").iterdir()
+    path.write_bytes(b"ABC-LOG\n\x63" + path.read_bytes()[9:])
+    with pytest.raises(UserError, match=r"session\.previous: .*rank-00001.*: log format 99"):
+        planning.prepare(settings_after(before, now, 0), 2)
+    assert not now.exists()
+
+
+@settings(max_examples=15)
+@given(st.lists(st.lists(st.lists(st.integers(0, 9), max_size=4), max_size=3), max_size=3))
+def test_the_most_linked_pages_by_their_definition(ranks: list[list[list[int]]]) -> None:
+    """Each rank has fetched some pages, with links. The pages are numbered in their order."""
+    number, sources = 0, defaultdict[str, set[str]](set)
+    with tempfile.TemporaryDirectory() as name:
+        for rank, pages in enumerate(ranks):
+            fetched_here = []
+            for targets in pages:
+                address = f"http://a.example/{number}"
+                links = [link(f"http://a.example/{target}") for target in targets]
+                fetched_here.append(page(answer(address), links))
+                for one in links:
+                    sources[one.url] |= {address} - {one.url}
+                number += 1
+            crawl(Path(name), *fetched_here, rank=rank)
+        known = [f"http://a.example/{one}" for one in range(number)]
+        linked = [address for address in known if sources[address]]
+        ranked = sorted(linked, key=lambda one: (-len(sources[one]), urls.key(one)))
+        for count in (1, 3, 20):
+            assert popular(Path(name), count) == ranked[:count]
 
 
 # --- looking up

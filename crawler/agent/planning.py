@@ -8,7 +8,7 @@ import socket
 import time
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from crawler import config, extensions, session, url
@@ -84,14 +84,16 @@ async def plan_together(prepare: Callable[[int], Plan], group: Group) -> Plan | 
             plan = error
     plan = await group.bcast(plan)
     assert plan is not None
-    if not isinstance(plan, UserError) and plan.settings.named_plugins():
+    if isinstance(plan, UserError):
+        return plan
+    if plan.settings.named_plugins():
         told = await group.alltoall([_load_plugins(plan.settings, group)] * group.size)
         mistake = _plugin_mistake(told)
         if mistake is not None:
             if group.rank == 0:
                 session.unlock_session(plan.directory)
             return UserError(f"{mistake}; mend it, then resume {plan.directory}")
-    return plan
+    return await _with_popular(plan, group)
 
 
 _Loaded = tuple[str, list[str], str]  # where; the packages of the plug-ins; a mistake, or nothing
@@ -321,25 +323,53 @@ def _check_sites(settings: config.Config, sites: Sites) -> None:
 
 
 def _replicated(settings: config.Config, ranks: int) -> list[str]:
-    """Return the URLs that all ranks know from the start.
-
-    They are the URLs that the part vector lists, and the most linked-to pages of the previous
-    session.
-    """
+    """Return the URLs that the part vector wants all ranks to know from the start."""
     if not mode_of(settings).divides:
         return []
-    urls = list(replicated_urls(make_scheme(settings, ranks)))
-    if settings.exchange.replicated:
-        previous = Path(settings.session.previous)
-        count = settings.exchange.replicated
-        urls += session.most_linked(previous, count, correction_of(previous))
+    return _folded(replicated_urls(make_scheme(settings, ranks)), settings)
+
+
+def _folded(urls: Sequence[str], settings: config.Config) -> list[str]:
     fold = settings.normalise.folding()
     return list(dict.fromkeys(map(fold, urls) if fold else urls))
+
+
+async def _with_popular(plan: Plan, group: Group) -> Plan:
+    """Add the most linked-to pages of the previous session to the URLs that all ranks know.
+
+    The ranks find them together. A mistake ends the program.
+    """
+    settings = plan.settings
+    if not (settings.exchange.replicated and mode_of(settings).divides):
+        return plan
+    try:
+        with session.mistakes_told():
+            previous, count = Path(settings.session.previous), settings.exchange.replicated
+            correct = correction_of(previous)
+            urls = _folded(await session.most_linked(previous, count, group, correct), settings)
+            if group.rank == 0 and not set(urls) <= set(plan.replicated):
+                plan = _replicating(plan, urls, group.size)
+    except BaseException:
+        if group.rank == 0:
+            session.unlock_session(plan.directory)
+        raise
+    return await group.bcast(plan)
+
+
+def _replicating(plan: Plan, urls: Sequence[str], ranks: int) -> Plan:
+    """Return the plan with more URLs that all ranks know, which the snapshots can't have known."""
+    replicated = list(dict.fromkeys([*plan.replicated, *urls]))
+    session.write_replicated(plan.directory, replicated)
+    snapshots = _snapshots(plan.settings, ranks, plan.directory)
+    snapshots.remove()
+    return replace(plan, replicated=replicated, snapshots=snapshots, covered=None)
 
 
 def _check_previous(directory: Path) -> None:
     try:
         session.load(directory)
         session.check_layout(directory)
+        for path in session.log_files(directory):
+            next(session.read_log(path), None)  # raises for a log of another version
     except UserError as error:
         raise UserError(f"session.previous: {error}") from None

@@ -6,7 +6,7 @@ This takes about 120 bytes for each link of a process. They are free again when 
 the pages is known.
 """
 
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from pathlib import Path
 from typing import Final, NamedTuple, Self
@@ -22,12 +22,11 @@ from crawler.dataset import table_files, table_path
 from crawler.ports import OUT_OF_SCOPE, PAGE, Peers, UserError
 from crawler.report.importance import pagerank_together, places_together
 from crawler.report.measures import position
-from crawler.session.together import by_holder, everywhere, mine, routed
+from crawler.session.together import everywhere, in_rounds, mine, to_holders
 
 _Keys = npt.NDArray[np.uint64]
 _Numbers = npt.NDArray[np.int64]
 
-_ROUND: Final = 1 << 20  # rows that a process sends at a time
 _PAGES: Final = {"session": ["key", "status"], "graph": ["id", "url"]}
 _LINKS: Final = {"session": ["source_key", "target_key", "flags"], "graph": ["src", "dst"]}
 
@@ -51,15 +50,13 @@ class Web(NamedTuple):
         found = await peers.bcast(_Tables.find(path) if peers.rank == 0 else None)
         assert found is not None
         if found.kind == "session":
-            keys, _ = await _to_holders(found.read(found.pages, _fetched, peers), 0, peers)
-            sources, targets = await _to_holders(
-                found.read(found.links, _followed, peers), 0, peers
-            )
+            keys, _ = await to_holders(found.read(found.pages, _fetched, peers), 0, peers)
+            sources, targets = await to_holders(found.read(found.links, _followed, peers), 0, peers)
         else:
             keys, sources, targets = await _by_key(found, peers)
         keys = np.unique(keys)
         real = (position(keys, sources) >= 0) & (sources != targets)
-        sources, targets = await _to_holders(_rounds(sources[real], targets[real]), 1, peers)
+        sources, targets = await to_holders(in_rounds(sources[real], targets[real]), 1, peers)
         at = position(keys, targets)
         sources, at = _each_once(sources[at >= 0], at[at >= 0])
         back_links = np.bincount(at, minlength=len(keys))
@@ -155,36 +152,17 @@ async def _by_key(found: _Tables, peers: Peers) -> tuple[_Keys, _Keys, _Keys]:
 
     The process that an id names knows the key of its page.
     """
-    ids, keys = await _to_holders(found.read(found.pages, _named, peers), 0, peers)
+    ids, keys = await to_holders(found.read(found.pages, _named, peers), 0, peers)
     known, first = np.unique(ids, return_index=True)
-    sources, targets = await _to_holders(found.read(found.links, _ends, peers), 0, peers)
+    sources, targets = await to_holders(found.read(found.links, _ends, peers), 0, peers)
     at = position(known, sources)
-    rows = _rounds(keys[first[at[at >= 0]]], targets[at >= 0])
-    sources, targets = await _to_holders(rows, 1, peers)
+    rows = in_rounds(keys[first[at[at >= 0]]], targets[at >= 0])
+    sources, targets = await to_holders(rows, 1, peers)
     at = position(known, targets)
-    rows = _rounds(sources[at >= 0], keys[first[at[at >= 0]]])
-    sources, targets = await _to_holders(rows, 0, peers)
-    keys, _ = await _to_holders(_rounds(keys, keys), 0, peers)
+    rows = in_rounds(sources[at >= 0], keys[first[at[at >= 0]]])
+    sources, targets = await to_holders(rows, 0, peers)
+    keys, _ = await to_holders(in_rounds(keys, keys), 0, peers)
     return keys, sources, targets
-
-
-def _rounds(first: _Keys, second: _Keys) -> Iterator[tuple[_Keys, _Keys]]:
-    """Yield two columns in pieces that are sent at a time."""
-    for begin in range(0, len(first), _ROUND):
-        yield first[begin : begin + _ROUND], second[begin : begin + _ROUND]
-
-
-async def _to_holders(
-    rows: Iterable[tuple[_Keys, _Keys]], column: int, peers: Peers
-) -> tuple[_Keys, _Keys]:
-    """Send each row to the process that holds its first or second column; return those received."""
-    given = ([(row[0][its], row[1][its]) for its in by_holder(row[column], peers)] for row in rows)
-    first, second = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
-    async for received in routed(peers, given):
-        for one, other in received:
-            first.append(one)
-            second.append(other)
-    return np.concatenate(first), np.concatenate(second)
 
 
 def _each_once(sources: _Keys, targets: _Numbers) -> tuple[_Keys, _Numbers]:

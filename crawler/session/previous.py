@@ -12,7 +12,7 @@ import numpy.typing as npt
 
 from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, Peers, has_page
 from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
-from crawler.session.together import mine, routed
+from crawler.session.together import Alone, everywhere, in_rounds, mine, routed, to_holders
 from crawler.session.warc import is_whole, read_original
 
 _LOG = logging.getLogger("crawler")
@@ -164,15 +164,18 @@ def _as_arrays(found: "Sequence[tuple[array[int], array[int]]]") -> list[tuple[K
 
 
 def read_links(
-    session: Path, correct: Callable[[LoggedPage], LoggedPage] = lambda page: page
-) -> tuple[npt.NDArray[np.uint64], npt.NDArray[np.uint64]]:
+    session: Path,
+    correct: Callable[[LoggedPage], LoggedPage] = lambda page: page,
+    peers: Peers | None = None,
+) -> tuple[Keys, Keys]:
     """Return the links that a session has followed: the keys of their sources and their targets.
 
     They take 16 bytes for each link. `correct` corrects the flags of a page's links
-    (`joined.Correction`). Raises UserError for a log of another version.
+    (`joined.Correction`). With `peers`, each process reads a share of the logs. Raises UserError
+    for a log of another version.
     """
     sources, degrees, targets = array("Q"), array("Q"), bytearray()
-    for path in log_files(session):
+    for path in mine(log_files(session), peers or Alone()):
         for entry in read_log(path):
             if isinstance(entry, LoggedPage):
                 inside = np.frombuffer(correct(entry).flags, np.uint8) & OUT_OF_SCOPE == 0
@@ -185,32 +188,42 @@ def read_links(
     )
 
 
-def most_linked(
+async def most_linked(
     session: Path,
     count: int,
+    peers: Peers,
     correct: Callable[[LoggedPage], LoggedPage] = lambda page: page,
 ) -> list[str]:
     """Return the URLs of the `count` whole pages that most pages of a session link to.
 
-    The most linked-to URL comes first. Raises UserError for a log of another version.
+    All processes call this together, and each gets all URLs. The most linked-to URL comes first.
+    Each process reads a share of the logs, and counts the links to the pages that it holds. Raises
+    UserError for a log of another version, on the process that reads it.
     """
-    sources, targets = read_links(session, correct)
+    links = in_rounds(*read_links(session, correct, peers))
+    sources, targets = await to_holders(links, 1, peers)
     order = np.lexsort((sources, targets))
     sources, targets = sources[order], targets[order]
     new = np.ones(len(order), bool)
     new[1:] = (targets[1:] != targets[:-1]) | (sources[1:] != sources[:-1])
     new &= sources != targets
-    keys, links = np.unique(targets[new], return_counts=True)
-    pages = np.unique(np.fromiter((row.key for row in _whole_rows(session)), np.uint64))
+    keys, counts = np.unique(targets[new], return_counts=True)
+    whole = np.fromiter((row.key for row in _whole_rows(session, peers)), np.uint64)
+    pages = np.unique((await to_holders(in_rounds(whole, whole), 0, peers))[0])
     _, at, _ = np.intersect1d(keys, pages, assume_unique=True, return_indices=True)
-    best = at[np.argsort(-links[at], kind="stable")[:count]]
-    place = {key: place for place, key in enumerate(keys[best].tolist())}
-    urls = {row.key: row.url for row in _whole_rows(session) if row.key in place}
-    return [urls[key] for key in place]
+    best = at[np.argsort(-counts[at], kind="stable")[:count]]
+    candidates = await everywhere(peers, (keys[best], counts[best]))
+    keys, counts = map(np.concatenate, zip(*candidates, strict=True))
+    chosen = keys[np.lexsort((keys, -counts))[:count]].tolist()
+    wanted, urls = set(chosen), dict[int, str]()
+    own = {row.key: row.url for row in _whole_rows(session, peers) if row.key in wanted}
+    for some in await everywhere(peers, own):
+        urls |= some
+    return [urls[key] for key in chosen]
 
 
-def _whole_rows(session: Path) -> Iterator[PageRow]:
-    for path in log_files(session):
+def _whole_rows(session: Path, peers: Peers) -> Iterator[PageRow]:
+    for path in mine(log_files(session), peers):
         for entry in read_log(path):
             if isinstance(entry, LoggedPage) and _is_whole(entry.row):
                 yield entry.row

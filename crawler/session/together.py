@@ -5,8 +5,8 @@ ones, and what the processes have found is put together in their order. So the r
 for each number of processes. One process alone does all of it as `Alone`.
 """
 
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterator, Sequence
-from typing import TypeVar
+from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import Final, TypeVar
 
 import numpy as np
 import numpy.typing as npt
@@ -16,6 +16,9 @@ from crawler.ports import NoRoomError, Peers
 from crawler.session.files import is_no_room
 
 T = TypeVar("T")
+Keys = npt.NDArray[np.uint64]
+
+_ROUND: Final = 1 << 20  # rows that a process sends at a time
 
 
 class Alone:
@@ -61,7 +64,7 @@ def mine(items: Sequence[T], peers: Peers) -> list[T]:
     ]
 
 
-def by_holder(keys: npt.NDArray[np.uint64], peers: Peers) -> list[npt.NDArray[np.int64]]:
+def by_holder(keys: Keys, peers: Peers) -> list[npt.NDArray[np.int64]]:
     """Return, for each process, where the keys are that it holds: the key modulo their number."""
     holders = keys % np.uint64(peers.size)
     return [np.flatnonzero(holders == rank) for rank in range(peers.size)]
@@ -112,3 +115,25 @@ async def routed(peers: Peers, rounds: Iterator[Sequence[T]]) -> AsyncIterator[l
             # A process that still has rounds gives every other process a value.
             return
         yield received
+
+
+def in_rounds(first: Keys, second: Keys) -> Iterator[tuple[Keys, Keys]]:
+    """Yield two columns in pieces of so many rows as are sent at a time."""
+    for begin in range(0, len(first), _ROUND):
+        yield first[begin : begin + _ROUND], second[begin : begin + _ROUND]
+
+
+async def to_holders(
+    rows: Iterable[tuple[Keys, Keys]], column: int, peers: Peers
+) -> tuple[Keys, Keys]:
+    """Send each row to the process that holds its first or second column, piece by piece.
+
+    `column`: 0 or 1. Returns the rows that this process has received.
+    """
+    given = ([(row[0][its], row[1][its]) for its in by_holder(row[column], peers)] for row in rows)
+    first, second = [np.zeros(0, np.uint64)], [np.zeros(0, np.uint64)]
+    async for received in routed(peers, given):
+        for one, other in received:
+            first.append(one)
+            second.append(other)
+    return np.concatenate(first), np.concatenate(second)
