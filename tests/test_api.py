@@ -81,7 +81,11 @@ def test_a_script_crawls_on_all_its_ranks(
     served: PageServer, tmp_path: Path, mpirun: MpiRun
 ) -> None:
     settings = json.dumps(settings_for(served, tmp_path / "s"))
-    program = "import json, sys, crawler; print(crawler.run(json.loads(sys.argv[1])).complete)"
+    # Each rank writes its line at once: `print` may write the end of the line by itself.
+    program = (
+        "import json, sys, crawler;"
+        " sys.stdout.write(f'{crawler.run(json.loads(sys.argv[1])).complete}\\n')"
+    )
     done = mpirun(2, "-c", program, settings)
     assert (done.returncode, done.stdout) == (0, "True\nTrue\n"), done.stderr
     assert_sound(tmp_path / "s")
