@@ -55,7 +55,9 @@ def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
         assert value(hyper, MESSAGES) <= value(graph, MESSAGES)
 
 
-@pytest.mark.parametrize("model", ["hybrid", "page-hypergraph", "site-hypergraph"])
+@pytest.mark.parametrize(
+    "model", ["hybrid", pytest.param("page-hypergraph", marks=pytest.mark.slow), "site-hypergraph"]
+)
 def test_threads_change_no_result(model: str, monkeypatch: pytest.MonkeyPatch) -> None:
     web, settings = web_of_sites(2, sites=12), Settings(tries=2)
     found = []

@@ -273,7 +273,10 @@ class TrapServer(RawServer):
 
 @pytest.mark.parametrize(
     "domain",
-    ["trap.test", pytest.param("redirect.test", marks=pytest.mark.slow), "domains.test"],
+    [
+        "trap.test",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("redirect.test", "domains.test")),
+    ],
 )
 def test_a_crawl_gets_out_of_a_domain_with_hosts_without_end(
     tmp_path: Path, mpirun: MpiRun, domain: str

@@ -62,7 +62,9 @@ def test_a_session_goes_from_store_to_store(tmp_path: Path, demo_web: tuple[Demo
     assert session.load(directory).config.seen.store == "memory"
 
 
-@pytest.mark.parametrize("store", [pytest.param("drum", marks=pytest.mark.slow), "veuniq", "runs"])
+@pytest.mark.parametrize(
+    "store", ["veuniq", *(pytest.param(one, marks=pytest.mark.slow) for one in ("drum", "runs"))]
+)
 def test_a_resume_goes_on_with_the_files_of_the_store(
     tmp_path: Path, demo_web: tuple[DemoWeb, int], store: str
 ) -> None:

@@ -89,7 +89,9 @@ def test_a_site_that_a_part_vector_splits_has_one_clock(tmp_path: Path, mpirun: 
     assert len({row["rank"] for row in page_rows(tmp_path / "s")}) == RANKS
 
 
-@pytest.mark.parametrize("mode", ["independent", "cross-over"])
+@pytest.mark.parametrize(
+    "mode", [pytest.param("independent", marks=pytest.mark.slow), "cross-over"]
+)
 def test_ranks_that_go_to_each_others_sites_ask_in_turn(
     tmp_path: Path, mpirun: MpiRun, mode: str
 ) -> None:

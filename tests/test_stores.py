@@ -64,7 +64,7 @@ def test_the_loops_are_built_from_the_present_source(loops: Loops) -> None:
 @needs_slots
 @pytest.mark.parametrize("spread", [2**64, 2**34, 2**12])
 @given(st.integers(0, 2**32), st.sampled_from([1 << 16, 1 << 18]))
-@settings(max_examples=25)
+@settings(max_examples=5)  # of 30 batches each
 def test_both_loops_leave_the_same_slots_and_states(spread: int, seed: int, room: int) -> None:
     """Keys are spread over all places or crowd at some, also until the table is full."""
     dice = np.random.default_rng(seed)

@@ -81,7 +81,14 @@ def test_equation_3_is_the_sum_over_cycles_and_repositories(model: ModuleType) -
     assert model.veuniq_overhead(load, memory, 4, 0.2) * 6_000 * 100 == pytest.approx(total)
 
 
-@pytest.mark.parametrize("store", ["drum", "drum-native", "veuniq-16", "veuniq-16-texts"])
+@pytest.mark.parametrize(
+    "store",
+    [
+        "drum",
+        "veuniq-16",
+        *(pytest.param(one, marks=pytest.mark.slow) for one in ("drum-native", "veuniq-16-texts")),
+    ],
+)
 def test_the_equations_predict_what_the_stores_count(
     store: str, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ) -> None:
