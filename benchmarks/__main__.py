@@ -43,7 +43,7 @@ GROUPS: Final = {
         "simulator",
         "scanner",
     ),
-    "The partitioner": ("partitioners", "sessions", "ranks"),
+    "The partitioner": ("partitioners", "sessions", "ranks", "forecast"),
     "The papers": ("papers", "parallel-crawlers", "web-sailor", "uniqueness", "preference"),
     "Public conformance tests": ("conformance",),
     "Two versions of the code": ("pairs",),

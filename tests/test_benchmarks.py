@@ -95,7 +95,7 @@ def test_the_cost_of_parts(tmp_path: Path) -> None:
 
 
 @pytest.mark.slow
-@pytest.mark.parametrize("name", ["crawl", "growth", "cost"])
+@pytest.mark.parametrize("name", ["crawl", "growth", "cost", "forecast"])
 def test_a_quick_run_of_all(name: str, tmp_path: Path) -> None:
     rows = tmp_path / "rows"
     done = benchmark(name, "--quick", "--json", rows)
@@ -107,6 +107,9 @@ def test_a_quick_run_of_all(name: str, tmp_path: Path) -> None:
     elif name == "growth":
         assert [row["pages"] for row in made] == [500, 1000]
         assert all(row["rest_bytes"] > 0 for row in made)
+    elif name == "forecast":
+        assert [row["web"] for row in made] == ["known sites", "late sites"]
+        assert all(row["predicted_s"] > 0 and row["taken_s"] > 0 for row in made)
     else:
         assert {row["cost"] for row in made} == {"stages", "sites", "links", "ranks"}
         if find_spec("matplotlib"):
