@@ -26,7 +26,7 @@ from harness import Timer, show
 from crawler import url
 from crawler.commandline import has_other_ranks
 from crawler.ports import Peers
-from partition import graph, job
+from partition import graph, planning
 from partition.ranks import building, merging, reading
 from partition.ranks.exchange import everywhere
 from partition.settings import Settings
@@ -105,7 +105,7 @@ def measure_alone(directory: Path, parts: int) -> None:
 
     made: list = []
     told("read", lambda: graph.read([directory]))
-    told("search", lambda: job.plan(made[0], building.MODEL, parts, Settings()))
+    told("search", lambda: planning.plan(made[0], building.MODEL, parts, Settings()))
     of_site = np.zeros(len(made[0].sites), np.int32)
     of_site[made[0].site] = made[1].part
     _show_result(made[1].counts.messages_page_part, of_site[np.unique(made[0].site)])

@@ -20,6 +20,7 @@ from partition import (
     job,
     options,
     page,
+    planning,
     politeness,
     ranks,
     synthesize,
@@ -27,8 +28,8 @@ from partition import (
     webgraph,
 )
 from partition.child import EngineError
-from partition.job import Plan
 from partition.partvector import PartVector, PartVectorError
+from partition.planning import Plan
 from partition.suffixes import read_suffixes
 from partition.webgraph import WebGraph
 
@@ -98,9 +99,9 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     if arguments.html:
         _check_file("--html", arguments.html)
     settings = options.settings(arguments, _say)
-    models = arguments.models or (job.COMPARED if path.is_file() else options.ALL)
+    models = arguments.models or (planning.COMPARED if path.is_file() else options.ALL)
     if arguments.together and not arguments.models:
-        models = [name for name in models if not job.divides_sites(name)]
+        models = [name for name in models if not planning.divides_sites(name)]
     if arguments.suffixes:
         if "hierarchical" not in models:
             raise UserError("--suffixes: only for the model hierarchical; leave it out")
@@ -113,7 +114,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             raise UserError(f"-k: {path} has {vector.parts} parts; leave -k out")
         if arguments.replicate:
             raise UserError(f"--replicate: {path} lists the replicated URLs itself; leave it out")
-        web = job.known_to(graph.read([arguments.on], arguments.site_column), vector)
+        web = planning.known_to(graph.read([arguments.on], arguments.site_column), vector)
         unlisted = sum(vector.site_part(site) is None for site in web.sites)
         if unlisted:
             _say(
@@ -128,7 +129,7 @@ def _evaluate(arguments: argparse.Namespace) -> None:
             raise UserError("-k: give numbers of parts, like 4,8,16")
         for parts in arguments.k:
             for model in models:
-                job.check(settings, parts, model, together=bool(arguments.together))
+                planning.check(settings, parts, model, together=bool(arguments.together))
         web = graph.read([path], arguments.site_column)
         if arguments.replicate:
             known = webgraph.popular(web, arguments.replicate)
@@ -142,11 +143,11 @@ def _evaluate(arguments: argparse.Namespace) -> None:
     )
     if arguments.together:
         settings = replace(settings, together=graph.addresses(of_session))
-    plans = [] if vector is None else [job.follow(web, vector, settings)]
+    plans = [] if vector is None else [planning.follow(web, vector, settings)]
     for parts in numbers:
-        plans += [job.plan(web, model, parts, settings) for model in models]
+        plans += [planning.plan(web, model, parts, settings) for model in models]
     about = f"{_size(web)}; {plans[0].bound}"
-    useful = job.useful_ranks(web, settings)
+    useful = planning.useful_ranks(web, settings)
     if useful is not None:
         about += f"; from {_ranks(useful)} on, more ranks hardly make the crawl faster"
     _say(about)

@@ -1,108 +1,34 @@
-"""The partitioning job: sessions -> graph -> model -> engine -> evaluation -> part vector.
-
-`build` does all steps. `plan` does the middle ones, from the graph to an evaluated assignment.
-"""
+"""The partitioning job: sessions -> graph -> plan -> part vector."""
 
 import os
-import time
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from pathlib import Path
 from typing import Final
 
 import numpy as np
 
-from crawler import compiled, url
 from crawler.version import __version__
 from partition import (
     UserError,
     arrays,
-    assign,
-    discovery,
     evaluate,
-    forecast,
     graph,
-    judge,
     models,
-    network,
     partvector,
+    planning,
     politeness,
-    suffixes,
     webgraph,
 )
 from partition.arrays import Ids, Ints
-from partition.child import peak_memory
-from partition.engines import Partition
-from partition.evaluate import Evaluation
-from partition.forecast import Costs, Forecast
-from partition.judge import Limits
-from partition.models import MODELS, Units
+from partition.models import MODELS
 from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
-from partition.politeness import Bound, Politeness
+from partition.planning import Plan
 from partition.settings import Settings
 from partition.webgraph import WebGraph
 
-BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
-    "url-hash": evaluate.url_hash,
-    "site-hash": evaluate.site_hash,
-    "hierarchical": evaluate.hierarchical,  # without a table; see Settings.suffixes
-}
-COMPARED: Final = ("url-hash", "site-hash")  # the baselines to compare a part vector with
 DEFAULT_MODEL: Final = "site-hypergraph"  # keeps sites whole; see `chosen`
-
-
-@dataclass(frozen=True, slots=True, eq=False)
-class Plan:
-    """An assignment of the pages of a web to parts, with its measures."""
-
-    model: str
-    parts: int
-    part: Ids  # the part of each page
-    counts: Evaluation
-    limits: Limits  # parts x 2: what each part may weigh
-    seconds: float  # to make the assignment, without reading, compiling and evaluating
-    peak_bytes: int  # the most memory of this process so far, plus that of the engine
-    constraints: int  # number of weights that the engine balanced; 0 for hashing
-    reason: str | None  # why the plan isn't feasible; None if it is
-    giants: tuple[str, ...]  # sites heavier than a part that the plan keeps whole
-    remark: str | None  # how far the giants exceed the average, if the plan is feasible
-    bound: Bound  # the site that takes longest to crawl, under any plan
-    forecast: Forecast | None  # of the time of the crawl; None for a bare graph
-    network_cost: float | None  # of all messages; None if all pairs of ranks cost the same
-    moved: tuple[float, float] | None  # fractions of bytes and requests; None without `previous`
-
-    @property
-    def feasible(self) -> bool:
-        """Whether the plan is balanced, and moves no more than is allowed."""
-        return self.reason is None
-
-    def row(self) -> dict[str, object]:
-        """The plan as the JSON object that the command line prints."""
-        row: dict[str, object] = {
-            "model": self.model,
-            "k": self.parts,
-            **self.counts.row(),
-            "constraints": self.constraints,
-            "seconds": round(self.seconds, 3),
-            "peak_bytes": self.peak_bytes,
-            "feasible": self.feasible,
-            "reason": self.reason,
-            "giants": list(self.giants),
-            "bounding_site": self.bound.site,
-            "bounding_pages": self.bound.pages,
-            "bounding_seconds": self.bound.seconds,
-        }
-        if self.forecast is not None:
-            row["crawl_seconds"] = round(self.forecast.seconds, 3)
-            row["crawl_limit"] = self.forecast.limit
-            row["busiest_rank"] = self.forecast.rank
-            row["busiest_rank_seconds"] = round(self.forecast.rank_seconds, 3)
-        if self.network_cost is not None:
-            row["network_cost"] = self.network_cost
-        if self.moved is not None:
-            row["moved_bytes"], row["moved_requests"] = self.moved
-        return row
 
 
 def build(
@@ -129,16 +55,16 @@ def build(
     settings = settings or Settings()
     if model not in (None, *MODELS):
         raise UserError(f"model {model}: can't make a part vector; use one of {', '.join(MODELS)}")
-    check(settings, parts or 1, model, together=together)
+    planning.check(settings, parts or 1, model, together=together)
     settings.progress("reading")
     web = graph.read(paths, site_column)
     settings = replace(settings, politeness=politeness.read(paths), seeds=graph.seeds(paths, web))
     if parts is None:
-        parts = useful_ranks(web, settings)
+        parts = planning.useful_ranks(web, settings)
         if parts is None:
             raise UserError(f"-k auto: {paths[0]} doesn't say how fast sites answer; give a number")
         parts = min(parts, MAX_PARTS)
-        check(settings, parts, model)
+        planning.check(settings, parts, model)
     if together:
         settings = replace(settings, together=graph.addresses(paths[-1]))
     replicated: list[str] = []
@@ -150,7 +76,7 @@ def build(
         web = webgraph.without_links_to(web, known)
     if model is None:
         model, settings = chosen(web, parts, settings)
-    built = plan(web, model, parts, settings)
+    built = planning.plan(web, model, parts, settings)
     settings.progress("writing")
     sites, urls, directories = _tables(web, built.part)
     write(
@@ -166,7 +92,7 @@ def build(
         paths=paths,
         seed=settings.seed,
     )
-    return [built, *(plan(web, name, parts, settings) for name in COMPARED)]
+    return [built, *(planning.plan(web, name, parts, settings) for name in planning.COMPARED)]
 
 
 def write(
@@ -211,16 +137,6 @@ def write(
         unchecked.replace(out)
     finally:
         unchecked.unlink(missing_ok=True)
-
-
-def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
-    """Raise AssertionError unless a part vector has each page in its planned part."""
-    wrong = np.flatnonzero(_listed(web, vector) != part)
-    if len(wrong):
-        raise AssertionError(
-            f"the part vector has {len(wrong)} of {web.pages} pages in another part than was"
-            f" planned, the first is page {wrong[0]} of site {web.sites[web.site[wrong[0]]]}"
-        )
 
 
 def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
@@ -281,165 +197,11 @@ def _tables(
     return sites, (web.key[pages], part[pages]), directories
 
 
-def plan(web: WebGraph, model: str, parts: int, settings: Settings | None = None) -> Plan:
-    """Return the best assignment under a model, or the assignment of a baseline.
-
-    The best assignment has the least objective among those within the tolerances. If none is
-    within them, it exceeds them by the least. Raises UserError for an unknown model or no
-    parts, and EngineError.
-    """
-    settings = settings or Settings()
-    check(settings, parts, model, together=bool(settings.together))
-    settings.progress(f"{model}, {parts} parts")
-    started = _clock()
-    if model == "hierarchical" and settings.suffixes is not None:
-        found = Partition(suffixes.by_suffix(web, parts, settings.suffixes), constraints=0)
-    elif model in BASELINES:
-        found = Partition(BASELINES[model](web, parts), constraints=0)
-    elif model in MODELS:
-        before = None if settings.previous is None else _listed(web, settings.previous)
-        found = assign.assign(web, MODELS[model], parts, settings, before)
-        if settings.network is not None and settings.previous is None:
-            traffic = evaluate.traffic(web, found.part, parts)
-            rank_of = network.place(traffic, settings.network, settings.seed)
-            found = replace(found, part=rank_of[found.part])
-    else:
-        raise UserError(f"model {model}: must be one of {', '.join([*BASELINES, *MODELS])}")
-    return _judge(web, model, parts, found, _clock() - started, settings)
-
-
-def _clock() -> float:
-    """Return a time in seconds that doesn't advance while functions are compiled."""
-    return time.perf_counter() - compiled.seconds()
-
-
-def divides_sites(model: str) -> bool:
-    """Return whether a model assigns pages one by one (hybrid does so by default)."""
-    return model in MODELS and MODELS[model].units is Units.PAGES
-
-
-def check(
-    settings: Settings, parts: int, model: str | None = None, *, together: bool = False
-) -> None:
-    """Raise UserError for settings that don't fit the number of parts or the model."""
-    if not 1 <= parts <= MAX_PARTS:
-        raise UserError(f"{parts} parts: must be 1 or more, {MAX_PARTS:,} at most")
-    if together and model is not None and divides_sites(model):
-        whole = ", ".join(name for name, one in MODELS.items() if one.units is not Units.PAGES)
-        raise UserError(f"--together: the model {model} divides sites; use one of {whole}")
-    if settings.network is not None and len(settings.network) != parts:
-        ranks = len(settings.network)
-        raise UserError(f"--network: has costs for {ranks} ranks, must have {parts}, one a part")
-    if settings.previous is not None and settings.previous.parts != parts:
-        raise UserError(f"--previous: has {settings.previous.parts} parts, must have {parts} (-k)")
-    for suffix, part in (settings.suffixes or {}).items():
-        if part >= parts:
-            raise UserError(f"suffixes: {suffix} = {part}: must be a part from 0 to {parts - 1}")
-
-
-def follow(web: WebGraph, vector: PartVector, settings: Settings | None = None) -> Plan:
-    """Return the plan that a part vector makes on a web.
-
-    Sites that the vector lacks go where a crawl's claims would put them (`discovery.claimed`). The
-    crawl begins with `settings.seeds`.
-    """
-    settings, started = settings or Settings(), _clock()
-    part = _listed(web, vector)
-    if (part < 0).any():
-        part = discovery.claimed(web, part, vector.parts, settings.seeds)
-    seconds = _clock() - started
-    found = Partition(part, constraints=0)
-    return _judge(web, vector.model, vector.parts, found, seconds, settings)
-
-
-def known_to(web: WebGraph, vector: PartVector) -> WebGraph:
-    """Return the web without links to the URLs that a part vector replicates."""
-    keys = np.fromiter(map(url.key, vector.replicated), np.uint64)
-    return webgraph.without_links_to(web, np.flatnonzero(np.isin(web.key, keys)).astype(np.int32))
-
-
-def _listed(web: WebGraph, vector: PartVector) -> Ids:
-    """Return the part of each page by a part vector's tables, or -1 for sites that it lacks."""
-    of_site = [vector.site_part(site) for site in web.sites]
-    part = np.array([-1 if p is None else p for p in of_site], np.int32)[web.site]
-    known = np.zeros(web.pages, bool)
-    if len(vector.url_keys):
-        at = np.searchsorted(vector.url_keys, web.key) % len(vector.url_keys)
-        known = vector.url_keys[at] == web.key
-        part[known] = vector.url_parts[at[known]]
-    if vector.has_directories and web.texts is not None:
-        new = np.flatnonzero(~known).astype(np.int32)
-        for page, text in zip(new.tolist(), web.texts(new), strict=True):
-            nearest = vector.directory_part(text, web.sites[web.site[page]])
-            if nearest is not None:
-                part[page] = nearest
-    return part
-
-
-def _judge(
-    web: WebGraph,
-    model: str,
-    parts: int,
-    found: Partition,
-    seconds: float,
-    settings: Settings,
-) -> Plan:
-    counts = evaluate.evaluate(web, found.part, parts)
-    cost = moved = None
-    if settings.network is not None:
-        traffic = evaluate.traffic(web, found.part, parts)
-        cost = network.network_cost(traffic, settings.network, np.arange(parts, dtype=np.int32))
-    if settings.previous is not None:
-        before = _listed(web, settings.previous)
-        gone = (before >= 0) & (before != found.part)
-        moved = (
-            int(web.bytes[gone].sum()) / max(int(web.bytes.sum()), 1),
-            int(gone.sum()) / web.pages,
+def _must_say(vector: PartVector, web: WebGraph, part: Ids) -> None:
+    """Raise AssertionError unless a part vector has each page in its planned part."""
+    wrong = np.flatnonzero(planning.listed(web, vector) != part)
+    if len(wrong):
+        raise AssertionError(
+            f"the part vector has {len(wrong)} of {web.pages} pages in another part than was"
+            f" planned, the first is page {wrong[0]} of site {web.sites[web.site[wrong[0]]]}"
         )
-    verdict = judge.balance(web, model, found.part, counts, settings.tolerances, settings.together)
-    reasons = [*verdict.reasons]
-    if moved is not None and model in MODELS:
-        reasons += _moves(moved, settings.migration)
-    return Plan(
-        model=model,
-        parts=parts,
-        part=found.part,
-        counts=counts,
-        limits=verdict.limits,
-        seconds=seconds,
-        peak_bytes=peak_memory() + found.peak_bytes,
-        constraints=found.constraints,
-        reason="; ".join(reasons) or None,
-        giants=verdict.giants,
-        remark=verdict.remark,
-        bound=politeness.bound(web, settings.politeness or Politeness()),
-        forecast=_forecast(web, found.part, parts, settings),
-        network_cost=cost,
-        moved=moved,
-    )
-
-
-def _forecast(web: WebGraph, part: Ids, parts: int, settings: Settings) -> Forecast | None:
-    if settings.politeness is None:
-        return None
-    costs = Costs(1 / settings.rank_rate)
-    return forecast.forecast(web, part, parts, settings.politeness, costs, settings.seeds)
-
-
-def useful_ranks(web: WebGraph, settings: Settings) -> int | None:
-    """Return from which number of ranks on more ranks hardly help; None for a bare graph."""
-    if settings.politeness is None:
-        return None
-    settings.progress("predicting crawls by more and more ranks")
-    costs = Costs(1 / settings.rank_rate)
-    return forecast.useful_ranks(web, settings.politeness, costs, settings.seeds)
-
-
-def _moves(moved: tuple[float, float], allowed: float) -> list[str]:
-    """Return the reasons why a plan moves more than it may; empty if it doesn't."""
-    return [
-        f"{share:.1%} of the {name} move to another part (allowed {allowed:.1%}): this model"
-        " can't keep them in place"
-        for name, share in zip(judge.WEIGHTS, moved, strict=True)
-        if share > allowed
-    ]

@@ -14,13 +14,14 @@ from partition import (
     importers,
     job,
     judge,
+    planning,
     politeness,
 )
 from partition.engines import ENGINES, RANKS
-from partition.job import BASELINES
 from partition.models import MODELS, Objective
 from partition.network import read_costs
 from partition.partvector import PartVector
+from partition.planning import BASELINES
 from partition.settings import DEFAULT_TOLERANCES, Settings, Tolerances
 
 ALL: Final = (*BASELINES, *MODELS)  # the names of all models
@@ -160,7 +161,7 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         type=_models,
         metavar="M,..|all",
         help=f"all, or some of {', '.join(ALL)}"
-        f" (default: all; with a PARTVECTOR {','.join(job.COMPARED)})",
+        f" (default: all; with a PARTVECTOR {','.join(planning.COMPARED)})",
     )
     evaluate.add_argument(
         "--suffixes",

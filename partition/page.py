@@ -9,9 +9,9 @@ from crawler.pages.rendering import render
 from crawler.version import __version__
 from partition import evaluate, picture
 from partition.arrays import Ids, Ints
-from partition.job import Plan
 from partition.judge import WEIGHTS
 from partition.picture import Picture
+from partition.planning import Plan
 from partition.table import BARS, COLUMNS, joined, notes
 from partition.webgraph import WebGraph
 

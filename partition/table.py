@@ -3,7 +3,7 @@
 from collections.abc import Callable, Sequence
 from typing import Final
 
-from partition.job import Plan
+from partition.planning import Plan
 from partition.ranks import SitePlan
 from partition.settings import Tolerances
 

@@ -5,7 +5,7 @@ from dataclasses import replace
 import numpy as np
 import pytest
 
-from partition import assign, evaluate, job, models, threads, webgraph
+from partition import assign, evaluate, models, planning, threads, webgraph
 from partition.models import MESSAGES, MODELS, VOLUME, Objective, Units
 from partition.settings import Settings
 from partition.webgraph import WebGraph
@@ -28,7 +28,7 @@ def web_of_sites(seed: int, sites: int = 30, pages: int = 10, links: int = 2000)
     )
 
 
-def value(plan: job.Plan, objective: Objective) -> float:
+def value(plan: planning.Plan, objective: Objective) -> float:
     return objective.value(plan.counts)
 
 
@@ -37,10 +37,10 @@ def value(plan: job.Plan, objective: Objective) -> float:
 def test_hybrid_is_no_worse_than_what_it_starts_from(seed: int, objective: Objective) -> None:
     web = web_of_sites(seed)
     settings = Settings(objective=objective, seed=seed)
-    hybrid = job.plan(web, "hybrid", 4, settings)
+    hybrid = planning.plan(web, "hybrid", 4, settings)
     assert hybrid.feasible
     for model in ("site-graph", "site-hypergraph") if objective is MESSAGES else ("site-graph",):
-        other = job.plan(web, model, 4, settings)
+        other = planning.plan(web, model, 4, settings)
         assert other.feasible
         assert value(hybrid, objective) <= value(other, objective)
 
@@ -49,7 +49,9 @@ def test_hybrid_is_no_worse_than_what_it_starts_from(seed: int, objective: Objec
 def test_hypergraphs_are_no_worse_than_graphs(seed: int) -> None:
     web = web_of_sites(seed)
     for units in ("page", "site"):
-        graph, hyper = (job.plan(web, f"{units}-{kind}", 8) for kind in ("graph", "hypergraph"))
+        graph, hyper = (
+            planning.plan(web, f"{units}-{kind}", 8) for kind in ("graph", "hypergraph")
+        )
         assert graph.feasible
         assert hyper.feasible
         assert value(hyper, MESSAGES) <= value(graph, MESSAGES)
@@ -85,7 +87,7 @@ def test_hybrid_misses_its_aims_by_less_than_either_reference(seed: int) -> None
     """The messages of the site hypergraph, and the volume of the site graph and 5 %."""
     web = web_of_sites(seed)
     hybrid, few, little = (
-        job.plan(web, model, 4, Settings(seed=seed)).counts
+        planning.plan(web, model, 4, Settings(seed=seed)).counts
         for model in ("hybrid", "site-hypergraph", "site-graph")
     )
 
@@ -126,7 +128,9 @@ def test_messages_of_pages_and_of_sites() -> None:
     links = [(page, b[0]) for page in a[:5]]
     links += [(a[5], c[0]), (c[0], a[0]), (b[0], d[0]), (d[0], b[0])]
     web = webgraph.from_arrays(*zip(*links, strict=True), site=np.arange(32) // 8)
-    pages, sites = (job.plan(web, name, 2).counts for name in ("site-hypergraph", "site-messages"))
+    pages, sites = (
+        planning.plan(web, name, 2).counts for name in ("site-hypergraph", "site-messages")
+    )
     assert (pages.messages_page_part, pages.messages_site_part) == (4, 4)
     assert (sites.messages_page_part, sites.messages_site_part) == (5, 1)
 
@@ -137,14 +141,14 @@ def test_where_both_cant_be_had_neither_is_forgotten(monkeypatch: pytest.MonkeyP
     monkeypatch.setattr(models.division, "SHARE", 10.0)
     web = conflict()
     tolerances = (0.0, 0.0)
-    few = job.plan(web, "site-hypergraph", 2, Settings(tolerances=tolerances)).counts
-    little = job.plan(web, "site-graph", 2, Settings(tolerances=tolerances)).counts
-    hybrid = job.plan(web, "hybrid", 2, Settings(tolerances=tolerances)).counts
+    few = planning.plan(web, "site-hypergraph", 2, Settings(tolerances=tolerances)).counts
+    little = planning.plan(web, "site-graph", 2, Settings(tolerances=tolerances)).counts
+    hybrid = planning.plan(web, "hybrid", 2, Settings(tolerances=tolerances)).counts
     assert (few.messages_page_part, few.volume_bytes) == (2, 200)
     assert (little.messages_page_part, little.volume_bytes) == (8, 8)
     assert (hybrid.messages_page_part, hybrid.volume_bytes) == (8, 8)
     asked = Settings(tolerances=tolerances, objective=MESSAGES)
-    assert job.plan(web, "hybrid", 2, asked).counts.messages_page_part == 2
+    assert planning.plan(web, "hybrid", 2, asked).counts.messages_page_part == 2
 
 
 def test_a_previous_vector_is_the_only_start() -> None:

@@ -11,11 +11,21 @@ import pytest
 from test_graph import directory, session
 
 from crawler import url
-from partition import UserError, discovery, engines, evaluate, graph, job, partvector, webgraph
+from partition import (
+    UserError,
+    discovery,
+    engines,
+    evaluate,
+    graph,
+    job,
+    partvector,
+    planning,
+    webgraph,
+)
 from partition.__main__ import main
-from partition.job import Settings
 from partition.models import MODELS
 from partition.partvector import PartVector
+from partition.settings import Settings
 from partition.webgraph import WebGraph
 
 FIELDS = {
@@ -60,7 +70,7 @@ def test_all_models_find_the_families(crawl: Path, model: str) -> None:
     """
     web = graph.read([crawl])
     assert (web.pages, len(web.sites)) == (4 * 13, 12)
-    plan = job.plan(web, model, 4)
+    plan = planning.plan(web, model, 4)
     assert plan.feasible
     assert plan.constraints == 2
     assert plan.counts.messages_page_part == plan.counts.messages_site_part == 4
@@ -77,7 +87,7 @@ def test_build_writes_what_it_planned(crawl: Path, tmp_path: Path) -> None:
     vector = PartVector.open(tmp_path / "pv")
     assert (vector.parts, vector.model, vector.sites) == (4, "site-graph", 12)
     assert vector.sessions == ("crawl",)
-    followed = job.follow(graph.read([crawl]), vector)
+    followed = planning.follow(graph.read([crawl]), vector)
     assert followed.part.tolist() == built.part.tolist()
 
 
@@ -95,7 +105,7 @@ def test_a_site_that_is_too_heavy_is_named(tmp_path: Path) -> None:
         "bytes": [1] * 8 + [4, 4],
     }
     web = graph.read([directory(tmp_path, pages, {"src": [0], "dst": [9]})])
-    plan = job.plan(web, "site-graph", 2)
+    plan = planning.plan(web, "site-graph", 2)
     assert plan.feasible
     assert plan.giants == ("x",)
     assert plan.remark == (
@@ -103,18 +113,18 @@ def test_a_site_that_is_too_heavy_is_named(tmp_path: Path) -> None:
         "requests 60.0% over the average (allowed 5.0%):"
         " site x alone has 1.60 times the average load"
     )
-    assert not job.plan(web, "site-graph", 2, Settings(tolerances=(0.0, 0.6))).giants
+    assert not planning.plan(web, "site-graph", 2, Settings(tolerances=(0.0, 0.6))).giants
 
 
 def test_more_parts_than_sites(crawl: Path) -> None:
-    plan = job.plan(graph.read([crawl]), "site-graph", 50)
+    plan = planning.plan(graph.read([crawl]), "site-graph", 50)
     assert (plan.counts.loads[:, 1] > 0).sum() == 12
     assert plan.reason == "38 of 50 parts are empty: there are only 12 sites"
 
 
 def test_one_part_has_no_messages(crawl: Path) -> None:
-    for model in (*job.BASELINES, *MODELS):
-        plan = job.plan(graph.read([crawl]), model, 1)
+    for model in (*planning.BASELINES, *MODELS):
+        plan = planning.plan(graph.read([crawl]), model, 1)
         assert plan.feasible
         assert plan.counts.messages_page_part == plan.counts.volume_bytes == 0
 
@@ -122,9 +132,9 @@ def test_one_part_has_no_messages(crawl: Path) -> None:
 def test_no_parts_and_unknown_models(crawl: Path, tmp_path: Path) -> None:
     web = graph.read([crawl])
     with pytest.raises(UserError, match="0 parts: must be 1 or more"):
-        job.plan(web, "site-hash", 0)
+        planning.plan(web, "site-hash", 0)
     with pytest.raises(UserError, match="model best: must be one of url-hash, "):
-        job.plan(web, "best", 2)
+        planning.plan(web, "best", 2)
     with pytest.raises(
         UserError, match="model url-hash: can't make a part vector; use one of page-graph, "
     ):
@@ -139,7 +149,7 @@ def test_the_best_of_several_tries_is_taken(crawl: Path, monkeypatch: pytest.Mon
     monkeypatch.setattr(
         engines, "partition", lambda *_, seed, **__: engines.Partition(results[seed])
     )
-    plan = job.plan(web, "site-graph", 4, Settings(tries=3, tolerances=(0.2, 0.2)))
+    plan = planning.plan(web, "site-graph", 4, Settings(tries=3, tolerances=(0.2, 0.2)))
     assert plan.part.tolist() == families[web.site].tolist()
 
 
@@ -161,7 +171,7 @@ def test_pages_of_a_vector_before_sites_and_strangers_by_claims(
     known[alone] = (hashed[alone] + 2) % 4
     expected = discovery.claimed(web, known, 4, np.zeros(0, np.int32))
     assert (expected >= 0).all()
-    followed = job.follow(web, PartVector.open(tmp_path / "pv"))
+    followed = planning.follow(web, PartVector.open(tmp_path / "pv"))
     assert followed.part.tolist() == expected.tolist()
 
 
@@ -184,7 +194,7 @@ def giant(tmp_path: Path) -> Path:
 def test_hybrid_splits_a_giant_site(giant: Path, tmp_path: Path) -> None:
     """4 parts of 8: with 8 pages a part, site g is 3 of them; its directories fit."""
     web = graph.read([giant])
-    assert job.plan(web, "site-graph", 4).counts.loads[:, 1].max() == 24
+    assert planning.plan(web, "site-graph", 4).counts.loads[:, 1].max() == 24
     built, *_ = job.build([giant], 4, tmp_path / "pv", model="hybrid")
     assert built.feasible
     assert built.counts.loads[:, 1].tolist() == [8] * 4
@@ -192,7 +202,7 @@ def test_hybrid_splits_a_giant_site(giant: Path, tmp_path: Path) -> None:
     assert len(vector.url_keys) == 24
     assert vector.sites == 9
     assert vector.loads.tolist() == built.counts.loads.tolist()
-    assert job.follow(web, vector).part.tolist() == built.part.tolist()
+    assert planning.follow(web, vector).part.tolist() == built.part.tolist()
 
 
 @pytest.mark.parametrize("seed", range(5))
@@ -201,7 +211,7 @@ def test_hybrid_is_no_worse_than_whole_sites(seed: int) -> None:
     random = np.random.default_rng(seed)
     source, target = random.integers(0, 240, (2, 1500))
     web = webgraph.from_arrays(source, target, site=np.arange(240) // 10)
-    hybrid, whole = (job.plan(web, model, 8) for model in ("hybrid", "site-hypergraph"))
+    hybrid, whole = (planning.plan(web, model, 8) for model in ("hybrid", "site-hypergraph"))
     assert hybrid.feasible
     assert whole.feasible
     assert hybrid.counts.messages_page_part <= whole.counts.messages_page_part
@@ -245,7 +255,7 @@ def test_follow_sends_new_pages_where_the_crawler_does(giant: Path, tmp_path: Pa
     web = graph.read([session(tmp_path / "next", pages, [])])
     expected = [vector.part_of_url(text, url.key(text), url.site(text)) for text in new]
     order = [web.key.tolist().index(url.key(text)) for text in new]
-    assert job.follow(web, vector).part[order].tolist() == expected
+    assert planning.follow(web, vector).part[order].tolist() == expected
 
 
 @pytest.mark.parametrize("seeds", [(), ("http://s0.f0.example/0",)])
@@ -272,7 +282,7 @@ def test_evaluate_places_new_sites_as_claims_do(
 def test_giant_site_without_urls_is_split_into_ranges() -> None:
     """One site of 64 pages in a chain: 4 parts of 16 neighbours, 3 links cut."""
     web = webgraph.from_arrays(range(63), range(1, 64), site=[0] * 64)
-    plan = job.plan(web, "hybrid", 4)
+    plan = planning.plan(web, "hybrid", 4)
     assert plan.feasible
     assert plan.counts.messages_page_part == 3
 
@@ -280,7 +290,7 @@ def test_giant_site_without_urls_is_split_into_ranges() -> None:
 def test_a_page_heavier_than_a_part_is_named(tmp_path: Path) -> None:
     pages = {"id": list(range(9)), "site": ["x"] * 9, "bytes": [100] + [1] * 8}
     web = graph.read([directory(tmp_path, pages, {"src": [0], "dst": [8]})])
-    plan = job.plan(web, "hybrid", 2, Settings(tolerances=(0.05, 1.0)))
+    plan = planning.plan(web, "hybrid", 2, Settings(tolerances=(0.05, 1.0)))
     assert plan.reason
     assert plan.reason.endswith(": page 0 alone has 1.85 times the average load")
 
@@ -293,8 +303,8 @@ def test_links_to_replicated_urls_cost_nothing(crawl: Path, tmp_path: Path) -> N
     vector = PartVector.open(tmp_path / "pv")
     assert set(vector.replicated) == {f"http://s0.f{family}.example/0" for family in range(4)}
     web = graph.read([crawl])
-    assert job.follow(web, vector).counts.messages_page_part == 4
-    assert job.follow(job.known_to(web, vector), vector).counts.messages_page_part == 0
+    assert planning.follow(web, vector).counts.messages_page_part == 4
+    assert planning.follow(planning.known_to(web, vector), vector).counts.messages_page_part == 0
     plain = directory(tmp_path / "g", {"id": [0], "site": ["a"]}, {"src": [], "dst": []})
     with pytest.raises(UserError, match="has no URLs to replicate; leave out --replicate"):
         job.build([plain], 1, tmp_path / "pv", replicate=1)
@@ -305,7 +315,7 @@ def test_sites_with_an_address_stay_together(crawl: Path, tmp_path: Path) -> Non
     shared = {f"s0.f{family}.example": "10.0.0.1" for family in range(4)}
     web = graph.read([crawl])
     for model in ("site-graph", "site-hypergraph"):
-        plan = job.plan(web, model, 3, Settings(together=shared, tolerances=(0.3, 0.3)))
+        plan = planning.plan(web, model, 3, Settings(together=shared, tolerances=(0.3, 0.3)))
         assert plan.feasible
         parts = {int(p) for p, s in zip(plan.part, web.site, strict=True) if web.sites[s] in shared}
         assert len(parts) == 1
@@ -343,10 +353,10 @@ def test_parts_are_placed_on_ranks(crawl: Path) -> None:
     far = 100.0
     costs = np.array([[0 if a % 2 == b % 2 else far for a in range(4)] for b in range(4)])
     np.fill_diagonal(costs, 0)
-    plan = job.plan(graph.read([crawl]), "site-graph", 4, Settings(network=costs))
+    plan = planning.plan(graph.read([crawl]), "site-graph", 4, Settings(network=costs))
     assert plan.network_cost == plan.row()["network_cost"] == 2 * far
     with pytest.raises(UserError, match="--network: has costs for 4 ranks, must have 3"):
-        job.plan(graph.read([crawl]), "site-graph", 3, Settings(network=costs))
+        planning.plan(graph.read([crawl]), "site-graph", 3, Settings(network=costs))
 
 
 def test_an_earlier_vector_is_where_the_engine_starts(
@@ -369,7 +379,7 @@ def test_an_earlier_vector_is_where_the_engine_starts(
     monkeypatch.setattr(engines.multilevel, "partition", engine)
     settings = Settings(previous=PartVector.open(tmp_path / "pv"), migration=0.2)
     for model in ("site-graph", "site-hypergraph"):
-        plan = job.plan(web, model, 4, settings)
+        plan = planning.plan(web, model, 4, settings)
         expected = [-1 if site == new else part for site, part in before.items()]
         assert asked["previous"].tolist() == expected
         assert asked["max_migration"] == 0.2
@@ -385,9 +395,9 @@ def test_migration_is_bounded(crawl: Path, tmp_path: Path, model: str) -> None:
     scattered = {site: number // 3 for number, site in enumerate(web.sites)}
     partvector.write(tmp_path / "pv", parts=4, sites=scattered, model="site-graph")
     vector = PartVector.open(tmp_path / "pv")
-    before = job.follow(web, vector)
+    before = planning.follow(web, vector)
     some, none = (
-        job.plan(web, model, 4, Settings((0.4, 0.4), previous=vector, migration=migration))
+        planning.plan(web, model, 4, Settings((0.4, 0.4), previous=vector, migration=migration))
         for migration in (0.34, 0.0)
     )
     assert some.moved
@@ -435,13 +445,13 @@ def test_a_warm_start_is_never_less_balanced_than_the_vector_that_it_starts_from
         return webgraph.from_arrays(*ends, site=site[:number], sites=names, bytes=size[:number])
 
     before, web = first(200), first(pages)
-    old = job.plan(before, "site-hypergraph", parts)
+    old = planning.plan(before, "site-hypergraph", parts)
     of_site = {names[one]: part for one, part in zip(site, old.part.tolist(), strict=False)}
     loads = old.counts.loads
     partvector.write(tmp_path / "pv", parts=parts, sites=of_site, loads=loads, model=old.model)
     vector = PartVector.open(tmp_path / "pv")
     warm = Settings(previous=vector, migration=migration)
-    plans = job.follow(web, vector), job.plan(web, "site-hypergraph", parts, warm)
+    plans = planning.follow(web, vector), planning.plan(web, "site-hypergraph", parts, warm)
     followed, repartitioned = (float((plan.counts.loads / plan.limits).max()) for plan in plans)
     assert repartitioned <= max(1.0, followed)
     assert plans[1].moved is not None

@@ -11,7 +11,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from selectolax.lexbor import LexborHTMLParser, LexborNode
 
-from partition import job, picture, webgraph
+from partition import picture, planning, webgraph
 from partition.page import page
 from partition.settings import Settings
 from partition.webgraph import WebGraph
@@ -28,7 +28,7 @@ def web_of(sizes: list[int], seed: int = 0) -> WebGraph:
     return webgraph.from_arrays(*ends, site=site, sites=names)
 
 
-def sections(web: WebGraph, *plans: job.Plan) -> list[LexborNode]:
+def sections(web: WebGraph, *plans: planning.Plan) -> list[LexborNode]:
     html = page(TITLE, "about", web, plans)
     tree = LexborHTMLParser(html)
     assert not tree.css("script, b, link, style[src], img")
@@ -38,7 +38,7 @@ def sections(web: WebGraph, *plans: job.Plan) -> list[LexborNode]:
 def test_a_part_has_its_own_limit() -> None:
     """Of 4 parts, the one with a giant of 70 of 100 pages; 3 share 30, 5 % over the average."""
     web = web_of([70, *[1] * 30])
-    plan = job.plan(web, "site-hypergraph", 4)
+    plan = planning.plan(web, "site-hypergraph", 4)
     assert sorted(plan.limits[:, 1].tolist()) == pytest.approx([10.5, 10.5, 10.5, 70])
     (shown,) = sections(web, plan)
     pages = shown.css("dl.loads")[1]
@@ -54,7 +54,7 @@ def test_a_part_has_its_own_limit() -> None:
 
 def test_a_part_over_its_limit_is_marked() -> None:
     web = web_of([10, 10])
-    plan = job.plan(web, "url-hash", 4)
+    plan = planning.plan(web, "url-hash", 4)
     (shown,) = sections(web, plan)
     over = int((plan.counts.loads[:, 1] > 1.05 * 5).sum())
     assert len(shown.css("dl.loads")[1].css("rect.over")) == over > 0
@@ -63,7 +63,7 @@ def test_a_part_over_its_limit_is_marked() -> None:
 @pytest.mark.parametrize("parts", [3, 24, 50])
 def test_the_matrix_has_all_messages(parts: int) -> None:
     web = web_of([5] * 60)
-    plan = job.plan(web, "url-hash", parts)
+    plan = planning.plan(web, "url-hash", parts)
     (shown,) = sections(web, plan)
     rows = [
         [cell.text() for cell in row.css("td, th")] for row in shown.css("table.matrix tbody tr")
@@ -78,9 +78,9 @@ def test_the_matrix_has_all_messages(parts: int) -> None:
 def test_a_divided_site_has_sectors() -> None:
     """Site 0 lies in parts 1 (3 pages) and 0 (1 page), site 1 in part 0."""
     web = web_of([4, 2])
-    plan = job.plan(web, "url-hash", 2)
+    plan = planning.plan(web, "url-hash", 2)
     part = np.array([1, 1, 0, 1, 0, 0], np.int32)
-    plan = job._judge(web, "url-hash", 2, job.Partition(part), 0.0, Settings())
+    plan = planning.judged(web, "url-hash", 2, planning.Partition(part), 0.0, Settings())
     (shown,) = sections(web, plan)
     titles = [title.text() for title in shown.css("figure title")]
     assert titles == [
@@ -130,7 +130,7 @@ def test_linked_sites_stand_together() -> None:
 def test_a_browser_shows_the_page(tmp_path: Path, theme: str, width: int) -> None:
     """It is accessible, fits, keeps to its policy, and is read with the keyboard."""
     web = web_of([70, 25, *[3] * 60])
-    plans = [job.plan(web, "url-hash", 3), job.plan(web, "site-hash", 60)]
+    plans = [planning.plan(web, "url-hash", 3), planning.plan(web, "site-hash", 60)]
     target = tmp_path / "page.html"
     target.write_text(page(TITLE, "about", web, plans))
 

@@ -19,7 +19,7 @@ from xxhash import xxh3_64
 from crawler import config, session, url
 from crawler.core.ownership import Hierarchical, SiteHash
 from crawler.reading.scope import Scope, Sites
-from partition import graph, importers, job
+from partition import graph, importers, planning
 from partition.partvector import PartVector, PartVectorError
 
 INSTANCES = Path(__file__).parent / "instances"
@@ -189,9 +189,9 @@ def test_the_graph_of_an_old_session_has_the_new_sites() -> None:
     web = graph.read([OLD_SESSION])
     assert web.sites == ("a.example", "b.example")
     assert graph.addresses(OLD_SESSION) == dict.fromkeys(web.sites, "127.0.0.1")
-    plan = job.plan(web, "site-graph", 2)
+    plan = planning.plan(web, "site-graph", 2)
     assert len(set(plan.part[web.site == 0])) == 1
-    followed = job.follow(web, PartVector.open(OLD_VECTOR))
+    followed = planning.follow(web, PartVector.open(OLD_VECTOR))
     assert set(followed.part.tolist()) <= {1, 2, 3}
 
 

@@ -6,9 +6,9 @@ from pathlib import Path
 import pytest
 from test_graph import directory
 
-from partition import UserError, evaluate, job, suffixes, webgraph
+from partition import UserError, evaluate, planning, suffixes, webgraph
 from partition.__main__ import main
-from partition.job import Settings
+from partition.settings import Settings
 from partition.webgraph import WebGraph
 
 TABLE = {"uk": 1, "ac.uk": 2, "www.ac.uk": 3, ".COM.": 4, "10.0.0.1": 5}
@@ -48,7 +48,7 @@ def test_without_a_table_it_goes_by_top_level_domain() -> None:
         (None, evaluate.hierarchical(web, 8)),
         (TABLE, suffixes.by_suffix(web, 8, TABLE)),
     ):
-        plan = job.plan(web, "hierarchical", 8, Settings(suffixes=table))
+        plan = planning.plan(web, "hierarchical", 8, Settings(suffixes=table))
         assert plan.part.tolist() == expected.tolist()
         assert plan.constraints == 0
 

@@ -5,7 +5,7 @@ from pathlib import Path
 import numpy as np
 import pytest
 
-from partition import evaluate, graph, importers, job, synthesize, webgraph
+from partition import evaluate, graph, importers, planning, synthesize, webgraph
 from partition.__main__ import main
 from partition.arrays import Ints, distinct
 from partition.synthesize import Bools
@@ -70,7 +70,7 @@ def test_a_site_graph_saves_as_much_volume_as_in_the_thesis(tmp_path: Path) -> N
     assert heaviest == pytest.approx(90_586 * 1024, rel=0.05)
     for parts, expected in GOOGLE_SAVED.items():
         hashed = evaluate.evaluate(web, evaluate.site_hash(web, parts), parts)
-        planned = job.plan(web, "site-graph", parts).counts
+        planned = planning.plan(web, "site-graph", parts).counts
         saved = hashed.volume_bytes / planned.volume_bytes
         assert saved == pytest.approx(expected, rel=0.15), parts
 
@@ -91,7 +91,7 @@ def test_command(tmp_path: Path, capsys: pytest.CaptureFixture[str]) -> None:
     assert len(set(texts)) == 9000
     for text, site in zip(texts, web.site, strict=True):
         assert text.startswith(f"http://{web.sites[site]}/")
-    assert job.plan(web, "site-graph", 4).counts.messages_page_part > 0
+    assert planning.plan(web, "site-graph", 4).counts.messages_page_part > 0
 
 
 def test_equal_seeds_give_equal_webs() -> None:

@@ -13,7 +13,7 @@ from hypothesis import strategies as st
 from test_graph import directory, session
 
 from crawler import url
-from partition import UserError, graph, job, partvector, webgraph
+from partition import UserError, evaluate, graph, job, judge, partvector, planning, webgraph
 from partition import politeness as polite
 from partition.__main__ import main
 from partition.arrays import Ids
@@ -143,7 +143,7 @@ def test_only_fast_sites_are_split() -> None:
     politeness = Politeness(0.0, 1, 0.001, {"slow": 1.0})
     model, how = job.chosen(web, 8, Settings(politeness=politeness))
     assert model == "hybrid"
-    plan = job.plan(web, model, 8, how)
+    plan = planning.plan(web, model, 8, how)
     assert len(set(plan.part[40:].tolist())) == 1
     assert len(set(plan.part[:40].tolist())) > 1
     assert plan.giants == ("slow",)
@@ -186,8 +186,8 @@ def test_parts_beside_a_giant_are_judged_among_themselves() -> None:
 
     def judged(loads: list[int]) -> tuple[str, ...]:
         part = np.repeat(np.arange(16), [150, *loads]).astype(np.int32)
-        counts = job.evaluate.evaluate(web, part, 16)
-        return job.judge.balance(web, "site-graph", part, counts, (0.05, 0.05), {}).reasons
+        counts = evaluate.evaluate(web, part, 16)
+        return judge.balance(web, "site-graph", part, counts, (0.05, 0.05), {}).reasons
 
     assert judged([10] * 15) == ()
     assert "of the parts without site 0" in str(judged([12, 8, *[10] * 13]))
@@ -243,7 +243,7 @@ def test_a_vector_says_what_was_planned(
             adj=np.zeros(0, np.int32),
             texts=lambda _, new=new: [new],  # type: ignore[misc]
         )
-        listed = job._listed(one, vector).tolist()
+        listed = planning.listed(one, vector).tolist()
         assert listed == [vector.part_of_url(new, int(at[0]), "xyz"[number])]
         if number == whole:
             assert listed == [3]
@@ -271,7 +271,7 @@ def test_a_vector_that_differs_from_its_plan_is_not_kept(
 def test_every_model_builds_what_it_planned(tmp_path: Path, model: str) -> None:
     first = crawl(tmp_path / "first", 1.0, 1, 0.1)
     built, *_ = job.build([first], 4, tmp_path / "pv", model=model)
-    followed = job.follow(graph.read([first]), PartVector.open(tmp_path / "pv"))
+    followed = planning.follow(graph.read([first]), PartVector.open(tmp_path / "pv"))
     assert followed.part.tolist() == built.part.tolist()
 
 
@@ -306,7 +306,7 @@ def test_what_moves_is_bounded_in_bytes_and_requests(
     urls = (web.key[known], part[known]) if by_page else None
     partvector.write(path, parts=4, sites=sites, urls=urls, model="any")
     how = Settings(previous=PartVector.open(path), migration=bound)
-    plan = job.plan(web, model, 4, how)
+    plan = planning.plan(web, model, 4, how)
     assert plan.moved is not None
     if by_page and MODELS[model].units is Units.SITES:
         assert max(plan.moved) <= bound or not plan.feasible
@@ -323,9 +323,9 @@ def test_an_address_stays_whole_or_the_option_is_refused(model: str) -> None:
     how = Settings(together=together, tolerances=(0.4, 0.4))
     if MODELS[model].units is Units.PAGES:
         with pytest.raises(UserError, match=f"--together: the model {model} divides sites"):
-            job.plan(web, model, 4, how)
+            planning.plan(web, model, 4, how)
         return
-    plan = job.plan(web, model, 4, how)
+    plan = planning.plan(web, model, 4, how)
     assert len(set(plan.part[web.site < 12].tolist())) == 1
     assert plan.giants == ("sites at 10.0.0.1",)
     assert plan.feasible

@@ -41,10 +41,10 @@ from harness import (
     run_command,
 )
 
-from partition import UserError, graph, job, webgraph
+from partition import UserError, graph, planning, webgraph
 from partition.child import EngineError
-from partition.job import BASELINES, Plan
 from partition.models import MESSAGES, MODELS, VOLUME
+from partition.planning import BASELINES, Plan
 from partition.settings import Settings
 
 from .beside import beside_papers
@@ -145,7 +145,9 @@ def experiments(folder: Path, todo: Sequence[tuple[str, int, int]], limit_s: int
     _compile()
     for contestant, parts, seed in todo:
         chosen = CONTESTANTS[contestant]
-        plan = partial(job.plan, web, chosen.model, parts, Settings(seed=seed, **chosen.settings))
+        plan = partial(
+            planning.plan, web, chosen.model, parts, Settings(seed=seed, **chosen.settings)
+        )
         result, used = alone(partial(_counts, plan), limit_s)
         yield {
             "graph": folder.resolve().name,
@@ -167,7 +169,7 @@ def _compile() -> None:
     web = webgraph.from_arrays(source, target, site=np.arange(400) // 4)
     for model in MODELS:
         for objective in (None, MESSAGES, VOLUME):
-            job.plan(web, model, 4, Settings(objective=objective))
+            planning.plan(web, model, 4, Settings(objective=objective))
 
 
 def _counts(make: Callable[[], Plan]) -> Row:

@@ -51,7 +51,7 @@ from harness import (
 
 from crawler import config, url
 from crawler.simulate import Simulation, Web
-from partition import arrays, evaluate, graph, job, partvector
+from partition import arrays, evaluate, graph, job, partvector, planning
 from partition.arrays import Ids
 from partition.partvector import PartVector
 from partition.settings import DEFAULT_TOLERANCES, Settings
@@ -146,7 +146,7 @@ def make_vector(
 ) -> tuple[Vector, Row]:
     """Make the vector of a session. Returns also a row about it, and about what it moves."""
     with Timer() as timer:
-        plan = job.plan(web, job.DEFAULT_MODEL, parts, settings)
+        plan = planning.plan(web, job.DEFAULT_MODEL, parts, settings)
     part, moved = plan.part, {"moved_pages": "", "moved_bytes": ""}
     if before is not None:
         old = before.of_site[web.site]

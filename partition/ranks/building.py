@@ -12,7 +12,7 @@ from typing import Final
 
 from crawler import compiled
 from crawler.ports import Peers
-from partition import UserError, engines, evaluate, graph, job, judge
+from partition import UserError, engines, evaluate, graph, job, judge, planning
 from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.evaluate import Evaluation
@@ -73,7 +73,7 @@ async def build(
     """
 
     def begin() -> list[Path]:
-        job.check(settings, parts)
+        planning.check(settings, parts)
         if graph.is_folder(paths):
             raise UserError(f"{paths[0]}: a graph folder is read by one process; leave mpirun out")
         return graph.tables(paths)
