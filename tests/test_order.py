@@ -47,7 +47,6 @@ from crawler.core.order import (
     make_order,
     packing,
     pagerank,
-    pagerank_by_key,
 )
 from crawler.core.order.fifo import Fifo
 from crawler.core.outcomes import DONE
@@ -139,12 +138,6 @@ def test_pagerank_of_pages_without_links_is_shared_by_all() -> None:
     assert scores[1] == pytest.approx(base + 0.85 * scores[0], abs=1e-3)
 
 
-def test_pagerank_by_key() -> None:
-    keys, scores = pagerank_by_key(np.array([9, 7], np.uint64), np.array([5, 5], np.uint64))
-    assert keys.tolist() == [5, 7, 9]
-    assert scores[0] > scores[1] == scores[2]
-
-
 def test_pagerank_is_computed_anew_when_the_pages_are_a_quarter_more() -> None:
     store, order = pagerank_store()
     stale = []
@@ -190,10 +183,13 @@ def test_back_links_from_other_ranks_count_in_pagerank() -> None:
 
 
 def test_what_an_earlier_session_says_is_final(tmp_path: Path) -> None:
-    path = tmp_path / "scores.npy"
-    EarlierScores.write(path, np.array([2, 2**64 - 1], np.uint64), np.array([5.0, 0.5]))
-    earlier = EarlierScores(path)
-    assert [earlier.find(key) for key in (1, 2, 3, 2**64 - 1)] == [None, 5.0, None, 0.5]
+    pages = {2: 5.0, 7: 1.5, 2**64 - 1: 0.5}
+    paths = [tmp_path / f"{rank}.npy" for rank in range(4)]  # the first two have no pages
+    for rank, path in enumerate(paths):
+        its = {key: score for key, score in pages.items() if key % 4 == rank}
+        EarlierScores.write(path, np.array([*its], np.uint64), np.array([*its.values()], float))
+    earlier = EarlierScores(paths)
+    assert [earlier.find(key) for key in (1, 2, 3, 7, 2**64 - 1)] == [None, 5.0, None, 1.5, 0.5]
     order = make_order(config.Frontier(order="pagerank"), earlier.find)
     assert isinstance(order, Scored)
     store = Heaps(order)

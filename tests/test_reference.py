@@ -15,11 +15,10 @@ from tabled import together
 from crawler import url
 from crawler.core.order import pagerank
 from crawler.ports import OUT_OF_SCOPE, PAGE, REQUISITE, Peers, UserError
-from crawler.report.importance import pagerank_together
-from crawler.report.measures import importance_ranks, position
+from crawler.report.importance import pagerank_by_key
+from crawler.report.measures import importance_ranks
 from crawler.report.reference import Web
 from crawler.session import Alone, alone
-from crawler.session.together import by_holder
 
 _Links = list[tuple[int, int, bool]]  # source, target, whether it leads out of the scope
 
@@ -130,22 +129,26 @@ def test_a_larger_web_has_the_same_places_however_it_is_divided(tmp_path: Path) 
     assert [one.tolist() for one in places] == [one.tolist() for one in one_alone.places]
 
 
-def test_scores_are_the_same_to_the_last_bit_however_the_pages_are_divided() -> None:
-    random, pages = np.random.default_rng(1), np.arange(900, dtype=np.uint64)
-    pairs = np.unique(random.zipf(1.3, (3000, 2)) * 7 % 900, axis=0).astype(np.uint64)
-    sources, targets = pairs[np.lexsort((pairs[:, 0], pairs[:, 1]))].T
+@pytest.mark.parametrize("pages", [1, 900])
+def test_scores_are_the_same_to_the_last_bit_however_the_links_are_divided(pages: int) -> None:
+    random = np.random.default_rng(1)
+    sources, targets = (random.zipf(1.3, 3000).astype(np.uint64) * 7 % pages for _ in range(2))
+    names = np.unique(np.concatenate((sources, targets)))
+    at = (np.searchsorted(names, keys) for keys in (sources, targets))
+    expected, _ = pagerank(len(names), *at)
 
-    async def score(peers: Peers) -> np.ndarray:
-        own = pages[by_holder(pages, peers)[peers.rank]]
-        its = by_holder(targets, peers)[peers.rank]
-        return await pagerank_together(own, sources[its], position(own, targets[its]), peers)
+    async def score(peers: Peers) -> tuple[np.ndarray, np.ndarray]:
+        its = np.random.default_rng(2).integers(peers.size, size=len(sources)) == peers.rank
+        return await pagerank_by_key(sources[its], targets[its], peers)
 
-    expected, _ = pagerank(len(pages), sources.astype(int), targets.astype(int))
-    (one_alone,) = together(1, score)
+    ((one_names, one_alone),) = together(1, score)
+    assert one_names.tolist() == names.tolist()
     assert one_alone == pytest.approx(expected, rel=1e-6)
     for processes in range(2, 6):
-        for rank, scores in enumerate(together(processes, score)):
-            assert scores.tolist() == one_alone[rank::processes].tolist()
+        for rank, (own, scores) in enumerate(together(processes, score)):
+            held = np.flatnonzero(names % np.uint64(processes) == rank)
+            assert own.tolist() == names[held].tolist()
+            assert scores.tolist() == one_alone[held].tolist()
 
 
 def test_what_is_no_web_is_refused(tmp_path: Path) -> None:

@@ -18,13 +18,13 @@ from crawler.agent.job import CHECKPOINT, SHARED_KEYS, Ending, Job
 from crawler.agent.losses import DEAD_LOCK_S
 from crawler.agent.planning import Plan, prepare_again
 from crawler.agent.telling_apart import tell_apart
-from crawler.core.order import pagerank_by_key
 from crawler.messages import Note
 from crawler.modes import mode_of
 from crawler.ports import Group, LostRankError, NoRoomError
 from crawler.report.correcting import correction_of
 from crawler.report.counters import Counters, write_counters
 from crawler.report.endings import is_success
+from crawler.report.importance import pagerank_by_key
 
 
 async def crawl(
@@ -131,20 +131,24 @@ def _with_fewer_spares(settings: config.Config, lost: int) -> config.Config:
 async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | None:
     """Return the PageRank of the previous session's pages, or None if the ordering needs none.
 
-    Only rank 0 computes it.
+    The ranks compute it together. Each rank writes the scores of the pages that it holds, and maps
+    the files of all ranks into its memory.
     """
-    settings, path = plan.settings, plan.directory / "previous-pagerank.npy"
+    settings = plan.settings
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
-    if group.rank == 0:
-        previous = Path(settings.session.previous)
-        links = session.read_links(previous, correction_of(previous))
-        session.EarlierScores.write(path, *pagerank_by_key(*links))
-    await group.bcast(None)
-    scores = session.EarlierScores(path)
+    previous = Path(settings.session.previous)
+    links = session.read_links(previous, correction_of(previous), group)
+    pages = await pagerank_by_key(*links, group)
+    name = "previous-pagerank-{}.npy"
+    paths = [plan.directory / name.format(rank) for rank in range(group.size)]
+    own = paths[group.rank]
+    await session.done_by_all(group, lambda: session.EarlierScores.write(own, *pages))
+    scores = session.EarlierScores(paths)
     await group.gather(None)
     if group.rank == 0:
-        path.unlink()  # it stays mapped into the memory of the ranks
+        for path in plan.directory.glob(name.format("*")):  # also what a kill has left
+            path.unlink()  # the ranks keep them mapped into their memory
     return scores
 
 

@@ -14,7 +14,7 @@ import numpy.typing as npt
 from crawler.core.order.pagerank import CLOSE, DAMPING, ROUNDS
 from crawler.ports import Peers
 from crawler.report.measures import position
-from crawler.session.together import by_holder, everywhere
+from crawler.session.together import by_holder, everywhere, in_rounds, to_holders
 
 _Keys = npt.NDArray[np.uint64]
 _Numbers = npt.NDArray[np.int64]
@@ -29,8 +29,8 @@ async def pagerank_together(
 ) -> _Scores:
     """Return `pagerank` of the pages that this process holds: 1 on average over all processes.
 
-    `keys`: of these pages, ascending. `sources` and `targets`: the links to them, each once, in
-    the order of their targets and sources. A source is the key of a page that any process holds,
+    `keys`: of these pages, ascending. `sources` and `targets`: the links to them, in the order of
+    their targets and sources. A source is the key of a page that any process holds,
     and a target is an index in `keys`. Each round brings 8 bytes for each pair of a source and a
     process that holds one of its targets.
     """
@@ -61,6 +61,21 @@ async def pagerank_together(
         if change < CLOSE * pages:
             break
     return scores
+
+
+async def pagerank_by_key(sources: _Keys, targets: _Keys, peers: Peers) -> tuple[_Keys, _Scores]:
+    """Return the pages that this process holds, ascending, and their `pagerank_together`.
+
+    `sources` and `targets`: the keys of the links that this process has read. They are the pages. A
+    link that occurs twice counts twice.
+    """
+    sources, targets = await to_holders(in_rounds(sources, targets), 1, peers)
+    linking = np.unique(sources)
+    held, _ = await to_holders(in_rounds(linking, linking), 0, peers)
+    keys = np.unique(np.concatenate((held, targets)))
+    order = np.lexsort((sources, targets))
+    at = position(keys, targets[order])
+    return keys, await pagerank_together(keys, sources[order], at, peers)
 
 
 async def _sum(values: _Scores, peers: Peers) -> float:

@@ -16,7 +16,7 @@ from crawler.core.order.fifo import Fifos
 from crawler.core.order.heads import GroupedHeads, Heads, Priority, Tiers
 from crawler.core.order.heaps import Heaps
 from crawler.core.order.packing import Queue, Queues
-from crawler.core.order.pagerank import PageRank, pagerank, pagerank_by_key
+from crawler.core.order.pagerank import PageRank, pagerank
 from crawler.core.order.scores import (
     Backlinks,
     BreadthFirst,
@@ -50,7 +50,6 @@ __all__ = [
     "make_order",
     "order_of",
     "pagerank",
-    "pagerank_by_key",
 ]
 
 

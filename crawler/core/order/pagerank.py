@@ -50,18 +50,6 @@ def pagerank(
     return scores, base
 
 
-def pagerank_by_key(
-    sources: NDArray[np.uint64], targets: NDArray[np.uint64]
-) -> tuple[NDArray[np.uint64], NDArray[np.float64]]:
-    """The keys of all pages of a graph, ascending, and their scores.
-
-    `sources`, `targets`: the links, as keys of pages.
-    """
-    keys = np.unique(np.concatenate((sources, targets)))
-    scores, _ = pagerank(len(keys), np.searchsorted(keys, sources), np.searchsorted(keys, targets))
-    return keys, scores
-
-
 class PageRank(Opic):
     """The URL with the highest PageRank comes first, as far as this rank knows the graph.
 
