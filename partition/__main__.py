@@ -30,6 +30,7 @@ from partition import (
 from partition.child import EngineError
 from partition.partvector import PartVector, PartVectorError
 from partition.planning import Plan
+from partition.settings import Settings
 from partition.suffixes import read_suffixes
 from partition.webgraph import WebGraph
 
@@ -56,12 +57,19 @@ def _build(arguments: argparse.Namespace) -> None:
         replicate=arguments.replicate,
         site_column=arguments.site_column,
     )
+    _tell(plans, arguments, settings)
+
+
+def _tell(
+    plans: Sequence[Plan | ranks.SitePlan], arguments: argparse.Namespace, settings: Settings
+) -> None:
+    """Show the plan of the part vector that was written, and those of the baselines."""
     _show(plans, as_json=arguments.json)
     built, *baselines = plans
     if not arguments.json:
         sys.stdout.write(f"{built.bound}\n")
-    _say(f"written: {out}; {built.bound}")
-    if built.forecast is not None:
+    _say(f"written: {arguments.out}; {built.bound}")
+    if isinstance(built, Plan) and built.forecast is not None:
         _say(f"with {_ranks(built.parts)}, {built.forecast}")
     _say(table.closing(built, baselines, settings.tolerances))
 
@@ -88,9 +96,7 @@ async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
         return _fail(error)
     if plans:
-        _show(plans, as_json=arguments.json)
-        _say(f"written: {arguments.out}, by {_ranks(group.size)}")
-        _say(table.closing(plans[0], plans[1:], settings.tolerances))
+        _tell(plans, arguments, settings)
     return 0
 
 

@@ -81,9 +81,7 @@ class Plan:
             "feasible": self.feasible,
             "reason": self.reason,
             "giants": list(self.giants),
-            "bounding_site": self.bound.site,
-            "bounding_pages": self.bound.pages,
-            "bounding_seconds": self.bound.seconds,
+            **self.bound.row(),
         }
         if self.forecast is not None:
             row["crawl_seconds"] = round(self.forecast.seconds, 3)
@@ -229,7 +227,11 @@ def judged(
         reason="; ".join(reasons) or None,
         giants=verdict.giants,
         remark=verdict.remark,
-        bound=politeness.bound(web, settings.politeness or Politeness()),
+        bound=politeness.bound(
+            web.sites,
+            np.bincount(web.site, minlength=len(web.sites)),
+            settings.politeness or Politeness(),
+        ),
         forecast=_forecast(web, found.part, parts, settings),
         network_cost=cost,
         moved=moved,

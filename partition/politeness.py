@@ -7,7 +7,7 @@ ranks only helps if the site allows more pages a second than one rank can fetch.
 
 import tomllib
 from collections import defaultdict
-from collections.abc import Mapping, Sequence
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from functools import cached_property
 from pathlib import Path
@@ -23,11 +23,15 @@ from crawler.dataset import read_batches, read_table, table_path
 from crawler.names import NamePatterns
 from crawler.regular import regular
 from partition import UserError
-from partition.webgraph import WebGraph
+from partition.arrays import Ints
 
 RANK_RATE: Final = 700.0  # pages a second that any rank can fetch and read
 
+# What `fetch_times` needs of a table of pages.
+TIMES: Final = ("site", "seconds", "error", "role")
+
 Rates = npt.NDArray[np.float64]
+FetchTimes = Mapping[str, tuple[float, int]]  # site -> seconds of its fetches, their number
 
 
 class Exceptions(NamedTuple):
@@ -102,6 +106,14 @@ class Bound:
     seconds: float
     politeness: Politeness
 
+    def row(self) -> dict[str, object]:
+        """The bound as fields of the JSON object of a plan."""
+        return {
+            "bounding_site": self.site,
+            "bounding_pages": self.pages,
+            "bounding_seconds": self.seconds,
+        }
+
     def __str__(self) -> str:
         pages = f"{self.pages:,} pages" if self.pages > 1 else "1 page"
         how = f"a delay of {self.politeness.delay_s_of(self.site):g} s"
@@ -110,14 +122,14 @@ class Bound:
         return f"site {self.site} bounds the crawl: {pages} at {how} take {duration(self.seconds)}"
 
 
-def bound(web: WebGraph, politeness: Politeness) -> Bound:
-    """Return the site of a web that takes longest to crawl. The web must have pages."""
-    pages = np.bincount(web.site, minlength=len(web.sites))
-    seconds = pages / politeness.rates(web.sites)
+def bound(sites: Sequence[str], pages: Ints, politeness: Politeness) -> Bound:
+    """Return the site that takes longest to crawl. There must be a site with pages.
+
+    `pages`: of each site.
+    """
+    seconds = pages / politeness.rates(sites)
     slowest = int(np.lexsort((pages, seconds))[-1])
-    return Bound(
-        web.sites[slowest], int(pages[slowest]), round(float(seconds[slowest]), 3), politeness
-    )
+    return Bound(sites[slowest], int(pages[slowest]), round(float(seconds[slowest]), 3), politeness)
 
 
 def duration(seconds: float) -> str:
@@ -136,29 +148,35 @@ def duration(seconds: float) -> str:
 def read(paths: Sequence[Path]) -> Politeness | None:
     """Return the politeness of the last session, with the fetch times of all, or None for a graph.
 
-    If several sessions know a crawl-delay of a site, the last one counts. A session without
-    session.toml counts as one with the crawler's defaults. Raises UserError.
+    Raises UserError.
     """
     if len(paths) == 1 and (paths[0] / "pages.parquet").is_file():  # as in `graph.read`
         return None
+    tables = (table_path(path / "tables", "pages") for path in paths)
+    return of_sessions(
+        paths, fetch_times(batch for table in tables for batch in read_batches(table, TIMES))
+    )
+
+
+def of_sessions(paths: Sequence[Path], times: FetchTimes) -> Politeness:
+    """Return the politeness of the last session, with the fetch times of all.
+
+    If several sessions know a crawl-delay of a site, the last one counts. A session without
+    session.toml counts as one with the crawler's defaults. Raises UserError.
+    """
     settings = _configured(paths[-1] / "session.toml")
-    seconds: dict[str, float] = defaultdict(float)
-    fetches: dict[str, int] = defaultdict(int)
     crawl_delays: dict[str, float] = {}
     for path in paths:
         if settings.obeys_robots:
             crawl_delays |= _crawl_delays(table_path(path / "tables", "sites"))
-        for site, taken, number in _fetch_times(table_path(path / "tables", "pages")):
-            seconds[site] += taken
-            fetches[site] += number
-    mean = sum(seconds.values()) / max(sum(fetches.values()), 1)
-    of_site = {site: seconds[site] / number for site, number in fetches.items() if number}
     bounded = {site: min(delay, settings.most_s) for site, delay in crawl_delays.items()}
+    all_seconds = sum(seconds for seconds, _ in times.values())
+    fetches = sum(number for _, number in times.values())
     return Politeness(
         settings.delay_s,
         settings.connections,
-        mean,
-        of_site,
+        all_seconds / max(fetches, 1),
+        {site: seconds / number for site, (seconds, number) in times.items() if number},
         bounded,
         settings.exceptions,
         settings.obeys_robots,
@@ -225,21 +243,22 @@ def _crawl_delays(path: Path) -> dict[str, float]:
         raise UserError(f"{path}: not the sites of a session: {error}") from None
 
 
-def _fetch_times(path: Path) -> list[tuple[str, float, int]]:
-    """Read (site, seconds of its successful fetches, their number), in pieces."""
-    found: list[tuple[str, float, int]] = []
-    for batch in read_batches(path, ("site", "seconds", "error", "role")):
+def fetch_times(batches: Iterable[pa.RecordBatch]) -> FetchTimes:
+    """Return the fetch times of rows of the tables of pages, with those of `TIMES` they have."""
+    seconds: dict[str, float] = defaultdict(float)
+    fetches: dict[str, int] = defaultdict(int)
+    for batch in batches:
         rows: Any = pa.Table.from_batches([batch])
         names = rows.column_names
         if not {"site", "seconds"} <= set(names):
-            return found  # the log of another program
+            continue  # the log of another program
         if "role" in names:  # the graph has no requisites
             rows = rows.filter(pc.not_equal(rows["role"], "requisite"))
         if "error" in names:
             rows = rows.filter(pc.is_null(rows["error"]))
         sums = rows.group_by("site").aggregate([("seconds", "sum"), ("seconds", "count")])
-        found += [
-            (url.renamed_site(str(row["site"])), row["seconds_sum"] or 0.0, row["seconds_count"])
-            for row in sums.to_pylist()
-        ]
-    return found
+        for row in sums.to_pylist():
+            site = url.renamed_site(str(row["site"]))
+            seconds[site] += row["seconds_sum"] or 0.0
+            fetches[site] += row["seconds_count"]
+    return {site: (seconds[site], number) for site, number in fetches.items()}

@@ -37,6 +37,7 @@ SAME = (
     "model", "k", "imbalance_bytes", "imbalance_requests", "messages_page_part",
     "messages_site_part", "transmissions_target_part", "transmission_bytes", "volume_bytes",
     "inter_part_links", "loads_bytes", "loads_requests", "feasible", "reason", "giants",
+    "bounding_site", "bounding_pages", "bounding_seconds",
 )  # fmt: skip
 URLS = [f"http://{site}.example/{page}" for site in "abcdefg" for page in range(4)]
 
@@ -75,6 +76,8 @@ def session(folder: Path, web: Web) -> Path:
             "site": pa.array([url.site(text) for text, _, _ in rows], pa.string()),
             "time": pa.array([time for _, _, time in rows], pa.float64()),
             "bytes": pa.array([size for _, size, _ in rows], pa.int64()),
+            "seconds": pa.array([size / 16 for _, size, _ in rows], pa.float64()),
+            "error": pa.array([None if size % 4 else "timeout" for _, size, _ in rows]),
         }
     )
     ends = [(URLS[source], URLS[target]) for source, target, _ in links]

@@ -12,15 +12,16 @@ from typing import Final
 
 from crawler import compiled
 from crawler.ports import Peers
-from partition import UserError, engines, evaluate, graph, job, judge, planning
+from partition import UserError, engines, evaluate, graph, job, judge, planning, politeness
 from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.evaluate import Evaluation
 from partition.hypergraph import connectivity_minus_one, part_loads
 from partition.judge import Verdict
 from partition.partvector import PartVector
+from partition.politeness import Bound
 from partition.ranks import counting, merging, reading
-from partition.ranks.exchange import agreed, everywhere
+from partition.ranks.exchange import agreed, agreed_at_first, everywhere
 from partition.ranks.merging import Sites
 from partition.settings import Settings
 
@@ -39,6 +40,7 @@ class SitePlan:
     verdict: Verdict
     seconds: float  # to make the assignment, without reading, compiling and counting
     peak_bytes: int  # the most memory of any rank so far
+    bound: Bound  # the site that takes longest to crawl, under any plan
 
     @property
     def reason(self) -> str | None:
@@ -61,6 +63,7 @@ class SitePlan:
             "feasible": self.reason is None,
             "reason": self.reason,
             "giants": list(self.verdict.giants),
+            **self.bound.row(),
         }
 
 
@@ -89,6 +92,8 @@ async def build(
             raise graph.empty(paths)
 
     await agreed(peers, check)
+    times = await reading.fetch_times(folders, peers)
+    polite = await agreed_at_first(peers, lambda: politeness.of_sessions(paths, times))
     began = time.perf_counter() - compiled.seconds()
     part = await best(sites, parts, settings, peers)
     seconds = time.perf_counter() - compiled.seconds() - began
@@ -98,11 +103,12 @@ async def build(
     for model, found, taken in ((MODEL, part, seconds), (BASELINE, hashed, 0.0)):
         counts = await counting.count(held, sites, found, parts, peers)
         peak_bytes = max(await everywhere(peers, peak_memory()))
-        if sites is not None and found is not None and counts is not None:
+        if sites is not None and polite is not None and found is not None and counts is not None:
             verdict = judge.balance_of_sites(
                 sites.names, sites.weights, found, counts.loads, settings.tolerances
             )
-            plans.append(SitePlan(model, parts, found, counts, verdict, taken, peak_bytes))
+            bound = politeness.bound(sites.names, sites.weights[:, 1], polite)
+            plans.append(SitePlan(model, parts, found, counts, verdict, taken, peak_bytes, bound))
 
     def write() -> None:
         if sites is not None:

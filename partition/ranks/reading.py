@@ -8,6 +8,7 @@ apply.
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field
+from itertools import chain
 from pathlib import Path
 
 import numpy as np
@@ -15,8 +16,9 @@ import numpy.typing as npt
 import pyarrow as pa
 from xxhash import xxh3_64_intdigest
 
-from crawler.dataset import table_path
+from crawler.dataset import read_batches, table_files, table_path
 from crawler.ports import Peers
+from partition import politeness
 from partition.arrays import Ids, Ints, Keys, find
 from partition.graph.batches import Share, batches, lengths
 from partition.graph.sessions import (
@@ -27,6 +29,7 @@ from partition.graph.sessions import (
     without_requisites,
 )
 from partition.graph.sites import Sites
+from partition.politeness import FetchTimes
 from partition.ranks.exchange import (
     Columns,
     agreed,
@@ -138,6 +141,22 @@ async def read(folders: Sequence[Path], peers: Peers) -> Held:
     for number, folder in enumerate(folders):
         await _links(held, keys, number, table_path(folder, "links"), peers)
     return held
+
+
+async def fetch_times(folders: Sequence[Path], peers: Peers) -> FetchTimes:
+    """Return the fetch times in the `tables` folders of sessions at rank 0, and none elsewhere.
+
+    Each rank reads some of the files of the tables.
+    """
+    files = [file for folder in folders for file in table_files(table_path(folder, "pages"))]
+    own = files[peers.rank :: peers.size]
+    batches_of = (read_batches(file, politeness.TIMES) for file in own)
+    summed: dict[str, tuple[float, int]] = {}
+    for of_rank in await peers.gather(politeness.fetch_times(chain.from_iterable(batches_of))):
+        for site, (seconds, number) in of_rank.items():
+            before = summed.get(site, (0.0, 0))
+            summed[site] = before[0] + seconds, before[1] + number
+    return summed
 
 
 async def _fetched(
