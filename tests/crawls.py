@@ -1,24 +1,22 @@
 """Whole crawls by the command line, and what they leave."""
 
+import atexit
 import json
-import multiprocessing
 import os
+import socket
 import subprocess
 import sys
 import tempfile
 from collections.abc import Mapping, Sequence
 from functools import cache
-from multiprocessing import forkserver
-from multiprocessing.context import ForkServerContext
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-import pytest
+import forks
 from conftest import PATIENCE_S
 from warcio.checker import Checker
 
-from crawler.__main__ import main
 from crawler.config import toml_value
 from crawler.dataset import read_table, table_path
 from crawler.demo.web import DemoWeb
@@ -77,36 +75,46 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
     The import takes longer than most of these crawls. (MPI starts in the fork.)
     """
     with tempfile.TemporaryDirectory() as folder:
-        arguments = (words, Path(folder), Path.cwd(), dict(os.environ))
-        process = _forks().Process(target=_run_fork, args=arguments)
-        process.start()
-        process.join(PATIENCE_S)
-        if process.exitcode is None:
-            process.kill()
-            raise subprocess.TimeoutExpired(words, PATIENCE_S)
-        output, errors = ((Path(folder) / name).read_text() for name in ("out", "err"))
-    return subprocess.CompletedProcess(words, process.exitcode, output, errors)
+        output, errors = (Path(folder) / name for name in ("out", "err"))
+        with Path(os.devnull).open() as nothing, output.open("w") as out, errors.open("w") as err:
+            descriptors = [file.fileno() for file in (nothing, out, err)]
+            try:
+                code = forks.ask(
+                    fork_server(0), ["-m", "crawler", *words], descriptors, sys.path, PATIENCE_S
+                )
+            except TimeoutError:
+                raise subprocess.TimeoutExpired(words, PATIENCE_S) from None
+        return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())
+
+
+def run_on_ranks() -> list[str]:
+    """What this Python does as each rank: it lets a fork do what the words after these say."""
+    for number in range(forks.SERVERS):
+        fork_server(number)
+    return ["-IS", forks.__file__, str(_folder())]
 
 
 @cache
-def _forks() -> ForkServerContext:
-    """Starts the process that the forks come from. It finds `preloaded` in this folder."""
-    context = multiprocessing.get_context("forkserver")
-    context.set_forkserver_preload(["preloaded"])
-    with pytest.MonkeyPatch.context() as patch:
-        patch.setenv("PYTHONPATH", str(Path(__file__).parent), prepend=os.pathsep)
-        forkserver.ensure_running()
-    return context
+def fork_server(number: int) -> str:
+    """Starts one of the processes that the forks come from. Returns the place of its socket."""
+    place = _folder() / str(number)
+    with socket.socket(socket.AF_UNIX, socket.SOCK_SEQPACKET) as listener:
+        listener.bind(str(place))
+        listener.listen()
+        process = subprocess.Popen(
+            [sys.executable, forks.__file__, "serve", str(listener.fileno())],
+            stdin=subprocess.PIPE,
+            pass_fds=[listener.fileno()],
+        )
+    atexit.register(process.communicate)
+    return str(place)
 
 
-def _run_fork(words: Sequence[str], folder: Path, place: Path, environment: dict[str, str]) -> None:
-    assert "preloaded" in sys.modules, "each fork imports everything anew"
-    os.environ.clear()
-    os.environ.update(environment)
-    os.chdir(place)
-    for descriptor, name in ((1, "out"), (2, "err")):
-        os.dup2(os.open(folder / name, os.O_CREAT | os.O_WRONLY), descriptor)
-    sys.exit(main(words))
+@cache
+def _folder() -> Path:
+    folder = tempfile.TemporaryDirectory(prefix="abc-forks-")
+    atexit.register(folder.cleanup)
+    return Path(folder.name)
 
 
 def verify_crawl(words: Sequence[str], code: int) -> None:
