@@ -352,10 +352,6 @@ class Waiting(RuleBasedStateMachine):
         self.back[url.site].append((url, priority))
         self.store.put_back(self.queues[url.site], url, priority)
 
-    @rule()
-    def tighten(self) -> None:
-        self.store.tighten(self.queues.values())
-
     @precondition(lambda self: self.spills)
     @rule(excess=st.integers(1, 40), room=st.sampled_from([0, 1, 2, 3, 99]))
     def spill(self, excess: int, room: int) -> None:
@@ -434,13 +430,12 @@ class Waiting(RuleBasedStateMachine):
         ]
         assert len(set(map(id, listed))) == len(listed)
         assert all(line.listed == (line in listed) for line in lines)
-        if isinstance(self.store, Fifos) and self.store.is_tight:
+        if isinstance(self.store, Fifos):
             loose = [url for line in lines for url in (*line.head, *line.tail)]
             assert self.store._loose == sum(isinstance(url, CrawlUrl) for url in loose)
-        if self.store.is_tight:
-            growing = [line.tail if isinstance(line, Fifo) else line.slots for line in lines]
-            for line, urls in zip(lines, growing, strict=True):
-                assert line.listed or len(urls) < 2 * 2
+        growing = [line.tail if isinstance(line, Fifo) else line.slots for line in lines]
+        for line, urls in zip(lines, growing, strict=True):
+            assert line.listed or len(urls) < 2 * 2
 
     def teardown(self) -> None:
         if not hasattr(self, "store"):
@@ -491,7 +486,6 @@ def test_links_of_a_url_on_disk_count_from_when_it_is_read_back(
     monkeypatch.setattr(heaps, "CHUNK", 3)
     store = Heaps(Backlinks(), Memory())
     a = store.queue(SITES[0])
-    store.tighten([a])
     for links in range(1, 9):
         store.add(a, found(links), links, low=False)
     store.spill(6)
@@ -510,7 +504,6 @@ def test_short_queues_go_to_disk_too(make: Callable[[Memory], packing.Queues]) -
     queues = [store.queue(f"{number}.example") for number in range(1000)]
     for number in range(10_000):
         store.add(queues[number % 1000], found(number, queues[number % 1000].site), 1, low=False)
-    store.tighten(queues)
     store.spill(600)
     assert store.on_disk == 600
     store.spill(10**6)
@@ -523,7 +516,6 @@ def test_short_queues_go_to_disk_too(make: Callable[[Memory], packing.Queues]) -
 
 def test_the_list_of_long_queues_forgets_those_that_are_short() -> None:
     store = Fifos(Memory())
-    store.tighten([])
     for site in range(1000):
         queue = store.queue(f"{site}.example")
         for number in range(8):

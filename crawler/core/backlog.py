@@ -20,7 +20,6 @@ from crawler.core.visits import VisitState
 from crawler.ports import CrawlUrl, Spill
 
 _FIRST: Final[Priority] = (-inf, 0)
-_UNPACKED: Final = 100_000  # URLs that wait unpacked; packing takes a little time for each URL
 _STEP: Final = 256  # URLs that go to disk together, in less than a millisecond
 _MOST: Final = 4096  # URLs that go to disk at a time when memory is short, in some milliseconds
 _SAMPLED: Final = 16  # one URL in so many is measured
@@ -52,7 +51,7 @@ class Backlog:
         self.disk = spill
         self._memory = memory if spill else sys.maxsize
         self._path_bytes = 0  # of the URLs that were measured
-        self._full = min(_UNPACKED, self._memory)  # URLs in memory from which on we make room
+        self._full = self._memory  # URLs in memory from which on we make room
 
     def new_queue(self, site: str) -> Queue:
         """An empty queue for the state of a site."""
@@ -177,22 +176,15 @@ class Backlog:
         before = self._store.on_disk
         in_memory = self.waiting - before
         if self.disk is not None and in_memory:
-            self._tighten()
             urls = excess * in_memory // max(self.nbytes(), 1) + 1
             self._store.spill(min(urls, _MOST))
         return self._store.on_disk > before
 
-    def _tighten(self) -> None:
-        if not self._store.is_tight:
-            self._store.tighten(state.queue for state in self._states.values())
-
     def _make_room(self) -> None:
-        """Pack the URLs that come from now on. Move those that exceed the memory to disk."""
-        self._tighten()
+        """Move the URLs that exceed the memory to disk."""
         before = self.waiting - self._store.on_disk
-        if before > self._memory:
-            self._store.spill(min(before - self._memory + min(_STEP, self._memory // 4), _MOST))
+        self._store.spill(min(before - self._memory + min(_STEP, self._memory // 4), _MOST))
         left = self.waiting - self._store.on_disk
-        if left == before > self._memory:  # the next try comes when an eighth more URLs wait
+        if left == before:  # the next try comes when an eighth more URLs wait
             left = left // 8 * 9
         self._full = max(self._memory, left)

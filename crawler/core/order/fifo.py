@@ -39,20 +39,18 @@ class Fifo(Queue):
 class Fifos(Queues):
     """Keeps the queues of a rank in the order first in, first out.
 
-    When memory gets short, a queue keeps new URLs as bytes, which takes a third of the memory and
-    about a microsecond for each URL.
+    URLs are kept as bytes, which takes a third of the memory and about a microsecond for each URL.
     """
 
     def __init__(self, spill: Spill | None = None) -> None:
         super().__init__()
         self._spill = spill
-        self._loose = 0  # since memory is tight: URLs in memory that aren't packed
+        self._loose = 0  # URLs in memory that aren't packed
 
     def nbytes(self, urls: int, path_bytes: float) -> int:
         """See Queues."""
-        loose = self._loose if self.is_tight else urls
         index = self.on_disk * _NUMBER_BYTES // CHUNK
-        return int(urls * (_PACKED_BYTES + path_bytes)) + loose * _LOOSE_BYTES + index
+        return int(urls * (_PACKED_BYTES + path_bytes)) + self._loose * _LOOSE_BYTES + index
 
     def queue(self, site: str) -> Fifo:
         """Make an empty queue for a site."""
@@ -66,9 +64,6 @@ class Fifos(Queues):
                 queue.low = Fifo(queue.site)
             queue = queue.low
             queue.size += 1
-        if not self.is_tight:
-            queue.tail.append(found)
-            return False
         record = pack(found)
         queue.tail.append(record)
         self._loose += record is found  # a chain of redirects leads to it
@@ -92,7 +87,7 @@ class Fifos(Queues):
             head = queue.head
         record = head.pop()
         if isinstance(record, CrawlUrl):
-            self._loose -= self.is_tight
+            self._loose -= 1
             return record
         return unpack(record, queue.site)
 
@@ -100,7 +95,7 @@ class Fifos(Queues):
         """Put a URL back before all others."""
         queue.size += 1
         queue.head.append(found)
-        self._loose += self.is_tight
+        self._loose += 1
 
     def drain(self, queues: Iterable[Fifo]) -> Iterator[tuple[CrawlUrl, float]]:
         """See `Queues`. The score is minus infinity for URLs of low priority, and 0 for others."""
@@ -113,13 +108,6 @@ class Fifos(Queues):
     def restore(self, queue: Fifo, found: CrawlUrl, score: float) -> bool:
         """See `Queues`."""
         return self.add(queue, found, 1, score == -inf)
-
-    def tighten(self, queues: Iterable[Fifo]) -> None:
-        """See Queues."""
-        lines = [line for queue in queues for line in (queue, queue.low) if line is not None]
-        if not self.is_tight:
-            self._loose = sum(len(line.head) + len(line.tail) for line in lines)
-        super().tighten(lines)
 
     def _is_long(self, queue: Fifo) -> bool:
         if queue.disk and len(queue.head) <= CHUNK:  # the head was read back, and stays

@@ -239,7 +239,7 @@ class Heaps(Queues):
             self._index.add(slot)
         queue.slots.append(slot)
         self._up(queue.slots, len(queue.slots) - 1, slot)
-        if self.is_tight and len(queue.slots) >= 2 * KEEP and not queue.listed:
+        if len(queue.slots) >= 2 * KEEP and not queue.listed:
             self._consider(queue)
         return slot
 

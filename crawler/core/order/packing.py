@@ -29,15 +29,13 @@ class Queue:
 class Queues(ABC):
     """Keeps the URLs of a rank's queues. `on_disk` counts the URLs on disk.
 
-    When memory gets short (`tighten`), the queues with 2 * KEEP URLs in memory or more are listed.
-    `spill` cuts those that were listed first. Meanwhile the others grow, so the more URLs memory
-    may hold, the more go to disk together. No call examines all queues, because there may be
-    millions.
+    The queues with 2 * KEEP URLs in memory or more are listed. `spill` cuts those that were listed
+    first. Meanwhile the others grow, so the more URLs memory may hold, the more go to disk
+    together. No call examines all queues, because there may be millions.
     """
 
     def __init__(self) -> None:
         self.on_disk = 0
-        self.is_tight = False
         self._listed: deque[Any] = deque()
 
     @abstractmethod
@@ -71,12 +69,6 @@ class Queues(ABC):
     @abstractmethod
     def restore(self, queue: Any, found: CrawlUrl, score: float) -> bool:
         """Put in a drained URL with the score that it had. Returns what `add` does."""
-
-    def tighten(self, queues: Iterable[Any]) -> None:
-        """Begin to pack new URLs, and to list queues. `queues`: all that there are."""
-        self.is_tight = True
-        for queue in queues:
-            self._consider(queue)
 
     def spill(self, excess: int) -> None:
         """Move the far ends of queues to disk, about `excess` URLs if there are so many.
