@@ -155,7 +155,7 @@ class PageReader:
             fetched.anchors = page.anchors
             self._requisites.note(fetched, page.requisites)
         work = 0
-        index_of, links, known = fetched.sitemaps_of, fetched.links, self._scope.known
+        index_of, links, known = fetched.sitemaps_of, fetched.links, self._scope.known.young
         for target, flags in targets:
             link = None if flags or index_of is not None else known.get(target)
             if link is not None:

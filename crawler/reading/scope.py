@@ -15,12 +15,13 @@ from crawler import config, url
 from crawler.extensions import Plugin
 from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError, requisite
 from crawler.reading.hosts import public_suffixes
+from crawler.recent import Recent
 
 _CACHED_AUTHORITIES = 1 << 18
-_CACHED_LINKS = 1 << 16  # about 20 MB, at most 60
+_CACHED_LINKS_BYTES = 14 << 20
 _PLACE_BYTES = 300  # of an authority in a cache, about
-_LINK_BYTES = 320  # of a link in a cache, about
-_LONGEST_CACHED = 512  # characters of a URL or an authority
+_LINK_BYTES = 210  # of a link in a cache without its URL, about
+_LONGEST_CACHED = 512  # characters of an authority
 _TRAPS = "traps."
 
 
@@ -127,12 +128,12 @@ class Scope:
         # The links that `link` returns without further flags, by URL: most links of a page occur on
         # the neighbouring pages, too. Those that a rule on traps keeps out aren't here, because
         # `link` counts them each time.
-        self.known: dict[str, Link] = {}
+        self.known = Recent[Link](_CACHED_LINKS_BYTES, _link_bytes)
 
     def nbytes(self) -> int:
         """About how many bytes of memory the cached verdicts and links take."""
         places = self._known_place.cache_info().currsize
-        return _PLACE_BYTES * places + _LINK_BYTES * len(self.known)
+        return _PLACE_BYTES * places + self.known.nbytes()
 
     def judge(self, address: str) -> Verdict:
         """Return the verdict on a normalised URL."""
@@ -219,7 +220,7 @@ class Scope:
 
     def link(self, address: str, flags: int = 0) -> Link:
         """Return the link to a normalised URL, with OUT_OF_SCOPE among its flags if it is out."""
-        link = self.known.get(address) or self._make_link(address)
+        link = self.known.find(address) or self._make_link(address)
         return Link(link.key, address, link.site, link.flags | flags) if flags else link
 
     def link_beyond(self, address: str, flags: int = 0) -> Link:
@@ -263,10 +264,8 @@ class Scope:
         link = Link(url.own_key(address), address, site, 0 if allowed else OUT_OF_SCOPE)
         if not allowed and rule.startswith(_TRAPS):
             self.trapped[rule.removeprefix(_TRAPS)] += 1
-        elif len(address) <= _LONGEST_CACHED:
-            if len(self.known) >= _CACHED_LINKS:
-                self.known.clear()
-            self.known[address] = link
+        else:
+            self.known.keep(address, link)
         return link
 
     def _judge_authority(self, authority: str) -> Verdict:
@@ -292,6 +291,10 @@ class Scope:
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope matches")
+
+
+def _link_bytes(address: str) -> int:
+    return _LINK_BYTES + len(address)
 
 
 def _path(address: str) -> str:

@@ -86,12 +86,19 @@ class _Folder(NamedTuple):
 class _Folders:
     """The folders of the latest bases. Pages of a folder have most of their references in common.
 
-    When they have more than _MOST_REMEMBERED references, all are forgotten.
+    When the young folders have half of _MOST_REMEMBERED references, they become the old ones, and
+    those that were old are forgotten. An old folder that is found again is young again.
     """
 
     def __init__(self) -> None:
-        self._folders: dict[str, _Folder] = {}
-        self._size = 0
+        self._young: dict[str, _Folder] = {}
+        self._old: dict[str, _Folder] = {}
+        self._size = 0  # of the young ones, in references
+
+    def __len__(self) -> int:
+        """The number of references."""
+        folders = (*self._young.values(), *self._old.values())
+        return sum(len(folder.known) for folder in folders)
 
     def find(self, base: str) -> _Folder:
         """Return the folder of a base."""
@@ -99,10 +106,11 @@ class _Folders:
         name = path[: path.rindex("/") + 1]
         if len(name) > _SHORT:
             return _Folder(_starts(name), {})
-        folder = self._folders.get(name)
+        folder = self._young.get(name)
         if folder is None:
-            folder = self._folders[name] = _Folder(_starts(name), {})
-            self._size += _WEIGHT_OF_FOLDER
+            folder = self._old.pop(name, None) or _Folder(_starts(name), {})
+            self._young[name] = folder
+            self._grow(_WEIGHT_OF_FOLDER + len(folder.known))
         return folder
 
     def remember(self, folder: _Folder, reference: str, target: str) -> None:
@@ -110,10 +118,12 @@ class _Folders:
         if len(reference) > _SHORT:
             return
         folder.known[reference] = target
-        self._size += 1
-        if self._size > _MOST_REMEMBERED:
-            self._folders.clear()
-            self._size = 0
+        self._grow(1)
+
+    def _grow(self, size: int) -> None:
+        self._size += size
+        if self._size > _MOST_REMEMBERED // 2:
+            self._old, self._young, self._size = self._young, {}, 0
 
 
 _folders: Final = _Folders()
