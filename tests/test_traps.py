@@ -339,6 +339,7 @@ def test_what_is_remembered_of_branches_is_bounded(monkeypatch: pytest.MonkeyPat
     for name in "abcdefghijkl":
         known.add(f"http://{name}.example/", text(0, 0))
     assert len(known._branches) == 10
+    assert known._sketches == sum(len(one.sketches) for one in known._branches.values())
     assert not known.is_poor(A + "/x/y")  # forgotten
 
 

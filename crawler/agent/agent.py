@@ -114,7 +114,7 @@ class Agent:
         session.restore_lines(self._logs)
         self._manners = session.Manners.of(settings, plan.run, rank, self._clock)
         self._store = open_store(plan, rank, self._keeps, self._faults, self._manners)
-        self._core.budget.add("contents", self._store.seen.nbytes)
+        self._core.budget.add("contents", self._store.nbytes)
         self._core.budget.add("links", self._scope.nbytes)
         self._core.budget.add("messages", self._wire.nbytes)
         self._core.joining.restore(self._scope.joined)

@@ -12,7 +12,9 @@ from xxhash import xxh3_64_intdigest
 
 from crawler import url
 
-_WATCHED_BRANCHES = 1 << 16  # 40 MB
+_WATCHED_BRANCHES = 1 << 16
+_BRANCH_BYTES: Final = 360  # without its sketches, about
+_SKETCH_BYTES: Final = 340
 _SAMPLED: Final = 16  # one page in so many is compared
 _COMPARED: Final = 1 << 16  # bytes of a page
 _PERMUTATIONS: Final = 64
@@ -52,7 +54,12 @@ class Branches:
         self._limit = limit
         self._step = max(1, min(_SAMPLED, limit // 10))
         self._branches: OrderedDict[int, _Branch] = OrderedDict()  # the latest
+        self._sketches = 0  # of all of them
         self.poor: set[int] = set()  # keys of branches
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the branches take."""
+        return _BRANCH_BYTES * len(self._branches) + _SKETCH_BYTES * self._sketches
 
     def add(self, address: str, body: bytes) -> None:
         """Note a page that was fetched."""
@@ -75,7 +82,9 @@ class Branches:
         if branch is None:
             branch = self._branches[key] = _Branch()
             if len(self._branches) > _WATCHED_BRANCHES:
-                self.poor.discard(self._branches.popitem(last=False)[0])
+                oldest, forgotten = self._branches.popitem(last=False)
+                self._sketches -= len(forgotten.sketches)
+                self.poor.discard(oldest)
         else:
             self._branches.move_to_end(key)
         branch.pages += 1
@@ -88,7 +97,9 @@ class Branches:
                 self.poor.add(key)
         else:
             branch.alike = 0
+            before = len(branch.sketches)
             branch.sketches = (sketch, *branch.sketches[: _SKETCHES - 1])
+            self._sketches += len(branch.sketches) - before
             self.poor.discard(key)
 
 

@@ -60,11 +60,11 @@ class TrapMonitor:
         self.poor = self._branches.poor  # if empty, `is_poor` is False for every URL
 
     def nbytes(self) -> int:
-        """About how many bytes of memory the counts take."""
+        """About how many bytes of memory the counts and the branches take."""
         large = self._urls, self._bytes, self._growths, self._long_redirects
         small = self._queries, self._session_ids, self._same
         counts = sum(table.nbytes() for table in small) + _COUNT_BYTES * sum(map(len, large))
-        return counts + self.hosts.nbytes()
+        return counts + self.hosts.nbytes() + self._branches.nbytes()
 
     def admit(self, found: CrawlUrl, source: CrawlUrl | None) -> bool:
         """Whether a new URL may be fetched. `source`: the page with the link, if known."""

@@ -11,7 +11,8 @@ from crawler.ports import Asked
 from crawler.session.gaps import TOLERANCE_S, TOLERANCE_SHARE
 from crawler.session.requests import Manners
 
-_KEPT: Final = 100_000  # sites and addresses, about 25 MB
+_KEPT: Final = 100_000  # sites and addresses
+_BYTES: Final = 250  # of one
 _LEAST_SHARE: Final = 1 - TOLERANCE_SHARE
 
 
@@ -24,6 +25,10 @@ class EarlyRequests:
         self._by_address = manners.per == "address"
         # By clock: when its latest delay began, and the least gap that is no breach of it.
         self._latest: dict[str, tuple[float, float]] = {}
+
+    def nbytes(self) -> int:
+        """About how many bytes of memory the clocks take."""
+        return _BYTES * len(self._latest)
 
     def note(self, asked: Asked) -> None:
         """Take note of a request that has ended."""

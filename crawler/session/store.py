@@ -175,6 +175,10 @@ class RankStore:
         """The number of requests that came earlier than promised, as far as this rank sees."""
         return 0 if self._early is None else self._early.count
 
+    def nbytes(self) -> int:
+        """About how many bytes of memory it takes to know payloads and early requests again."""
+        return self.seen.nbytes() + (0 if self._early is None else self._early.nbytes())
+
     def sync(self) -> None:
         """Force all files to disk, whatever `storage.sync` says."""
         if self._requests is not None:
