@@ -2,7 +2,6 @@
 
 from ipaddress import IPv4Network, IPv6Network, ip_address, ip_network
 from typing import Final, NamedTuple
-from urllib.request import getproxies_environment
 
 from yarl import URL
 
@@ -24,6 +23,8 @@ class Proxies:
         self._by_scheme: dict[str, URL] = {}
         self._direct = NoProxy("")
         if setting == _ENVIRONMENT:
+            from urllib.request import getproxies_environment  # noqa: PLC0415  a while to import
+
             proxies = getproxies_environment()
             self._direct = NoProxy(proxies.get("no", ""))
             for scheme in ("http", "https"):
