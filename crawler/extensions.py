@@ -11,12 +11,14 @@ import operator
 import traceback
 from collections.abc import Callable, Iterable, Mapping
 from dataclasses import dataclass
-from importlib.metadata import EntryPoint, entry_points
 from time import perf_counter
-from typing import Any, Final, Generic, TypeVar
+from typing import TYPE_CHECKING, Any, Final, Generic, TypeVar
 
 from crawler.commandline import guess
 from crawler.ports import UserError
+
+if TYPE_CHECKING:
+    from importlib.metadata import EntryPoint, EntryPoints
 
 T = TypeVar("T")
 
@@ -171,7 +173,7 @@ def make(kind: Kind[Any], name: str, options: Mapping[str, object]) -> object:
     options.
     """
     where = f"{kind.key} = {name!r}"
-    point = EntryPoint(name, name, kind.group) if ":" in name else _find(kind, name, where)
+    point = _of_module(kind, name) if ":" in name else _find(kind, name, where)
     try:
         made = point.load()
     except ModuleNotFoundError as error:
@@ -227,25 +229,38 @@ def module_of(key: str, name: str) -> str:
     return points[0].module if points else ""
 
 
-def _installed(kind: Kind[Any], name: str) -> list[EntryPoint]:
+def _installed(kind: Kind[Any], name: str) -> "list[EntryPoint]":
     """Return the entry points of a name. A package may be found twice, if its path is."""
-    points = entry_points(group=kind.group, name=name)
+    points = _points(kind).select(name=name)
     return list({(_package(point), point.value): point for point in points}.values())
 
 
-def _find(kind: Kind[Any], name: str, where: str) -> EntryPoint:
+def _points(kind: Kind[Any]) -> "EntryPoints":
+    # Most crawls have no plug-ins, and importing this module takes a while.
+    from importlib.metadata import entry_points  # noqa: PLC0415
+
+    return entry_points(group=kind.group)
+
+
+def _of_module(kind: Kind[Any], name: str) -> "EntryPoint":
+    from importlib.metadata import EntryPoint  # noqa: PLC0415  as above
+
+    return EntryPoint(name, name, kind.group)
+
+
+def _find(kind: Kind[Any], name: str, where: str) -> "EntryPoint":
     points = _installed(kind, name)
     if len(points) > 1:
         packages = " and ".join(map(_package, points))
         raise UserError(f"{where}: {packages} both have it; uninstall one of them")
     if points:
         return points[0]
-    known = sorted({*kind.built_in, *entry_points(group=kind.group).names})
+    known = sorted({*kind.built_in, *_points(kind).names})
     there = f"there are: {', '.join(known)}" if known else "there are none"
     raise UserError(f"{where}: no plug-in of this name is installed; {guess(name, known)}{there}")
 
 
-def _package(point: EntryPoint) -> str:
+def _package(point: "EntryPoint") -> str:
     return f"{point.dist.name} {point.dist.version}" if point.dist else ""
 
 

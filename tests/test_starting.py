@@ -5,6 +5,7 @@ import sys
 from pathlib import Path
 
 import pytest
+from conftest import MpiRun
 from crawls import crawl_here, metrics_of, page_rows, run_here, sets
 from servers import Page, PageServer
 
@@ -64,12 +65,14 @@ def test_a_rank_imports_only_what_it_needs() -> None:
     needless = [
         "aiohttp",
         "crawler.simulate",
+        "importlib.metadata",
         "jinja2",
         "numba",
         "prometheus_client",
         "pyarrow",
         "rich",
         "selectolax",
+        "urllib.request",
     ]
     done = subprocess.run(
         [
@@ -83,3 +86,31 @@ def test_a_rank_imports_only_what_it_needs() -> None:
         check=True,
     )
     assert not set(needless) & set(done.stdout.split())
+
+
+CRAWL_AND_TELL = """
+import sys
+from pathlib import Path
+from crawler.__main__ import main
+folder, *words = sys.argv[1:]
+code = main(words)
+from mpi4py import MPI
+Path(folder, str(MPI.COMM_WORLD.rank)).write_text(" ".join(sys.modules))
+sys.exit(code)
+"""
+
+
+def test_only_rank_0_imports_what_checks_a_configuration_and_makes_the_page(
+    tmp_path: Path, mpirun: MpiRun
+) -> None:
+    """pydantic imports importlib.metadata when it builds the first validator."""
+    with PageServer({"/": Page(b"<a href='/2'>2</a>"), "/2": Page(b"")}) as server:
+        words = ["crawl", f"{server.url}/", "--session", str(tmp_path / "s")]
+        words += sets("fetch.allow_private_addresses=true", "politeness.delay_s=0")
+        done = mpirun(2, "-c", CRAWL_AND_TELL, str(tmp_path), *words)
+    assert done.returncode == 0, done.stderr
+    first, second = (set((tmp_path / rank).read_text().split()) for rank in "01")
+    needless = {"importlib.metadata", "jinja2"}
+    assert first >= needless
+    assert "pydantic" in second
+    assert not second & needless

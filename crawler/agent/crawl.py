@@ -138,7 +138,7 @@ async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | N
     if settings.frontier.order != "pagerank" or not settings.session.previous:
         return None
     previous = Path(settings.session.previous)
-    links = session.read_links(previous, correction_of(previous), group)
+    links = session.read_links(previous, correction_of(previous, session.load(previous)), group)
     pages = await pagerank_by_key(*links, group)
     name = "previous-pagerank-{}.npy"
     paths = [plan.directory / name.format(rank) for rank in range(group.size)]

@@ -345,7 +345,7 @@ async def _with_popular(plan: Plan, group: Group) -> Plan:
     try:
         with session.mistakes_told():
             previous, count = Path(settings.session.previous), settings.exchange.replicated
-            correct = correction_of(previous)
+            correct = correction_of(previous, session.load(previous))
             urls = _folded(await session.most_linked(previous, count, group, correct), settings)
             if group.rank == 0 and not set(urls) <= set(plan.replicated):
                 plan = _replicating(plan, urls, group.size)

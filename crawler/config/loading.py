@@ -15,6 +15,8 @@ from crawler.extensions import KINDS
 from crawler.ports import UserError
 
 _SITES: Final = "sites"  # the only name in a configuration that isn't the name of one table
+# A configuration gets all tables, because pydantic would build a validator for each missing one.
+_EMPTY: Final[dict[str, Any]] = {name: {} for name in Config.model_fields if name != _SITES}
 
 
 def load(
@@ -51,7 +53,7 @@ def load(
         else:
             raw[table] = entries
     try:
-        config = Config.model_validate(raw)
+        config = Config.model_validate(_EMPTY | raw)
     except PydanticValidationError as error:
         raise UserError(f"{where}: {explain(error)}") from None
     if config.assignment.scheme == "part-vector" and not config.assignment.part_vector:

@@ -172,4 +172,4 @@ def _put(headers: dict[str, str], more: Mapping[str, str]) -> None:
         headers[name] = value
 
 
-_NOTHING: Final = Site(match=("nothing.invalid",))
+_NOTHING: Final = Site.model_construct(match=("nothing.invalid",))

@@ -12,4 +12,6 @@ ASIDE: Final[dict[str, JsonValue]] = {"aside": True}
 class Table(BaseModel):
     """A table of the configuration. It is frozen, and refuses keys that it doesn't know."""
 
-    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False)
+    # Pydantic builds validators when they are used. Only rank 0 uses them: the others get the
+    # configuration from it.
+    model_config = ConfigDict(frozen=True, extra="forbid", allow_inf_nan=False, defer_build=True)

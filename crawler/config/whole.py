@@ -1,5 +1,7 @@
 """The whole configuration: all tables together."""
 
+from pydantic import Field
+
 from crawler.config.crawl import (
     Assignment,
     Exchange,
@@ -24,25 +26,25 @@ from crawler.extensions import KINDS
 class Config(Table):
     """The whole configuration, with one field for each table, and one for all `[[sites]]`."""
 
-    session: Session = Session()
-    scope: Scope = Scope()
-    normalise: Normalise = Normalise()
-    assignment: Assignment = Assignment()
-    dynamic: Dynamic = Dynamic()
-    exchange: Exchange = Exchange()
-    frontier: Frontier = Frontier()
-    politeness: Politeness = Politeness()
-    retry: Retry = Retry()
-    robots: Robots = Robots()
-    sitemaps: Sitemaps = Sitemaps()
-    dns: Dns = Dns()
-    fetch: Fetch = Fetch()
-    extract: Extract = Extract()
-    traps: Traps = Traps()
-    seen: Seen = Seen()
-    storage: Storage = Storage()
-    dashboard: Dashboard = Dashboard()
-    plugins: Plugins = Plugins()
+    session: Session = Field(default_factory=Session)
+    scope: Scope = Field(default_factory=Scope)
+    normalise: Normalise = Field(default_factory=Normalise)
+    assignment: Assignment = Field(default_factory=Assignment)
+    dynamic: Dynamic = Field(default_factory=Dynamic)
+    exchange: Exchange = Field(default_factory=Exchange)
+    frontier: Frontier = Field(default_factory=Frontier)
+    politeness: Politeness = Field(default_factory=Politeness)
+    retry: Retry = Field(default_factory=Retry)
+    robots: Robots = Field(default_factory=Robots)
+    sitemaps: Sitemaps = Field(default_factory=Sitemaps)
+    dns: Dns = Field(default_factory=Dns)
+    fetch: Fetch = Field(default_factory=Fetch)
+    extract: Extract = Field(default_factory=Extract)
+    traps: Traps = Field(default_factory=Traps)
+    seen: Seen = Field(default_factory=Seen)
+    storage: Storage = Field(default_factory=Storage)
+    dashboard: Dashboard = Field(default_factory=Dashboard)
+    plugins: Plugins = Field(default_factory=Plugins)
     sites: tuple[Site, ...] = ()
 
     def overrides(self) -> Overrides:

@@ -46,7 +46,7 @@ class TrapMonitor:
         self._counts_urls = traps.max_urls_per_site > 0 or self._overrides.limit_urls
         self._counts_bytes = traps.max_bytes_per_site > 0 or self._overrides.limit_bytes
         # Whether any rule is on.
-        self.rules = any(traps.model_dump().values()) or self._counts_urls or self._counts_bytes
+        self.rules = any(limit for _, limit in traps) or self._counts_urls or self._counts_bytes
         self._urls: Counter[int] = Counter()  # by site
         self._bytes: Counter[int] = Counter()  # by site
         self._queries = Numbers()  # by path

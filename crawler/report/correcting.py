@@ -23,8 +23,7 @@ def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
     return scope
 
 
-def correction_of(directory: Path) -> session.Correction:
+def correction_of(directory: Path, info: session.SessionInfo) -> session.Correction:
     """The correction for the flags of logged links, for the scope with all sites that joined."""
-    info = session.load(directory)
     scope = scope_of(directory, info)
     return session.Correction(scope.joined, PageReader(info.config, scope).brings_in)

@@ -51,13 +51,14 @@ async def write_metrics(
     directory. Without `graph` they use the previous session, if there is one. docs/measures.md
     explains all measures. Raises UserError for a graph that can't be used.
     """
-    info = session.load(directory)
+    info = await peers.bcast(session.load(directory) if peers.rank == 0 else None)
+    assert info is not None
     url.tell_apart(session.given_up(directory))
     known = graph or (Path(info.config.session.previous) if info.config.session.previous else None)
     web = await Web.read(known, peers) if known else None
     seeds = session.seeds(directory)
     trail = SeedTrail(seeds, {one.site for one in session.joined(directory)})
-    correct = correction_of(directory)
+    correct = correction_of(directory, info)
     rows, again = 0, list[int]()  # `again`: the rows of URLs requested again with a cookie
 
     def see(page: session.LoggedPage) -> session.LoggedPage:

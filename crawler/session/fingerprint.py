@@ -15,7 +15,7 @@ import json
 import sys
 import sysconfig
 from collections.abc import Iterable, Iterator
-from importlib import metadata, util
+from importlib import util
 from pathlib import Path
 from typing import Final
 
@@ -38,6 +38,8 @@ _LIBRARIES: Final = ("ada-url", "publicsuffixlist")  # they parse URLs and find 
 
 def fingerprint(directory: Path, settings: config.Config, ranks: int) -> str:
     """Return the fingerprint of a session, for a crawl with these settings and ranks."""
+    from importlib import metadata  # noqa: PLC0415  it takes a while, and only rank 0 needs it
+
     depends = config.dependence(settings)
     # What page handlers do changes nothing that a rank knows.
     plugins = [one for one in settings.named_plugins() if one.key != extensions.HANDLER.key]

@@ -47,14 +47,15 @@ def has_failed(row: PageRow, failures: Collection[str]) -> bool:
 class Superseded:
     """Says which rows of a session are superseded by a later try."""
 
-    def __init__(self, session: Path) -> None:
-        """Make one that knows of no row yet: see `of` and `together`."""
-        described = load(session).runs if is_described(session) else ()
-        runs = [one.retried for one in described if one.retried]
-        self.runs = len(runs)  # that have tried pages again
-        self._failures = frozenset(failure for one in runs for failure in one)
-        # Whether each rank has rows of its own.
-        self._alone = bool(runs) and mode_of(load(session).config).overlaps
+    def __init__(self, retried: Sequence[Sequence[str]], overlaps: bool) -> None:
+        """Make one that knows of no row yet: see `of` and `together`.
+
+        `retried`: the failures that each run has tried again. `overlaps`: whether each rank has
+        rows of its own.
+        """
+        self.runs = len(retried)  # that have tried pages again
+        self._failures = frozenset(failure for run in retried for failure in run)
+        self._overlaps = overlaps
         self._latest: dict[tuple[int, int], float] = {}
 
     @classmethod
@@ -68,7 +69,7 @@ class Superseded:
 
         Memory grows by about 150 bytes for each URL that has failed, on each process.
         """
-        one = cls(session)
+        one = cls(*await peers.bcast(_retried(session) if peers.rank == 0 else ([], False)))
         if one.runs:
             failed = {one._place(row) for row in _rows(logs) if has_failed(row, one._failures)}
             failed = set().union(*await everywhere(peers, failed))
@@ -89,10 +90,18 @@ class Superseded:
         )
 
     def _place(self, row: PageRow) -> tuple[int, int]:
-        return row.key, row.rank if self._alone else 0
+        return row.key, row.rank if self._overlaps else 0
 
     def _note(self, place: tuple[int, int], time: float) -> None:
         self._latest[place] = max(time, self._latest.get(place, time))
+
+
+def _retried(session: Path) -> tuple[list[list[str]], bool]:
+    """Return the arguments of `Superseded` for a session."""
+    if not is_described(session):
+        return [], False
+    info = load(session)
+    return [run.retried for run in info.runs if run.retried], mode_of(info.config).overlaps
 
 
 def read_latest(
