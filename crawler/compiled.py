@@ -17,7 +17,7 @@ import stat
 import sys
 import tempfile
 import time
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from contextlib import suppress
 from functools import cache
 from hashlib import sha256
@@ -25,7 +25,7 @@ from pathlib import Path
 from typing import Any, TypeVar
 
 import numba
-from numba.core import event
+from numba.core import event, types
 from numba.core.compiler_lock import global_compiler_lock
 
 numba_config: Any = numba.config  # filled by numba when it is imported
@@ -74,6 +74,7 @@ def compiled(function: _F, *, nogil: bool = False) -> _F:
     if made is None:
         _listener.is_kept = False
         made = numba.njit(nogil=nogil)(function)
+    _compile_once_for_all_sizes(made)
     return made  # type: ignore[no-any-return]
 
 
@@ -122,6 +123,26 @@ def _digest(folder: Path) -> bytes:
     """Return a hash of all sources in a folder."""
     sources = sorted(folder.glob("*.py"))
     return sha256(b"".join(sha256(source.read_bytes()).digest() for source in sources)).digest()
+
+
+def _compile_once_for_all_sizes(dispatcher: Any) -> None:
+    """Let compiled callers pass signed integers of all sizes, and constants, as 64 bits.
+
+    Otherwise numba compiles the function again for each mix of sizes and constants in its calls.
+    """
+    template = dispatcher.get_call_template
+
+    def get_call_template(args: Sequence[types.Type], kws: dict[str, types.Type]) -> object:
+        wide = {name: _widest(kind) for name, kind in kws.items()}
+        return template([_widest(kind) for kind in args], wide)
+
+    dispatcher.get_call_template = get_call_template
+
+
+def _widest(kind: types.Type) -> types.Type:
+    """Return the type with 64 bits for that of a signed integer or a constant, else the type."""
+    plain = types.unliteral(kind)  # type: ignore[no-untyped-call]
+    return types.int64 if plain in types.signed_domain else kind
 
 
 def _outlive_full_disks(dispatcher: Any) -> None:

@@ -9,9 +9,11 @@ from collections.abc import Sequence
 from multiprocessing.pool import ThreadPool
 from pathlib import Path
 
+import numpy as np
 import pytest
 
 import partition
+from crawler.compiled import compiled
 
 ROOT = Path(partition.__file__).parent.parent
 pytestmark = pytest.mark.timeout(600)  # each compiles everything, on a shared machine
@@ -123,6 +125,19 @@ def test_a_cached_function_notices_that_what_it_calls_has_changed(tmp_path: Path
         )
         answers.append((int(done.stdout), "compiling" in done.stderr))
     assert answers == [(1020, True), (1012, True), (1030, True), (1030, False)]
+
+
+def test_a_function_is_compiled_once_for_integers_of_all_sizes() -> None:
+    @compiled
+    def callee(x: int) -> int:
+        return x + 1
+
+    @compiled
+    def caller(small: int, large: int) -> int:
+        return callee(small) + callee(large) + callee(1)
+
+    assert caller(np.int32(-5), 1 << 40) == -4 + (1 << 40) + 1 + 2
+    assert len(callee.signatures) == 1
 
 
 @pytest.mark.slow
