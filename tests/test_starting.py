@@ -2,10 +2,11 @@
 
 import subprocess
 import sys
+from collections.abc import Callable
 from pathlib import Path
 
 import pytest
-from conftest import MpiRun
+from conftest import PATIENCE_S
 from crawls import crawl_here, metrics_of, page_rows, run_here, sets
 from servers import Page, PageServer
 
@@ -101,14 +102,16 @@ sys.exit(code)
 
 
 def test_only_rank_0_imports_what_checks_a_configuration_and_makes_the_page(
-    tmp_path: Path, mpirun: MpiRun
+    tmp_path: Path, start_mpirun: Callable[..., "subprocess.Popen[str]"]
 ) -> None:
-    """pydantic imports importlib.metadata when it builds the first validator."""
+    """pydantic imports importlib.metadata when it builds the first validator. (The ranks of
+    `mpirun` are forks, which have all modules.)"""
     with PageServer({"/": Page(b"<a href='/2'>2</a>"), "/2": Page(b"")}) as server:
         words = ["crawl", f"{server.url}/", "--session", str(tmp_path / "s")]
         words += sets("fetch.allow_private_addresses=true", "politeness.delay_s=0")
-        done = mpirun(2, "-c", CRAWL_AND_TELL, str(tmp_path), *words)
-    assert done.returncode == 0, done.stderr
+        with start_mpirun(2, "-c", CRAWL_AND_TELL, str(tmp_path), *words) as process:
+            errors = process.communicate(timeout=PATIENCE_S)[1]
+    assert process.returncode == 0, errors
     first, second = (set((tmp_path / rank).read_text().split()) for rank in "01")
     needless = {"importlib.metadata", "jinja2"}
     assert first >= needless
