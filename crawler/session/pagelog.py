@@ -125,7 +125,7 @@ def _restore_lines(directory: Path, last_log: Path) -> None:
 
 def _visit(row: PageRow) -> tuple[str, str]:
     """Return the fields that tell the line of a row from others: its URL, and start+duration."""
-    start = f"{_second(int(row.time), '%Y%m%d%H%M%S')}{int(row.time * 1000) % 1000:03}"
+    start = f"{_second(int(row.time), '%Y%m%d%H%M%S')}{_milliseconds(row.time)}"
     return row.url, f"{start}+{round(row.seconds * 1000)}"
 
 
@@ -145,15 +145,16 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
     `now`: the time of the line, in seconds since 1970.
     """
     address, start = _visit(row)
+    # Compiled, a format such as {row.rank:03} takes three times as long.
     line = (
-        f"{_second(int(now), '%Y-%m-%dT%H:%M:%S')}.{int(now * 1000) % 1000:03}Z"
-        f" {_status(row):5}"
-        f" {_NONE if row.status is None else row.bytes:>10}"
+        f"{_second(int(now), '%Y-%m-%dT%H:%M:%S')}.{_milliseconds(now)}Z"
+        f" {str(_status(row)).rjust(5)}"
+        f" {(_NONE if row.status is None else str(row.bytes)).rjust(10)}"
         f" {address}"
         f" {_path(row.hops, redirects, 'E' if row.role == REQUISITE else 'L')}"
         f" {_NONE}"  # a rank doesn't keep where it has found a URL
         f" {_word(row.media_type or row.content_type)}"
-        f" #{row.rank:03}"
+        f" #{str(row.rank).zfill(3)}"
         f" {start}"
         f" {row.digest or _NONE}"
         f" {_NONE}"
@@ -168,6 +169,10 @@ def crawl_line(row: PageRow, redirects: int, detail: str, now: float) -> str:
 @lru_cache(256)  # many lines have the same second
 def _second(seconds: int, form: str) -> str:
     return time.strftime(form, time.gmtime(seconds))
+
+
+def _milliseconds(epoch_s: float) -> str:
+    return str(int(epoch_s * 1000) % 1000).zfill(3)
 
 
 def _status(row: PageRow) -> int:

@@ -267,7 +267,8 @@ def warc_date(epoch_s: float) -> str:
     microseconds = round((epoch_s - second) * 1e6)
     if microseconds == 1_000_000:
         second, microseconds = second + 1, 0
-    return f"{_second(second)}.{microseconds:06}Z"
+    # Compiled, a format such as {microseconds:06} takes three times as long.
+    return f"{_second(second)}.{str(microseconds).zfill(6)}Z"
 
 
 @lru_cache(256)  # many records have the same second
