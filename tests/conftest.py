@@ -139,13 +139,13 @@ def mpirun(start_mpirun: Callable[..., "subprocess.Popen[str]"]) -> MpiRun:
     The ranks are forks of a process that has imported the crawler (forks.py), unless they get an
     environment of their own or run pytest. Those of `start_mpirun` are whole processes: tests may
     kill them."""
-    from crawls import run_on_ranks, verify_crawl  # not while the tests in mpi/ are collected
+    from crawls import forked, verify_crawl  # not while the tests in mpi/ are collected
 
     def run(
         ranks: int, *arguments: str, timeout: float = PATIENCE_S, **environment: str
     ) -> subprocess.CompletedProcess[str]:
         plain = environment or arguments[:2] == ("-m", "pytest")
-        words = arguments if plain else (*run_on_ranks(), *arguments)
+        words = arguments if plain else (*forked(), *arguments)
         with start_mpirun(ranks, *words, **environment) as process:
             try:
                 output, errors = process.communicate(timeout=timeout)

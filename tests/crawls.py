@@ -87,8 +87,8 @@ def run_unverified(*words: str) -> subprocess.CompletedProcess[str]:
         return subprocess.CompletedProcess(words, code, output.read_text(), errors.read_text())
 
 
-def run_on_ranks() -> list[str]:
-    """What this Python does as each rank: it lets a fork do what the words after these say."""
+def forked() -> list[str]:
+    """Words for Python before those of a command or a rank: a fork runs it. No signals reach it."""
     for number in range(forks.SERVERS):
         fork_server(number)
     return ["-IS", forks.__file__, str(_folder())]

@@ -4,8 +4,8 @@ The import takes longer than most crawls of the tests. Each process of pytest ha
 processes, one for the ranks with even numbers and one for those with odd numbers. So the ranks of a
 crawl don't all hash texts alike, and a result that depends on the order of a set still shows.
 
-As a program, this file is either such a process, or a rank that mpirun starts: the rank has a fork
-do its work, and ends as the fork ends.
+As a program, this file is either such a process, or a command, which may be a rank that mpirun
+starts: a fork does its work, and it ends as the fork ends. It passes on no signals.
 """
 
 import marshal
@@ -99,9 +99,10 @@ def _run(words):
         runpy.run_path(words[0], run_name="__main__")
 
 
-def _be_a_rank(folder, words):
-    server = int(os.environ["PMI_RANK"]) % SERVERS
-    code = ask(f"{folder}/{server}", words, [0, 1, 2, int(os.environ["PMI_FD"])])
+def _be_forked(folder, words):
+    server = int(os.environ.get("PMI_RANK", "0")) % SERVERS
+    mpirun = [int(os.environ["PMI_FD"])] if "PMI_FD" in os.environ else []
+    code = ask(f"{folder}/{server}", words, [0, 1, 2, *mpirun])
     if code < 0:
         os.kill(os.getpid(), -code)
     sys.exit(code)
@@ -110,7 +111,7 @@ def _be_a_rank(folder, words):
 if __name__ == "__main__":
     if sys.argv[1] == "serve":
         _run(serve(socket.socket(fileno=int(sys.argv[2]))))
-    elif "PMI_FD" in os.environ:
-        _be_a_rank(sys.argv[1], sys.argv[2:])
-    else:  # another MPI has other ways
+    elif "OMPI_COMM_WORLD_RANK" in os.environ:  # Open MPI has other ways to its processes
         os.execv(sys.executable, [sys.executable, *sys.argv[2:]])
+    else:
+        _be_forked(sys.argv[1], sys.argv[2:])

@@ -10,7 +10,7 @@ from typing import Any
 
 import pytest
 from cluster import Cluster, few_examples, link, run, settings
-from crawls import crawl_here, demo_config, sets
+from crawls import crawl_here, demo_config, forked, sets
 from hypothesis import given
 from hypothesis import strategies as st
 from servers import Page, PageServer
@@ -263,7 +263,7 @@ def test_the_ranks_of_a_running_crawl_answer(
         words += sets("politeness.delay_s=1", "fetch.timeout_s=20", *overrides)
         seed = config.load(file).session.seeds[0]
         site = seed.split("/")[2]
-        with start_mpirun(3, "-m", "crawler", *words) as process:
+        with start_mpirun(3, *forked(), "-m", "crawler", *words) as process:
             try:
                 told = wait_for(directory, site, has_queue)
                 assert told.answers is not None

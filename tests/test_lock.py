@@ -9,8 +9,8 @@ from contextlib import contextmanager
 from pathlib import Path
 
 import pytest
-from conftest import PATIENCE_S, MpiRun
-from crawls import assert_sound, demo_config, run_here, sets
+from conftest import PATIENCE_S
+from crawls import assert_sound, demo_config, forked, run_here, sets
 
 from crawler import session
 from crawler.demo.web import DemoWeb, serve
@@ -162,17 +162,17 @@ def demo_web() -> Iterator[tuple[DemoWeb, int]]:
         yield served
 
 
-def test_two_at_once(tmp_path: Path, mpirun: MpiRun, demo_web: tuple[DemoWeb, int]) -> None:
+def test_two_at_once(tmp_path: Path, demo_web: tuple[DemoWeb, int]) -> None:
     """Whoever comes first, one of them crawls, and the others are refused in one line."""
     config = demo_config(tmp_path / "c.toml", *demo_web)
     directory = tmp_path / "s"
     crawl = ["crawl", str(config), "--session", str(directory)]
-    slow = sets("politeness.delay_s=1")
+    slow = sets("politeness.delay_s=0.5")
 
     def at_once(*commands: list[str]) -> None:
         running = [
             subprocess.Popen(
-                [sys.executable, "-m", "crawler", *words],
+                [sys.executable, *forked(), "-m", "crawler", *words],
                 stdout=subprocess.DEVNULL,
                 stderr=subprocess.PIPE,
                 text=True,

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 from conftest import PATIENCE_S, MpiRun
-from crawls import assert_sound, check_warc_files, metrics_of, page_rows, run_here, sets
+from crawls import assert_sound, check_warc_files, forked, metrics_of, page_rows, run_here, sets
 from old_web import HIDDEN, HOSTS, MODES, MOVED, PAGES, SEEDS, served
 from servers import PageServer
 from test_resume import resumed_from_snapshot
@@ -117,8 +117,8 @@ def test_a_firewall_fetches_no_page_twice_when_sites_change_owners(
     about.write_text(text.replace('suffixes_file = ""', f'suffixes_file = "{table}"'))
     before = {row["url"] for row in page_rows(old)}
     with served() as server:
-        words = ["crawler", "resume", str(old), *settings_for(server)]
-        _, errors = (done := start_mpirun(2, "-m", *words)).communicate(timeout=PATIENCE_S)
+        words = [*forked(), "-m", "crawler", "resume", str(old), *settings_for(server)]
+        _, errors = (done := start_mpirun(2, *words)).communicate(timeout=PATIENCE_S)
         assert done.returncode == 0, errors
         assert before.isdisjoint(asked_of(server))
     rows = page_rows(old)

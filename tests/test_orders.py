@@ -8,8 +8,17 @@ from pathlib import Path
 
 import pytest
 from cluster import Cluster, settings
-from conftest import PATIENCE_S, MpiRun
-from crawls import assert_sound, demo_config, metrics_of, page_rows, run_here, run_unverified, sets
+from conftest import PATIENCE_S
+from crawls import (
+    assert_sound,
+    demo_config,
+    forked,
+    metrics_of,
+    page_rows,
+    run_here,
+    run_unverified,
+    sets,
+)
 from dynamics import KINDS
 from hypothesis import given
 from hypothesis import settings as examples
@@ -196,7 +205,7 @@ def order(command: str, session: Path, *words: str) -> str:
 
 
 def test_a_crawl_is_steered_from_outside(
-    tmp_path: Path, start_mpirun: Callable[..., object], mpirun: MpiRun
+    tmp_path: Path, start_mpirun: Callable[..., object]
 ) -> None:
     """Seeds on a new site join the scope; a pause outlives a stop, and ends with continue."""
     directory = tmp_path / "s"
@@ -206,8 +215,8 @@ def test_a_crawl_is_steered_from_outside(
         config.write_text(text)
         other = next(host for host in web.hosts if not any(host in seed for seed in web.seeds))
         words = ["crawl", str(config), "--session", str(directory)]
-        words += sets("politeness.delay_s=2", "session.stop_grace=5")
-        with start_mpirun(2, "-m", "crawler", *words) as crawl:
+        words += sets("politeness.delay_s=1", "session.stop_grace=5")
+        with start_mpirun(2, *forked(), "-m", "crawler", *words) as crawl:
             wait_for(directory, lambda: read_status(directory).pages > 0)
             assert "pauses" in order("pause", directory)  # from here on the crawl can't end
             wait_for(
@@ -225,14 +234,14 @@ def test_a_crawl_is_steered_from_outside(
             log = directory / "rank-00000" / "agent.log"
             wait_for(directory, lambda: '"seeds added"' in log.read_text())
             before = read_status(directory)
-            wait_for(directory, lambda: read_status(directory).time > before.time + 2)
+            wait_for(directory, lambda: read_status(directory).time > before.time + 1)
             assert read_status(directory).pages == before.pages
             assert "is stopping" in order("stop", directory)
             _, errors = crawl.communicate(timeout=PATIENCE_S)
             assert crawl.returncode == 75, errors
         assert_sound(directory)
         words = ["resume", str(directory), *sets("politeness.delay_s=0")]
-        with start_mpirun(3, "-m", "crawler", *words) as crawl:
+        with start_mpirun(3, *forked(), "-m", "crawler", *words) as crawl:
             wait_for(directory, lambda: read_status(directory).state is State.PAUSED)
             assert "goes on" in order("continue", directory)
             _, errors = crawl.communicate(timeout=PATIENCE_S)
