@@ -106,7 +106,7 @@ def folder(base: tuple[str, int]) -> str:
     return f"http://b.example/{piece * (length // len(piece.encode()))}/"
 
 
-@given(BASES, st.lists(REFERENCES, min_size=1, max_size=3), st.sampled_from([3, 200, 4000]))
+@given(BASES, st.lists(REFERENCES, min_size=1, max_size=3), st.sampled_from([3, 200, 1000]))
 def test_the_urls_of_a_page_are_bounded_by_its_bytes(
     base: tuple[str, int], references: list[str], times: int
 ) -> None:
