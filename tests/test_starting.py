@@ -117,3 +117,5 @@ def test_only_rank_0_imports_what_checks_a_configuration_and_makes_the_page(
     assert first >= needless
     assert "pydantic" in second
     assert not second & needless
+    assert "pyarrow.compute" in second
+    assert not (first | second) & {"pyarrow.acero", "pyarrow.dataset"}  # for `group_by`

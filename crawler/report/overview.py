@@ -75,14 +75,12 @@ def _outcomes(pages: Sequence[Path]) -> tuple[Counter[Outcome], _Errors]:
     examples: defaultdict[str, list[str]] = defaultdict(list)
     for batch in _batches(pages, "url", "site", "status", "error"):
         table = pa.Table.from_batches([batch])
-        groups = table.group_by(["status", "error"]).aggregate([([], "count_all")]).to_pylist()
-        for group in groups:
-            status, error = group["status"], group["error"]
-            outcomes[outcome_of(status, error)] += group["count_all"]
+        for status, error, count in _groups(table):
+            outcomes[outcome_of(status, error)] += count
             what = failure_of(status, error)
             if what is None:
                 continue
-            counts[what] += group["count_all"]
+            counts[what] += count
             its = table.filter(
                 pc.and_(_equals(table, "status", status), _equals(table, "error", error))
             )
@@ -118,6 +116,16 @@ def _merge_outcomes(
 def _batches(pages: Sequence[Path], *columns: str) -> Iterator[pa.RecordBatch]:
     for path in pages:
         yield from page_batches(path, *columns)
+
+
+def _groups(table: pa.Table) -> Iterator[tuple[int | None, str | None, int]]:
+    """Yield each status and error that rows have together, and the number of these rows.
+
+    `group_by` would do the same, but with its first call each rank imports modules for 8 ms.
+    """
+    for error in table["error"].unique().to_pylist():
+        for found in table["status"].filter(_equals(table, "error", error)).value_counts():
+            yield found["values"].as_py(), error, found["counts"].as_py()
 
 
 def _equals(table: pa.Table, name: str, value: object) -> pa.ChunkedArray:
@@ -322,12 +330,15 @@ def _content(pages: Sequence[Path]) -> _Content:
     for batch in _batches(pages, *columns):
         table = pa.Table.from_batches([batch])
         table = table.filter(pc.is_valid(table["status"]))
-        kinds = table.filter(pc.equal(table["status"], 200))
-        groups = kinds.group_by("content_type").aggregate([("bytes", "sum"), ([], "count_all")])
-        for group in groups.to_pylist():
-            name = group["content_type"] or "none"
-            counts[name] += group["count_all"]
-            sizes[name] += group["bytes_sum"]
+        kinds = table.select(["content_type", "bytes"]).filter(pc.equal(table["status"], 200))
+        types = kinds["content_type"].combine_chunks().dictionary_encode("encode")
+        names, numbers = types.dictionary.to_pylist(), types.indices.to_numpy()
+        pages_of = np.bincount(numbers, minlength=len(names))
+        bytes_of = np.zeros(len(names), np.int64)
+        np.add.at(bytes_of, numbers, kinds["bytes"].to_numpy())
+        for name, count, size in zip(names, pages_of.tolist(), bytes_of.tolist(), strict=True):
+            counts[name or "none"] += count
+            sizes[name or "none"] += size
         slowest = _most(slowest, table, "seconds")
         largest = _most(largest, table, "bytes")
     return counts, sizes, slowest, largest
