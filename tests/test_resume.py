@@ -34,7 +34,7 @@ HTML = {"Content-Type": "text/html"}
 
 @pytest.fixture(scope="module")
 def demo_web() -> Iterator[tuple[DemoWeb, int]]:
-    with serve(7, 400, 16) as served:
+    with serve(7, 200, 16) as served:
         yield served
 
 
@@ -85,7 +85,7 @@ def test_a_session_in_pieces_is_the_whole(
     directory = tmp_path / "session"
     words = ["crawl", str(config), "--session", str(directory)]
     for number, ranks in enumerate(runs, start=1):
-        limit = 0 if number == len(runs) else 130 * number
+        limit = 0 if number == len(runs) else 60 * number
         if number == 3 and ranks == runs[1]:
             damage(directory / "rank-00001" / "snapshot")
         done = mpirun(ranks, "-m", "crawler", *words, "--max-pages", str(limit))
@@ -135,9 +135,9 @@ def test_another_part_vector_and_claimed_sites(
     assert not partition(build)
     by_vector = sets("assignment.scheme=part-vector", f"assignment.part_vector={vector}")
     for ranks, words in (
-        (2, ["crawl", str(config), "--session", str(directory), "--max-pages", "100"]),
-        (3, ["resume", str(directory), *by_vector, "--max-pages", "200"]),
-        (3, ["resume", str(directory), "--max-pages", "300"]),
+        (2, ["crawl", str(config), "--session", str(directory), "--max-pages", "50"]),
+        (3, ["resume", str(directory), *by_vector, "--max-pages", "100"]),
+        (3, ["resume", str(directory), "--max-pages", "150"]),
         (2, ["resume", str(directory), "--max-pages", "0"]),
     ):
         done = mpirun(ranks, "-m", "crawler", *words)
