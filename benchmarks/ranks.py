@@ -9,7 +9,8 @@ stay within their site, and most others lead to 4 of the 40 sites of a group. `m
 parts of the sites. Without mpirun, `measure` does what `partition build` does in one process. For
 each step and each rank it prints the seconds, the CPU seconds, and the peak of memory so far. A
 rank that waits for others uses next to no CPU time. The last line has the messages and a digest of
-the parts. This line must be the same for each number of ranks.
+the parts. This line must be the same for each number of ranks. With `--pins N` the ranks coarsen
+until one rank has N pins at most. Then the line is the same for two ranks or more.
 """
 
 import hashlib
@@ -27,9 +28,10 @@ from crawler import url
 from crawler.commandline import has_other_ranks
 from crawler.ports import Peers
 from partition import graph, planning
+from partition.hypergraph import connectivity_minus_one
 from partition.ranks import building, merging, reading
 from partition.ranks.exchange import everywhere
-from partition.settings import Settings
+from partition.settings import PINS_PER_RANK, Settings
 
 _FILES = 4  # of each table
 _GROUP = 40  # sites
@@ -111,7 +113,7 @@ def measure_alone(directory: Path, parts: int) -> None:
     _show_result(made[1].counts.messages_page_part, of_site[np.unique(made[0].site)])
 
 
-async def measure(directory: Path, parts: int, peers: Peers) -> int:
+async def measure(directory: Path, parts: int, pins: int, peers: Peers) -> int:
     async def told(what: str, timer: Timer) -> None:
         for rank, one in enumerate(await everywhere(peers, _figures(what, timer))):
             if peers.rank == 0:
@@ -121,14 +123,15 @@ async def measure(directory: Path, parts: int, peers: Peers) -> int:
         held = await reading.read(graph.tables([directory]), peers)
     await told("read", timer)
     with Timer() as timer:
-        sites = await merging.merge(held, peers)
+        _, share = await merging.merge(held, peers)
     await told("merge", timer)
     del held
     with Timer() as timer:
-        part = await building.best(sites, parts, Settings(), peers)
+        part = await building.best(share, parts, Settings(pins_per_rank=pins), peers)
     await told("search", timer)
-    if sites is not None and part is not None:
-        _show_result(building.rank_of(sites, part, parts, Settings())[1], part)
+    of_ranks = await everywhere(peers, connectivity_minus_one(share.nets, part))
+    if peers.rank == 0:
+        _show_result(sum(of_ranks), part)
     return 0
 
 
@@ -154,6 +157,7 @@ def run(
     sites: int = 20_000,
     links: int = 36,
     parts: int = 16,
+    pins: int = PINS_PER_RANK,
 ) -> int:
     if what == "make":
         make(directory, pages, sites, links)
@@ -163,4 +167,4 @@ def run(
         return 0
     from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
 
-    return mpi.run(lambda group: measure(directory, parts, group))
+    return mpi.run(lambda group: measure(directory, parts, pins, group))

@@ -30,7 +30,7 @@ from partition import (
 from partition.child import EngineError
 from partition.partvector import PartVector, PartVectorError
 from partition.planning import Plan
-from partition.settings import Settings
+from partition.settings import PINS_PER_RANK, Settings
 from partition.suffixes import read_suffixes
 from partition.webgraph import WebGraph
 
@@ -46,6 +46,8 @@ def _check_file(option: str, path: Path) -> None:
 def _build(arguments: argparse.Namespace) -> None:
     out: Path = arguments.out
     _check_file("--out", out)
+    if arguments.pins_per_rank:
+        raise UserError("--pins-per-rank: only for several ranks; use mpirun, or leave it out")
     settings = options.settings(arguments, _say)
     plans = job.build(
         arguments.paths,
@@ -90,7 +92,10 @@ def _build_on_ranks(arguments: argparse.Namespace) -> int:
 
 async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
     try:
-        settings = options.settings(arguments, _say if group.rank == 0 else _say_nothing)
+        settings = replace(
+            options.settings(arguments, _say if group.rank == 0 else _say_nothing),
+            pins_per_rank=arguments.pins_per_rank or PINS_PER_RANK,
+        )
         await ranks.agreed_at_first(group, partial(_check_file, "--out", arguments.out))
         plans = await ranks.build(arguments.paths, arguments.k, arguments.out, settings, group)
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks

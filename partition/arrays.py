@@ -18,6 +18,16 @@ def distinct(numbers: npt.NDArray[np.int64]) -> npt.NDArray[np.int64]:
     return ascending[first]
 
 
+def sums(keys: npt.NDArray[Any], *columns: Ints) -> tuple[npt.NDArray[Any], ...]:
+    """Return the distinct keys, ascending, and for each column the sum of each key."""
+    order = np.argsort(keys)
+    keys = keys[order]
+    first = np.flatnonzero(np.append(True, keys[1:] != keys[:-1])[: len(keys)])
+    if not len(first):
+        return keys, *columns
+    return keys[first], *(np.add.reduceat(column[order], first) for column in columns)
+
+
 def total(numbers: npt.NDArray[np.integer[Any]]) -> int:
     """Return the exact sum of numbers that are 0 or more, however large it is."""
     numbers = numbers.astype(np.uint64)  # because a narrower type can't hold the mask

@@ -104,7 +104,7 @@ def partition(
     part = multilevel.partition(
         hypergraph,
         parts,
-        tolerances=_bounds(tolerances, parts),
+        tolerances=bounds(tolerances, parts),
         seed=seed,
         starts=starts,
         previous=None if start is None else start.part,
@@ -130,7 +130,7 @@ def combined(
         hypergraph,
         found,
         parts,
-        tolerances=_bounds(tolerances, parts),
+        tolerances=bounds(tolerances, parts),
         seed=seed,
         progress=progress,
     )
@@ -167,7 +167,7 @@ def rebalanced(
         models.as_hypergraph(net) if isinstance(net, Graph) else net,
         part,
         parts,
-        tolerances=_bounds(tolerances, parts),
+        tolerances=bounds(tolerances, parts),
         seed=seed,
     )
 
@@ -209,7 +209,7 @@ def _one_weight(
     )
 
 
-def _bounds(tolerances: Sequence[float], parts: int) -> tuple[float, ...]:
+def bounds(tolerances: Sequence[float], parts: int) -> tuple[float, ...]:
     """Return the tolerances with each infinite one replaced by the number of parts."""
     return tuple(min(bound, parts) for bound in tolerances)
 

@@ -100,15 +100,11 @@ def contract(h: Hypergraph, unit: Ids, units: int) -> Hypergraph:
     Vertices whose unit is -1 are left out, with their pins and weights. A partition of the
     result costs as much as its projection on `h`, except for what the left-out vertices add.
     """
-    return _merged(h, unit, units)[0]
+    return merged(h, unit, units)[0]
 
 
-def merged(h: Hypergraph) -> tuple[Hypergraph, Ints]:
-    """Return `simplify(h)`, and the first net of `h` that each of its nets comes from."""
-    return _merged(h, np.arange(h.vertices, dtype=np.int32), h.vertices)
-
-
-def _merged(h: Hypergraph, unit: Ids, units: int) -> tuple[Hypergraph, Ints]:
+def merged(h: Hypergraph, unit: Ids, units: int) -> tuple[Hypergraph, Ints]:
+    """Return `contract(h, unit, units)`, and the first net of `h` that each net comes from."""
     xpins, pins, costs, weights, first = _contracted(
         h.xpins, h.pins, h.costs, h.weights, unit, units
     )

@@ -22,7 +22,7 @@ from partition.models import MODELS, Objective
 from partition.network import read_costs
 from partition.partvector import PartVector
 from partition.planning import BASELINES
-from partition.settings import DEFAULT_TOLERANCES, Settings, Tolerances
+from partition.settings import DEFAULT_TOLERANCES, PINS_PER_RANK, Settings, Tolerances
 
 ALL: Final = (*BASELINES, *MODELS)  # the names of all models
 
@@ -135,6 +135,14 @@ def make_parser(prog: str | None = None) -> argparse.ArgumentParser:
         help=f"default: {job.DEFAULT_MODEL}, which keeps sites whole. If a site is heavier than a"
         " part and allows more pages a second than --rank-rate, the default is hybrid, which splits"
         " such sites only",
+    )
+    build.add_argument(
+        "--pins-per-rank",
+        type=_whole,
+        metavar="N",
+        help="under mpirun: the most pins and ends of edges of the model that one rank searches."
+        " The ranks first coarsen a larger model together"
+        f" (default: {PINS_PER_RANK})",
     )
     build.add_argument("--out", type=Path, required=True, metavar="FILE", help="the part vector")
 

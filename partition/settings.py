@@ -15,6 +15,7 @@ from partition.politeness import RANK_RATE, Politeness
 
 Tolerances = tuple[float, float]  # the imbalance allowed: bytes, requests
 DEFAULT_TOLERANCES: Final[Tolerances] = (0.05, 0.05)
+PINS_PER_RANK: Final = 50_000_000
 
 
 def _silent(text: str) -> None:
@@ -40,4 +41,5 @@ class Settings:
     migration: float = 0.1  # with `previous`: the fraction of bytes and of requests that may move
     network: Costs | None = None  # (ranks, ranks): costs of messages, for placing the parts
     suffixes: Mapping[str, int] | None = None  # for hierarchical: suffix of hosts -> part
+    pins_per_rank: int = PINS_PER_RANK  # more pins are coarsened on all ranks before the search
     progress: Callable[[str], None] = _silent

@@ -520,6 +520,7 @@ def test_command_build_then_evaluate_the_vector(
         ("evaluate CRAWL -k 4 --engine-ranks 2", "--engine-ranks: only for --engine zoltan"),
         ("evaluate CRAWL -k 4 --engine zoltan --engine-ranks 0", "0: must be a whole number, 1 or"),
         ("evaluate CRAWL -k 4 --previous VECTOR --engine zoltan", "zoltan: can't start from a"),
+        ("build CRAWL -k 4 --out NOWHERE --pins-per-rank 9", "only for several ranks; use mpirun"),
         ("build CRAWL -k 4", "the following arguments are required: --out"),
         ("build CRAWL -k 4 --out NOWHERE/pv", "must be a file in a folder that exists"),
         ("build CRAWL -k 4 --out CRAWL", "must be a file in a folder that exists"),

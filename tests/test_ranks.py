@@ -25,7 +25,7 @@ from partition.arrays import Ids
 from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph
 from partition.models import Graph
-from partition.ranks import SitePlan, build, counting, merging, reading
+from partition.ranks import SitePlan, build, counting, merging, reading, shares
 from partition.ranks.building import MODEL
 from partition.ranks.exchange import gathered, routed
 from partition.settings import Settings
@@ -115,28 +115,34 @@ def by_one(paths: Sequence[Path]) -> tuple[list[str], Hypergraph, Graph]:
     return names, models.hypergraph(web, unit), models.graph(web, unit)
 
 
-def by_ranks(paths: Sequence[Path], ranks: int) -> tuple[merging.Sites, dict[str, object]]:
+def by_ranks(
+    paths: Sequence[Path], ranks: int
+) -> tuple[merging.Sites, shares.Whole, dict[str, object]]:
     """The sites as several ranks make them, and the counts of an assignment of theirs."""
 
-    async def work(peers: Peers) -> tuple[merging.Sites | None, Evaluation | None]:
+    async def work(
+        peers: Peers,
+    ) -> tuple[merging.Sites | None, shares.Whole | None, Evaluation | None]:
         held = await reading.read(graph.tables(paths), peers)
-        sites = await merging.merge(held, peers)
+        sites, share = await merging.merge(held, peers)
         part = None if sites is None else parts_of(sites.names)
-        return sites, await counting.count(held, sites, part, 3, peers)
+        whole = await shares.whole(share, peers)
+        return sites, whole, await counting.count(held, sites, part, 3, peers)
 
-    (sites, counts), *others = together(ranks, work)
+    (sites, whole, counts), *others = together(ranks, work)
     assert sites is not None
+    assert whole is not None
     assert counts is not None
-    assert others == [(None, None)] * (ranks - 1)
-    return sites, counts.row()
+    assert others == [(None, None, None)] * (ranks - 1)
+    return sites, whole, counts.row()
 
 
 def assert_same(paths: Sequence[Path], ranks: int) -> None:
     """Compare what some ranks make with what one process makes."""
     names, hypergraph, edges = by_one(paths)
-    found, counts = by_ranks(paths, ranks)
+    sites, found, counts = by_ranks(paths, ranks)
     assert counts == counts_by_one(paths)
-    assert found.names == names
+    assert sites.names == names
     for name in ("xpins", "pins", "costs", "weights"):
         assert np.array_equal(getattr(found.hypergraph, name), getattr(hypergraph, name)), name
     for name in edges._fields:

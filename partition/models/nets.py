@@ -11,7 +11,7 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 
-from partition.arrays import Ids, Ints
+from partition.arrays import Ids, Ints, sums
 from partition.hypergraph import Hypergraph, simplify
 from partition.models.division import weights
 from partition.models.model import MESSAGES, Objective
@@ -112,12 +112,8 @@ def summed(
 ) -> tuple[Ints, Ints, Ints]:
     """Return the distinct pairs of units, lower unit first, and the sum of the lengths of each."""
     n = np.int64(max(int(one.max(initial=-1)), int(other.max(initial=-1))) + 1)
-    pair = np.minimum(one, other) * n + np.maximum(one, other)
-    order = np.argsort(pair)
-    pair = pair[order]
-    first = np.flatnonzero(np.append(True, pair[1:] != pair[:-1])[: len(pair)])
-    costs = np.add.reduceat(lengths[order], first) if len(first) else lengths
-    return pair[first] // max(n, 1), pair[first] % max(n, 1), costs
+    pair, costs = sums(np.minimum(one, other) * n + np.maximum(one, other), lengths)
+    return pair // max(n, 1), pair % max(n, 1), costs
 
 
 def _nets(unit: Ids, owner: Ids, page: Ids, other: Ids) -> tuple[Ints, Ids, Ids]:

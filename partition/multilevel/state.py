@@ -118,16 +118,17 @@ class Quality(NamedTuple):
 def quality(s: State) -> Quality:
     """Return the quality of the partition that a state holds."""
     cost = int(((s.spread.astype(np.int64) - 1) * s.costs).sum())
-    return Quality(_excess(s.loads, s.caps), cost)
+    return Quality(excess(s.loads, s.caps), cost)
 
 
 def judged(h: Hypergraph, part: Ids, caps: Ints) -> Quality:
     """Return the quality of any partition of a hypergraph."""
     loads = part_loads(h.weights, part, len(caps))
-    return Quality(_excess(loads, caps), connectivity_minus_one(h, part))
+    return Quality(excess(loads, caps), connectivity_minus_one(h, part))
 
 
-def _excess(loads: Ints, caps: Ints) -> float:
+def excess(loads: Ints, caps: Ints) -> float:
+    """Return by how much loads exceed their caps, as shares of these."""
     return round(float(np.maximum(loads / caps - 1, 0).sum()), 9)
 
 

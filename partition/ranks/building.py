@@ -10,19 +10,24 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Final
 
+import numpy as np
+
 from crawler import compiled
 from crawler.ports import Peers
 from partition import UserError, engines, evaluate, graph, job, judge, planning, politeness
 from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.evaluate import Evaluation
-from partition.hypergraph import connectivity_minus_one, part_loads
+from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 from partition.judge import Verdict
 from partition.partvector import PartVector
 from partition.politeness import Bound
 from partition.ranks import counting, merging, reading
+from partition.ranks.coarsening import coarsened
 from partition.ranks.exchange import agreed, agreed_at_first, everywhere
 from partition.ranks.merging import Sites
+from partition.ranks.refining import refined
+from partition.ranks.shares import Share, Whole, whole
 from partition.settings import Settings
 
 MODEL: Final = job.DEFAULT_MODEL  # the only model that several ranks make
@@ -85,7 +90,7 @@ async def build(
     settings.progress(f"reading on {peers.size} ranks")
     held = await reading.read(folders, peers)
     settings.progress("merging the nets of the ranks")
-    sites = await merging.merge(held, peers)
+    sites, share = await merging.merge(held, peers)
 
     def check() -> None:
         if sites is not None and not sites.names:
@@ -95,20 +100,21 @@ async def build(
     times = await reading.fetch_times(folders, peers)
     polite = await agreed_at_first(peers, lambda: politeness.of_sessions(paths, times))
     began = time.perf_counter() - compiled.seconds()
-    part = await best(sites, parts, settings, peers)
+    found = await best(share, parts, settings, peers)
+    del share
     seconds = time.perf_counter() - compiled.seconds() - began
     settings.progress("counting")
     hashed = None if sites is None else evaluate.site_hashes(sites.names, parts)
     plans = []
-    for model, found, taken in ((MODEL, part, seconds), (BASELINE, hashed, 0.0)):
-        counts = await counting.count(held, sites, found, parts, peers)
+    for model, part, taken in ((MODEL, found, seconds), (BASELINE, hashed, 0.0)):
+        counts = await counting.count(held, sites, part, parts, peers)
         peak_bytes = max(await everywhere(peers, peak_memory()))
-        if sites is not None and polite is not None and found is not None and counts is not None:
+        if sites is not None and polite is not None and part is not None and counts is not None:
             verdict = judge.balance_of_sites(
-                sites.names, sites.weights, found, counts.loads, settings.tolerances
+                sites.names, sites.weights, part, counts.loads, settings.tolerances
             )
             bound = politeness.bound(sites.names, sites.weights[:, 1], polite)
-            plans.append(SitePlan(model, parts, found, counts, verdict, taken, peak_bytes, bound))
+            plans.append(SitePlan(model, parts, part, counts, verdict, taken, peak_bytes, bound))
 
     def write() -> None:
         if sites is not None:
@@ -119,8 +125,35 @@ async def build(
     return plans
 
 
-async def best(sites: Sites | None, parts: int, settings: Settings, peers: Peers) -> Ids | None:
-    """Return the best partition at rank 0, and None elsewhere.
+async def best(share: Share, parts: int, settings: Settings, peers: Peers) -> Ids:
+    """Return the best partition that the ranks find together, on all of them.
+
+    A hypergraph with more than `settings.pins_per_rank` pins is coarsened on all ranks. The
+    coarsest one is searched. Its partition is refined on each level, on all ranks again.
+    """
+    tolerances = engines.bounds(settings.tolerances, parts)
+    levels, share = await coarsened(
+        share,
+        parts,
+        settings.pins_per_rank,
+        tolerances=tolerances,
+        seed=settings.seed,
+        progress=settings.progress,
+        peers=peers,
+    )
+    part = await _search(await whole(share, peers), parts, settings, peers)
+    del share
+    while levels:
+        nets, unit = levels.pop()
+        settings.progress(f"refining {len(unit):,} sites on {peers.size} ranks")
+        part = await refined(
+            nets, part[unit], parts, tolerances=tolerances, seed=settings.seed, peers=peers
+        )
+    return part
+
+
+async def _search(sites: Whole | None, parts: int, settings: Settings, peers: Peers) -> Ids:
+    """Return the best of several searches for a partition of what rank 0 has, on all ranks.
 
     The best one exceeds the tolerances by the least. Among equals it has the fewest messages, and
     then the lowest seed. Each rank tries a share of the `settings.tries` seeds.
@@ -136,19 +169,19 @@ async def best(sites: Sites | None, parts: int, settings: Settings, peers: Peers
         found = []
         for seed in seeds:
             part = _searched(sites, parts, settings, seed)
-            found.append((*rank_of(sites, part, parts, settings), seed, part))
+            found.append((*rank_of(sites.hypergraph, part, parts, settings), seed, part))
         return found
 
     of_ranks = await peers.gather(await agreed(peers, search))
     found = [one for of_rank in of_ranks for one in of_rank]
-    return min(found, key=lambda one: one[:3])[3] if found else None
+    none: Ids = np.empty(0, np.int32)
+    return await peers.bcast(min(found, key=lambda one: one[:3])[3] if found else none)
 
 
-def _searched(sites: Sites, parts: int, settings: Settings, seed: int) -> Ids:
+def _searched(sites: Whole, parts: int, settings: Settings, seed: int) -> Ids:
     """Return what one process finds with a seed (`assign.search`): METIS's partition, refined."""
-    settings.progress(
-        f"seed {seed}: {len(sites.names):,} sites, {sites.hypergraph.nets:,} groups of them linked"
-    )
+    vertices, nets = sites.hypergraph.vertices, sites.hypergraph.nets
+    settings.progress(f"seed {seed}: {vertices:,} sites, {nets:,} groups of them linked")
     by_metis = engines.partition(
         sites.graph, parts, engine="metis", tolerances=settings.tolerances, seed=seed
     )
@@ -163,12 +196,12 @@ def _searched(sites: Sites, parts: int, settings: Settings, seed: int) -> Ids:
     ).part
 
 
-def rank_of(sites: Sites, part: Ids, parts: int, settings: Settings) -> tuple[float, int]:
+def rank_of(h: Hypergraph, part: Ids, parts: int, settings: Settings) -> tuple[float, int]:
     """Return by how much a partition exceeds the tolerances, and its messages."""
-    imbalances = evaluate.imbalance(part_loads(sites.weights, part, parts))
+    imbalances = evaluate.imbalance(part_loads(h.weights, part, parts))
     pairs = zip(imbalances, settings.tolerances, strict=True)
     excess = max(0.0, *(imbalance - bound for imbalance, bound in pairs))
-    return excess, connectivity_minus_one(sites.hypergraph, part)
+    return excess, connectivity_minus_one(h, part)
 
 
 def _write(

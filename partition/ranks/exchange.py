@@ -32,6 +32,18 @@ async def everywhere(peers: Peers, value: T) -> list[T]:
     return await peers.bcast(await peers.gather(value))
 
 
+async def reduced(
+    peers: Peers, numbers: npt.NDArray[Any], by: np.ufunc = np.add
+) -> npt.NDArray[Any]:
+    """Return the sum, or what `by` makes in its place, of arrays of all ranks, on each of them.
+
+    The arrays have equal lengths. Each rank adds up a slice.
+    """
+    given = await peers.alltoall(np.array_split(numbers, peers.size))
+    own = by.reduce(given, axis=0)
+    return np.concatenate(await peers.alltoall([own] * peers.size))
+
+
 async def agreed(peers: Peers, work: Callable[[], T]) -> T:
     """Return what `work` returns on this rank, when it has returned on all ranks.
 
@@ -101,7 +113,7 @@ def owners(keys: Keys, size: int) -> Ints:
     return ranks
 
 
-def split(columns: Columns, ranks: Ints, size: int) -> list[Columns]:
+def split(columns: Columns, ranks: npt.NDArray[np.integer[Any]], size: int) -> list[Columns]:
     """Return the rows of each rank, in their order; `ranks` names the rank of each row."""
     order = np.argsort(ranks, kind="stable")
     ends = np.searchsorted(ranks[order], np.arange(size + 1))

@@ -1,20 +1,18 @@
-"""Makes the sites, and their hypergraph and graph, at rank 0 from what the ranks hold.
+"""Makes the sites, and each rank's share of their hypergraph and graph, from what the ranks hold.
 
-They are equal to those that one process makes: sites are ordered by name, and nets by the smallest
-key of the pages that have them.
+Together the shares are equal to what one process makes: sites are ordered by name, and nets by the
+smallest key of the pages that have them.
 """
 
 from dataclasses import dataclass
 
 import numpy as np
-import numpy.typing as npt
 
 from crawler.ports import Peers
 from partition import UserError, arrays, models
-from partition.arrays import Ids, Ints, Keys
+from partition.arrays import Ids, Ints, Keys, sums
 from partition.graph.sites import check_names
-from partition.hypergraph import Hypergraph, merged, simplify
-from partition.models import Graph
+from partition.hypergraph import Hypergraph, merged
 from partition.ranks.exchange import (
     Columns,
     agreed,
@@ -24,30 +22,27 @@ from partition.ranks.exchange import (
     routed,
 )
 from partition.ranks.reading import Held, site_key
+from partition.ranks.shares import Share, shared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sites:
-    """The sites of a web, ordered by name, with the hypergraph and the graph of the model."""
+    """The sites of a web, ordered by name."""
 
     names: list[str]
-    hypergraph: Hypergraph
-    graph: Graph
-
-    @property
-    def weights(self) -> Ints:
-        """The bytes and requests of each site; sites x 2."""
-        return self.hypergraph.weights
+    weights: Ints  # sites x 2: bytes, requests
 
 
-async def merge(held: Held, peers: Peers) -> Sites | None:
-    """Return the sites at rank 0, and None elsewhere. Raises UserError."""
+async def merge(held: Held, peers: Peers) -> tuple[Sites | None, Share]:
+    """Return the sites at rank 0 (None elsewhere), and this rank's share. Raises UserError."""
     keys, names, weights = await _weighed_sites(held, peers)
     found = np.array(names, object)
     order = np.argsort(found, kind="stable") if len(found) else np.empty(0, np.int64)
-    by_name = keys[order]  # at rank 0
+    by_name, weights = keys[order], weights[order]  # at rank 0
     by_key = np.argsort(by_name)
-    ascending, unit_of = await peers.bcast((by_name[by_key], by_key.astype(np.int32)))
+    ascending, unit_of, weights = await peers.bcast(
+        (by_name[by_key], by_key.astype(np.int32), weights)
+    )
 
     def unit(sites: Keys) -> Ids:
         numbers: Ids = unit_of[np.searchsorted(ascending, sites)]
@@ -56,17 +51,15 @@ async def merge(held: Held, peers: Peers) -> Sites | None:
     source, _, site, length = held.links.rows()
     target_unit, source_unit = unit(site), unit(held.site[source])
     del site
-    net = await _nets(held.key, source, source_unit, target_unit, len(unit_of), peers)
-    low, high, costs = models.summed(source_unit, target_unit, length.astype(np.int64))
-    low, high, costs = await gathered(peers, (low, high, costs))
-    if peers.rank:
-        return None
-    weights = weights[order]
-    return Sites(
-        names=found[order].tolist(),
-        hypergraph=simplify(Hypergraph(*net, weights)),
-        graph=models.graph_of(*models.summed(low, high, costs), weights),
+    xpins, pins, senders = models.nets_of(
+        np.tile(source, 2), np.concatenate([source_unit, target_unit])
     )
+    pairs = models.summed(source_unit, target_unit, length.astype(np.int64))
+    del source, source_unit, target_unit, length
+    every = Hypergraph(xpins, pins, np.ones(len(senders), np.int64), weights)
+    own, first = merged(every, np.arange(len(weights), dtype=np.int32), len(weights))
+    share = await shared(held.key[senders[first]], own, pairs, peers)
+    return None if peers.rank else Sites(found[order].tolist(), weights), share
 
 
 async def _weighed_sites(held: Held, peers: Peers) -> tuple[Keys, list[str], Ints]:
@@ -82,12 +75,12 @@ async def _weighed_sites(held: Held, peers: Peers) -> tuple[Keys, list[str], Int
             raise UserError("pages: bytes: sum to 2^63 or more; must be less")
 
     await agreed(peers, check)
-    sums = _summed(sites, sizes, np.ones(len(sites), np.int64))
+    own_sums = sums(sites, sizes, np.ones(len(sites), np.int64))
     del sites, sizes
-    pieces: list[Columns] = [tuple(column[:0] for column in sums)]
-    async for received in routed(peers, by_owner(sums, peers)):
+    pieces: list[Columns] = [tuple(column[:0] for column in own_sums)]
+    async for received in routed(peers, by_owner(own_sums, peers)):
         pieces += received
-    keys, size, requests = _summed(*joined(pieces))
+    keys, size, requests = sums(*joined(pieces))
     own = np.array([names[key] for key in keys.tolist()], object)
     keys, own, size, requests = await gathered(peers, (keys, own, size, requests))
     return keys, own.tolist(), np.stack([size, requests], axis=1)
@@ -113,37 +106,3 @@ async def _names(read: list[str], peers: Peers) -> dict[int, str]:
 
     await agreed(peers, check)
     return names
-
-
-def _summed(keys: Keys, *numbers: Ints) -> Columns:
-    """Return the distinct keys, ascending, and the sums of the numbers of each."""
-    distinct, of = np.unique(keys, return_inverse=True)
-    sums = [np.zeros(len(distinct), np.int64) for _ in numbers]
-    for total, column in zip(sums, numbers, strict=True):
-        np.add.at(total, of, column)
-    return distinct, *sums
-
-
-async def _nets(
-    key: Keys, source: Ids, source_unit: Ids, target_unit: Ids, units: int, peers: Peers
-) -> tuple[Ints, Ids, Ints]:
-    """Return the nets of all pages at rank 0: their starts, their pins, and their costs.
-
-    Each rank has merged its equal nets. The nets are ordered by the first page that has them.
-    """
-    xpins, pins, senders = models.nets_of(
-        np.tile(source, 2), np.concatenate([source_unit, target_unit])
-    )
-    nothing: npt.NDArray[np.int64] = np.zeros((units, 2), np.int64)
-    ones = np.ones(len(senders), np.int64)
-    own, first = merged(Hypergraph(xpins, pins, ones, nothing))
-    first_key, costs, sizes = await gathered(
-        peers, (key[senders[first]], own.costs, np.diff(own.xpins))
-    )
-    (pins,) = await gathered(peers, (own.pins,))
-    order = np.argsort(first_key)
-    starts = np.append(0, np.cumsum(sizes))
-    ordered = np.append(0, np.cumsum(sizes[order]))
-    # The place of each pin: its net's start before, and how far it is from the start now.
-    at = np.repeat(starts[order] - ordered[:-1], sizes[order]) + np.arange(len(pins))
-    return ordered, pins[at], costs[order]
