@@ -1,7 +1,6 @@
 """Plots of the crawls of `parallel-crawlers`: a column of panels for each graph.
 
-Each figure has one plot with four webs and one with the others. A plot shows means where the tables
-do. Figure 6 shows the first repetition.
+A plot shows means where the tables do. Figure 6 shows the first repetition.
 """
 
 import math
@@ -16,7 +15,6 @@ from plotting import COLOURS, by_two, panels, save
 from .paper import STATED
 from .tables import CAPTIONS, FIGURES, by, curve, head, word
 
-_FIRST: Final = ("cnr-g3", "debdocs", "google-like", "ics-user")  # webs; more aren't readable
 _DASHES: Final = {2: "-", 4: "--", 8: (0, (5, 1, 1, 1)), 16: "-.", 32: (0, (3, 1)), 64: ":"}
 _MARKS: Final = {  # of the paper's values
     "": ("*", "the paper"),
@@ -28,11 +26,9 @@ _TICKS: Final = {0: 0.0, 1: 1.0, 10: 2.0, 100: 3.0, None: 3.9}  # of numbers of 
 
 
 def write_plots(crawls: Sequence[Row], out: Path) -> None:
-    """Write parallel-crawlers-N.svg for each figure N, and parallel-crawlers-N-others.svg."""
+    """Write parallel-crawlers-N.svg for each figure N."""
     for (number,), some in by(crawls, "figure"):
-        for name, chosen in (("", True), ("-others", False)):
-            if mine := [crawl for crawl in some if (crawl["graph"] in _FIRST) is chosen]:
-                _plot(mine, number, out / f"parallel-crawlers-{number}{name}.svg")
+        _plot(some, number, out / f"parallel-crawlers-{number}.svg")
 
 
 def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:

@@ -81,7 +81,7 @@ def write_tables(crawls: Sequence[Row], out: Path) -> None:
         "# Parallel crawlers: the tables",
         "",
         "`python benchmarks parallel-crawlers` writes this page from parallel-crawlers.jsonl.",
-        "[parallel-crawlers.md](parallel-crawlers.md) explains the figures.",
+        "The page *Parallel Crawlers* explains the figures.",
         "",
         f"- All crawls are of commit {crawls[0]['commit']}, on {crawls[0]['machine']}, made from"
         f" {min(one['date'] for one in crawls)} to {max(one['date'] for one in crawls)}.",
