@@ -132,3 +132,41 @@ def test_each_value_of_the_texts_stands_beside_ours(
     assert ["google, thesis", "7.76", "7.61", "7.31", "7.11", "6.05", "4.58"] in [
         [cell for cell in line if cell] for line in tables
     ]
+
+
+def run_of(model: str, imbalance: float, reason: str | None) -> dict[str, object]:
+    counts = dict.fromkeys(("messages_page_part", "messages_site_part"), 100)
+    counts |= dict.fromkeys(("transmissions_target_part", "volume_bytes", "peak_bytes"), 100)
+    about = {"graph": "tiny", "pages": 9, "contestant": model, "k": 4, "seed": 0, "cpu_s": 1.0}
+    both = {"imbalance_bytes": 0.01, "imbalance_requests": imbalance}
+    return {**about, **counts, **both, "reason": reason}
+
+
+@pytest.mark.parametrize(
+    ("model", "imbalance", "reason", "holds"),
+    [
+        ("hybrid", 0.05, None, True),
+        ("hybrid", 0.8, None, False),  # it may divide the giant
+        ("hybrid", 0.8, "requests 80 %: site a alone has 1.80 times the average load", False),
+        ("site-graph", 0.8, None, True),  # within the limits of parts beside a giant
+        ("site-graph", 0.8, "requests 80 %: site a alone has 1.80 times the average load", True),
+        ("site-graph", 0.8, "5 % over the limit with site a, alone 1.80 times the average", True),
+        ("site-graph", 0.8, "5 % over the limit of the parts without site a", True),
+        ("site-graph", 0.8, "1 of 4 parts are empty: there are only 3 sites", True),
+        ("site-graph", 0.8, "requests of part 1 are 80 % over the average", False),
+        ("page-graph", 0.8, "requests 80 %: page a alone has 1.80 times the average load", True),
+    ],
+)
+def test_a_giant_that_is_named_excuses_imbalance_of_whole_sites(
+    papers: ModuleType, model: str, imbalance: float, reason: str | None, *, holds: bool
+) -> None:
+    said = papers.check_runs([run_of(model, imbalance, reason)])
+    (row,) = (line for line in said.splitlines() if line.startswith(f"| {model} within"))
+    assert ("| 1 of 1 |" in row) == holds
+
+
+def test_only_plans_of_equal_balance_are_compared(papers: ModuleType) -> None:
+    """The site hypergraph is feasible, because a giant is excused, and yet out of balance."""
+    for imbalance, compared in ((0.05, True), (0.8, False)):
+        runs = [run_of("hybrid", 0.05, None), run_of("site-hypergraph", imbalance, None)]
+        assert ("at equal balance" in papers.check_runs(runs)) == compared

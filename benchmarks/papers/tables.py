@@ -40,11 +40,17 @@ class Summary(NamedTuple):
     least: dict[str, float]
     most: dict[str, float]
     deviation: dict[str, float]  # standard
-    reasons: list[str]  # of each run that is out of balance, why
+    reasons: list[str]  # of each run that isn't feasible, why
+
+    @property
+    def imbalance(self) -> float:
+        """The worst of both weights, as it is shown. A feasible plan may have a giant's."""
+        worst = max(self.most["imbalance_bytes"], self.most["imbalance_requests"])
+        return round(worst, 3)
 
     @property
     def balanced(self) -> bool:
-        return not self.reasons and bool(self.mean)
+        return bool(self.mean) and self.imbalance <= TOLERANCE
 
 
 def key(run: Row) -> tuple[str, str, int, int]:
