@@ -3,6 +3,7 @@
 from collections import Counter
 from contextlib import suppress
 from html import escape
+from unittest import mock
 
 import pytest
 from hypothesis import example, given
@@ -230,6 +231,23 @@ def test_only_so_many_references_are_remembered(monkeypatch: pytest.MonkeyPatch)
         assert targets(html, page) == [*(page + name for name in names), "http://b.example/z"]
         most = max(most, len(folders))
     assert 100 < most <= 200
+
+
+@pytest.mark.skipif(
+    (resolution.__file__ or "").endswith(".so"), reason="compiled code can't be patched"
+)
+@given(st.lists(st.tuples(st.integers(0, 5), st.integers(0, 50), st.integers(1, 12))))
+def test_the_folder_that_was_used_last_is_remembered(used: list[tuple[int, int, int]]) -> None:
+    folders = _Folders()
+    with mock.patch.object(resolution, "_MOST_REMEMBERED", 40):
+        for number, first, count in used:
+            page = f"http://a.example/{number}/"
+            folder = folders.find(page)
+            for reference in map(str, range(first, first + count)):
+                if reference not in folder.known:
+                    folders.remember(folder, reference, page + reference)
+                assert len(folders) <= 40
+            assert str(first + count - 1) in folders.find(page).known
 
 
 def test_only_so_many_links_are_taken() -> None:
