@@ -15,10 +15,9 @@ number of ranks. It is never worse than the partition at the beginning, because 
 to the best partition so far.
 """
 
-from typing import Final, NamedTuple
+from typing import Final
 
 import numpy as np
-import numpy.typing as npt
 
 from crawler.compiled import compiled, in_thread
 from crawler.ports import Peers
@@ -29,7 +28,8 @@ from partition.multilevel.balance import squares
 from partition.multilevel.limits import own_limits
 from partition.multilevel.refine import PROHIBITIVE_PRICE
 from partition.multilevel.state import Quality, excess
-from partition.ranks.coarsening import Shares, grown, pieces
+from partition.ranks.coarsening import Shares, pieces
+from partition.ranks.counts import Flags, boundary, count, counts_of, do_moves, gains
 from partition.ranks.exchange import everywhere, joined, reduced, split
 
 _PIECES: Final = 32  # pieces that a pass is taken in, at least
@@ -38,25 +38,6 @@ _PASSES: Final = 6  # passes of a round, as the price of imbalance rises
 _SETTLING: Final = 4  # the most passes after them, which leave the balance alone
 _LEAST: Final = 1e-9  # a smaller gain is a rounding error
 _LEAST_GAIN: Final = 1e-3  # after a round that gains a smaller share of the cost, none follows
-
-Flags = npt.NDArray[np.bool_]
-
-
-class _Counts(NamedTuple):
-    """The nets of this rank, and how many pins each has in each part: 12 bytes a pin at most.
-
-    A net has a slot for each part that it touches, in no order (see `multilevel.state`).
-    """
-
-    xpins: Ints
-    pins: Ids
-    xnets: Ints
-    nets: Ids
-    costs: Ints
-    xslots: Ints
-    slot_part: Ids
-    slot_count: Ids
-    spread: Ids  # number of slots in use of each net
 
 
 async def refined(
@@ -80,20 +61,7 @@ class _Refiner:
         self._caps = caps
         self._part = part.copy()
         self._loads = part_loads(h.weights, part, len(caps))
-        room = np.zeros(h.nets + 1, np.int64)
-        np.cumsum(np.minimum(np.diff(h.xpins), len(caps)), out=room[1:])
-        slots = int(room[-1])
-        self._counts = _Counts(
-            h.xpins,
-            h.pins,
-            *h.nets_of_vertices(),
-            h.costs,
-            room,
-            np.empty(slots, np.int32),
-            np.empty(slots, np.int32),
-            np.empty(h.nets, np.int32),
-        )
-        _count(self._counts, self._part)
+        self._counts = counts_of(h, self._part, len(caps))
 
     async def run(self, rng: np.random.Generator) -> Ids:
         preset = presets.DEFAULT
@@ -127,7 +95,7 @@ class _Refiner:
     async def _pass(self, price: float, aim: float, rng: np.random.Generator) -> None:
         """Let vertices move that may gain, piece by piece of a random order."""
         may_gain = await reduced(
-            self._peers, _boundary(self._counts, len(self._part)), np.logical_or
+            self._peers, boundary(self._counts, len(self._part)), np.logical_or
         )
         over: Flags = np.any(self._loads > aim * self._caps, axis=1)
         order = np.flatnonzero(may_gain | over[self._part]).astype(np.int32)
@@ -138,7 +106,7 @@ class _Refiner:
     async def _move(self, vertex: Ids, price: float, aim: float) -> None:
         """Let the vertices of a piece move to the parts where they gain most."""
         peers, parts = self._peers, len(self._caps)
-        of, to, cost = _gains(self._counts, self._part, vertex, parts)
+        of, to, cost = gains(self._counts, self._part, vertex, parts)
         rows = split((of.astype(np.int64) * parts + to, cost), of % peers.size, peers.size)
         pair, cost = sums(*joined(await peers.alltoall(rows)))
         choices = _choices(
@@ -159,7 +127,7 @@ class _Refiner:
         vertex, to = await peers.bcast(self._accepted(of_ranks, price, aim) if of_ranks else none)
         np.subtract.at(self._loads, self._part[vertex], self._weights[vertex])
         np.add.at(self._loads, to, self._weights[vertex])
-        _do_moves(self._counts, self._part, vertex, to)
+        do_moves(self._counts, self._part, vertex, to)
 
     def _accepted(
         self, of_ranks: list[tuple[Ids, Ids, Ints]], price: float, aim: float
@@ -188,76 +156,11 @@ class _Refiner:
     def _go_back(self, part: Ids) -> None:
         self._part = part.copy()
         self._loads = part_loads(self._weights, part, len(self._caps))
-        _count(self._counts, self._part)
+        count(self._counts, self._part)
 
 
 def _gains_enough(before: Quality, after: Quality) -> bool:
     return after.excess < before.excess or after.cost < before.cost * (1 - _LEAST_GAIN)
-
-
-@in_thread
-def _count(c: _Counts, part: Ids) -> None:  # pragma: no cover - compiled
-    for e in range(len(c.costs)):
-        first = c.xslots[e]
-        used = first
-        for i in range(c.xpins[e], c.xpins[e + 1]):
-            b = part[c.pins[i]]
-            q = first
-            while q < used and c.slot_part[q] != b:
-                q += 1
-            if q == used:
-                c.slot_part[q] = b
-                c.slot_count[q] = 0
-                used += 1
-            c.slot_count[q] += 1
-        c.spread[e] = used - first
-
-
-@in_thread
-def _boundary(c: _Counts, vertices: int) -> Flags:  # pragma: no cover - compiled
-    """Return whether each vertex has a net of this rank that touches several parts."""
-    found = np.zeros(vertices, np.bool_)
-    for e in range(len(c.costs)):
-        if c.spread[e] > 1:
-            for i in range(c.xpins[e], c.xpins[e + 1]):
-                found[c.pins[i]] = True
-    return found
-
-
-@in_thread
-def _gains(
-    c: _Counts, part: Ids, vertex: Ids, parts: int
-) -> tuple[Ids, Ids, Ints]:  # pragma: no cover - compiled
-    """Return the place of each vertex in `vertex`, a part that its nets touch, and a cost.
-
-    This is the cost of those nets that have another pin in the part (`multilevel.state`: `conn`;
-    `stay` for the vertex's own part).
-    """
-    room = 4 * len(vertex) + 16
-    of, to, costs = np.empty(room, np.int32), np.empty(room, np.int32), np.empty(room, np.int64)
-    cost = np.zeros(parts, np.int64)
-    used = 0
-    for row in range(len(vertex)):
-        v = vertex[row]
-        begin = used
-        for j in range(c.xnets[v], c.xnets[v + 1]):
-            e = c.nets[j]
-            for q in range(c.xslots[e], c.xslots[e] + c.spread[e]):
-                b = c.slot_part[q]
-                if b == part[v] and c.slot_count[q] == 1:
-                    continue
-                if cost[b] == 0:
-                    if used == room:
-                        room *= 2
-                        of, to, costs = grown(of, room), grown(to, room), grown(costs, room)
-                    of[used] = row
-                    to[used] = b
-                    used += 1
-                cost[b] += c.costs[e]
-        for i in range(begin, used):
-            costs[i] = cost[to[i]]
-            cost[to[i]] = 0
-    return of[:used].copy(), to[:used].copy(), costs[:used].copy()
 
 
 @compiled
@@ -389,37 +292,3 @@ def _paying(
             loads[b, 0] += first
             loads[b, 1] += second
     return pays
-
-
-@in_thread
-def _do_moves(c: _Counts, part: Ids, vertex: Ids, to: Ids) -> None:  # pragma: no cover - compiled
-    for i in range(len(vertex)):
-        v = vertex[i]
-        a = part[v]
-        b = to[i]
-        part[v] = b
-        for j in range(c.xnets[v], c.xnets[v + 1]):
-            e = c.nets[j]
-            first = c.xslots[e]
-            last = first + c.spread[e] - 1
-            at_a = first
-            while c.slot_part[at_a] != a:
-                at_a += 1
-            at_b = first
-            while at_b <= last and c.slot_part[at_b] != b:
-                at_b += 1
-            c.slot_count[at_a] -= 1
-            if c.slot_count[at_a] == 0 and at_b > last:
-                at_b = at_a
-                c.slot_part[at_b] = b
-            elif c.slot_count[at_a] == 0:
-                c.slot_count[at_b] += 1
-                c.slot_part[at_a] = c.slot_part[last]
-                c.slot_count[at_a] = c.slot_count[last]
-                c.spread[e] -= 1
-                continue
-            elif at_b > last:
-                c.slot_part[at_b] = b
-                c.slot_count[at_b] = 0
-                c.spread[e] += 1
-            c.slot_count[at_b] += 1
