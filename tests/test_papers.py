@@ -59,6 +59,9 @@ def test_runs_of_another_origin_are_refused(
     assert "move the file away" in said
     assert "\n" not in said
     assert runs(out) == [other]
+    (out / "runs.jsonl").write_text("".join(json.dumps(one) + "\n" for one in (row, other)))
+    with pytest.raises(SystemExit, match="move the file away"):
+        papers.run(check=True, out=out)  # without runs of its own
 
 
 # Three sites: pages 0 to 2, page 3, and pages 4 and 5.

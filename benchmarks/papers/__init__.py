@@ -103,8 +103,7 @@ def run(
     out.mkdir(parents=True, exist_ok=True)
     earlier = read_rows(out / LOG)
     origin = provenance()
-    if graphs:
-        require_one_origin(out / LOG, earlier, origin)
+    require_one_origin(out / LOG, earlier, origin if graphs else None)
     done = {key(row) for row in earlier}
     described = {row["graph"] for row in read_rows(out / WEBS)}
     for folder in graphs:
