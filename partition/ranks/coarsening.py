@@ -85,6 +85,8 @@ async def coarsened(
             break
         levels.append(Level(share.nets, unit))
         share = await contracted(share, unit, units, peers)
+    if held > most_ends:
+        progress(f"rank 0 searches {held:,} pins, because no more sites can be merged")
     return levels, share
 
 
