@@ -242,19 +242,19 @@ def test_what_ranks_coarsen_costs_hardly_more(vertices: int, parts: int) -> None
 
 
 def test_under_mpirun(tmp_path: Path, mpirun: MpiRun) -> None:
-    """Two ranks coarsen 900 sites, and make the parts that one rank makes with the same limit."""
+    """Two ranks coarsen 600 sites, and make the parts that one rank makes with the same limit."""
     command = [sys.executable, "-m", "benchmarks", "ranks", "make", str(tmp_path / "session")]
-    command += ["--pages", "3000", "--sites", "900", "--links", "9"]
+    command += ["--pages", "1500", "--sites", "600", "--links", "7"]
     subprocess.run(command, cwd=Path(__file__).parents[1], check=True)
     out = tmp_path / "ranks.parts"
-    words = ["-k", "3", "--pins-per-rank", "2000", "--out", str(out), "--json"]
+    words = ["-k", "3", "--pins-per-rank", "1000", "--out", str(out), "--json"]
     done = mpirun(2, *BUILD, str(tmp_path / "session"), *words)
     assert done.returncode == 0, done.stderr
     assert "coarsening" in done.stderr
     assert "refining" in done.stderr
 
     async def work(peers: Peers) -> None:
-        settings = Settings(pins_per_rank=2000)
+        settings = Settings(pins_per_rank=1000)
         plan, hashed = await build(
             [tmp_path / "session"], 3, tmp_path / "one.parts", settings, peers
         )
