@@ -148,7 +148,7 @@ async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | N
     await group.gather(None)
     if group.rank == 0:
         for path in plan.directory.glob(name.format("*")):  # also what a kill has left
-            path.unlink()  # the ranks keep them mapped into their memory
+            path.unlink()  # it stays mapped into the memory of the ranks
     return scores
 
 

@@ -30,9 +30,9 @@ async def pagerank_together(
     """Return `pagerank` of the pages that this process holds: 1 on average over all processes.
 
     `keys`: of these pages, ascending. `sources` and `targets`: the links to them, in the order of
-    their targets and sources. A source is the key of a page that any process holds,
-    and a target is an index in `keys`. Each round brings 8 bytes for each pair of a source and a
-    process that holds one of its targets.
+    their targets and sources. A source is the key of a page that any process holds, and a target is
+    an index in `keys`. Each round brings 8 bytes for each pair of a source and a process that holds
+    one of its targets.
     """
     different, at = np.unique(sources, return_inverse=True)
     its = by_holder(different, peers)
@@ -66,8 +66,8 @@ async def pagerank_together(
 async def pagerank_by_key(sources: _Keys, targets: _Keys, peers: Peers) -> tuple[_Keys, _Scores]:
     """Return the pages that this process holds, ascending, and their `pagerank_together`.
 
-    `sources` and `targets`: the keys of the links that this process has read. They are the pages. A
-    link that occurs twice counts twice.
+    The pages are all sources and targets of links. `sources` and `targets`: the keys of the links
+    that this process has read. A link that occurs twice counts twice.
     """
     sources, targets = await to_holders(in_rounds(sources, targets), 1, peers)
     linking = np.unique(sources)
