@@ -14,7 +14,7 @@ import numpy as np
 from harness import Numbers, Row
 
 from crawler import config
-from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Scheme, SiteHash, UrlHash
 from crawler.simulate import Simulation, Web
 from crawler.simulate.shell import Delays
 

@@ -37,7 +37,8 @@ from crawler.agent.timing import SystemClock, collect_rarely
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.outcomes import DONE
-from crawler.core.ownership import Ownership, SiteHash
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash
 from crawler.core.workbench import Workbench
 from crawler.net import DnsResolver, HttpFetcher
 from crawler.ports import CrawlUrl, Fetched, Response

@@ -21,7 +21,7 @@ from harness import Timer, show
 from replay import SITE_URLS, Web
 
 from crawler import config, mpi, session
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.ports import Asked, Group, PageRow
 from crawler.report.report import write_metrics
 from crawler.session.log import LogWriter

@@ -35,7 +35,8 @@ from crawler.agent.stores import Stores
 from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.core.outcomes import DONE
-from crawler.core.ownership import Ownership, SiteHash
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash
 from crawler.core.seen import LateSeen
 from crawler.ports import Link
 from crawler.reading.scope import Sites

@@ -19,7 +19,7 @@ import numpy as np
 from harness import Numbers, Row, Timer, Words
 
 from crawler import config
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.seen import Candidate
 from crawler.report import measures
 from crawler.simulate import Simulation, Web, load_web

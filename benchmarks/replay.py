@@ -28,7 +28,8 @@ from crawler.agent.telling_apart import tell_apart
 from crawler.agent.timing import Alarm, SystemClock, collect_rarely
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
-from crawler.core.ownership import Ownership, SiteHash, make_scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults

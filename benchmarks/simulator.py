@@ -26,7 +26,7 @@ import numpy as np
 from harness import Numbers, Row, Timer, Words, one_of
 
 from crawler import config
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.simulate import Simulation, Web, load_web
 from crawler.stores.auto import AutoStore

@@ -9,7 +9,8 @@ from typing import Any
 from crawler import config, url
 from crawler.agent.timing import SystemClock
 from crawler.core.courtesy import Courtesy
-from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import make_scheme, place_parts
 from crawler.core.tree import Tree
 from crawler.faults import Faults
 from crawler.modes import mode_of

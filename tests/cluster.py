@@ -9,7 +9,8 @@ from hypothesis import settings as examples
 from crawler import config, url
 from crawler.core.core import Core
 from crawler.core.outcomes import DONE, RETRY, Outcome
-from crawler.core.ownership import Ownership, Scheme
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import Scheme
 from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, Relay, decode, encode

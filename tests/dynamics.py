@@ -6,7 +6,7 @@ from collections.abc import Sequence
 from cluster import settings
 
 from crawler import config
-from crawler.core.ownership import Scheme, make_scheme
+from crawler.core.schemes import Scheme, make_scheme
 
 KINDS = [  # granularity, follow
     ("page", "server"),

@@ -19,7 +19,7 @@ from crawler import config, session
 from crawler.__main__ import main
 from crawler.asking import Found, ask, says
 from crawler.core.outboxes import OrderedArrivals
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.visits import Visit
 from crawler.demo.web import serve
 from crawler.messages import Answer, Batch, Question, SiteFacts, UrlState

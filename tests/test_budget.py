@@ -18,7 +18,8 @@ from crawler.core.budget import Budget, Used
 from crawler.core.core import Core
 from crawler.core.order import make_order
 from crawler.core.outcomes import DONE
-from crawler.core.ownership import Ownership, SiteHash
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash
 from crawler.core.workbench import Workbench
 from crawler.ports import CrawlUrl, Link
 from crawler.reading.scope import Sites

@@ -15,7 +15,7 @@ from watched import PATIENT, Watched, crawl_politely
 from crawler import config
 from crawler.core.core import Core
 from crawler.core.outcomes import BUSY, DONE
-from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.ports import without_errand
 from crawler.simulate import Simulation, Web

@@ -18,7 +18,7 @@ from zlib import crc32
 import numpy as np
 from crawler import config
 from crawler.core import core
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.ports import Failure
 from crawler.simulate import Simulation, Web
 

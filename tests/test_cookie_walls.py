@@ -18,7 +18,7 @@ from test_redirects import moved as redirected
 from test_replay import restored
 
 from crawler import url
-from crawler.core.ownership import UrlHash
+from crawler.core.schemes import UrlHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message
 from crawler.ports import CrawlUrl, Failure, Fetched, Link, Response

@@ -19,7 +19,7 @@ from worlds import (
 
 from crawler import url
 from crawler.core.foreign import pair_hash
-from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.messages import Batch, Report, Sums
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, CrawlUrl, Failure
 from crawler.reading.reader import MAX_REDIRECTS, redirect_failure

@@ -19,7 +19,7 @@ from worlds import (
     assert_stop_doubles_nothing,
 )
 
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.ports import Failure
 
 SEEDS = st.integers(0, 2**32)

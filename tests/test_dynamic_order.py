@@ -9,7 +9,7 @@ from hypothesis import strategies as st
 from webs import random_web
 
 from crawler import config
-from crawler.core.ownership import Scheme, SiteHash, make_scheme
+from crawler.core.schemes import Scheme, SiteHash, make_scheme
 from crawler.ports import CrawlUrl
 from crawler.simulate import Delays, Simulation, Web
 

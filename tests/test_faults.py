@@ -34,7 +34,7 @@ from crawler.agent.resume import Replay
 from crawler.config import Config
 from crawler.core.core import Core
 from crawler.core.members import Logged
-from crawler.core.ownership import Scheme, SiteHash, UrlHash, make_scheme
+from crawler.core.schemes import Scheme, SiteHash, UrlHash, make_scheme
 from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults
 from crawler.ports import PageRow

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 from crawler import config
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.simulate.shell import Simulation
 from crawler.simulate.web import Web
 from partition import webgraph

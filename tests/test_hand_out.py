@@ -11,7 +11,7 @@ from crawler.core.door import Door
 from crawler.core.dynamic.roles import per_site
 from crawler.core.dynamic.seedbench import SeedBacklog
 from crawler.core.dynamic.server import Server
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.tree import Tree
 from crawler.ports import CrawlUrl
 from crawler.simulate import Delays, Simulation, Web

@@ -17,7 +17,7 @@ from watched import PATIENT, Watched, crawl_politely
 from webs import reachable
 
 from crawler.core.members import Logged
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.seen import MemorySeen, UrlSeen
 from crawler.core.tree import Tree
 from crawler.ports import REDIRECT

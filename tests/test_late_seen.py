@@ -6,7 +6,7 @@ from cluster import Cluster, Listed, link, settings
 from slow_seen import SlowSeen
 
 from crawler.core.foreign import Origin
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 
 A, B, C = (f"http://{name}.example/" for name in "abc")
 

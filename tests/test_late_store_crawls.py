@@ -17,7 +17,7 @@ from webs import Setting, crawls, exact, reachable
 from worlds import assert_stop_doubles_nothing
 
 from crawler import url
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.seen import Candidate
 from crawler.core.snapshot import KeysPiece
 from crawler.ports import ANEW, CrawlUrl

@@ -11,7 +11,7 @@ from conftest import MpiRun
 from crawls import crawl_here, demo_config, metrics_of, page_rows, sets
 
 from crawler import config, session, url
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.demo.web import DemoWeb, serve
 from crawler.simulate import Simulation, Web, load_web
 

@@ -14,7 +14,8 @@ from slow_seen import stores
 from webs import Setting, crawls, exact, reachable
 
 from crawler import config, url
-from crawler.core.ownership import Ownership, SiteHash, UrlHash, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash, UrlHash, place_parts
 from crawler.core.visits import Visit
 from crawler.modes import mode_of
 from crawler.ports import REDIRECT, Failure, Link

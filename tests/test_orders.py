@@ -28,7 +28,7 @@ from webs import Setting, crawls, exact, reachable
 
 from crawler import session
 from crawler.core.core import Core
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.visits import Visit
 from crawler.demo.web import serve
 from crawler.ports import UserError

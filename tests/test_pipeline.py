@@ -19,7 +19,7 @@ from crawler.agent.progress import Tally
 from crawler.agent.robots_gate import MOVED_ON, RobotsGate
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.agent.wire import Wire
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.visits import Visit
 from crawler.faults import Faults
 from crawler.messages import Note, RobotsFacts

@@ -26,7 +26,8 @@ import crawler
 from crawler import config
 from crawler.agent.planning import _plugin_mistake
 from crawler.core.order import make_order
-from crawler.core.ownership import Ownership, SiteHash, make_scheme
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash, make_scheme
 from crawler.extensions import FILTER, KINDS, Plugin, load
 from crawler.ports import CrawlUrl, UserError
 from crawler.reading.reader import make_scope

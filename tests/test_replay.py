@@ -22,7 +22,7 @@ from crawler import config, session, url
 from crawler.agent.resume import Replay
 from crawler.core import resumption
 from crawler.core.order import make_order
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.snapshot import WaitingPiece
 from crawler.core.visits import Visit
 from crawler.core.workbench import Workbench

@@ -31,7 +31,7 @@ from test_kill import Start, pids, wait_for_death
 
 from crawler import config, session
 from crawler.core.outcomes import DONE
-from crawler.core.ownership import SiteHash, UrlHash
+from crawler.core.schemes import SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.ports import Link, is_requisite, requisite, without_mark
 from crawler.reading.parse import sheets

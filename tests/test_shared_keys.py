@@ -20,7 +20,7 @@ from worlds import World
 
 from crawler import session, url
 from crawler.agent.telling_apart import tell_apart
-from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Scheme, SiteHash, UrlHash
 from crawler.core.seen import MemorySeen
 from crawler.core.visits import Visit
 from crawler.ports import REDIRECT, CrawlUrl, Failure, Link, PageRow, UserError

@@ -17,7 +17,7 @@ from webs import Setting, crawls, exact, random_web, reachable
 
 from crawler import url
 from crawler.__main__ import main
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, Failure, UserError

@@ -18,7 +18,7 @@ from servers import Page, PageServer
 from crawler import config
 from crawler.agent.timing import SystemClock
 from crawler.core.outcomes import DONE
-from crawler.core.ownership import SiteHash, UrlHash
+from crawler.core.schemes import SiteHash, UrlHash
 from crawler.core.workbench import Workbench
 from crawler.names import NamePatterns, normalise_pattern
 from crawler.ports import Asked, CrawlUrl, UserError

@@ -17,7 +17,7 @@ from servers import Page, PageServer
 from xxhash import xxh3_64
 
 from crawler import config, session, url
-from crawler.core.ownership import Hierarchical, SiteHash
+from crawler.core.schemes import Hierarchical, SiteHash
 from crawler.reading.scope import Scope, Sites
 from partition import graph, importers, planning
 from partition.partvector import PartVector, PartVectorError

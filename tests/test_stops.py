@@ -16,7 +16,8 @@ from fakes import World
 from crawler.agent.resume import Replay
 from crawler.agent.timing import Alarm, SystemClock
 from crawler.core.core import Core
-from crawler.core.ownership import Ownership, SiteHash
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import SiteHash
 from crawler.core.seen import MemorySeen
 from crawler.demo.web import DemoWeb, serve
 from crawler.faults import Faults

@@ -20,7 +20,7 @@ from hypothesis import strategies as st
 from test_scanner import can_compile
 from webs import Setting, crawls
 
-from crawler.core.ownership import SiteHash
+from crawler.core.schemes import SiteHash
 from crawler.core.seen import UrlSeen
 from crawler.messages import Batch
 from crawler.stores import layout

@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crawler import config, textfile
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 
 ENCODINGS = ("utf-8", "utf-8-sig", "utf-16", "utf-32")
 

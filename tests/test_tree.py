@@ -4,7 +4,7 @@ import pytest
 from cluster import Cluster, link, settings
 from dynamics import KINDS
 
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.messages import Note, Relay
 
 A, B, C = "http://a.example", "http://b.example", "http://c.example"

@@ -21,7 +21,7 @@ from servers import Page
 from crawler import config
 from crawler.agent.widening import admit_late
 from crawler.config import toml_value
-from crawler.core.ownership import Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Scheme, SiteHash, UrlHash
 from crawler.core.visits import Visit
 from crawler.ports import OUT_OF_SCOPE, REDIRECT, Failure, Fetched, PageRow, Response
 from crawler.reading.reader import MAX_REDIRECTS, PageReader, make_scope

@@ -9,7 +9,7 @@ from cluster import Listed, settings
 from hypothesis import strategies as st
 from slow_seen import stores
 
-from crawler.core.ownership import Hierarchical, Scheme, SiteHash, UrlHash
+from crawler.core.schemes import Hierarchical, Scheme, SiteHash, UrlHash
 from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.simulate import Delays, Simulation, Web
 

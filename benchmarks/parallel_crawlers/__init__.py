@@ -41,7 +41,7 @@ from harness import (
 )
 
 from crawler import config, url
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.ports import Link
 from crawler.report import measures
 from crawler.simulate import Simulation, Web, load_web

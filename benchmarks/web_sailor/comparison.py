@@ -12,7 +12,7 @@ from harness import Row
 
 from crawler import config
 from crawler.core.core import Core
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, Relay
 from crawler.report import measures

@@ -23,7 +23,8 @@ from crawler import config, url
 from crawler.agent.timing import collect_rarely
 from crawler.core.core import Core
 from crawler.core.dynamic.server import Server
-from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.tree import Tree
 from crawler.messages import Batch, Message, Relay, decode, encode

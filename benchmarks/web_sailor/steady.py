@@ -8,7 +8,7 @@ from harness import Row
 from numpy.typing import NDArray
 
 from crawler import config
-from crawler.core.ownership import make_scheme
+from crawler.core.schemes import make_scheme
 from crawler.simulate import Simulation, Web
 
 from .comparison import DELAYS, SEEDS

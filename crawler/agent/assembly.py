@@ -10,7 +10,8 @@ from crawler.agent.stores import Stores
 from crawler.core.budget import Budget
 from crawler.core.core import Core
 from crawler.core.order import order_of
-from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import make_scheme, place_parts
 from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.net import MAX_IDLE_CONNECTIONS

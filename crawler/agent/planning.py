@@ -14,7 +14,7 @@ from pathlib import Path
 from crawler import config, extensions, session, url
 from crawler.agent.handlers import check_handlers
 from crawler.core.order import order_of
-from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.core.schemes import make_scheme, replicated_urls
 from crawler.modes import mode_of
 from crawler.names import NamePatterns
 from crawler.ports import Group, UserError

@@ -6,8 +6,9 @@ from typing import Final
 
 from crawler.core.foreign import Origin, Traffic
 from crawler.core.outboxes import Outboxes
-from crawler.core.ownership import Ownership, Registrar
+from crawler.core.ownership import Ownership
 from crawler.ports import Link
+from partition.partvector import grant
 
 _GIVEN_BYTES: Final = 180  # of a site and its rank
 _HELD_BYTES: Final = 1000  # of a site whose URLs are held, with a few of them
@@ -112,3 +113,30 @@ class Claims:
             settled[site] = table.index(owner)
             self._ownership.learn(site, settled[site])
         return settled
+
+
+class Registrar:
+    """Gives unlisted sites to ranks.
+
+    The first rank to claim a site gets it, unless it has more than its share of the load
+    (`partvector.grant`). One registrar alone decides about a site, so the answers never contradict
+    each other.
+    """
+
+    def __init__(self, ranks: int) -> None:
+        self.loads = [0] * ranks  # URLs that each rank has had to fetch, by its latest message
+        self.given: dict[str, int] = {}  # the ranks of sites
+
+    def grant_again(self, site: str, owner: int) -> int:
+        """Note the owner of a site in an earlier run. Returns the owner that was noted first."""
+        self.loads[owner] += site not in self.given
+        return self.given.setdefault(site, owner)
+
+    def grant(self, site: str, claimant: int) -> int:
+        """The rank that owns the site from now on."""
+        owner = self.given.get(site)
+        if owner is None:
+            owner = grant(self.loads, claimant)
+            self.loads[owner] += 1  # at least one URL, until the owner reports its load
+            self.given[site] = owner
+        return owner

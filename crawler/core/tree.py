@@ -96,7 +96,7 @@ class Tree:
         return holder if self.is_server(holder) else self._above[holder]
 
     def part(self, key: int, site: str) -> int:
-        """The server that takes care of a URL. So a tree is a `Scheme` of `core.ownership`."""
+        """The server that takes care of a URL. So a tree is a `Scheme` (`core.schemes`)."""
         return self.server_of(self.dsets.holder(site))
 
     # --- what a server assigns to clients -------------------------------------------------------

@@ -13,7 +13,7 @@ from multiprocessing import get_context
 import numpy as np
 
 from crawler import config
-from crawler.core.ownership import make_scheme, replicated_urls
+from crawler.core.schemes import make_scheme, replicated_urls
 from crawler.modes import mode_of
 from crawler.report import measures
 from crawler.simulate.shell import Simulation

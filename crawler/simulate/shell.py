@@ -22,7 +22,8 @@ from crawler import config
 from crawler.core.core import Core
 from crawler.core.members import Logged
 from crawler.core.outcomes import DENIED, DONE, Outcome
-from crawler.core.ownership import Ownership, Scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import Scheme, place_parts
 from crawler.core.seen import LateSeen, MemorySeen, UrlSeen
 from crawler.core.visits import Visit
 from crawler.messages import Batch, Message, decode, encode

@@ -8,7 +8,8 @@ from pathlib import Path
 import numpy as np
 
 from crawler import session, url
-from crawler.core.ownership import Ownership, make_scheme, place_parts
+from crawler.core.ownership import Ownership
+from crawler.core.schemes import make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
 from crawler.ports import (
     OUT_OF_SCOPE,
