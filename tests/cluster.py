@@ -192,7 +192,7 @@ class Cluster:
         self.end(rank, links)
 
     def stop(self, rank: int) -> None:
-        self.cores[rank].stop(self.now)
+        self.cores[rank].halt.stop(self.now)
         self.tick(rank)
 
     def deliver(self, flight: Flight) -> Message:

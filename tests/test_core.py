@@ -378,7 +378,7 @@ def test_a_stop_reaches_every_rank_and_ends_the_crawl() -> None:
         (2, True),
     ]
     cluster.settle()
-    assert [core.stopping for core in cluster.cores] == [True] * 3
+    assert [core.halt.stopping for core in cluster.cores] == [True] * 3
     assert [cluster.acquire(rank) for rank in range(3)] == [None] * 3
     assert not cluster.ended
     for rank in range(3):
@@ -438,7 +438,7 @@ def test_a_stop_after_the_end_changes_nothing() -> None:
     cluster.fetch(0, f"{A}/")
     cluster.settle()
     assert cluster.ended
-    cluster.cores[1].stop(0)
+    cluster.cores[1].halt.stop(0)
     assert cluster.complete
 
 

@@ -31,7 +31,7 @@ class Timed(Simulation):
 
     def _share(self) -> float:
         """By the page whose visit has begun last."""
-        key = next(reversed(self.cores[self._rank]._visiting), None)
+        key = next(reversed(self.cores[self._rank].unfinished.visiting), None)
         return 0.0 if key is None else self.web.pages[key] / len(self.web)
 
 

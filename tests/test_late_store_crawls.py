@@ -201,7 +201,7 @@ def test_a_snapshot_goes_from_one_store_to_another(maker: Maker) -> None:
     cluster.fetch(0, a, link(a))
     for make in STORES.values():
         core = cluster.cores[0]
-        core.stop(cluster.now)
+        core.halt.stop(cluster.now)
         for _ in range(50):
             cluster.tick(0)
         state = core.resumption.state()

@@ -51,12 +51,12 @@ def orders(
     """
 
     def pausing(paused: bool) -> Order:
-        return lambda core, now: core.pause(now, paused=paused)
+        return lambda core, now: core.halt.pause(now, paused=paused)
 
     def adding(pages: Sequence[int]) -> Order:
         def add(core: Core, now: float) -> None:
             if not core.ended:
-                core.add_seeds([web.links[page].url for page in pages], now)
+                core.seeding.add([web.links[page].url for page in pages], now)
                 added.extend(pages)
 
         return add
@@ -86,7 +86,7 @@ def paused_begin_nothing(monkeypatch: pytest.MonkeyPatch) -> None:
 
     def watched(core: Core, now: float) -> Visit | None:
         visit = acquire(core, now)
-        assert visit is None or not core.paused
+        assert visit is None or not core.halt.paused
         return visit
 
     monkeypatch.setattr(Core, "acquire", watched)
@@ -125,12 +125,12 @@ def test_a_visit_that_has_not_begun_waits_until_the_crawl_goes_on() -> None:
     cluster.now += 1
     visit = core.acquire(cluster.now)
     assert visit is not None
-    core.pause(cluster.now, paused=True)
+    core.halt.pause(cluster.now, paused=True)
     assert not core.begin(visit, cluster.now)
     cluster.tick(0)
     assert not core.ended
     assert core.acquire(cluster.now) is None
-    core.pause(cluster.now, paused=False)
+    core.halt.pause(cluster.now, paused=False)
     assert cluster.acquire(0) == "http://a.example/2"
 
 
@@ -139,11 +139,11 @@ def test_a_pause_reaches_all_ranks_whichever_message_comes_first() -> None:
     cluster.start("http://a.example/", "http://b.example/", "http://c.example/")
     core = cluster.cores[0]
     for paused in (True, False, True):
-        core.pause(cluster.now, paused=paused)
+        core.halt.pause(cluster.now, paused=paused)
         cluster.tick(0)
     while cluster.flights:
         cluster.deliver(cluster.flights[-1])  # the newest first
-    assert cluster.cores[1].paused
+    assert cluster.cores[1].halt.paused
     cluster.stop(1)
     cluster.settle()
     assert cluster.ended
@@ -159,7 +159,7 @@ def test_seeds_that_come_while_the_ranks_agree_on_the_end_are_not_lost() -> None
                 cluster.deliver(cluster.flights[0])
         if cluster.cores[0].ended:
             break
-        cluster.cores[0].add_seeds(["http://a.example/", "http://b.example/"], cluster.now)
+        cluster.cores[0].seeding.add(["http://a.example/", "http://b.example/"], cluster.now)
         cluster.tick(0)
         cluster.settle()
         assert not cluster.ended

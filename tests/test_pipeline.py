@@ -517,7 +517,7 @@ def test_visits_that_have_not_begun_at_a_stop_ask_for_nothing() -> None:
             to_fetch.put_nowait(visit)
         robots = RobotsGate(cluster.settings.robots, world, world.clock, Tally())
         pages = PageReader(cluster.settings, make_scope(cluster.settings, seeds, year=2027))
-        core.stop(0.0)
+        core.halt.stop(0.0)
         stages = (
             dns_stage(to_resolve, world, core, to_fetch, to_parse, alarm, world.clock, Faults()),
             FetchStage(

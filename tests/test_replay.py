@@ -273,7 +273,7 @@ def test_a_restored_core_goes_on_where_it_was(
     cluster.stop(0)
     cluster.settle()
     for rank, core in enumerate(cluster.cores):
-        assert core.stopping
+        assert core.halt.stopping
         core.abandon(in_order=True)
         cluster.tick(rank)
     cluster.settle()

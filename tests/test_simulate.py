@@ -165,7 +165,7 @@ class Logged(Simulation):
 
     def _advance(self, rank: int) -> None:
         super()._advance(rank)
-        for key in self.cores[rank]._visiting:
+        for key in self.cores[rank].unfinished.visiting:
             self._started.setdefault(key, self.now)
 
     def _fetch_done(self, rank: int, visit: Visit) -> None:

@@ -141,7 +141,7 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
         )
         await asyncio.sleep(0.03)
         assert not task.done()
-        core.stop(1.0)
+        core.halt.stop(1.0)
         if abandoned == "before the end":
             core.abandon(in_order=True)
         if taken:
@@ -163,7 +163,7 @@ def test_ranks_whose_replays_are_dropped_end_together(twice: bool) -> None:
         core.resumption.begin()
     cluster.start("http://a.example/", "http://b.example/")
     for rank, core in enumerate(cluster.cores):
-        core.stop(0)
+        core.halt.stop(0)
         core.abandon(in_order=True)
         if twice or rank:
             core.resumption.end(wholly=False)
@@ -179,7 +179,7 @@ def test_a_site_that_joins_while_its_rank_gives_up_keeps_nobody_from_ending() ->
     core = cluster.cores[0]
     core.joining.join("b.example", "http://a.example/", "http://b.example/", 0)
     assert core.unfinished.under_way == 1
-    core.stop(0)
+    core.halt.stop(0)
     core.abandon(in_order=True)
     core.joining.end(1, wholly=False)  # the reading of the logs ends late
     assert core.unfinished.under_way == 0

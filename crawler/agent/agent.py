@@ -237,7 +237,7 @@ class Agent:
         This agent still handles signals, until the next agent does.
         """
         # The rank that knows why the run stops may be the lost one. It may stop for a checkpoint.
-        if self._core.stopping and not self._settings.session.checkpoint:
+        if self._core.halt.stopping and not self._settings.session.checkpoint:
             self._job.stopped = self._job.stopped or "stop"
         self._job.left = self._clock.now()
         _LOG.info("a rank is lost")

@@ -90,7 +90,7 @@ def make_core(
         note_seed=scope.add_seed,
     )
     if plan.paused:
-        core.begin_paused()
+        core.halt.begin_paused()
     return core
 
 

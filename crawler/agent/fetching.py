@@ -160,7 +160,7 @@ class FetchStage:
         if len(address) <= _LONG:
             return rules.allows(address)
         steps = rules.judging(address)
-        while not self.core.stopping:
+        while not self.core.halt.stopping:
             try:
                 next(steps)
             except StopIteration as end:

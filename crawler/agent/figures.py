@@ -120,9 +120,9 @@ class Figures:
         return count_errors([*(one.errors for one in plugins), *self.handlers])
 
     def _state(self) -> State:
-        if self._core.stopping:
+        if self._core.halt.stopping:
             return State.STOPPING
-        return State.PAUSED if self._core.paused else State.CRAWLING
+        return State.PAUSED if self._core.halt.paused else State.CRAWLING
 
     def counters(self, seconds: float, limited: Mapping[str, int], *, remembers: bool) -> Counters:
         """Return the counters of this rank in a run that took `seconds`.

@@ -225,7 +225,7 @@ class Losses:
     async def _await_room(self) -> None:
         """Wait while too much waits to be sent."""
         most_bytes = self._plan.settings.exchange.max_backlog_bytes
-        while not self._core.stopping and self._wire.backlog() > most_bytes:
+        while not self._core.halt.stopping and self._wire.backlog() > most_bytes:
             await asyncio.sleep(_POLL_S)
 
     def _logged(self, page: session.LoggedPage, again: Container[int]) -> Logged:

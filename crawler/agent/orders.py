@@ -39,13 +39,13 @@ class Orders:
 
     async def stage(self) -> None:
         """Look for orders every second, until the crawl stops."""
-        if self._core.paused:
+        if self._core.halt.paused:
             _LOG.warning(
                 "%s is paused; go on with it: python -m crawler continue %s",
                 self._directory,
                 self._directory,
             )
-        while not self._core.stopping:
+        while not self._core.halt.stopping:
             try:
                 self._obey_pause()
                 self._obey_clients()
@@ -58,9 +58,9 @@ class Orders:
 
     def _obey_pause(self) -> None:
         paused = session.is_paused(self._directory)
-        if paused is not self._core.paused:
+        if paused is not self._core.halt.paused:
             _LOG.info("paused" if paused else "continued")
-            self._core.pause(self._clock.now(), paused=paused)
+            self._core.halt.pause(self._clock.now(), paused=paused)
             self._deliver()
 
     def _obey_clients(self) -> None:
@@ -91,7 +91,7 @@ class Orders:
                 link = self._scope.link(url.of_seed(seed))
                 if link.flags & OUT_OF_SCOPE and self._scope.widens:
                     core.joining.join(link.site, link.url, link.url, now)
-            core.add_seeds(new, now)
+            core.seeding.add(new, now)
             self._seeds.update(new)
             _LOG.info("seeds added", extra={"about": {"seeds": len(new)}})
             self._deliver()

@@ -191,17 +191,18 @@ class Replay:
     ) -> None:
         """Do step 6, while the crawl runs."""
         core, wholly = self._core, not self._given_up
+        most_bytes = self._settings.exchange.max_backlog_bytes
         earlier = EarlierLinks(core, self._share, self._faults, judges_again=self._judges_again)
         fetched = self._fetched if self._state is None else None
         admitting = earlier.admit(self._pending, fetched, reader, scope, clock)
         for _ in () if self._given_up else chain(self._restoring, admitting):
-            if core.stopping:
+            if core.halt.stopping:
                 wholly = False
                 break
             wire.deliver(core, clock.now())
             alarm.ring()
             await asyncio.sleep(0)
-            while not core.stopping and wire.backlog() > self._settings.exchange.max_backlog_bytes:
+            while not core.halt.stopping and wire.backlog() > most_bytes:
                 await asyncio.sleep(_BACKLOG_POLL_S)
         self._share.close()
         self._pending, self._fetched = self._pending[:0].copy(), self._fetched[:0].copy()
@@ -221,9 +222,9 @@ class Replay:
         """Do step 1. Returns whether all ranks have read their shares to the end."""
         for _ in self._share.read():
             await asyncio.sleep(0)
-            if self._core.stopping:
+            if self._core.halt.stopping:
                 break
-        if any(await self._group.alltoall([self._core.stopping] * self._group.size)):
+        if any(await self._group.alltoall([self._core.halt.stopping] * self._group.size)):
             return False
         for torn in self._share.torn:
             _LOG.warning(
@@ -236,7 +237,7 @@ class Replay:
     def _give_up(self) -> int:
         """Admit nothing, because the crawl stops before the logs are read. A resume does all."""
         self._given_up = True
-        self._core.stopping = True
+        self._core.halt.stopping = True
         return self.pages
 
     def _note_page(self, row: PageRow) -> bool:

@@ -35,9 +35,9 @@ class RankSnapshot:
         """
         for _ in self._hashes.read(self._logs):
             await asyncio.sleep(0)
-            if self._core.stopping:
+            if self._core.halt.stopping:
                 break
-        if self._plan.covered is None or self._core.stopping:
+        if self._plan.covered is None or self._core.halt.stopping:
             return None
         blocks = self._plan.snapshots.read(self._rank, self._hashes)
         if blocks is None:

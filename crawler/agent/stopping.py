@@ -83,7 +83,7 @@ class Stopper:
     def _stop_run(self, reason: str) -> None:
         _LOG.info("stopping", extra={"about": {"reason": reason}})
         now = self._clock.now()
-        self._core.stop(now)
+        self._core.halt.stop(now)
         self._wire.deliver(self._core, now)
         self._alarm.ring()
 
@@ -94,7 +94,7 @@ class Stopper:
 
     async def wait(self, *, looks: bool) -> None:
         """Return once the crawl is to stop. With `looks`, also obey an order of `crawler stop`."""
-        while not self._core.stopping:
+        while not self._core.halt.stopping:
             if looks and session.is_asked_to_stop(self._directory):
                 self.stop("stop")
             await asyncio.sleep(_STOP_POLL_S)
@@ -108,9 +108,9 @@ class Stopper:
         while self._core.unfinished.replay:
             await asyncio.sleep(_STOP_POLL_S)
         await asyncio.sleep(self._limits.checkpoint)
-        while self._core.paused:
+        while self._core.halt.paused:
             await asyncio.sleep(_STOP_POLL_S)
-        if not self._core.stopping:
+        if not self._core.halt.stopping:
             self._is_checkpoint = True
             self._stop_run(CHECKPOINT)
 

@@ -67,7 +67,7 @@ async def open_web(
         sites.of,
         lambda address: core.door.run_errand(address, clock.now()),
         core.wake,
-        lambda: core.stopping,
+        lambda: core.halt.stopping,
         min(_RULES_BYTES, settings.seen.memory // _RULES_SHARE),
         settings.overrides(),
     )

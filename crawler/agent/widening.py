@@ -80,7 +80,7 @@ class Widening:
         entries = chain.from_iterable(map(session.read_log, logs))
         sites = {one.site for one in joining}
         for _ in admit_late(core, self._scope, self._reader, sites, entries, self._clock.now):
-            if core.stopping:
+            if core.halt.stopping:
                 wholly = False
                 break
             if self._clock.now() >= ends:
@@ -97,7 +97,7 @@ class Widening:
     async def _rest(self, seconds: float) -> None:
         """Wait before the logs are read again, as long as the rank has other work."""
         ends = self._clock.now() + seconds
-        while self._clock.now() < ends and self._core.waiting and not self._core.stopping:
+        while self._clock.now() < ends and self._core.waiting and not self._core.halt.stopping:
             await asyncio.sleep(_POLL_S)
 
 

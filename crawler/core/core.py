@@ -8,34 +8,33 @@ Two shells drive the core: the agent (`crawler.agent.pipeline`) and the simulato
   after it. If `end` returns that the URL is dealt with, the shell calls `stored`.
 * `tick` returns the messages that must leave now, and notices when this rank is passive.
 
-Other decisions have classes of their own: when a site may be asked (`workbench`), the page quota
-(`quota`), sites that join the scope (`joining`), what earlier runs knew (`resumption`), and the end
-of the crawl (`termination`). With dynamic assignment, clients may join, leave and be lost
-(`members`).
+Other decisions have classes of their own: the seeds (`seeding`), a pause or a stop (`halt`), when a
+site may be asked (`workbench`), the page quota (`quota`), sites that join the scope (`joining`),
+what earlier runs knew (`resumption`), and the end of the crawl (`termination`). With dynamic
+assignment, clients may join, leave and be lost (`members`).
 """
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from itertools import islice
 from math import inf
 from typing import Any, Final
 
-from crawler import config, url
+from crawler import config
 from crawler.core.budget import Budget
 from crawler.core.courtesy import Courtesy
 from crawler.core.dynamic.role import ClientFacts
 from crawler.core.dynamic.roles import make_bench, make_role, make_seen
 from crawler.core.facts import Facts
-from crawler.core.foreign import Origin
+from crawler.core.halt import Halt
 from crawler.core.joining import Joining
 from crawler.core.leases import make_leases
 from crawler.core.mail import Mail
 from crawler.core.members import make_members
 from crawler.core.order import BreadthFirst
-from crawler.core.outboxes import Outbox
 from crawler.core.outcomes import BUSY, FAILED, POSTPONED, Outcome
 from crawler.core.ownership import Ownership
 from crawler.core.parts import Parts
 from crawler.core.resumption import Resumption
+from crawler.core.seeding import Seeding
 from crawler.core.seen import LateSeen, UrlSeen
 from crawler.core.unfinished import Unfinished
 from crawler.core.visits import SiteCounts, Visit
@@ -43,7 +42,7 @@ from crawler.extensions import Plugin
 from crawler.faults import Faults
 from crawler.messages import Batch, ForPeople, Message
 from crawler.modes import mode_of
-from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Fields, Link, Spill
+from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Failure, Link, Spill
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.scope import Sites
@@ -78,8 +77,7 @@ class Core:
         `spill`: takes the waiting URLs that don't fit into memory; without it all stay in memory.
         `declared`, `jars`, `faults` and `traps`: new objects by default. `sent`: a store for the
         URLs that this rank sends; by default in memory. `budget`: knows `seen` and `sent`, if they
-        can be measured; by default one without a limit. `note_seed` is called with each seed that
-        comes during the crawl, before it is admitted.
+        can be measured; by default one without a limit. `note_seed`: see Seeding.
         """
         self.rank = ownership.rank
         self.ownership = ownership
@@ -115,33 +113,21 @@ class Core:
         self._clocks = parts.clocks
         self._foreign = parts.door.foreign
         self._quota = parts.quota
-        self._mail = Mail(
-            self.rank, ranks, ownership.tree, self._outboxes, self.traffic, self.role.retained
-        )
+        self._mail = Mail(self.rank, ranks, tree, self._outboxes, self.traffic, self.role.retained)
         self.pages = 0  # responses
         self.retries = 0  # URLs put back after a failure
-        self.stopping = False  # a limit or a signal ends the crawl early
-        self._order = 0  # the number of the latest order to pause or to go on
-        self._sites = sites
-        self._note_seed = note_seed
-        self._ranks = ranks
         self._connections = settings.fetch.concurrency
-        self._divides = mode_of(settings).divides
+        self.halt = Halt(self.rank, ranks, tree, self._outboxes, self._mail)
+        self.seeding = Seeding(parts, mode_of(settings), ranks, self._mail, note_seed)
         self.unfinished = Unfinished()
-        # By key of the URL. Only `veuniq` lets two URLs in that have the same key: then one of the
-        # visits isn't here.
-        self._visiting: dict[int, Visit] = {}
-        self.facts = Facts(parts, self._visiting)
+        self.facts = Facts(parts, self.unfinished)
         self.joining = Joining(ranks, ownership, self.door, self._outboxes, self.unfinished)
-        self.resumption = Resumption(
-            parts, self.joining, self._visiting, self.unfinished, self.role.show_page
-        )
+        self.resumption = Resumption(parts, self.joining, self.unfinished, self.role.show_page)
         self.members = make_members(
             settings.dynamic,
             parts,
             self._mail,
             self.role,
-            self._visiting,
             self.unfinished,
             self.resumption.admit_again,
         )
@@ -164,45 +150,10 @@ class Core:
         Every rank knows them, so links to them are neither sent nor counted. In independent mode
         they are ignored.
         """
-        popular: list[Link] = []
-        if self._divides:
-            popular = [link for link in replicated if not link.flags & OUT_OF_SCOPE]
-        self._admit_seeds(seeds, popular, now)
-        self.door.replicated = frozenset(link.key for link in popular)
+        self.seeding.start(seeds, replicated, now)
         self.role.start(now)
         if self.members is not None:
             self.members.start(now)
-
-    def _admit_seeds(self, seeds: Iterable[Link], popular: Iterable[Link], now: float) -> None:
-        if not self._divides:
-            seeds = islice(seeds, self.rank, None, self._ranks)
-        seeds = (*seeds, *popular)
-        links = list(filter(self.ownership.starts, seeds))
-        for link in seeds if self.ownership.tree else links:  # a client may get any of them
-            self._rules.welcome(link.url)
-        self.door.admit(links, Origin(None, 0), now)
-
-    def add_seeds(self, seeds: Sequence[str], now: float) -> None:
-        """At rank 0, during the crawl: admit further seeds on all ranks.
-
-        `seeds`: normalised, and in scope, or their sites have just joined it.
-        """
-        for box in self._order_all(now):
-            box.seeds.extend(seeds)
-        self._add_seeds(seeds, now)
-
-    def _add_seeds(self, seeds: Sequence[str], now: float) -> None:
-        for seed in seeds:
-            self._note_seed(seed)
-        urls = map(url.of_seed, seeds)
-        links = [Link(url.own_key(one), one, self._sites.of(one), 0) for one in urls]
-        self._admit_seeds(links, (), now)
-
-    def _order_all(self, now: float) -> list[Outbox]:
-        """At rank 0: return the outboxes of all other ranks, for an order from outside."""
-        self._mail.withdraw()
-        others = [rank for rank in range(self._ranks) if rank != self.rank]
-        return [self._outboxes.open(rank, now, urgent=True) for rank in others]
 
     def received(self, sender: int, message: Message, now: float) -> tuple[int, ForPeople] | None:
         """Handle a message of another rank.
@@ -219,11 +170,8 @@ class Core:
         self.role.receive(sender, batch, now)
         for joined in batch.joined:
             self.joining.note(*joined)
-        self._order = max(self._order, batch.paused)
-        if batch.seeds:
-            self._add_seeds(batch.seeds, now)
-        if batch.stop:
-            self._stop(now, passes_on=self.ownership.tree is not None)
+        self.seeding.received(batch, now)
+        self.halt.received(batch, now)
         if self.members is not None:
             self.members.received(sender, batch, now)
         self._quota.received(sender, batch, now)
@@ -242,9 +190,9 @@ class Core:
             if members.news:
                 members.news = False
                 self.joining.tell_again(now)
-            if not self.stopping:
+            if not self.halt.stopping:
                 members.look(now)
-        if not self.stopping:
+        if not self.halt.stopping:
             self.role.tick(now)
         if self._clocks is not None:
             self._clocks.settle(now, able=self._may_fetch())
@@ -256,7 +204,7 @@ class Core:
         passive = dry and not self._awaits_answers
         if members is not None and members.recovering:
             passive = False
-        nothing = self.role.holds_batches and not self.stopping
+        nothing = self.role.holds_batches and not self.halt.stopping
         load = self._backlog.enqueued
         return self._mail.send(now, load, everything=dry, nothing=nothing, passive=passive)
 
@@ -267,13 +215,13 @@ class Core:
         If the rank stops, it waits for no other rank, nor for a store whose disk is full.
         """
         late = self.door.late
-        if self.stopping:
+        if self.halt.stopping:
             return late is not None and late.pending > 0 and not late.is_stuck
         return self.door.pending > 0 or bool(self.door.claims.holds)
 
     def _may_not_fetch(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""
-        return self.stopping or self._quota.starved or self.role.is_away
+        return self.halt.stopping or self._quota.starved or self.role.is_away
 
     def _verify(self, now: float) -> None:
         """Handle the answers of a store of URL-seen that answers late.
@@ -319,7 +267,7 @@ class Core:
     def next_time(self) -> float | None:
         """When `tick` must be called next, if nothing happens before; None for no such time."""
         earliest = self._outboxes.next_time()
-        role = None if self.stopping else self.role  # it is told the time no more
+        role = None if self.halt.stopping else self.role  # it is told the time no more
         for source in (self._clocks, self.door.late, role, self.members):
             time = None if source is None else source.next_time()
             if time is not None and (earliest is None or time < earliest):
@@ -330,7 +278,7 @@ class Core:
 
     def acquire(self, now: float) -> Visit | None:
         """A visit that may begin now, or None if no site or no page quota is available."""
-        if self.stopping or self.paused or not self.role.has_room:
+        if self.halt.forbids or not self.role.has_room:
             return None
         if self.door.late is not None:
             self._verify(now)
@@ -348,15 +296,13 @@ class Core:
             while visit is None and self._clocks.settle(now, able=True):
                 visit = self._bench.acquire(now)
         if visit is not None:
-            fields: Fields = visit.found
-            self._visiting[fields[0]] = visit
-            self.unfinished.visits += 1
+            self.unfinished.begin(visit)
             quota.left -= 1
             self.role.begin(now)
         return visit
 
     def _may_fetch(self) -> bool:
-        return self._quota.left >= 1 and not (self.stopping or self.paused or self.role.is_away)
+        return self._quota.left >= 1 and not (self.halt.forbids or self.role.is_away)
 
     def refusal(self, visit: Visit) -> Failure | None:
         """Why the URL of a visit must not be requested after all, or None."""
@@ -372,8 +318,7 @@ class Core:
         """Whether a visit may go to the address of its host. See Workbench.locate."""
         free = self._bench.locate(visit, address, now)
         if not free:
-            self._put_back(visit)
-            self.role.end(visit.found, now, over=False)
+            self._put_back(visit, now)
         return free
 
     def begin(self, visit: Visit, now: float, *, crawl_delay_s: float | None = None) -> bool:
@@ -385,13 +330,12 @@ class Core:
             return False
         may_start = self._bench.begin(visit, now, crawl_delay_s=crawl_delay_s)
         if not may_start:
-            self._put_back(visit)
-            self.role.end(visit.found, now, over=False)
+            self._put_back(visit, now)
         return may_start
 
     def declines(self, visit: Visit, now: float) -> bool:
         """Whether the crawl stops early or is paused. If so, this call has ended the visit."""
-        declines = self.stopping or self.paused
+        declines = self.halt.forbids
         if declines:
             self.end(visit, POSTPONED, now)
         return declines
@@ -412,16 +356,18 @@ class Core:
         over = self._bench.end(
             visit, outcome, now, crawl_delay_s=crawl_delay_s, retry_after_s=retry_after_s
         )
-        if not over:
+        if over:
+            self.role.end(visit.found, now, over=True)
+        else:
             self.retries += outcome is FAILED or outcome is BUSY
-            self._put_back(visit)
-        self.role.end(visit.found, now, over=over)
+            self._put_back(visit, now)
         return over
 
-    def _put_back(self, visit: Visit) -> None:
-        self._visiting.pop(visit.found.key, None)
-        self.unfinished.visits -= 1
+    def _put_back(self, visit: Visit, now: float) -> None:
+        """Note that the URL of a visit waits again."""
+        self.unfinished.end(visit.found)
         self._quota.left += 1
+        self.role.end(visit.found, now, over=False)
 
     def stored(
         self,
@@ -461,9 +407,7 @@ class Core:
         self._bench.wake(site)
 
     def _finish(self, found: CrawlUrl, *, response: bool) -> None:
-        fields: Fields = found
-        self._visiting.pop(fields[0], None)
-        self.unfinished.visits -= 1
+        self.unfinished.end(found)
         crossing = self._foreign.crossing
         if crossing and found.key in crossing:
             crossing.remove(found.key)
@@ -474,46 +418,12 @@ class Core:
         else:
             self._quota.left += 1
 
-    @property
-    def paused(self) -> bool:
-        """Whether no fetch may begin. Those under way go on, and a stop is still obeyed."""
-        return self._order % 2 == 1
-
-    def begin_paused(self) -> None:
-        """Begin a run that is paused; to be called on all ranks, before `start`."""
-        self._order = 1
-
-    def pause(self, now: float, *, paused: bool) -> None:
-        """At rank 0: let no rank begin a fetch from now on, or let all go on."""
-        if paused is self.paused:
-            return
-        self._order += 1
-        for box in self._order_all(now):
-            box.paused = self._order
-
-    def stop(self, now: float) -> None:
-        """End the crawl early on all ranks. Fetches under way are finished; no new ones begin."""
-        if not self.ended:
-            self._stop(now, passes_on=True)
-
-    def _stop(self, now: float, *, passes_on: bool) -> None:
-        """Stop, and tell other ranks: all, or the neighbours in the tree, which pass it on.
-
-        So even if the rank that wants to stop is lost, all others are told, or none.
-        """
-        if passes_on and not self.stopping:
-            tree = self.ownership.tree
-            for rank in range(self._ranks) if tree is None else tree.neighbours(self.rank):
-                if rank != self.rank:
-                    self._outboxes.open(rank, now, urgent=True).stop = True
-        self.stopping = True
-
     def abandon(self, *, in_order: bool) -> None:
         """Drop the open visits, because the crawl stops. A resume fetches their URLs.
 
         `in_order`: whether the links of every stored row have been admitted.
         """
-        assert self.stopping
+        assert self.halt.stopping
         self.unfinished.abandon(in_order=in_order)
 
     @property

@@ -1,12 +1,10 @@
 """What a rank knows of a URL or a site, for a user who asks. Looking it up changes nothing."""
 
-from collections.abc import Mapping
-
 from crawler import url
 from crawler.core.dynamic.places import FREE
 from crawler.core.dynamic.seedbench import SeedBench
 from crawler.core.parts import Parts
-from crawler.core.visits import Visit
+from crawler.core.unfinished import Unfinished
 from crawler.messages import Answer, Question, SiteFacts, UrlState
 from crawler.ports import CrawlUrl, requisite
 
@@ -14,10 +12,9 @@ from crawler.ports import CrawlUrl, requisite
 class Facts:
     """Answers questions from what the core of one rank has in memory."""
 
-    def __init__(self, parts: Parts, visiting: Mapping[int, Visit]) -> None:
-        """`visiting`: the visits under way, by the keys of their URLs."""
+    def __init__(self, parts: Parts, unfinished: Unfinished) -> None:
         self._parts = parts
-        self._visiting = visiting
+        self._unfinished = unfinished
 
     def answer(self, question: Question, now: float) -> Answer:
         """Return what this rank knows, without `Answer.robots`."""
@@ -39,7 +36,7 @@ class Facts:
 
     def _state(self, found: CrawlUrl) -> UrlState:
         door, bench = self._parts.door, self._parts.bench
-        if found.key in self._visiting:
+        if found.key in self._unfinished.visiting:
             return UrlState.UNDER_WAY
         if isinstance(bench, SeedBench) and bench.seeds.registry.is_out(found.key):
             return UrlState.HANDED_OUT

@@ -30,6 +30,7 @@ class Mail:
         """`retained` gets all batches that leave for clients of this rank, if they are kept."""
         self.lost: set[int] = set()  # ranks that are gone: nothing comes from them or goes to them
         self._rank = rank
+        self._ranks = ranks
         self._tree = tree
         self._outboxes = outboxes
         self._traffic = traffic
@@ -74,9 +75,11 @@ class Mail:
         self._traffic.batches_received += len(batches)
         return [(sender, batch) for batch in batches]
 
-    def withdraw(self) -> None:
-        """At rank 0: see Termination."""
+    def open_all(self, now: float) -> list[Outbox]:
+        """At rank 0: return the outboxes of all other ranks, for an order from outside."""
         self._termination.withdraw()
+        others = [rank for rank in range(self._ranks) if rank != self._rank]
+        return [self._outboxes.open(rank, now, urgent=True) for rank in others]
 
     def address(self, receiver: int, said: ForPeople) -> Addressed:
         """Return the rank to which a message for `receiver` must be sent, and what to send."""

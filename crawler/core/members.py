@@ -6,7 +6,7 @@ word; its batches are dropped, those under way as well. A spare takes its place,
 """
 
 from collections import Counter
-from collections.abc import Callable, Container, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from math import inf
 from types import MappingProxyType
 from typing import Final, NamedTuple
@@ -51,14 +51,10 @@ class Members:
         parts: Parts,
         mail: Mail,
         role: Role,
-        under_way: Container[int],
         unfinished: Unfinished,
         admit: Admit,
     ) -> None:
-        """`under_way`: the keys of the URLs of open visits.
-
-        `admit` admits the links of a logged page (`Resumption.admit_again`).
-        """
+        """`admit` admits the links of a logged page (`Resumption.admit_again`)."""
         below = tree.clients_of(parts.ownership.rank)
         self.here = [one for one in below if one not in tree.spares]  # in the order of coming
         self.recovering: set[int] = set()  # lost ranks whose URLs aren't handed on yet
@@ -77,7 +73,6 @@ class Members:
         self._assigner = role if isinstance(role, Assigner) else None
         self._ownership = parts.ownership
         self._claims = parts.door.claims
-        self._under_way = under_way
         self._unfinished = unfinished
         self._is_resumed = False  # whether this run has begun with links of earlier runs
         self._replayed: set[int] = set()  # clients that have sent all of these that they had
@@ -312,7 +307,7 @@ class Members:
                 if comes:
                     self._client.come(now)
                 else:
-                    self._client.leave(self._under_way, now)
+                    self._client.leave(self._unfinished.visiting, now)
             elif self._holder is not None and not comes:
                 self._holder.leave(now)
         for rank, pages in batch.lost.items():
@@ -325,7 +320,6 @@ def make_members(
     parts: Parts,
     mail: Mail,
     role: Role,
-    under_way: Container[int],
     unfinished: Unfinished,
     admit: Admit,
 ) -> Members | None:
@@ -337,7 +331,7 @@ def make_members(
     tree = ownership.tree
     if tree is None:
         return None
-    members = Members(dynamic, tree, parts, mail, role, under_way, unfinished, admit)
+    members = Members(dynamic, tree, parts, mail, role, unfinished, admit)
     if not tree.hands_out and tree.is_server(ownership.rank):
         ownership.assign = members.choose
     return members

@@ -11,7 +11,6 @@ from crawler.core.joining import Joining
 from crawler.core.parts import Parts
 from crawler.core.snapshot import About, CoreSnapshot, KeysPiece, WaitingPiece
 from crawler.core.unfinished import Unfinished
-from crawler.core.visits import Visit
 from crawler.ports import COOKIES_LOST, REDIRECT, CrawlUrl, Link, begun_anew
 
 _STEP: Final = 500  # URLs, a few milliseconds
@@ -38,14 +37,10 @@ class Resumption:
         self,
         parts: Parts,
         joining: Joining,
-        visiting: Mapping[int, Visit],
         unfinished: Unfinished,
         show_page: Callable[[CrawlUrl, Iterable[int], float], None],
     ) -> None:
-        """`visiting`: the open visits, by the keys of their URLs.
-
-        `show_page` shows the order of the frontier the links of a page.
-        """
+        """`show_page` shows the order of the frontier the links of a page."""
         self._ownership = parts.ownership
         self._sites = parts.sites
         self._seen = parts.seen
@@ -53,7 +48,6 @@ class Resumption:
         self._traps = parts.traps
         self._door = parts.door
         self._joining = joining
-        self._visiting = visiting
         self._quota = parts.quota
         self._unfinished = unfinished
         self._declared = parts.declared
@@ -185,7 +179,7 @@ class Resumption:
         """
         visited = (
             (visit.found, -visit.priority[0])
-            for visit in self._visiting.values()
+            for visit in self._unfinished.visiting.values()
             if not visit.found.is_errand
         )
         waiting, deferred = chain(visited, self._bench.backlog.drain()), []

@@ -181,7 +181,7 @@ class Simulation:
         links, popular = (list(map(link, some)) for some in (seeds, replicated))
         if stop_at is not None:
             time, rank = stop_at
-            self._at(time, _ORDER, rank, Core.stop)
+            self._at(time, _ORDER, rank, lambda core, now: core.halt.stop(now))
         for time, rank, order in orders:
             self._at(time, _ORDER, rank, order)
         for time, rank in losses:
@@ -212,7 +212,7 @@ class Simulation:
                     return False
                 rank = server
             if self.different >= enough or self.pages >= most:
-                cores[rank].stop(self.now)
+                cores[rank].halt.stop(self.now)
             advance(rank)
             if not under_way[rank] and cores[rank].ended and self._all_ended():
                 return True
