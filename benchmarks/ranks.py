@@ -123,7 +123,7 @@ async def measure(directory: Path, parts: int, pins: int, peers: Peers) -> int:
         held = await reading.read(graph.tables([directory]), peers)
     await told("read", timer)
     with Timer() as timer:
-        _, share = await merging.merge(held, peers)
+        share = await merging.merge(held, await merging.numbered(held, peers), peers)
     await told("merge", timer)
     del held
     with Timer() as timer:

@@ -71,7 +71,7 @@ def _tell(
     if not arguments.json:
         sys.stdout.write(f"{built.bound}\n")
     _say(f"written: {arguments.out}; {built.bound}")
-    if isinstance(built, Plan) and built.forecast is not None:
+    if built.forecast is not None:
         _say(f"with {_ranks(built.parts)}, {built.forecast}")
     _say(table.closing(built, baselines, settings.tolerances))
 

@@ -6,10 +6,10 @@ from crawler.compiled import compiled
 from partition import evaluate
 from partition.arrays import Ids, Ints
 from partition.partvector import grant
-from partition.webgraph import WebGraph
+from partition.webgraph import LinkGraph, WebGraph
 
 
-def discovered(web: WebGraph, seeds: Ids) -> tuple[Ids, Ids]:
+def discovered(web: LinkGraph, seeds: Ids) -> tuple[Ids, Ids]:
     """Return all pages in the order of a breadth-first search, and the finder of each page.
 
     The finder is the page whose link led to the page first. It is -1 for the pages with which the

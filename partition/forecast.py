@@ -23,12 +23,13 @@ from crawler.compiled import compiled
 from partition.arrays import Ids, Ints, distinct
 from partition.discovery import discovered
 from partition.politeness import Politeness, duration
-from partition.webgraph import WebGraph
+from partition.webgraph import LinkGraph
 
 Seconds = npt.NDArray[np.float64]
 
 _LATE: Final = 1.1  # times the time of the slowest site and rank: then links are found too late
 _NEAR: Final = 1.05  # times the shortest time
+_BLOCK: Final = 1 << 16  # pages whose links are counted at a time
 _READY: Final = 0  # kinds of events: a site may be asked
 _FETCHED: Final = 1  # a page was fetched
 _READ: Final = 2  # a page was read
@@ -60,6 +61,15 @@ class Forecast:
             return "links"
         return "site" if self.site_seconds >= self.rank_seconds else "rank"
 
+    def row(self) -> dict[str, object]:
+        """The forecast as fields of the JSON object of a plan."""
+        return {
+            "crawl_seconds": round(self.seconds, 3),
+            "crawl_limit": self.limit,
+            "busiest_rank": self.rank,
+            "busiest_rank_seconds": round(self.rank_seconds, 3),
+        }
+
     def __str__(self) -> str:
         why = {
             "site": "the site that takes longest bounds it",
@@ -70,7 +80,7 @@ class Forecast:
 
 
 def forecast(
-    web: WebGraph, part: Ids, parts: int, politeness: Politeness, costs: Costs, seeds: Ids
+    web: LinkGraph, part: Ids, parts: int, politeness: Politeness, costs: Costs, seeds: Ids
 ) -> Forecast:
     """Predict the crawl of a web in which page i belongs to rank `part[i]`.
 
@@ -105,7 +115,7 @@ def forecast(
     return Forecast(seconds, site, float(site_s[site]), rank, float(rank_s[rank]))
 
 
-def useful_ranks(web: WebGraph, politeness: Politeness, costs: Costs, seeds: Ids) -> int:
+def useful_ranks(web: LinkGraph, politeness: Politeness, costs: Costs, seeds: Ids) -> int:
     """Return from which number of ranks on more ranks hardly help: the crawl is 5 % faster at most.
 
     Sites stay whole, and are dealt to the ranks by their pages. The web must have pages.
@@ -141,11 +151,16 @@ def _dealt(pages: Ints, ranks: int) -> Ids:
     return part
 
 
-def _urls(web: WebGraph, part: Ids, parts: int) -> Ints:
+def _urls(web: LinkGraph, part: Ids, parts: int) -> Ints:
     """Return how many URLs each rank sends and gets. A rank sends each URL once."""
-    source = part[web.sources()]
-    crossing = np.flatnonzero(source != part[web.adj])
-    sent = distinct(web.adj[crossing].astype(np.int64) * parts + source[crossing])
+    found = [np.empty(0, np.int64)]
+    for low in range(0, web.pages, _BLOCK):
+        starts = web.xadj[low : low + _BLOCK + 1]
+        source = np.repeat(part[low : low + _BLOCK], np.diff(starts))
+        target = web.adj[starts[0] : starts[-1]]
+        crossing = np.flatnonzero(source != part[target])
+        found.append(distinct(target[crossing].astype(np.int64) * parts + source[crossing]))
+    sent = distinct(np.concatenate(found))
     senders, owners = sent % parts, part[sent // parts]
     return np.bincount(senders, minlength=parts) + np.bincount(owners, minlength=parts)
 

@@ -335,7 +335,6 @@ def check_for_ranks(arguments: argparse.Namespace) -> None:
     """Raise UserError if `build` is to do what several ranks can't do together."""
     given = {
         f"--model {arguments.model}": arguments.model not in {None, job.DEFAULT_MODEL},
-        "-k auto": arguments.k is None,
         f"--engine {arguments.engine}": arguments.engine not in {None, "multilevel"},
         "--replicate": arguments.replicate,
         "--previous": arguments.previous,

@@ -34,7 +34,7 @@ from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
 from partition.politeness import Bound, Politeness
 from partition.settings import Settings
-from partition.webgraph import WebGraph
+from partition.webgraph import LinkGraph, WebGraph
 
 BASELINES: Final[Mapping[str, Callable[[WebGraph, int], Ids]]] = {
     "url-hash": evaluate.url_hash,
@@ -84,10 +84,7 @@ class Plan:
             **self.bound.row(),
         }
         if self.forecast is not None:
-            row["crawl_seconds"] = round(self.forecast.seconds, 3)
-            row["crawl_limit"] = self.forecast.limit
-            row["busiest_rank"] = self.forecast.rank
-            row["busiest_rank_seconds"] = round(self.forecast.rank_seconds, 3)
+            row |= self.forecast.row()
         if self.network_cost is not None:
             row["network_cost"] = self.network_cost
         if self.moved is not None:
@@ -232,20 +229,21 @@ def judged(
             np.bincount(web.site, minlength=len(web.sites)),
             settings.politeness or Politeness(),
         ),
-        forecast=_forecast(web, found.part, parts, settings),
+        forecast=predicted(web, found.part, parts, settings),
         network_cost=cost,
         moved=moved,
     )
 
 
-def _forecast(web: WebGraph, part: Ids, parts: int, settings: Settings) -> Forecast | None:
+def predicted(web: LinkGraph, part: Ids, parts: int, settings: Settings) -> Forecast | None:
+    """Return the forecast of the crawl with these parts of pages; None for a bare graph."""
     if settings.politeness is None:
         return None
     costs = Costs(1 / settings.rank_rate)
     return forecast.forecast(web, part, parts, settings.politeness, costs, settings.seeds)
 
 
-def useful_ranks(web: WebGraph, settings: Settings) -> int | None:
+def useful_ranks(web: LinkGraph, settings: Settings) -> int | None:
     """Return from which number of ranks on more ranks hardly help; None for a bare graph."""
     if settings.politeness is None:
         return None

@@ -10,31 +10,41 @@ from partition.arrays import Ids, Ints, Keys
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class WebGraph:
+class LinkGraph:
     """n pages and m links, in compressed rows: page i links to `adj[xadj[i]:xadj[i + 1]]`.
 
     The targets in a row are ascending, without repetitions and without i itself. Every page is
     one request of the next session, also a page in scope that was linked to but never fetched.
     """
 
-    key: Keys  # URL key of each page
     site: Ids  # index of the page's site in `sites`
-    bytes: Ints  # size of the payload; 0 if never fetched
-    url_bytes: Ids  # length of the URL
     sites: tuple[str, ...]
     xadj: Ints  # (n + 1,)
     adj: Ids  # (m,)
-    texts: Callable[[Ids], list[str]] | None = None  # reads the URLs of pages; None without URLs
 
     @property
     def pages(self) -> int:
         """The number of pages."""
-        return len(self.key)
+        return len(self.site)
 
     @property
     def links(self) -> int:
         """The number of links."""
         return len(self.adj)
+
+    def sources(self) -> Ids:
+        """The source page of each link, in the order of `adj`."""
+        return np.repeat(np.arange(self.pages, dtype=np.int32), np.diff(self.xadj))
+
+
+@dataclass(frozen=True, slots=True, eq=False)
+class WebGraph(LinkGraph):
+    """Pages and links, with all that a model asks of a page."""
+
+    key: Keys  # URL key of each page
+    bytes: Ints  # size of the payload; 0 if never fetched
+    url_bytes: Ids  # length of the URL
+    texts: Callable[[Ids], list[str]] | None = None  # reads the URLs of pages; None without URLs
 
     def loads(self, group: Ids, groups: int) -> Ints:
         """Return the exact bytes and requests of each group of pages; groups x 2."""
@@ -42,10 +52,6 @@ class WebGraph:
         np.add.at(loads[:, 0], group, self.bytes)
         loads[:, 1] = np.bincount(group, minlength=groups)
         return loads
-
-    def sources(self) -> Ids:
-        """The source page of each link, in the order of `adj`."""
-        return np.repeat(np.arange(self.pages, dtype=np.int32), np.diff(self.xadj))
 
 
 def popular(web: WebGraph, number: int) -> Ids:

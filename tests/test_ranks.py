@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from unittest.mock import patch
 from zlib import crc32
 
 import numpy as np
@@ -25,7 +26,7 @@ from partition.arrays import Ids
 from partition.evaluate import Evaluation
 from partition.hypergraph import Hypergraph
 from partition.models import Graph
-from partition.ranks import SitePlan, build, counting, merging, reading, shares
+from partition.ranks import SitePlan, build, collecting, counting, merging, reading, shares
 from partition.ranks.building import MODEL
 from partition.ranks.exchange import gathered, routed
 from partition.settings import Settings
@@ -38,6 +39,7 @@ SAME = (
     "messages_site_part", "transmissions_target_part", "transmission_bytes", "volume_bytes",
     "inter_part_links", "loads_bytes", "loads_requests", "feasible", "reason", "giants",
     "bounding_site", "bounding_pages", "bounding_seconds",
+    "crawl_seconds", "crawl_limit", "busiest_rank", "busiest_rank_seconds",
 )  # fmt: skip
 URLS = [f"http://{site}.example/{page}" for site in "abcdefg" for page in range(4)]
 
@@ -77,6 +79,7 @@ def session(folder: Path, web: Web) -> Path:
             "time": pa.array([time for _, _, time in rows], pa.float64()),
             "bytes": pa.array([size for _, size, _ in rows], pa.int64()),
             "seconds": pa.array([size / 16 for _, size, _ in rows], pa.float64()),
+            "hops": pa.array([size % 3 for _, size, _ in rows], pa.int32()),
             "error": pa.array([None if size % 4 else "timeout" for _, size, _ in rows]),
         }
     )
@@ -122,18 +125,17 @@ def by_ranks(
 
     async def work(
         peers: Peers,
-    ) -> tuple[merging.Sites | None, shares.Whole | None, Evaluation | None]:
+    ) -> tuple[merging.Sites, shares.Whole | None, Evaluation | None]:
         held = await reading.read(graph.tables(paths), peers)
-        sites, share = await merging.merge(held, peers)
-        part = None if sites is None else parts_of(sites.names)
-        whole = await shares.whole(share, peers)
+        sites = await merging.numbered(held, peers)
+        whole = await shares.whole(await merging.merge(held, sites, peers), peers)
+        part = await peers.bcast(parts_of(sites.names))
         return sites, whole, await counting.count(held, sites, part, 3, peers)
 
     (sites, whole, counts), *others = together(ranks, work)
-    assert sites is not None
     assert whole is not None
     assert counts is not None
-    assert others == [(None, None, None)] * (ranks - 1)
+    assert [(one.names, *rest) for one, *rest in others] == [([], None, None)] * (ranks - 1)
     return sites, whole, counts.row()
 
 
@@ -154,6 +156,28 @@ def assert_same(paths: Sequence[Path], ranks: int) -> None:
 def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
     with TemporaryDirectory() as folder:
         assert_same([session(Path(folder) / str(at), one) for at, one in enumerate(web)], ranks)
+
+
+@examples(max_examples=examples().max_examples // 5)
+@given(st.lists(webs(), min_size=1, max_size=2), st.integers(1, 4), st.sampled_from([1, 5, 1000]))
+def test_rank_0_collects_the_links_of_one_process(web: list[Web], ranks: int, rows: int) -> None:
+    async def work(peers: Peers) -> collecting.Collected | None:
+        folders = graph.tables(paths)
+        held = await reading.read(folders, peers)
+        return await collecting.collected(folders, held, await merging.numbered(held, peers), peers)
+
+    with TemporaryDirectory() as folder, patch.object(collecting, "_ROWS", rows):
+        paths = [session(Path(folder) / str(at), one) for at, one in enumerate(web)]
+        one = graph.read(paths)
+        seeds = graph.seeds(paths, one)
+        found, *others = together(ranks, work)
+    assert others == [None] * (ranks - 1)
+    assert found is not None
+    names = [[web.sites[site] for site in web.site] for web in (found.links, one)]
+    assert names[0] == names[1]
+    assert np.array_equal(found.links.xadj, one.xadj)
+    assert np.array_equal(found.links.adj, one.adj)
+    assert np.array_equal(found.seeds, seeds)
 
 
 @pytest.mark.parametrize("ranks", [2, 3])
@@ -194,9 +218,11 @@ def tell_sites(path: Path, kind: str | None) -> None:
         pq.write_table(table, file, row_group_size=3)
 
 
-def built(paths: Sequence[Path], ranks: int, out: Path, settings: Settings) -> list[SitePlan]:
+def built(
+    paths: Sequence[Path], ranks: int, out: Path, settings: Settings, parts: int | None
+) -> list[SitePlan]:
     async def work(peers: Peers) -> list[SitePlan]:
-        return await build(paths, 3, out, settings, peers)
+        return await build(paths, parts, out, settings, peers)
 
     first, *others = together(ranks, work)
     assert others == [[]] * (ranks - 1)
@@ -204,15 +230,21 @@ def built(paths: Sequence[Path], ranks: int, out: Path, settings: Settings) -> l
 
 
 @pytest.mark.parametrize(
-    ("ranks", "tries"),
-    [(1, 1), (2, 2), (3, 1), (3, 5)],
+    ("ranks", "tries", "parts"),
+    [(1, 1, 3), (2, 2, 3), (3, 1, None), (3, 5, 3)],
 )
 @pytest.mark.slow
-def test_the_part_vector_is_that_of_one_process(tmp_path: Path, ranks: int, tries: int) -> None:
+def test_the_part_vector_is_that_of_one_process(
+    tmp_path: Path, ranks: int, tries: int, parts: int | None
+) -> None:
+    """Without a number of parts, it is that from which on more ranks hardly help."""
     paths = [session(tmp_path / "one", dense(28))]
-    settings = Settings(tries=tries, seed=5)
-    one, _, by_site = job.build(paths, 3, tmp_path / "one.parts", model=MODEL, settings=settings)
-    plan, hashed = built(paths, ranks, tmp_path / "ranks.parts", settings)
+    settings = Settings(tries=tries, seed=5, rank_rate=1.0)
+    one, _, by_site = job.build(
+        paths, parts, tmp_path / "one.parts", model=MODEL, settings=settings
+    )
+    plan, hashed = built(paths, ranks, tmp_path / "ranks.parts", settings, parts)
+    assert plan.parts > 1
     assert (tmp_path / "ranks.parts").read_bytes() == (tmp_path / "one.parts").read_bytes()
     for ours, its in ((plan, one), (hashed, by_site)):
         row = its.row()
@@ -289,6 +321,7 @@ def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
         ranks, *BUILD, str(folder), "-k", "3", "--tries", "2", "--out", str(out), "--json"
     )
     assert done.returncode == 0, done.stderr
+    assert f"with 3 ranks, {one.forecast}" in done.stderr
     assert out.read_bytes() == (tmp_path / "one.parts").read_bytes()
     assert [row["messages_page_part"] for row in json.loads(done.stdout)] == [
         one.counts.messages_page_part,
@@ -307,7 +340,6 @@ def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
                 ("{session} -k 2 --out {out} --bogus", 2, "unrecognized arguments: --bogus"),
                 ("{session} -k 2 --out {session}", 2, "must be a file in a folder that exists"),
                 ("{session} -k 2 --out {out} --engine-ranks 2", 2, "only for --engine zoltan"),
-                ("{session} -k auto --out {out}", 2, "-k auto: only one process can do this"),
                 ("{session} -k 2 --out {out} --model hybrid", 2, "--model hybrid: only one"),
                 ("{whole} -k 2 --out /proc/parts", 1, "/proc/"),
             ]

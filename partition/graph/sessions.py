@@ -86,14 +86,19 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
 
 def seeds(folder: Path, web: WebGraph) -> Ids:
     """Return the pages of the web that were seeds of the session with this `tables` folder."""
-    keys = []
+    at, known = find(web.key, seed_keys(folder))
+    pages: Ids = at[known].astype(np.int32)
+    return pages
+
+
+def seed_keys(folder: Path) -> Keys:
+    """Return the keys of the pages that were seeds of a session, in the order of their rows."""
+    keys = [np.empty(0, np.uint64)]
     for every in batches(table_path(folder, "pages"), "key", optional=["hops", "role"]):
         batch = without_requisites(every)
         if "hops" in batch.schema.names:
             keys.append(batch["key"].to_numpy()[batch["hops"].to_numpy() == 0])
-    at, known = find(web.key, np.concatenate([*keys, np.zeros(0, np.uint64)]))
-    pages: Ids = at[known].astype(np.int32)
-    return pages
+    return np.concatenate(keys)
 
 
 def _fetched(

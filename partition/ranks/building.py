@@ -6,7 +6,7 @@ vector doesn't depend on the number of ranks.
 
 import time
 from collections.abc import Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Final
 
@@ -18,14 +18,17 @@ from partition import UserError, engines, evaluate, graph, job, judge, planning,
 from partition.arrays import Ids
 from partition.child import peak_memory
 from partition.evaluate import Evaluation
+from partition.forecast import Forecast
 from partition.hypergraph import Hypergraph, connectivity_minus_one, part_loads
 from partition.judge import Verdict
+from partition.multilevel import MAX_PARTS
 from partition.partvector import PartVector
 from partition.politeness import Bound
-from partition.ranks import counting, merging, reading
+from partition.ranks import collecting, counting, merging, reading
 from partition.ranks.coarsening import coarsened
 from partition.ranks.exchange import agreed, agreed_at_first, everywhere
 from partition.ranks.merging import Sites
+from partition.ranks.reading import Held
 from partition.ranks.refining import refined
 from partition.ranks.shares import Share, Whole, whole
 from partition.settings import Settings
@@ -46,6 +49,7 @@ class SitePlan:
     seconds: float  # to make the assignment, without reading, compiling and counting
     peak_bytes: int  # the most memory of any rank so far
     bound: Bound  # the site that takes longest to crawl, under any plan
+    forecast: Forecast | None  # of the time of the crawl
 
     @property
     def reason(self) -> str | None:
@@ -69,11 +73,12 @@ class SitePlan:
             "reason": self.reason,
             "giants": list(self.verdict.giants),
             **self.bound.row(),
+            **(self.forecast.row() if self.forecast is not None else {}),
         }
 
 
 async def build(
-    paths: Sequence[Path], parts: int, out: Path, settings: Settings, peers: Peers
+    paths: Sequence[Path], parts: int | None, out: Path, settings: Settings, peers: Peers
 ) -> list[SitePlan]:
     """Write the part vector `out` for sessions, oldest first. All ranks call this together.
 
@@ -81,7 +86,7 @@ async def build(
     """
 
     def begin() -> list[Path]:
-        planning.check(settings, parts)
+        planning.check(settings, parts or 1)
         if graph.is_folder(paths):
             raise UserError(f"{paths[0]}: a graph folder is read by one process; leave mpirun out")
         return graph.tables(paths)
@@ -89,40 +94,65 @@ async def build(
     folders = await agreed(peers, begin)
     settings.progress(f"reading on {peers.size} ranks")
     held = await reading.read(folders, peers)
-    settings.progress("merging the nets of the ranks")
-    sites, share = await merging.merge(held, peers)
-
-    def check() -> None:
-        if sites is not None and not sites.names:
-            raise graph.empty(paths)
-
-    await agreed(peers, check)
+    sites = await merging.numbered(held, peers)
+    if not len(sites.weights):
+        raise graph.empty(paths)
     times = await reading.fetch_times(folders, peers)
     polite = await agreed_at_first(peers, lambda: politeness.of_sessions(paths, times))
+    settings = replace(settings, politeness=polite)
+    if parts is None:
+        parts = await _useful_ranks(folders, held, sites, settings, peers)
+    settings.progress("merging the nets of the ranks")
+    share = await merging.merge(held, sites, peers)
     began = time.perf_counter() - compiled.seconds()
     found = await best(share, parts, settings, peers)
     del share
     seconds = time.perf_counter() - compiled.seconds() - began
     settings.progress("counting")
-    hashed = None if sites is None else evaluate.site_hashes(sites.names, parts)
+    hashed = await peers.bcast(evaluate.site_hashes(sites.names, parts))
     plans = []
     for model, part, taken in ((MODEL, found, seconds), (BASELINE, hashed, 0.0)):
         counts = await counting.count(held, sites, part, parts, peers)
         peak_bytes = max(await everywhere(peers, peak_memory()))
-        if sites is not None and polite is not None and part is not None and counts is not None:
+        if counts is not None and polite is not None:
             verdict = judge.balance_of_sites(
                 sites.names, sites.weights, part, counts.loads, settings.tolerances
             )
             bound = politeness.bound(sites.names, sites.weights[:, 1], polite)
-            plans.append(SitePlan(model, parts, part, counts, verdict, taken, peak_bytes, bound))
+            plans.append(
+                SitePlan(model, parts, part, counts, verdict, taken, peak_bytes, bound, None)
+            )
 
     def write() -> None:
-        if sites is not None:
+        if plans:
             settings.progress("writing")
             _write(sites, plans[0], paths, out, settings)
 
     await agreed(peers, write)
+    settings.progress("predicting the crawl")  # after writing, because it may take most memory
+    web = await collecting.collected(folders, held, sites, peers)
+    if web is not None:
+        of_web = replace(settings, seeds=web.seeds)
+        plans = [
+            replace(
+                plan,
+                forecast=planning.predicted(web.links, plan.part[web.links.site], parts, of_web),
+            )
+            for plan in plans
+        ]
+
     return plans
+
+
+async def _useful_ranks(
+    folders: Sequence[Path], held: Held, sites: Sites, settings: Settings, peers: Peers
+) -> int:
+    """Return from which number of ranks on more ranks hardly make the crawl faster."""
+    web = await collecting.collected(folders, held, sites, peers)
+    found = None
+    if web is not None:
+        found = planning.useful_ranks(web.links, replace(settings, seeds=web.seeds))
+    return min(await peers.bcast(found or 1), MAX_PARTS)
 
 
 async def best(share: Share, parts: int, settings: Settings, peers: Peers) -> Ids:

@@ -8,32 +8,19 @@ import numpy as np
 
 from crawler.ports import Peers
 from partition import evaluate
-from partition.arrays import Ids, Keys, distinct
+from partition.arrays import Ids, distinct
 from partition.evaluate import Evaluation
 from partition.hypergraph import part_loads
 from partition.ranks.exchange import Columns, by_owner, joined, routed
 from partition.ranks.merging import Sites
-from partition.ranks.reading import Distinct, Held, site_key
+from partition.ranks.reading import Distinct, Held
 
 
-async def count(
-    held: Held, sites: Sites | None, part: Ids | None, parts: int, peers: Peers
-) -> Evaluation | None:
-    """Return the counts at rank 0, which has the sites and the part of each, and None elsewhere."""
-    own = (np.empty(0, np.uint64), np.empty(0, np.int32))
-    if sites is not None and part is not None:
-        keys = np.fromiter(map(site_key, sites.names), np.uint64, len(sites.names))
-        order = np.argsort(keys)
-        own = keys[order], part[order]
-    ascending, part_of = await peers.bcast(own)
-
-    def parts_of(keys: Keys) -> Ids:
-        found: Ids = part_of[np.searchsorted(ascending, keys)]
-        return found
-
+async def count(held: Held, sites: Sites, part: Ids, parts: int, peers: Peers) -> Evaluation | None:
+    """Return the counts at rank 0, and None elsewhere. `part`: of each site."""
     source, target, target_site, length = held.links.rows()
     site = held.site[source]
-    sender, receiver = parts_of(site), parts_of(target_site)
+    sender, receiver = part[sites.of(site)], part[sites.of(target_site)]
     across = np.flatnonzero(sender != receiver)
     source, site, target, length = source[across], site[across], target[across], length[across]
     sender, receiver = sender[across], receiver[across]
@@ -48,7 +35,7 @@ async def count(
         len(across),
     )
     of_ranks = await peers.gather(counts)
-    if sites is None or part is None:
+    if not of_ranks:
         return None
     messages, site_messages, sent_urls, sent_bytes, volume, links = map(
         sum, zip(*of_ranks, strict=True)

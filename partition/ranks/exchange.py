@@ -107,6 +107,23 @@ async def gathered(peers: Peers, columns: Columns, rows: int = ROUND_ROWS) -> Co
     return joined([tuple(column[:0] for column in columns), *(p for ps in by_rank for p in ps)])
 
 
+async def answered(
+    peers: Peers, answer: Callable[..., npt.NDArray[Any]], keys: Keys, *columns: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Return, for each key, what `answer` returns at the rank that the key belongs to.
+
+    `answer` gets distinct keys, with the first row of `columns` for each.
+    """
+    distinct, first, of = np.unique(keys, return_index=True, return_inverse=True)
+    ranks = owners(distinct, peers.size)
+    rows = (distinct, *(column[first] for column in columns))
+    asked = await peers.alltoall(split(rows, ranks, peers.size))
+    told = np.concatenate(await peers.alltoall([answer(*one) for one in asked]))
+    found = np.empty_like(told)
+    found[np.argsort(ranks, kind="stable")] = told
+    return found[of]
+
+
 def owners(keys: Keys, size: int) -> Ints:
     """Return the rank that each key belongs to. Keys are hashes, so all ranks get as many."""
     ranks: Ints = (keys % np.uint64(size)).astype(np.int64)

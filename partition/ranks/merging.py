@@ -27,29 +27,37 @@ from partition.ranks.shares import Share, shared
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Sites:
-    """The sites of a web, ordered by name."""
+    """The sites of a web, which are numbered by name."""
 
-    names: list[str]
+    names: list[str]  # at rank 0, and none elsewhere
     weights: Ints  # sites x 2: bytes, requests
+    keys: Keys  # ascending
+    number: Ids  # of the site of each key
+
+    def of(self, keys: Keys) -> Ids:
+        """Return the number of the site of each key."""
+        numbers: Ids = self.number[np.searchsorted(self.keys, keys)]
+        return numbers
 
 
-async def merge(held: Held, peers: Peers) -> tuple[Sites | None, Share]:
-    """Return the sites at rank 0 (None elsewhere), and this rank's share. Raises UserError."""
+async def numbered(held: Held, peers: Peers) -> Sites:
+    """Return the sites of all ranks. Raises UserError."""
     keys, names, weights = await _weighed_sites(held, peers)
     found = np.array(names, object)
     order = np.argsort(found, kind="stable") if len(found) else np.empty(0, np.int64)
     by_name, weights = keys[order], weights[order]  # at rank 0
     by_key = np.argsort(by_name)
-    ascending, unit_of, weights = await peers.bcast(
+    ascending, number, weights = await peers.bcast(
         (by_name[by_key], by_key.astype(np.int32), weights)
     )
+    return Sites(found[order].tolist(), weights, ascending, number)
 
-    def unit(sites: Keys) -> Ids:
-        numbers: Ids = unit_of[np.searchsorted(ascending, sites)]
-        return numbers
 
+async def merge(held: Held, sites: Sites, peers: Peers) -> Share:
+    """Return this rank's share of the nets and pairs of sites."""
+    weights = sites.weights
     source, _, site, length = held.links.rows()
-    target_unit, source_unit = unit(site), unit(held.site[source])
+    target_unit, source_unit = sites.of(site), sites.of(held.site[source])
     del site
     xpins, pins, senders = models.nets_of(
         np.tile(source, 2), np.concatenate([source_unit, target_unit])
@@ -58,8 +66,7 @@ async def merge(held: Held, peers: Peers) -> tuple[Sites | None, Share]:
     del source, source_unit, target_unit, length
     every = Hypergraph(xpins, pins, np.ones(len(senders), np.int64), weights)
     own, first = merged(every, np.arange(len(weights), dtype=np.int32), len(weights))
-    share = await shared(held.key[senders[first]], own, pairs, peers)
-    return None if peers.rank else Sites(found[order].tolist(), weights), share
+    return await shared(held.key[senders[first]], own, pairs, peers)
 
 
 async def _weighed_sites(held: Held, peers: Peers) -> tuple[Keys, list[str], Ints]:

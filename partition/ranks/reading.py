@@ -33,6 +33,7 @@ from partition.politeness import FetchTimes
 from partition.ranks.exchange import (
     Columns,
     agreed,
+    answered,
     everywhere,
     joined,
     owners,
@@ -103,6 +104,21 @@ class Held:
         if not len(self.key):
             return np.zeros(len(keys), np.int64), np.zeros(len(keys), bool)
         return find(self.key, keys)
+
+    def pages(self) -> Columns:
+        """Return the keys, the sites and the bytes of all pages: first those that were fetched."""
+        keys, sites = self.unfetched.rows()
+        return (
+            np.append(self.key, keys),
+            np.append(self.site, sites),
+            np.append(self.bytes, np.zeros(len(keys), np.int64)),
+        )
+
+    def places(self, keys: Keys) -> Ints:
+        """Return the index in `pages` of pages that this rank holds."""
+        at, fetched = self.find(keys)
+        at[~fetched] = len(self.key) + np.searchsorted(self.unfetched.rows()[0], keys[~fetched])
+        return at
 
     def sites_of(self, keys: Keys, guesses: Keys) -> Keys:
         """Return the sites of targets that this rank holds.
@@ -232,7 +248,7 @@ async def _links(held: Held, keys: _SiteKeys, number: int, path: Path, peers: Pe
         known &= length != _NOT_FOLLOWED
         known[known] = held.session[source[known]] == number
         source, target, guess = source[known].astype(np.int32), target[known], guess[known]
-        site = await _true_sites(held, target, guess, peers)
+        site = await answered(peers, held.sites_of, target, guess)
         across = np.flatnonzero(held.site[source] != site)
         held.links.add(source[across], target[across], site[across], length[known][across])
 
@@ -241,14 +257,3 @@ async def _links(held: Held, keys: _SiteKeys, number: int, path: Path, peers: Pe
             raise strange_source(path)
 
     await agreed(peers, check)
-
-
-async def _true_sites(held: Held, target: Keys, guess: Keys, peers: Peers) -> Keys:
-    """Return the sites of targets, from the ranks that hold them."""
-    distinct, first, of = np.unique(target, return_index=True, return_inverse=True)
-    ranks = owners(distinct, peers.size)
-    asked = await peers.alltoall(split((distinct, guess[first]), ranks, peers.size))
-    told = await peers.alltoall([held.sites_of(keys, guesses) for keys, guesses in asked])
-    sites = np.empty(len(distinct), np.uint64)
-    sites[np.argsort(ranks, kind="stable")] = np.concatenate(told)
-    return sites[of]
