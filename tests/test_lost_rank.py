@@ -10,6 +10,7 @@ import signal
 import subprocess
 import sys
 import time
+from collections import Counter
 from collections.abc import Callable
 from pathlib import Path
 
@@ -22,6 +23,7 @@ from test_kill import CONCURRENCY, IN_FLIGHT, pids, wait_for_death
 
 from crawler import session
 from crawler.demo.web import DemoWeb
+from crawler.session.log import logs_of
 
 Start = Callable[..., subprocess.Popen[str]]
 
@@ -102,7 +104,17 @@ def assert_whole(directory: Path, web: DemoWeb) -> None:
     metrics = metrics_of(directory)
     assert metrics["complete"]
     assert metrics["pages"] == len(web.requests)
+    assert_lines_of_all_rows(directory)
     assert_sound(directory)
+
+
+def assert_lines_of_all_rows(directory: Path) -> None:
+    """Whoever goes on with the log of a lost rank writes the lines that wait in its memory."""
+    for path in directory.glob("rank-*/crawl.log"):
+        lines = Counter(line.split()[3] for line in path.read_text().splitlines())
+        entries = itertools.chain.from_iterable(map(session.read_log, logs_of(path.parent)))
+        rows = Counter(one.row.url for one in entries if isinstance(one, session.LoggedPage))
+        assert lines == rows, path
 
 
 def crawl_with_losses(tmp_path: Path, seed: int, ranks: int, losses: int) -> int:
