@@ -8,7 +8,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Iterable, Sequence
 from contextlib import suppress
-from functools import lru_cache
 from typing import NamedTuple
 
 from crawler import config, url
@@ -17,11 +16,9 @@ from crawler.ports import OUT_OF_SCOPE, CrawlUrl, Link, UserError, requisite
 from crawler.reading.hosts import public_suffixes
 from crawler.recent import Recent
 
-_CACHED_AUTHORITIES = 1 << 18
-_CACHED_LINKS_BYTES = 14 << 20
-_PLACE_BYTES = 300  # of an authority in a cache, about
+_CACHED_BYTES = 14 << 20  # of each cache
+_PLACE_BYTES = 230  # of an authority in a cache without its name, about
 _LINK_BYTES = 210  # of a link in a cache without its URL, about
-_LONGEST_CACHED = 512  # characters of an authority
 _TRAPS = "traps."
 
 
@@ -45,24 +42,25 @@ class Sites:
     def __init__(self, kind: str) -> None:
         self.are_domains = kind == "domain"
         self._suffixes = public_suffixes() if self.are_domains else None
-        make = self._registrable if self.are_domains else url.site
-        self._make = make
-        self._known = lru_cache(_CACHED_AUTHORITIES)(make)
+        self._make = self._registrable if self.are_domains else url.site
+        self._known = Recent[str](_CACHED_BYTES, _place_bytes)  # by authority
 
     def nbytes(self) -> int:
         """About how many bytes of memory the cached sites take."""
-        return _PLACE_BYTES * self._known.cache_info().currsize
+        return self._known.nbytes()
 
     def of(self, address: str) -> str:
         """Return the site of a normalised URL."""
         authority = address[: address.index("/", 8)]  # without a call, as this is done for each URL
-        known = len(authority) <= _LONGEST_CACHED
-        return self._known(authority) if known else self._make(authority)
+        return self._known.young.get(authority) or self.of_authority(authority)
 
     def of_authority(self, authority: str) -> str:
         """Return the site of an authority, `scheme://host[:port]`."""
-        known = len(authority) <= _LONGEST_CACHED
-        return self._known(authority) if known else self._make(authority)
+        site = self._known.find(authority)
+        if site is None:
+            site = self._make(authority)
+            self._known.keep(authority, site)
+        return site
 
     def _registrable(self, authority: str) -> str:
         host = url.host_of_site(url.site(authority))
@@ -124,16 +122,15 @@ class Scope:
                 self._seed_authorities = frozenset(map(url.authority, seeds))
         self._include = [re.compile(pattern) for pattern in rules.include]
         self._exclude = [re.compile(pattern) for pattern in rules.exclude]
-        self._known_place = lru_cache(_CACHED_AUTHORITIES)(self._find_place)
+        self._places = Recent[tuple[Verdict, str]](_CACHED_BYTES, _place_bytes)  # by authority
         # The links that `link` returns without further flags, by URL: most links of a page occur on
         # the neighbouring pages, too. Those that a rule on traps keeps out aren't here, because
         # `link` counts them each time.
-        self.known = Recent[Link](_CACHED_LINKS_BYTES, _link_bytes)
+        self.known = Recent[Link](_CACHED_BYTES, _link_bytes)
 
     def nbytes(self) -> int:
         """About how many bytes of memory the cached verdicts and links take."""
-        places = self._known_place.cache_info().currsize
-        return _PLACE_BYTES * places + self.known.nbytes()
+        return self._places.nbytes() + self.known.nbytes()
 
     def judge(self, address: str) -> Verdict:
         """Return the verdict on a normalised URL."""
@@ -145,11 +142,11 @@ class Scope:
 
     def _place(self, authority: str) -> tuple[Verdict, str]:
         """Return the verdict on an authority, and its site."""
-        known = len(authority) <= _LONGEST_CACHED
-        return (self._known_place if known else self._find_place)(authority)
-
-    def _find_place(self, authority: str) -> tuple[Verdict, str]:
-        return self._judge_authority(authority), self.sites.of_authority(authority)
+        place = self._places.find(authority)
+        if place is None:
+            place = self._judge_authority(authority), self.sites.of_authority(authority)
+            self._places.keep(authority, place)
+        return place
 
     def seed_of(self, found: CrawlUrl) -> str | None:
         """Return the seed that a URL is, or whose redirects led to it; None if there is none."""
@@ -170,7 +167,7 @@ class Scope:
         if not self.widens or site in self.joined or site in self._seed_sites:
             return False
         self.joined.add(site)
-        self._known_place.cache_clear()
+        self._places.clear()
         self.known.clear()
         return True
 
@@ -291,6 +288,10 @@ class Scope:
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope matches")
+
+
+def _place_bytes(authority: str) -> int:
+    return _PLACE_BYTES + len(authority)
 
 
 def _link_bytes(address: str) -> int:
