@@ -192,6 +192,24 @@ def test_a_domain_holds_exactly_itself_and_what_ends_in_it_after_a_dot(labels: l
     assert judge(f"http://{host}/").allowed == (labels[-2:] == ["b", "example"])
 
 
+NAMES = st.lists(st.sampled_from(["a", "b", "ab"]), min_size=1, max_size=3).map(".".join)
+
+
+@given(NAMES, st.lists(NAMES, max_size=4), st.lists(NAMES, max_size=4))
+def test_of_several_names_the_longest_decides(
+    host: str, domains: list[str], suffixes: list[str]
+) -> None:
+    verdict = scope(hosts=("c",), domains=domains, suffixes=suffixes).judge(f"http://{host}/")
+    below = [name for name in suffixes if host.endswith("." + name)]
+    inside = [name for name in domains if host == name or host.endswith("." + name)]
+    if inside:
+        assert verdict == (True, f"scope.domains: {max(inside, key=len)}")
+    elif below:
+        assert verdict == (True, f"scope.suffixes: {max(below, key=len)}")
+    else:
+        assert not verdict.allowed
+
+
 @given(
     st.lists(st.sampled_from(["a", "b", "co", "uk", "github", "io"]), min_size=1, max_size=4),
     st.sampled_from(["http", "https"]),

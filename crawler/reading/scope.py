@@ -6,7 +6,7 @@ authorities and links are cached.
 
 import re
 from collections import Counter
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Container, Iterable, Sequence
 from contextlib import suppress
 from typing import NamedTuple
 
@@ -99,8 +99,9 @@ class Scope:
         self.filters = filters
         self._hosts = frozenset(_host_name(host, "hosts") for host in rules.hosts)
         self._any_host = "*" in rules.domains
-        self._domains = tuple(_host_name(name, "domains") for name in rules.domains if name != "*")
-        self._suffixes = tuple("." + _host_name(name, "suffixes") for name in rules.suffixes)
+        domains = (_host_name(name, "domains") for name in rules.domains if name != "*")
+        self._domains = frozenset(domains)
+        self._suffixes = frozenset(_host_name(name, "suffixes") for name in rules.suffixes)
         self._seeds: dict[int, str] = {}  # their URLs, by key
         self._bare: set[int] = set()  # the keys of those that the user gave without a scheme
         for seed in seeds:
@@ -109,12 +110,12 @@ class Scope:
         self.joined: set[str] = set()  # sites that redirects of seeds have brought in
         self._seed_sites: frozenset[str] = frozenset()
         self._seed_authorities: frozenset[str] = frozenset()  # empty: all of a seed's site
-        self._above: tuple[str, ...] = ()  # endings of the hosts below those of the seeds
+        self._above: frozenset[str] = frozenset()  # the hosts of the seeds, without www
         self._folders: dict[str, set[str]] = {}  # of the seeds, by host and port; empty: any folder
         if not (self._hosts or self._domains or self._suffixes or self._any_host):
             self._seed_sites = frozenset(map(sites.of, seeds))
             if rules.of_seeds == "subdomains":
-                self._above = tuple({"." + url.host(seed).removeprefix("www.") for seed in seeds})
+                self._above = frozenset(url.host(seed).removeprefix("www.") for seed in seeds)
             elif rules.of_seeds == "path":
                 for seed in seeds:
                     self._folders.setdefault(url.site(seed), set()).add(_folder(seed))
@@ -271,23 +272,29 @@ class Scope:
             return Verdict(True, f"scope.hosts: {host}")
         if self._any_host:
             return Verdict(True, "scope.domains: *")
-        for domain in self._domains:
-            if host == domain or host.endswith("." + domain):
-                return Verdict(True, f"scope.domains: {domain}")
-        for suffix in self._suffixes:
-            if host.endswith(suffix):
-                return Verdict(True, f"scope.suffixes: {suffix[1:]}")
+        if domain := _longest_ending(host, self._domains):
+            return Verdict(True, f"scope.domains: {domain}")
+        if suffix := _longest_ending(host.partition(".")[2], self._suffixes):
+            return Verdict(True, f"scope.suffixes: {suffix}")
         site = self.sites.of_authority(authority)
         known = not self._seed_authorities or authority in self._seed_authorities
         if site in self._seed_sites and known:
             return Verdict(True, f"site of a seed: {site}")
-        if self._above and f".{host}".endswith(self._above):
+        if _longest_ending(host, self._above):
             return Verdict(True, f"scope.of_seeds: subdomain of a seed: {host}")
         if site in self.joined:
             return Verdict(True, f"site that a seed redirects to: {site}")
         if self._seed_sites:
             return Verdict(False, "not the site of a seed")
         return Verdict(False, "no host, domain or suffix of the scope matches")
+
+
+def _longest_ending(host: str, names: Container[str]) -> str:
+    """Return the longest of these names that is the host or stands behind a dot of it, or ""."""
+    ending = host if names else ""
+    while ending and ending not in names:
+        ending = ending.partition(".")[2]
+    return ending
 
 
 def _place_bytes(authority: str) -> int:
