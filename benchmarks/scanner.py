@@ -94,7 +94,8 @@ def links(html: bytes, scanner: Any) -> tuple[object, object]:
     text = html.decode("utf-8", "replace")
     found = finish(reading(text, "http://a.example/d/p", "utf-8", LINK_NAMES, utf8=html))
     elements.Scanner = before
-    return found[:2], found.head or finish(reading_head(text, elements.Form.HTML))
+    read = list(found.targets.items()), found.metas
+    return read, found.head or finish(reading_head(text, elements.Form.HTML))
 
 
 def random_inputs(count: int, seed: int, pages: list[bytes]) -> Iterator[bytes]:

@@ -85,7 +85,9 @@ async def _fetch_one(settings: config.Config, fetcher: HttpFetcher, address: str
         "bytes": len(response.payload),
         "truncated": response.truncated,
         "digest": digest(response.stored),
-        "links": [{"url": target, "flags": flags} for target, flags in page.links] if page else [],
+        "links": [{"url": target, "flags": flags} for target, flags in page.links.items()]
+        if page
+        else [],
     }
 
 

@@ -25,11 +25,11 @@ NS = 'xmlns="http://www.w3.org/1999/xhtml"'
 def anchors(html: str, form: Form = Form.HTML, most: int = MAX_LINKS) -> list[tuple[str, str, str]]:
     """Each anchor as the rest of its target, the element and the text."""
     meant: dict[str, str] = {}
-    links = finish(
-        reading(html, BASE, "utf-8", ALL, max_links=most, form=form, meant=meant)
-    ).targets
+    links = list(
+        finish(reading(html, BASE, "utf-8", ALL, max_links=most, form=form, meant=meant)).targets
+    )
     found = finish(reading_anchors(html, form, ALL, most, meant, links))
-    return [(links[one.number][0].removeprefix(BASE), one.element, one.text) for one in found]
+    return [(links[one.number].removeprefix(BASE), one.element, one.text) for one in found]
 
 
 @pytest.mark.parametrize(

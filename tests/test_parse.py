@@ -253,7 +253,7 @@ def test_the_folder_that_was_used_last_is_remembered(used: list[tuple[int, int, 
 def test_only_so_many_links_are_taken() -> None:
     html = "".join(f"<a href={number}>" for number in [1, 2, 1, 3, 2, 4]) + "<base href=/b/>"
     targets = finish(reading(html, PAGE, "utf-8", ALL, max_links=2)).targets
-    assert targets == [("http://a.example/b/1", 0), ("http://a.example/b/2", 0)]
+    assert targets == {"http://a.example/b/1": 0, "http://a.example/b/2": 0}
 
 
 # --- refresh, srcset
@@ -339,7 +339,7 @@ def test_links_of_pages_in_other_encodings(label: str, text: str, query: str) ->
     body = ("\ufeff" + html if label == "utf-16le" else html).encode(label)
     page = read_page(body)
     path = normalise(f"http://a.example/{text}")  # paths are UTF-8 whatever the page is in
-    assert page == Page(label, [(f"{path}?q={query}", 0)], noindex=False, nofollow=False)
+    assert page == Page(label, {f"{path}?q={query}": 0}, noindex=False, nofollow=False)
 
 
 def test_link_headers_are_links_of_the_page_not_of_its_base() -> None:
@@ -348,7 +348,7 @@ def test_link_headers_are_links_of_the_page_not_of_its_base() -> None:
         (b"Link", b'<c>; rel="canonical", <n>;rel=next;title="a, <b>; rel=prev"'),
         (b"LINK", b"<s>; rel=stylesheet, <data:,x>; rel=next, <//o.example/>; rel=alternate"),
     )
-    assert page.links == [
+    assert list(page.links.items()) == [
         ("http://a.example/dir/c", CANONICAL),
         ("http://a.example/dir/n", NEXT),
         ("http://o.example/", ALTERNATE),
@@ -360,7 +360,7 @@ def test_link_headers_are_links_of_the_page_not_of_its_base() -> None:
 def test_what_the_page_asks_for() -> None:
     assert read_page(b'<META NAME="ROBOTS" CONTENT="NOINDEX,FOLLOW"><a href=x>') == (
         "utf-8",
-        [("http://a.example/dir/x", 0)],
+        {"http://a.example/dir/x": 0},
         True,
         False,
         (None, None),
@@ -371,13 +371,13 @@ def test_what_the_page_asks_for() -> None:
     assert (commented.noindex, commented.nofollow) == (False, False)
     page = read_page(b"<a href=x><iframe src=y>", (b"X-Robots-Tag", b"nofollow"))
     assert page.nofollow
-    assert [flags for _, flags in page.links] == [NOFOLLOW, FRAME | NOFOLLOW]
+    assert list(page.links.values()) == [NOFOLLOW, FRAME | NOFOLLOW]
 
 
 def test_folded_targets_are_one_link() -> None:
     fold = Folding(session_ids=True, slash=True)
     html = b"<a href='x?jsessionid=1'><a href='x/' rel=nofollow><a href='page.html/'>"
-    assert read_page(html, fold=fold).links == [("http://a.example/dir/x", 0)]
+    assert read_page(html, fold=fold).links == {"http://a.example/dir/x": 0}
 
 
 @given(st.binary(max_size=200), st.binary(max_size=60), st.binary(max_size=60))
@@ -388,4 +388,4 @@ def test_any_page_can_be_read(body: bytes, content_type: bytes, header: bytes) -
         (b"link", header),
         (b"x-robots-tag", header),
     )
-    assert all(normalise(target) == target for target, _ in page.links)
+    assert all(normalise(target) == target for target in page.links)

@@ -117,7 +117,7 @@ def test_a_whole_page() -> None:
     text = f"<html {NS}><base href='/b/'/><iframe srcdoc='&lt;a href=1&gt;'/><a href='2'/></html>"
     elements = frozenset({"a", "iframe"})
     links = finish(reading(text, "http://a.example/p", "utf-8", elements, form=Form.XML)).targets
-    assert links == [("http://a.example/b/1", 0), ("http://a.example/b/2", 0)]
+    assert links == {"http://a.example/b/1": 0, "http://a.example/b/2": 0}
 
 
 def test_declarations_without_end_are_bounded() -> None:

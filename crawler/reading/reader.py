@@ -150,7 +150,7 @@ class PageReader:
             targets = yield from self._listed(fetched, response, names)
         elif response.has_page:
             page = yield from self.page(response)
-            fetched.noindex, targets = page.noindex, page.links
+            fetched.noindex, targets = page.noindex, page.links.items()
             fetched.title, fetched.language = page.head
             fetched.anchors = page.anchors
             self._requisites.note(fetched, page.requisites)
@@ -277,13 +277,13 @@ class PageReader:
             )
         said = read_headers(response, self._elements, self._agent, self._fold)
         flags = NOFOLLOW if said.nofollow else 0
-        links = dict.fromkeys(said.links)
+        links = said.links
         for entry in entries(response.body, response.url):  # a feed
             if entry is None:
                 yield
             elif len(links) < self._max_links:
-                links[self._folded(entry.url), flags] = None
-        return said._replace(links=list(links))
+                links.setdefault(self._folded(entry.url), flags)
+        return said
 
     def redirect_target(self, response: Response) -> str:
         """Return the normalised and folded target of a redirect. Raises BadUrlError without one."""

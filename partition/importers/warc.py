@@ -161,7 +161,7 @@ def _read_response(headers: Any, body: bytes, address: str) -> tuple[int, list[s
         page = finish(read_html(response, ELEMENTS, form=form_of(media, label)))
     else:
         page = read_headers(response, ELEMENTS)
-    return len(body), [target for target, _ in page.links]
+    return len(body), list(page.links)
 
 
 def _body(record: Any) -> tuple[bytes, bool]:

@@ -59,7 +59,7 @@ class Page(NamedTuple):
     """The links and robots directives of a page, and what it says of itself."""
 
     encoding: str  # WHATWG name, lower case
-    links: list[tuple[str, int]]  # distinct normalised targets in document order, with their flags
+    links: dict[str, int]  # normalised targets in document order, with their flags
     noindex: bool
     nofollow: bool  # if set, all links have the flag NOFOLLOW
     head: Head = Head()
@@ -161,7 +161,7 @@ def read_headers(
 def _page(
     response: Response,
     encoding: str,
-    links: list[tuple[str, int]],
+    links: dict[str, int],
     metas: list[tuple[str, str]],
     agent: str,
     head: Head,
@@ -169,7 +169,7 @@ def _page(
     robots_tags = _values(response, b"x-robots-tag", _MOST_ROBOTS_TAGS)
     noindex, nofollow = page_directives(metas, robots_tags, agent)
     if nofollow:
-        links = [(target, flags | NOFOLLOW) for target, flags in links]
+        links = {target: flags | NOFOLLOW for target, flags in links.items()}
     if head.language is None:
         language = header_language(response.values(b"content-language"))
         head = head._replace(language=language)
@@ -203,4 +203,4 @@ def extract(
     are links of the page to itself. If a target occurs several times, the flags of its kinds
     (FRAME, CANONICAL ...) are combined. It is NOFOLLOW only if every occurrence is.
     """
-    return finish(reading(text, url, encoding, elements)).targets
+    return list(finish(reading(text, url, encoding, elements)).targets.items())

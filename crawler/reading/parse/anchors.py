@@ -4,7 +4,7 @@ This is a reading of its own, by the tokenisers. It is done only if `extract.anc
 """
 
 import re
-from collections.abc import Generator, Iterator, Mapping, Sequence
+from collections.abc import Generator, Iterable, Iterator, Mapping
 from html import unescape
 from typing import Final
 
@@ -51,14 +51,14 @@ def reading_anchors(
     elements: frozenset[str],
     max_links: int,
     meant: Mapping[str, str],
-    links: Sequence[tuple[str, int]],
+    links: Iterable[str],
 ) -> Generator[None, None, list[Anchor]]:
     """Return the first `max_links` different anchors of a page, in document order, in steps.
 
     `elements`: those from which links are taken. `meant`: the URL that each reference means.
-    `links`: the links of the page. Documents in a srcdoc aren't read.
+    `links`: the targets of the page's links. Documents in a srcdoc aren't read.
     """
-    numbers = {target: number for number, (target, _) in enumerate(links)}
+    numbers = {target: number for number, target in enumerate(links)}
     names = elements & {"a", *_TEXTS} | (_IMAGES if "img" in elements else frozenset())
     is_html = form is Form.HTML
     read = tags(text, names) if is_html else xhtml.tags(text, names, default=form is Form.XHTML)

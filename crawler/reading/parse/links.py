@@ -41,7 +41,7 @@ _IMAGES: Final = frozenset({"img", "source"})
 class Links(NamedTuple):
     """The links of a page, its meta elements for robots, and its head if that was found as well."""
 
-    targets: list[tuple[str, int]]  # normalised, distinct, in document order, with flags
+    targets: dict[str, int]  # normalised, in document order, with flags
     metas: list[tuple[str, str]]  # name and content of meta elements for robots
     head: Head | None = None
 
@@ -92,8 +92,8 @@ def reading(
     yield from resolution.resolve(references, base, meant)
     for own_base, inner in collector.framed:
         yield from resolution.resolve(inner, base_of(own_base, base.url))
-    targets = yield from resolution.targets(fold(url) if fold else url)
-    return Links(targets, collector.metas, collector.head)
+    resolution.targets.pop(fold(url) if fold else url, None)
+    return Links(resolution.targets, collector.metas, collector.head)
 
 
 def bare(reference: str) -> str:

@@ -105,8 +105,8 @@ def _resolved(
 ) -> Generator[None, None, list[str]]:
     resolution = Resolution(encoding, None, room, Counter())
     yield from resolution.resolve(found, base)
-    targets = yield from resolution.targets(url)
-    return [target for target, _ in targets]
+    resolution.targets.pop(url, None)
+    return list(resolution.targets)
 
 
 def _bare(reference: str) -> str:

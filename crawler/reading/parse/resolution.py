@@ -9,7 +9,6 @@ import re
 from collections import Counter
 from collections.abc import Callable, Generator, Mapping
 from contextlib import suppress
-from itertools import islice
 from typing import Final, NamedTuple
 
 from crawler.ports import NOFOLLOW
@@ -41,7 +40,6 @@ _UTF8: Final = frozenset({"utf-8", "utf-16le", "utf-16be", "replacement"})  # qu
 _WORK_PER_REFERENCE: Final = 64
 _WORK_STEP: Final = 1 << 18
 _WORK_PER_ENCODED: Final = 8  # for each character of a reference whose query is encoded
-_TARGETS: Final = 1 << 13  # targets listed in one step
 
 
 def most_characters(text: str | bytes, max_link_bytes: int = MAX_LINK_BYTES) -> int:
@@ -146,18 +144,19 @@ class Resolution:
         self._room = most
         self._work = 0  # since the last step
         self._left_out = left_out
-        self._targets: dict[str, int] = {}  # distinct, with the flags of their references
+        self.targets: dict[str, int] = {}  # in document order, with their flags (see `ports`)
 
     def resolve(
         self, references: Mapping[str, int], base: Base, meant: dict[str, str] | None = None
     ) -> Generator[None, None, None]:
         """Resolve references, and add them to the targets; to `meant` by reference, if given.
 
+        `references`: with their flags, in which NOFOLLOW is inverted.
         A URL that is too long also uses up room. When no room is left, nothing more is resolved.
         """
         folder = _Folder({"/": base.url}, {}) if base.is_origin_only else _folders.find(base.url)
         known = folder.known if self._utf8 else {}
-        fold, targets = self._fold, self._targets
+        fold, targets = self._fold, self.targets
         rest = iter(references.items())
         for reference, flags in rest:
             if self._room <= 0:
@@ -178,9 +177,9 @@ class Resolution:
             if meant is not None:
                 meant[reference] = target
             if target in targets:
-                targets[target] |= flags
+                targets[target] = ((targets[target] ^ NOFOLLOW) | flags) ^ NOFOLLOW
             else:
-                targets[target] = flags
+                targets[target] = flags ^ NOFOLLOW
                 length = len(target)
                 self._room -= length
                 self._work += length
@@ -231,18 +230,6 @@ class Resolution:
         self._room -= length
         self._work += length
         self._left_out["max_url_length"] += 1
-
-    def targets(self, url: str) -> Generator[None, None, list[tuple[str, int]]]:
-        """Return all targets except `url`, with their flags (see `ports`), in steps."""
-        targets = self._targets
-        targets.pop(url, None)
-        found: list[tuple[str, int]] = []
-        rest = iter(targets.items())
-        while some := [(target, flags ^ NOFOLLOW) for target, flags in islice(rest, _TARGETS)]:
-            found += some
-            if len(found) < len(targets):
-                yield
-        return found
 
 
 def _starts(folder: str) -> dict[str, str]:
