@@ -60,7 +60,7 @@ TAG_NAMES = in_any_case(
 )  # fmt: skip
 VALUES = st.sampled_from(
     ["x", "/", "#f", "x#f", "a=b", "&amp;", "&#x26;", "&copy", "\0", "\xe9", "\u20ac", "open",
-     "nofollow", "robots", ""]
+     "nofollow", "robots", " Robots ", "refresh", "0;url=x", ""]
 )  # fmt: skip
 QUOTES = st.sampled_from(["{}", "'{}'", '"{}"', "'{}", '"{}'])
 EQUALS = st.sampled_from(["=", " = ", "\n=", "", "=="])
@@ -111,10 +111,18 @@ def test_both_readers_give_the_same_links_and_counts(html: str) -> None:
             patch.setattr(elements, "Scanner", scanner)
             left_out: Counter[str] = Counter()
             names = frozenset({"a", "area", "link", "frame", "iframe", "img", "refresh"})
-            page = reading(
-                html, "http://a.example/d/p", "utf-8", names, max_links=3, left_out=left_out
+            links = finish(
+                reading(
+                    html,
+                    "http://a.example/d/p",
+                    "utf-8",
+                    names,
+                    agent="X",
+                    max_links=3,
+                    left_out=left_out,
+                )
             )
-            found.append((finish(page), left_out))
+            found.append((links, list(links.targets), left_out))
     assert found[0] == found[1]
 
 
@@ -139,7 +147,8 @@ def test_a_page_that_is_not_decoded_reads_as_its_text_does(
     for scanner in (elements.Scanner, None):
         with pytest.MonkeyPatch.context() as patch:
             patch.setattr(elements, "Scanner", scanner)
-            found.append(finish(read(response, frozenset({"a", "link", "refresh"}))))
+            page = finish(read(response, frozenset({"a", "link", "refresh"})))
+            found.append((page, list(page.links)))
     assert found[0] == found[1]
 
 
@@ -224,7 +233,8 @@ def added(html: bytes, references: dict[str, int], room: int) -> list[str]:
     from crawler.reading.parse.scanner import Scanner
 
     names = frozenset({"a", "area", "base", "link", "meta"})
-    found = Scanner(html, names, references, elements.Room(room), NOFOLLOW)
+    metas = frozenset({"robots"})
+    found = Scanner(html, names, references, elements.Room(room), NOFOLLOW, metas)
     return [attributes.get("href", name) for name, attributes in filter(None, found)]
 
 
@@ -268,8 +278,10 @@ def test_links_that_may_be_nofollow_are_not_added(rel: str) -> None:
 @needs_scanner
 def test_elements_that_lead_nowhere_are_left_out() -> None:
     html = b"<link rel=stylesheet href=1><link href=2><link rel='x NEXT' href=3><meta charset=x>"
-    html += b"<meta name=x href=4><meta http-equiv=x href=5><base href=6><link rel='&' href=7>"
-    assert added(html, {}, 9) == ["3", "4", "5", "6", "7"]
+    html += b"<meta name=x><meta http-equiv=x><meta name=x http-equiv=x><base href=4>"
+    html += b"<link rel='&' href=5><meta name=' Robots' href=6><meta name='&' href=7>"
+    html += b"<meta http-equiv=Refresh href=8><meta name=x http-equiv='&' href=9>"
+    assert added(html, {}, 9) == ["3", "4", "5", "6", "7", "8", "9"]
 
 
 @needs_scanner

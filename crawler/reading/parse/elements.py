@@ -42,6 +42,7 @@ class _MakeScan(Protocol):
         references: dict[str, int] | None = None,
         room: Room | None = None,
         follow: int = 0,
+        metas: frozenset[str] = frozenset(),
     ) -> _Scan: ...
 
 
@@ -74,6 +75,7 @@ def elements(
     form: Form = Form.HTML,
     references: dict[str, int] | None = None,
     room: Room | None = None,
+    metas: frozenset[str] = frozenset(),
 ) -> Iterator[Element | None]:
     """Iterate over the elements with these names, in document order.
 
@@ -82,13 +84,14 @@ def elements(
 
     `references`: what the page links to, with flags in which NOFOLLOW is inverted; `room` says how
     many more of them are taken. If they are given, some plain links may be added to them in place
-    of their elements, and `a`, `area`, `link` and `meta` that lead nowhere may be left out. The
-    caller may add to the references meanwhile.
+    of their elements, and `a`, `area`, `link` and `meta` that lead nowhere may be left out. A
+    `meta` whose name is among `metas` isn't left out. The caller may add to the references
+    meanwhile.
     """
     if form is Form.HTML:
         if Scanner:
             utf8 = text.encode() if utf8 is None else utf8
-            return Scanner(utf8, names, references, room, NOFOLLOW)
+            return Scanner(utf8, names, references, room, NOFOLLOW, metas)
         found = tags(text, names)
     else:
         found = xhtml.tags(text, names, default=form is Form.XHTML)

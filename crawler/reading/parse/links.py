@@ -113,6 +113,12 @@ def _names_of(elements: frozenset[str]) -> tuple[frozenset[str], frozenset[str]]
     return (elements - {"refresh"}) | images | _ALWAYS, images
 
 
+@lru_cache(16)
+def _robots_of(agent: str) -> frozenset[str]:
+    """Return the names of the `meta` elements that hold robots directives for an agent."""
+    return frozenset({"robots", agent.lower()}) - {""}
+
+
 class _Collector:
     """Collects the different references in the elements of a page, without their fragments.
 
@@ -129,7 +135,7 @@ class _Collector:
         self.head: Head | None = None
         self._refreshes = "refresh" in elements
         self._names, self._images = _names_of(elements)
-        self._robots = {"robots", agent.lower()} - {""}
+        self._robots = _robots_of(agent)
         self._metas_size = 0
         self._room = Room(max_links)
         self._left_out = left_out
@@ -169,7 +175,13 @@ class _Collector:
         base: str | None = None
         add, images = self.add, self._images
         found = elements_of(
-            text, self._names, utf8, form=form, references=references, room=self._room
+            text,
+            self._names,
+            utf8,
+            form=form,
+            references=references,
+            room=self._room,
+            metas=self._robots,
         )
         for element in found:
             if element is None:

@@ -218,9 +218,8 @@ cdef _Names ATTRIBUTES = _Names(tokens.ATTRIBUTE_NAMES)
 cdef int HREF = ATTRIBUTES.names.index("href")
 cdef int REL = ATTRIBUTES.names.index("rel")
 cdef int SRCDOC = ATTRIBUTES.names.index("srcdoc")
-cdef unsigned int META_NAMES = (
-    1 << ATTRIBUTES.names.index("name") | 1 << ATTRIBUTES.names.index("http-equiv")
-)
+cdef int NAME = ATTRIBUTES.names.index("name")
+cdef int HTTP_EQUIV = ATTRIBUTES.names.index("http-equiv")
 assert len(ATTRIBUTES.names) <= MOST_GIVEN
 
 # --- Searches ---------------------------------------------------------------------------------
@@ -277,6 +276,7 @@ cdef const unsigned char* IS_CANONICAL = b"canonical"
 cdef const unsigned char* IS_NEXT = b"next"
 cdef const unsigned char* IS_PREV = b"prev"
 cdef const unsigned char* IS_ALTERNATE = b"alternate"
+cdef const unsigned char* IS_REFRESH = b"refresh"
 
 # --- The scanner ------------------------------------------------------------------------------
 
@@ -289,7 +289,8 @@ cdef class Scanner:
 
     If `references` are given, the scanner adds the plain links to them, and leaves out what holds
     no link: see `elements.elements`. `follow` is the flag of a link that is followed. `room.left`
-    says how many references may still be added. Both may change meanwhile.
+    says how many references may still be added. Both may change meanwhile. `metas`: names of `meta`
+    that are wanted, in lower case.
     """
 
     cdef bytes _bytes
@@ -299,6 +300,7 @@ cdef class Scanner:
     cdef dict _references
     cdef object _room
     cdef long _follow
+    cdef frozenset _metas
     cdef Py_ssize_t _at
     cdef Py_ssize_t _pause
     cdef int _returned  # elements in this step, and references that were added
@@ -327,6 +329,7 @@ cdef class Scanner:
         dict references=None,
         room=None,
         long follow=0,
+        frozenset metas not None=frozenset(),
     ):
         self._bytes = text
         self._text = _Text(text, len(text))
@@ -335,6 +338,7 @@ cdef class Scanner:
         self._references = references
         self._room = room
         self._follow = follow
+        self._metas = metas
         self._pause = STEP
         self._unread = []
 
@@ -422,6 +426,7 @@ cdef class Scanner:
                         self._references,
                         self._room,
                         self._follow,
+                        self._metas,
                     )
                     for first, last in self._unread
                 ]
@@ -455,10 +460,11 @@ cdef class Scanner:
     cdef int _close(self, Py_ssize_t start) except -1:
         """Read an end tag whose name starts at a place."""
         cdef Py_ssize_t end = _end_of_name(self._text, start)
-        cdef int number = self._tags.number(self._text, start, end)
-        cdef int role = self._tags.roles[number] if number >= 0 else 0
-        if not self._read_rest(end, False):
+        cdef int number, role
+        if not self._read_rest(end, False) or not (self._templates or self._foreign):
             return 0
+        number = self._tags.number(self._text, start, end)
+        role = self._tags.roles[number] if number >= 0 else 0
         if role & TEMPLATE:
             self._templates = max(0, self._templates - 1)
         elif role & NESTED:
@@ -543,7 +549,18 @@ cdef class Scanner:
                 or self._may_hold(REL, IS_PREV, 4)
                 or self._may_hold(REL, IS_ALTERNATE, 9)
             )
-        return role & META and not self._given & META_NAMES
+        return role & META and self._is_other_meta()
+
+    cdef bint _is_other_meta(self) except -1:
+        """Whether the last tag, a `meta`, surely has no name that is wanted, and no refresh."""
+        cdef Py_ssize_t start = self._starts[NAME], end = self._ends[NAME]
+        if self._may_hold(HTTP_EQUIV, IS_REFRESH, 7):
+            return False
+        if not self._given & (1 << NAME):
+            return True
+        if end - start > SHORT or self._is_escaped(start, end):
+            return False
+        return _decode(self._text, start, end).strip().lower() not in self._metas
 
     cdef bint _add_link(self) except -1:
         """Add the href of the last tag to the references, if it is plain and there is room.
