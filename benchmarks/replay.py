@@ -33,7 +33,7 @@ from crawler.core.schemes import SiteHash, make_scheme, place_parts
 from crawler.core.seen import MemorySeen
 from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults
-from crawler.ports import Group, Link, PageRow
+from crawler.ports import Group, Link, PageRow, Transport
 from crawler.reading.declared import DeclaredSitemaps
 from crawler.reading.reader import PageReader, make_scope
 from crawler.session.log import LogWriter
@@ -88,7 +88,7 @@ async def measure(directory: Path, group: Group) -> int:
     from snapshots of that state."""
     collect_rarely()  # as an agent does
     transport = await group.connect()
-    state = await resume_on(directory, group, Wire(transport), None)
+    state = await resume_on(directory, group, transport, None)
     gc.collect()
     path = directory / f"rank-{group.rank:05}" / "state"
     with Timer() as timer:
@@ -103,7 +103,7 @@ async def measure(directory: Path, group: Group) -> int:
         parts = msgspec.msgpack.decode(path.read_bytes(), type=tuple[About, list[Piece]])
         state = CoreSnapshot(*parts)
     await report(group, "read", {"seconds": timer.wall_s})
-    await resume_on(directory, group, Wire(transport), state)
+    await resume_on(directory, group, transport, state)
     with Timer() as timer:
         await tell_apart(directory, [], group)
     figures = {"seconds": round(timer.wall_s, 2), "cpu_seconds": round(timer.cpu_s, 2)}
@@ -113,11 +113,11 @@ async def measure(directory: Path, group: Group) -> int:
 
 
 async def resume_on(
-    directory: Path, group: Group, wire: Wire, state: CoreSnapshot | None
+    directory: Path, group: Group, transport: Transport, state: CoreSnapshot | None
 ) -> CoreSnapshot | None:
     settings = session.load(directory).config
     logs = session.shares(session.log_sizes(directory), group.size)
-    clock, alarm = SystemClock(), Alarm()
+    clock = SystemClock()
     scope = make_scope(settings, session.seeds(directory), 2027)
     scheme = make_scheme(settings, group.size)
     ownership = Ownership(group.rank, scheme, place_parts(scheme, group.size))
@@ -127,6 +127,7 @@ async def resume_on(
         declared=declared,
         faults=faults,
     )
+    wire = Wire(transport, core, Alarm(), clock, settings.exchange.max_backlog_bytes)
     reader = PageReader(settings, scope, declared)
     replay = Replay(
         *(logs[group.rank], settings, core, group, lambda row: None, declared, faults),
@@ -137,10 +138,10 @@ async def resume_on(
         pages = await replay.read_logs()
     with Timer() as admitting:
         receiving = asyncio.ensure_future(
-            exchange_stage(core, wire, lambda rank, note: None, alarm, 1.0, clock)
+            exchange_stage(core, wire, lambda rank, note: None, 1.0, clock)
         )
         core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
-        await replay.admit(reader, scope, wire, alarm, clock)
+        await replay.admit(reader, scope, wire, clock)
     await group.gather(None)
     await asyncio.sleep(3)  # until messages of other ranks have arrived
     receiving.cancel()

@@ -91,15 +91,12 @@ def _retire(rank: int, core: Core, now: float) -> None:
 
 
 class Still:
-    """Stands for Wire, Alarm and Clock: the simulation itself delivers what the core wants sent."""
+    """Stands for Wire and Clock: the simulation itself delivers what the core wants sent."""
 
-    def deliver(self, core: Core, now: float) -> None:
+    def deliver(self) -> None:
         pass
 
-    def backlog(self) -> int:
-        return 0
-
-    def ring(self) -> None:
+    async def await_room(self) -> None:
         pass
 
     def now(self) -> float:
@@ -185,7 +182,7 @@ class Schedule:
             asyncio.run(recall_together(replays, states, covered))
 
             def again(rank: int) -> None:
-                coroutine = replays[rank].admit(reader, scope, still, still, still)
+                coroutine = replays[rank].admit(reader, scope, still, still)
                 while True:
                     try:
                         coroutine.send(None)

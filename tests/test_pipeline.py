@@ -328,7 +328,7 @@ def walk(
         to_resolve: Queue[Visit] = Queue(4)
         to_fetch: Queue[Visit] = Queue(4)
         to_parse: Queue[Fetched] = Queue()
-        wire = Wire(network(1, seed=0)[0])
+        wire = Wire(network(1, seed=0)[0], core, alarm, clock, 1 << 20)
         robots = RobotsGate(cluster.settings.robots, world, clock, Tally())
         tasks = [
             asyncio.ensure_future(stage)
@@ -743,7 +743,11 @@ def test_the_alarm_rings_now_later_or_beforehand() -> None:
 def test_the_wire_counts_what_goes_over_it(far: bool) -> None:
     first, second = network(2, seed=1)
     first.far = far
-    wire, other = Wire(first), Wire(second)
+    cores = Cluster(SiteHash(2), 2).cores
+    wire, other = (
+        Wire(end, core, Alarm(), SystemClock(), 1 << 20)
+        for end, core in zip((first, second), cores, strict=True)
+    )
     note = Note(1, 2, 3, 4, ["a warning that is long enough to be worth compressing. " * 20])
     wire.send(1, note)
     assert wire.messages_to == {1: 1}

@@ -11,10 +11,11 @@ import pytest
 from cluster import AUTHORITIES, Cluster, settings
 from conftest import PATIENCE_S, MpiRun
 from crawls import demo_config, metrics_of, run_here, sets
-from fakes import World
+from fakes import World, network
 
 from crawler.agent.resume import Replay
 from crawler.agent.timing import Alarm, SystemClock
+from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.ownership import Ownership
 from crawler.core.schemes import SiteHash
@@ -103,13 +104,14 @@ def test_a_stop_ends_a_resume_that_reads_without_end(
     assert metrics_of(session)["pages"] == metrics_of(session)["unique_pages"]
 
 
-class Backlog:
-    """Stands for Wire: a receiver that takes nothing until a test says so."""
+class Backlog(Wire):
+    """A wire whose receiver takes nothing until a test says so."""
 
-    def __init__(self) -> None:
+    def __init__(self, core: Core) -> None:
+        super().__init__(network(2, seed=0)[0], core, Alarm(), SystemClock(), 1 << 20)
         self.bytes = 1 << 40
 
-    def deliver(self, core: Core, now: float) -> None:
+    def deliver(self) -> None:
         """The test asks the core itself what it wants sent."""
 
     def backlog(self) -> int:
@@ -132,12 +134,12 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
     abandoned: str, taken: bool
 ) -> None:
     core = Core(settings(), 2, Ownership(0, SiteHash(2), [0, 1]), AUTHORITIES, MemorySeen())
-    wire = Backlog()
+    wire = Backlog(core)
 
     async def scenario() -> None:
         replay = resuming(core, 5)
         task = asyncio.ensure_future(
-            replay.admit(None, None, wire, Alarm(), SystemClock())  # type: ignore[arg-type]
+            replay.admit(None, None, wire, SystemClock())  # type: ignore[arg-type]
         )
         await asyncio.sleep(0.03)
         assert not task.done()

@@ -85,7 +85,6 @@ class Agent:
         self._lost = False
         allow_files(settings, len(self._logs))
         self._clock = SystemClock()
-        self._wire = Wire(transport)
         self._alarm = Alarm()
         self._tally = Tally()
         self._scope = scope_of(plan)
@@ -107,6 +106,8 @@ class Agent:
             self._traps,
             self._stores,
         )
+        most_bytes = settings.exchange.max_backlog_bytes
+        self._wire = Wire(transport, self._core, self._alarm, self._clock, most_bytes)
         self._seeds = [self._scope.link(url.of_seed(seed)) for seed in plan.seeds]
         self._replicated = [self._scope.link(address) for address in plan.replicated]
         self._kinds = MediaTypes(settings.storage.types)
@@ -139,7 +140,6 @@ class Agent:
             plan.directory,
             self._core,
             self._wire,
-            self._alarm,
             group,
             self._clock,
         )
@@ -155,7 +155,6 @@ class Agent:
             self._store,
             self._logs,
             self._wire,
-            self._alarm,
             self._clock,
         )
         self._losses = Losses(
@@ -167,7 +166,6 @@ class Agent:
             self._declared,
             self._widening,
             self._wire,
-            self._alarm,
             self._clock,
             self._faults,
         )
@@ -346,14 +344,10 @@ class Agent:
             self._losses.stage(self._lose),
         ]
         if self._replay is not None:
-            admitting = self._replay.admit(
-                self._reader, self._scope, self._wire, self._alarm, self._clock
-            )
+            admitting = self._replay.admit(self._reader, self._scope, self._wire, self._clock)
             stages.append(admitting)
         if self._transport.rank == 0:
-            orders = Orders(
-                self._plan, self._core, self._scope, self._wire, self._alarm, self._clock
-            )
+            orders = Orders(self._plan, self._core, self._scope, self._wire, self._clock)
             stages += [orders.stage(), self._questions.stage()]
             if self._settings.session.checkpoint and not self._plan.retried:
                 stages.append(self._stopper.checkpoints())
@@ -381,7 +375,6 @@ class Agent:
                     self._core,
                     self._wire,
                     self._take,
-                    self._alarm,
                     self._settings.exchange.max_delay_s,
                     self._clock,
                 )

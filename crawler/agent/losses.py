@@ -21,7 +21,7 @@ import numpy as np
 from crawler import session, url
 from crawler.agent.earlier import admit_for_lost
 from crawler.agent.planning import Plan
-from crawler.agent.timing import Alarm, Turn
+from crawler.agent.timing import Turn
 from crawler.agent.widening import Widening
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
@@ -62,7 +62,6 @@ class Losses:
         declared: DeclaredSitemaps,
         widening: Widening,
         wire: Wire,
-        alarm: Alarm,
         clock: Clock,
         faults: Faults,
     ) -> None:
@@ -74,7 +73,6 @@ class Losses:
         self._declared = declared
         self._widening = widening
         self._wire = wire
-        self._alarm = alarm
         self._clock = clock
         self._faults = faults
         self._lost: asyncio.Queue[int] = asyncio.Queue()  # clients of this server
@@ -136,16 +134,12 @@ class Losses:
             self._warn(rank, error)
         members.hand_on(rank, self._clock.now())
         _LOG.info("taken over", extra={"about": {"client": rank, "pages": legacy.pages}})
-        self._deliver()
+        self._wire.deliver()
         return True
 
     def _warn(self, rank: int, error: OSError) -> None:
         words = "the log of lost rank %d can't be read: %s; pages there may be fetched again"
         _LOG.warning(words, rank, error)
-
-    def _deliver(self) -> None:
-        self._wire.deliver(self._core, self._clock.now())
-        self._alarm.ring()
 
     async def _await_end(self, logs: Sequence[Path]) -> bool:
         """Wait until the process that writes these logs has ended. Returns whether it has."""
@@ -190,9 +184,9 @@ class Losses:
             if number >= members.reported(rank):
                 row = self._logged(correct(page), legacy.again)
                 members.recover(rank, row, self._clock.now())
-                self._deliver()
+                self._wire.deliver()
             await turn.rest()
-            await self._await_room()
+            await self._wire.await_room()
 
     async def _inherit(
         self, earlier: Sequence[Path], packed: bytes | None, legacy: _Legacy
@@ -218,15 +212,9 @@ class Losses:
             judges_again=plan.judges_again,
             correct=session.Correction(self._scope.joined, self._reader.brings_in),
         ):
-            self._deliver()
+            self._wire.deliver()
             await asyncio.sleep(0)
-            await self._await_room()
-
-    async def _await_room(self) -> None:
-        """Wait while too much waits to be sent."""
-        most_bytes = self._plan.settings.exchange.max_backlog_bytes
-        while not self._core.halt.stopping and self._wire.backlog() > most_bytes:
-            await asyncio.sleep(_POLL_S)
+            await self._wire.await_room()
 
     def _logged(self, page: session.LoggedPage, again: Container[int]) -> Logged:
         """A row as `Members.recover` wants it. The cookies of redirects are lost, as in a resume.

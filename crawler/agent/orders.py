@@ -10,7 +10,6 @@ from typing import Final
 
 from crawler import session, url
 from crawler.agent.planning import Plan
-from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.ports import OUT_OF_SCOPE, Clock, UserError
@@ -23,14 +22,11 @@ _LOG = logging.getLogger("crawler")
 class Orders:
     """What rank 0 has obeyed of the orders in the session directory."""
 
-    def __init__(
-        self, plan: Plan, core: Core, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
-    ) -> None:
+    def __init__(self, plan: Plan, core: Core, scope: Scope, wire: Wire, clock: Clock) -> None:
         self._directory = plan.directory
         self._core = core
         self._scope = scope
         self._wire = wire
-        self._alarm = alarm
         self._clock = clock
         self._clients = 0  # orders about clients that were obeyed
         self._seeds = set(plan.seeds)
@@ -61,7 +57,7 @@ class Orders:
         if paused is not self._core.halt.paused:
             _LOG.info("paused" if paused else "continued")
             self._core.halt.pause(self._clock.now(), paused=paused)
-            self._deliver()
+            self._wire.deliver()
 
     def _obey_clients(self) -> None:
         members = self._core.members
@@ -76,7 +72,7 @@ class Orders:
                 members.retire(rank, now)
         if orders:
             self._clients += len(orders)
-            self._deliver()
+            self._wire.deliver()
 
     def _obey_seeds(self) -> None:
         seeds, read = session.added_seeds(self._directory, self._read)
@@ -94,9 +90,5 @@ class Orders:
             core.seeding.add(new, now)
             self._seeds.update(new)
             _LOG.info("seeds added", extra={"about": {"seeds": len(new)}})
-            self._deliver()
+            self._wire.deliver()
         self._read = read
-
-    def _deliver(self) -> None:
-        self._wire.deliver(self._core, self._clock.now())
-        self._alarm.ring()

@@ -10,7 +10,6 @@ because the workbench isn't bounded. Each visit is ended exactly once, by `core.
 was the last one to its URL, the result goes on to `parse_stage`, which calls `core.stored`.
 """
 
-import asyncio
 import logging
 from asyncio import Queue
 from collections.abc import Callable
@@ -42,7 +41,6 @@ from crawler.reading.robots import Rules
 from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
-_BACKLOG_POLL_S = 0.005
 
 
 async def busy_host_stage(
@@ -65,7 +63,7 @@ async def busy_host_stage(
                 core.end(visit, DENIED, now)
                 await to_parse.put(failed(visit, refusal, clock))
         else:
-            wire.deliver(core, now)  # the core may have asked for page quota
+            wire.send_due(now)  # the core may have asked for page quota
             # A site that is due but can't be acquired waits for page quota. The alarm rings when
             # quota arrives. The call of `acquire` may have begun a cycle of URL-seen, which
             # `next_time` then wants to go on.
@@ -124,8 +122,6 @@ async def parse_stage(
     core: Core,
     tally: Tally,
     wire: Wire,
-    alarm: Alarm,
-    max_backlog_bytes: int,
     clock: Clock,
     faults: Faults,
     traps: TrapMonitor,
@@ -144,8 +140,7 @@ async def parse_stage(
                 robots.end_errand(without_errand(found.url), rules)
             for _ in core.stored(found, (), clock.now(), response=False):
                 pass
-            wire.deliver(core, clock.now())
-            alarm.ring()
+            wire.deliver()
             to_parse.task_done()
             continue
         try:
@@ -178,10 +173,8 @@ async def parse_stage(
             requisites=fetched.requisites,
         ):
             await turn.rest()
-        wire.deliver(core, clock.now())
-        alarm.ring()
-        while wire.backlog() > max_backlog_bytes:
-            await asyncio.sleep(_BACKLOG_POLL_S)  # the receiving rank is slower than this one
+        wire.deliver()
+        await wire.await_room()
         to_parse.task_done()
         await turn.rest()
 
@@ -222,7 +215,6 @@ async def exchange_stage(
     core: Core,
     wire: Wire,
     take: Callable[[int, ForPeople], None],
-    alarm: Alarm,
     max_delay_s: float,
     clock: Clock,
 ) -> None:
@@ -236,7 +228,6 @@ async def exchange_stage(
             said = core.received(sender, message, now)
             if said is not None:
                 take(*said)
-        wire.deliver(core, now)
-        alarm.ring()
+        wire.deliver()
         due = core.next_time()
         await wire.wait(max_delay_s if due is None else max(0.0, due - clock.now()))

@@ -35,7 +35,6 @@ import numpy.typing as npt
 
 from crawler import config, session, url
 from crawler.agent.earlier import EarlierLinks
-from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.core.snapshot import CoreSnapshot
@@ -49,7 +48,6 @@ from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
 _STEP = 500  # links handled in one step, which takes a few milliseconds
-_BACKLOG_POLL_S = 0.005
 
 
 @dataclass(slots=True)
@@ -117,7 +115,6 @@ class Replay:
         earlier runs had another scope. `retried`: failures whose URLs are fetched again, at hosts
         that were given up, too. `correct`: see session.LogShard.
         """
-        self._settings = settings
         self._core = core
         self._group = group
         self._remember = remember
@@ -186,12 +183,9 @@ class Replay:
         self._core.resumption.count_pages(pages)
         return pages
 
-    async def admit(
-        self, reader: PageReader, scope: Scope, wire: Wire, alarm: Alarm, clock: Clock
-    ) -> None:
+    async def admit(self, reader: PageReader, scope: Scope, wire: Wire, clock: Clock) -> None:
         """Do step 6, while the crawl runs."""
         core, wholly = self._core, not self._given_up
-        most_bytes = self._settings.exchange.max_backlog_bytes
         earlier = EarlierLinks(core, self._share, self._faults, judges_again=self._judges_again)
         fetched = self._fetched if self._state is None else None
         admitting = earlier.admit(self._pending, fetched, reader, scope, clock)
@@ -199,16 +193,13 @@ class Replay:
             if core.halt.stopping:
                 wholly = False
                 break
-            wire.deliver(core, clock.now())
-            alarm.ring()
+            wire.deliver()
             await asyncio.sleep(0)
-            while not core.halt.stopping and wire.backlog() > most_bytes:
-                await asyncio.sleep(_BACKLOG_POLL_S)
+            await wire.await_room()
         self._share.close()
         self._pending, self._fetched = self._pending[:0].copy(), self._fetched[:0].copy()
         core.resumption.end(wholly=wholly)
-        wire.deliver(core, clock.now())
-        alarm.ring()
+        wire.deliver()
 
     def _restore(self, state: CoreSnapshot) -> None:
         """Begin to restore what this rank knew at the last stop."""

@@ -10,7 +10,6 @@ from pathlib import Path
 
 from crawler import config, session
 from crawler.agent.job import CHECKPOINT, Job
-from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.agent.work import Work
 from crawler.core.core import Core
@@ -32,7 +31,6 @@ class Stopper:
         directory: Path,
         core: Core,
         wire: Wire,
-        alarm: Alarm,
         group: Group,
         clock: Clock,
     ) -> None:
@@ -41,7 +39,6 @@ class Stopper:
         self._directory = directory
         self._core = core
         self._wire = wire
-        self._alarm = alarm
         self._group = group
         self._clock = clock
         self._timer: asyncio.TimerHandle | None = None
@@ -82,10 +79,8 @@ class Stopper:
 
     def _stop_run(self, reason: str) -> None:
         _LOG.info("stopping", extra={"about": {"reason": reason}})
-        now = self._clock.now()
-        self._core.halt.stop(now)
-        self._wire.deliver(self._core, now)
-        self._alarm.ring()
+        self._core.halt.stop(self._clock.now())
+        self._wire.deliver()
 
     def stop_again(self) -> None:
         """Obey an order to stop that came before this agent had begun."""
@@ -120,7 +115,7 @@ class Stopper:
         await asyncio.sleep(self._limits.stop_grace)
         in_order = await work.break_off()
         self._core.abandon(in_order=in_order)
-        self._wire.deliver(self._core, self._clock.now())
+        self._wire.deliver()
 
     def _signalled(self, number: signal.Signals) -> None:
         """Stop the crawl in good order at the first signal, and at once at a second one.

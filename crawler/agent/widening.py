@@ -14,7 +14,6 @@ from typing import Final
 
 from crawler import session
 from crawler.agent.room import with_room
-from crawler.agent.timing import Alarm
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.ports import OUT_OF_SCOPE, Clock, CrawlUrl, Link
@@ -38,7 +37,6 @@ class Widening:
         store: RankStore,
         logs: Sequence[Path],
         wire: Wire,
-        alarm: Alarm,
         clock: Clock,
     ) -> None:
         """`logs`: the files of earlier runs that this rank reads."""
@@ -48,7 +46,6 @@ class Widening:
         self._store = store
         self._logs = list(logs)
         self._wire = wire
-        self._alarm = alarm
         self._clock = clock
 
     def adopt(self, logs: Iterable[Path]) -> None:
@@ -84,15 +81,11 @@ class Widening:
                 wholly = False
                 break
             if self._clock.now() >= ends:
-                self._deliver()
+                self._wire.deliver()
                 await asyncio.sleep(0)
                 ends = self._clock.now() + _TURN_S
         core.joining.end(len(joining), wholly=wholly)
-        self._deliver()
-
-    def _deliver(self) -> None:
-        self._wire.deliver(self._core, self._clock.now())
-        self._alarm.ring()
+        self._wire.deliver()
 
     async def _rest(self, seconds: float) -> None:
         """Wait before the logs are read again, as long as the rank has other work."""

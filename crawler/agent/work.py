@@ -115,8 +115,6 @@ def start_work(
         core,
         tally,
         wire,
-        alarm,
-        settings.exchange.max_backlog_bytes,
         clock,
         faults,
         traps,
