@@ -62,7 +62,7 @@ def test_a_url_has_so_many_characters() -> None:
 
 def test_a_long_fragment_makes_no_long_url() -> None:
     assert normalise("/a#" + "x" * (MAX_LENGTH - 8), PAGE) == f"{A}/a"
-    assert read("<a href='/a#" + "x" * (MAX_FOLLOWED * 2) + "'>")[0].targets == [(f"{A}/a", 0)]
+    assert read("<a href='/a#" + "x" * (MAX_FOLLOWED * 2) + "'>")[0].targets == {f"{A}/a": 0}
 
 
 @pytest.mark.parametrize("limit", [0, 100_000])
@@ -113,9 +113,9 @@ def test_the_urls_of_a_page_are_bounded_by_its_bytes(
     hrefs = [reference % number for number in range(times) for reference in references]
     text = f"<base href='{folder(base)}'>" + "".join(f"<a href='{h}'>" for h in hrefs)
     links, _, left_out = read(text)
-    total = sum(len(target) for target, _ in links.targets)
+    total = sum(len(target) for target in links.targets)
     assert total <= most_characters(text) + MAX_LENGTH
-    assert all(len(target) <= MAX_LENGTH for target, _ in links.targets)
+    assert all(len(target) <= MAX_LENGTH for target in links.targets)
     assert len(links.targets) + left_out.total() <= len(hrefs)
 
 
@@ -139,7 +139,7 @@ def test_within_the_bounds_links_are_those_of_the_url_standard(
             assert left_out["max_url_length"] > 0
         except BadUrlError:
             pass
-    assert links.targets == list(expected.items())
+    assert list(links.targets.items()) == list(expected.items())
 
 
 def test_of_a_base_that_is_too_long_the_origin_counts() -> None:
@@ -147,7 +147,7 @@ def test_of_a_base_that_is_too_long_the_origin_counts() -> None:
     text = "".join(f"<a href='{reference}'>" for reference in references)
     for start in ("http://b.example/", "//b.example/", "http://b.example?"):
         links, _, left_out = read(f"<base href='{start}{'a' * 300_000}'>{text}")
-        assert [target for target, _ in links.targets] == [
+        assert list(links.targets) == [
             "http://b.example/x", "http://c.example/x", "http://d.example/x"
         ]  # fmt: skip
         assert left_out == {"max_url_length": 3}

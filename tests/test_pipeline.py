@@ -135,7 +135,7 @@ def test_the_encoding_of_a_page() -> None:
     latin_1 = (b"Content-Type", b"text/html; charset=latin1")
     page = finish(reader().page(response(A, "<a href=/é>".encode("latin-1"), headers=[latin_1])))
     assert page is not None
-    assert (page.encoding, page.links) == ("windows-1252", [("http://a.example/%C3%A9", 0)])
+    assert (page.encoding, page.links) == ("windows-1252", {"http://a.example/%C3%A9": 0})
 
 
 # --- robots
