@@ -87,7 +87,7 @@ def settings_of(hosts: Sequence[str]) -> config.Config:
             "politeness": {"delay_s": 0},
             "fetch": {"allow_private_addresses": True},
             # All pages here look alike.
-            "traps": dict.fromkeys(config.Traps.model_fields, 0),
+            "traps": dict.fromkeys(config.Traps.all_keys, 0),
         }
     )
 

@@ -125,7 +125,7 @@ def run(
                     f"seen.repositories={number}",
                     f"seen.max_delay_s={max_delay_s}",
                     f"seen.prefer={prefer}",
-                    *(f"traps.{key}=0" for key in config.Traps.model_fields),
+                    *(f"traps.{key}=0" for key in config.Traps.all_keys),
                 ]
                 with TemporaryDirectory() as work:
                     settings, folder = config.load(None, sets), Path(work) / "s"

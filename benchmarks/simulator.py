@@ -100,7 +100,7 @@ def run(
     gc.enable()
     row = {"pages": len(web), "links": len(web.targets), "load_s": round(loading.cpu_s, 2)}
     yield row | {"links_made_s": round(making.cpu_s, 2), "peak_mb": peak_memory() >> 20}
-    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
+    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.all_keys)]
     sets.append(f"frontier.order={order}")
     for mode, ranks, number, store in product(modes, procs, range(repeat), stores):
         settings = config.load(None, sets, {"session": {"mode": mode}})

@@ -50,8 +50,8 @@ def add_seeds(directory: Path, seeds: Sequence[str], file: Path | None) -> str:
     info = session.load(directory)
     settings = info.config
     more = {"seeds": tuple(seeds), "seeds_file": "" if file is None else str(file)}
-    named = settings.session.model_copy(update=more)
-    new = session.read_seeds(settings.model_copy(update={"session": named}))
+    named = settings.session.replace(**more)
+    new = session.read_seeds(settings.replace(session=named))
     if not new:
         raise UserError("no seeds: name URLs, or a file of URLs by --file")
     before, year = session.seeds(directory), time.gmtime().tm_year

@@ -14,12 +14,10 @@ from typing import Literal, Union, get_args, get_origin
 
 import pyarrow as pa
 from prometheus_client.parser import text_string_to_metric_families
-from pydantic import BeforeValidator, ByteSize
-from pydantic.fields import FieldInfo
 
 from crawler.arguments import SCRIPT, make_parser
-from crawler.config import Config, Plugins, Site, Table, toml_value, what_is_named
-from crawler.config.values import seconds
+from crawler.config import Config, Key, Site, Table, toml_value, what_is_named
+from crawler.config.values import Bounds, Read, seconds, size
 from crawler.dashboard.metrics import exposition
 from crawler.ports import EXIT_CODES, MEANINGS, PASSING
 from crawler.report.explanations import advice
@@ -31,13 +29,13 @@ from partition.options import make_parser as make_partition_parser
 FOLDER = Path(__file__).parent / "reference"
 _NOTICE = "<!-- Written by docs/reference.py. Change the words in the code, then run it again. -->"
 _DOCS_PATH = re.compile(r"\bdocs/([\w/.-]+\.md)((?:#[\w-]+)?)")
-_BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "up to {}", "lt": "below {}"}
+_BOUNDS = {"ge": "from {}", "gt": "above {}", "le": "up to {}"}
+_READ = {seconds: "duration", size: "size"}
 _NAMES = {
     bool: "true or false",
     int: "whole number",
     float: "number",
     str: "text",
-    ByteSize: "size",
 }
 _NAMED = {"file": "path of a file", "session": "directory of a session"}
 
@@ -76,42 +74,35 @@ def _configuration() -> Iterator[str]:
     yield "defaults, and `--set TABLE.KEY=VALUE` sets one on the command line. Unknown keys are"
     yield 'refused. A duration is a number of seconds, or a text such as `"3h55m"`; a size is a'
     yield 'number of bytes, or a text such as `"64KiB"`.'
-    config = Config()
-    for name, table in config:
+    for name, table in Config():
         if isinstance(table, Table):
             yield from ("", f"## [{name}]", "")
-            if isinstance(table, Plugins):
-                yield "A key for each plug-in that has options, with the table of its options, such"
-                yield 'as `no-print = { words = ["print"] }` ([extend.md](../extend.md)).'
-                continue
             yield from _keys(
-                (key, info, f"`{toml_value(getattr(table, key))}`".replace("|", r"\|"))
-                for key, info in type(table).model_fields.items()
+                (name, key, f"`{toml_value(key.default)}`".replace("|", r"\|"))
+                for name, key in table.all_keys.items()
             )
+    yield from ("", "## [plugins]", "")
+    yield "A key for each plug-in that has options, with the table of its options, such"
+    yield 'as `no-print = { words = ["print"] }` ([extend.md](../extend.md)).'
     yield from ("", "## [[sites]]", "", "[sites.md](../sites.md) explains these tables.", "")
-    yield from _keys((key, info, "") for key, info in Site.model_fields.items())
+    yield from _keys((name, key, "") for name, key in Site.all_keys.items())
 
 
-def _keys(rows: Iterable[tuple[str, FieldInfo, str]]) -> Iterator[str]:
+def _keys(rows: Iterable[tuple[str, Key, str]]) -> Iterator[str]:
     yield from _table(
         ("key", "value", "default", "what it does"),
-        (
-            (f"`{key}`", kind(info), default, _words(info.description or ""))
-            for key, info, default in rows
-        ),
+        ((f"`{name}`", kind(key), default, _words(key.about)) for name, key, default in rows),
     )
 
 
-def kind(info: FieldInfo) -> str:
+def kind(key: Key) -> str:
     """What values a key takes, in words."""
-    named = _NAMED.get(what_is_named(info) or "", "text")
-    return _kind(info.annotation, info.metadata).replace("text", named)
+    named = _NAMED.get(what_is_named(key.kind) or "", "text")
+    return _kind(key.kind).replace("text", named)
 
 
 def _kind(annotation: object, marks: Iterable[object] = ()) -> str:
     marks = list(marks)
-    if any(isinstance(mark, BeforeValidator) and mark.func is seconds for mark in marks):
-        return "duration"
     origin, arguments = get_origin(annotation), get_args(annotation)
     if origin is typing.Annotated:
         return _kind(arguments[0], [*marks, *arguments[1:]])
@@ -123,14 +114,16 @@ def _kind(annotation: object, marks: Iterable[object] = ()) -> str:
         return f"list of: {_kind(arguments[0])}"
     if isinstance(origin, type) and issubclass(origin, Mapping):
         return "table"
+    read = [_READ[mark.read] for mark in marks if isinstance(mark, Read) and mark.read in _READ]
     bounds = " ".join(
         words.format(getattr(mark, bound))
         for mark in marks
+        if isinstance(mark, Bounds) and "duration" not in read
         for bound, words in _BOUNDS.items()
-        if getattr(mark, bound, None) is not None
+        if getattr(mark, bound) is not None
     )
     assert isinstance(annotation, type)
-    return f"{_NAMES[annotation]} {bounds}".strip()
+    return f"{(read or [_NAMES[annotation]])[0]} {bounds}".strip()
 
 
 def _commands() -> Iterator[str]:

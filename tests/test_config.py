@@ -1,13 +1,14 @@
 """The configuration: what it reads, and how it refuses."""
 
 import math
+import pickle
 from pathlib import Path
 
 import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.config import Config, as_toml, load
+from crawler.config import Config, Fetch, Site, as_toml, load
 from crawler.ports import UserError
 from crawler.templates import TEMPLATES, template
 
@@ -141,6 +142,12 @@ def test_later_words_win(written: Path) -> None:
         ("fetch.max_bytes=2MiB", "fetch", "max_bytes", 2 << 20),
         ("storage.warc_size=1GB", "storage", "warc_size", 1_000_000_000),
         ("exchange.batch_bytes=512", "exchange", "batch_bytes", 512),
+        ("exchange.batch_bytes=1.5 kb", "exchange", "batch_bytes", 1500),
+        ("exchange.batch_bytes=3k", "exchange", "batch_bytes", 3000),
+        # numbers in other forms
+        ("session.max_pages=1e6", "session", "max_pages", 1_000_000),
+        ("session.max_pages='20'", "session", "max_pages", 20),
+        ("politeness.delay_s='0.5'", "politeness", "delay_s", 0.5),
     ],
 )
 def test_overrides(override: str, table: str, key: str, value: object) -> None:
@@ -161,12 +168,23 @@ def test_overrides(override: str, table: str, key: str, value: object) -> None:
         ("robots.obey=perhaps", ["robots.obey = 'perhaps'", "boolean"]),
         ("session.seeds=[1]", ["session.seeds.0 = 1", "string"]),
         ("dns.hosts={a = 1}", ["dns.hosts.a = 1", "string"]),
+        ("dns.hosts=[]", ["dns.hosts = []", "must be a table"]),
+        ("fetch.concurrency=true", ["fetch.concurrency = True", "integer"]),
+        ("politeness.delay_s=true", ["politeness.delay_s = True", "number"]),
+        ("robots.obey=1", ["robots.obey = 1", "boolean: true or false"]),
+        ("storage.warc_size=1.5", ["storage.warc_size = 1.5", "must be a size"]),
+        ("storage.warc_size=1 mile", ["storage.warc_size = '1 mile'", "must be a size"]),
+        ('sites=["a.example"]', ["[[sites]] 1", "must be a table"]),
+        ("sites=[{match = 3}]", ["[[sites]] 1: match = 3", "must be a list"]),
+        ('sites=[{match = "a", delay_s = "b"}]', ["[[sites]] 1: delay_s = 'b'", "a number"]),
         ("scope.hosts=a.example", ["scope.hosts = 'a.example'"]),
         # impossible values
         ("fetch.concurrency=0", ["fetch.concurrency = 0", "greater than or equal to 1"]),
         ("exchange.batch_pages=0", ["exchange.batch_pages = 0", "greater than or equal to 1"]),
         ("politeness.delay_s=-1", ["politeness.delay_s = -1", "greater than or equal to 0"]),
-        ("politeness.delay_s=nan", ["politeness.delay_s = nan"]),
+        ("politeness.delay_s=nan", ["politeness.delay_s = nan", "must be a finite number"]),
+        (f"politeness.delay_s={10**400}", ["must be a finite number"]),
+        ("dynamic.servers=[]", ["dynamic.servers = []", "must have at least 1 item"]),
         ("dns.timeout_s=0", ["dns.timeout_s = 0", "greater than 0"]),
         ("storage.warc_size=0", ["storage.warc_size = 0", "greater than 0"]),
         ("storage.warc_size=big", ["storage.warc_size = 'big'"]),
@@ -201,6 +219,12 @@ def test_refusals_name_key_value_and_what_is_allowed(override: str, words: list[
         assert word in message
 
 
+def test_the_first_mistake_is_that_of_the_first_key() -> None:
+    said = refusal('session.seeds=["a", 1, 2]', "session.seed=3", "session.seeds_file=4")
+    assert said.startswith("configuration: session.seeds.1 = 1: must be a string, in quotes")
+    assert said.endswith("(and 3 more)")
+
+
 def test_refusals_name_the_file_and_count_the_rest(written: Path) -> None:
     written.write_text("[fetch]\nconcurrency = 0\ntimeout_s = 0\n[storage]\nsink = true\n")
     message = refusal(path=written)
@@ -231,6 +255,24 @@ def test_files_that_cannot_be_read(tmp_path: Path) -> None:
     assert "directory" in refusal(path=tmp_path)
 
 
+def test_a_table_that_a_script_makes_is_checked() -> None:
+    assert Fetch(concurrency=3, max_bytes="1MB").max_bytes == 1_000_000
+    with pytest.raises(ValueError, match=r"^concurrency: must be greater than or equal to 1$"):
+        Fetch(concurrency=0)
+    with pytest.raises(ValueError, match=r"^max_bytes: must be a size, .*; max_byte: unknown key$"):
+        Fetch(max_byte=3, max_bytes="much")  # type: ignore[call-arg]
+    with pytest.raises(ValueError, match=r"^match: is missing$"):
+        Site()  # type: ignore[call-arg]
+
+
+def test_other_ranks_get_the_same_configuration() -> None:
+    config = load(CONFIGS[0], ['sites=[{match = "a.example", headers = {A = "b"}}]'])
+    again = pickle.loads(pickle.dumps(config))
+    assert again == config
+    assert repr(again) == repr(config)
+    assert again.replace(sites=()) != config
+
+
 def test_loaded_means_frozen() -> None:
-    with pytest.raises(ValueError, match="frozen"):
+    with pytest.raises(AttributeError, match="frozen"):
         load().fetch.concurrency = 3  # type: ignore[misc]

@@ -41,7 +41,7 @@ def of_sites(tables: Mapping[str, Mapping[str, str]]) -> list[config.Site]:
 def headers(
     url: str, sites: Mapping[str, Mapping[str, str]] | None = None, **settings: object
 ) -> dict[str, str]:
-    fetch = config.Fetch.model_validate(settings)
+    fetch = config.Fetch(**settings)
     return dict(Credentials(fetch, of_sites(sites or {})).headers(url))
 
 
@@ -323,7 +323,7 @@ def test_https_through_a_proxy() -> None:
 def test_what_serves_a_url() -> None:
     async def main(**settings: object) -> list[object]:
         found: list[object] = []
-        fetch = config.Fetch.model_validate(settings)
+        fetch = config.Fetch(**settings)
         dns = config.Dns(hosts={"a.example": "93.184.216.34", "b.example": "10.0.0.1"})
         async with (
             DnsResolver(dns, False, FakeClock()) as resolver,

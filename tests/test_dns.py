@@ -60,7 +60,7 @@ def test_names_that_cannot_be_do_not_exist_and_nobody_is_asked(name: str) -> Non
 
 def test_a_dot_at_the_end_makes_no_other_name() -> None:
     with DnsServer({"a.example": ["10.0.0.1"]}) as server:
-        dns = quick(server.nameserver).model_copy(update={"hosts": {"b.example.": "10.0.0.2"}})
+        dns = quick(server.nameserver).replace(hosts={"b.example.": "10.0.0.2"})
         names = ["a.example.", "a.example", "b.example.", "b.example"]
         found = resolve(dns, *names)
         assert found == [[("10.0.0.1", None)]] * 2 + [[("10.0.0.2", None)]] * 2

@@ -305,7 +305,7 @@ def test_each_page_has_a_place_in_the_navigation() -> None:
 
 def test_the_settings_that_the_docs_name_exist() -> None:
     tables = {name: table for name, table in Config() if isinstance(table, Table)}
-    known = {f"{name}.{key}" for name, table in tables.items() for key in type(table).model_fields}
+    known = {f"{name}.{key}" for name, table in tables.items() for key in table.all_keys}
     named = re.compile(rf"`(?:--set )?((?:{'|'.join(tables)})\.[a-z_]+)\b(?![./(])")
     found = set()
     for page in sorted((ROOT / "docs").glob("*.md")):

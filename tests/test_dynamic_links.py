@@ -87,8 +87,8 @@ class Counted(Schedule):
 
     def _settings(self, servers: tuple[int, ...]) -> Config:
         settings = super()._settings(servers)
-        frontier = settings.frontier.model_copy(update={"order": "backlinks"})
-        return settings.model_copy(update={"frontier": frontier})
+        frontier = settings.frontier.replace(order="backlinks")
+        return settings.replace(frontier=frontier)
 
     def counts(self) -> dict[int, int]:
         """What the servers have counted for each page that no earlier run fetched."""

@@ -62,9 +62,7 @@ def found(number: int, length: int = 20) -> CrawlUrl:
 def boxes(pages: int = 10, size: int = 1000, delay_s: float = 5) -> Outboxes:
     return Outboxes(
         4,
-        config.Exchange.model_validate(
-            {"batch_pages": pages, "batch_bytes": size, "max_delay_s": delay_s}
-        ),
+        config.Exchange(batch_pages=pages, batch_bytes=size, max_delay_s=delay_s),
     )
 
 

@@ -8,26 +8,18 @@ from typing import Any
 import pytest
 from conftest import MpiRun
 from crawls import demo_config, page_rows
-from pydantic.fields import FieldInfo
 from test_resume import resumed_from_snapshot
 
 from crawler import config, session
-from crawler.config import ASIDE, Config, Site, Table, what_is_named
+from crawler.config import Config, Key, Site, Table, what_is_named
 from crawler.demo.web import serve
 
-KEYS = [
-    (name, key)
-    for name, table in Config.model_fields.items()
-    if name != "sites"
-    for key in table.annotation.model_fields  # type: ignore[union-attr]
-]
+KEYS = [(name, key) for name, table in Config() if isinstance(table, Table) for key in dict(table)]
 
 
-def field(table: str, key: str) -> FieldInfo:
-    kind = Config.model_fields[table].annotation
-    assert isinstance(kind, type)
-    assert issubclass(kind, Table)
-    return kind.model_fields[key]
+def field(table: str, key: str) -> Key:
+    found: Key = getattr(Config(), table).all_keys[key]
+    return found
 
 
 @pytest.fixture
@@ -43,10 +35,10 @@ def fingerprint(directory: Path, settings: Config, ranks: int = 2) -> str:
 
 
 def with_value(table: str, key: str, value: object) -> Config:
-    """The defaults with another value, whatever a validator would say of it."""
+    """The defaults with another value, whatever a check would say of it."""
     defaults = Config()
-    changed = getattr(defaults, table).model_copy(update={key: value})
-    return defaults.model_copy(update={table: changed})
+    changed = getattr(defaults, table).replace(**{key: value})
+    return defaults.replace(**{table: changed})
 
 
 def another(value: object) -> object:
@@ -71,7 +63,7 @@ def test_every_key_changes_the_fingerprint_or_is_marked(
 ) -> None:
     changed = with_value(table, key, another(getattr(getattr(Config(), table), key)))
     same = fingerprint(directory, changed) == fingerprint(directory, Config())
-    assert same == (field(table, key).json_schema_extra is ASIDE)
+    assert same == (field(table, key).aside)
 
 
 @pytest.mark.parametrize(
@@ -95,14 +87,14 @@ def test_every_key_for_some_sites_changes_it_or_is_marked(
         for more in ({}, {key: value})
     )
     same = fingerprint(directory, before) == fingerprint(directory, after)
-    assert same == (Site.model_fields[key].json_schema_extra is ASIDE)
+    assert same == (Site.all_keys[key].aside)
     assert fingerprint(directory, before) != fingerprint(directory, Config())
 
 
 def test_the_keys_for_some_sites_are_all_tried() -> None:
-    marked = {key for key, info in Site.model_fields.items() if info.json_schema_extra is ASIDE}
+    marked = {key for key, info in Site.all_keys.items() if info.aside}
     assert marked == {"delay_s", "connections", "priority", "headers"}
-    assert marked | {"match", "robots", "max_urls", "max_bytes"} == set(Site.model_fields)
+    assert marked | {"match", "robots", "max_urls", "max_bytes"} == set(Site.all_keys)
 
 
 # Words in the names of keys that name something.
@@ -112,23 +104,23 @@ NAMING = {"file": "file", "files": "file", "vector": "file", "previous": "sessio
 @pytest.mark.parametrize(("table", "key"), KEYS)
 def test_the_type_of_a_key_says_what_its_value_names(table: str, key: str) -> None:
     expected = next((NAMING[word] for word in key.split("_") if word in NAMING), None)
-    assert what_is_named(field(table, key)) == expected
+    assert what_is_named(field(table, key).kind) == expected
 
 
 @pytest.mark.parametrize(
-    ("table", "key"), [one for one in KEYS if what_is_named(field(*one)) == "file"]
+    ("table", "key"), [one for one in KEYS if what_is_named(field(*one).kind) == "file"]
 )
 def test_every_file_that_is_named_counts_with_its_content_or_is_marked(
     directory: Path, tmp_path: Path, table: str, key: str
 ) -> None:
     path = tmp_path / "file"
     path.write_text("a")
-    value: object = str(path) if field(table, key).annotation is str else (str(path),)
+    value: object = str(path) if isinstance(field(table, key).default, str) else (str(path),)
     settings = with_value(table, key, value)
     before = fingerprint(directory, settings)
     path.write_text("b")
     changes = fingerprint(directory, settings) != before
-    assert changes != (field(table, key).json_schema_extra is ASIDE)
+    assert changes != (field(table, key).aside)
     path.unlink()
     assert fingerprint(directory, settings) != before or not changes
 
@@ -151,7 +143,7 @@ def test_an_earlier_session_counts_with_its_runs_and_logs(directory: Path, tmp_p
 
 
 def test_only_what_can_not_matter_is_marked() -> None:
-    marked = {(table, key) for table, key in KEYS if field(table, key).json_schema_extra is ASIDE}
+    marked = {(table, key) for table, key in KEYS if field(table, key).aside}
     assert {table for table, _ in marked} == {
         "session", "dynamic", "frontier", "politeness", "dns", "fetch", "seen", "storage",
         "dashboard", "extract",

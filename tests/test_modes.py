@@ -29,7 +29,7 @@ THREE = Listed(3, {SITE_A: 0, SITE_B: 1, SITE_C: 2})
 
 
 def test_every_mode_that_can_be_configured_is_a_mode() -> None:
-    names = get_args(config.Session.model_fields["mode"].annotation)
+    names = get_args(config.Session.all_keys["mode"].kind)
     modes = [mode_of(settings(f"session.mode={name}")) for name in names]
     assert [mode.name for mode in modes] == list(names) == list(MODES)
     assert [mode.name for mode in modes if mode.overlaps] == ["cross-over", "independent"]

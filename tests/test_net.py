@@ -49,7 +49,7 @@ def get(
     **settings: object,
 ) -> Response:
     """One fetch by a fetcher of its own."""
-    fetch = config.Fetch.model_validate({"allow_private_addresses": True} | settings)
+    fetch = config.Fetch(**{"allow_private_addresses": True} | settings)
     dns = config.Dns(hosts=hosts or {})
 
     async def main() -> Response:

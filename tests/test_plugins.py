@@ -236,7 +236,7 @@ def test_options_survive_session_toml(options: dict[str, Any]) -> None:
     tables = {"scope": {"filters": ["a.b-c"]}, "plugins": {"a.b-c": options}}
     loaded = config.load(None, values=tables)
     again = config.load(None, values=tomllib.loads(config.as_toml(loaded)))
-    assert again.plugins.of("a.b-c") == options
+    assert again.options_of("a.b-c") == options
 
 
 # --- errors of plug-ins -----------------------------------------------------------------------

@@ -16,7 +16,7 @@ SITES = [f"{number}.example" for number in range(2000)]
 
 
 def assignment(**values: object) -> config.Assignment:
-    return config.Assignment.model_validate(values)
+    return config.Assignment(**values)
 
 
 def one_line(error: pytest.ExceptionInfo[UserError]) -> str:

@@ -56,7 +56,7 @@ def test_many_keys_at_once_are_as_one_after_another(seen: UrlSeen | SentMemory) 
 
 def test_what_remember_means() -> None:
     def memory(**exchange: object) -> SentMemory:
-        return make_memory(config.Exchange.model_validate(exchange), MemorySeen())
+        return make_memory(config.Exchange(**exchange), MemorySeen())
 
     assert meet(memory(remember="all"), (1, 2, 1)) == [False, False, True]
     assert meet(memory(remember="batch"), (1, 2, 1)) == [False] * 3

@@ -23,7 +23,7 @@ from crawler.reading.traps import TrapMonitor
 
 A = "http://a.example"
 YEAR = 2027
-OFF = dict.fromkeys(config.Traps.model_fields, 0)
+OFF = dict.fromkeys(config.Traps.all_keys, 0)
 
 
 def traps(**limits: int) -> config.Traps:

@@ -23,7 +23,6 @@ from conftest import PATIENCE_S
 from fetches import HTML, REQUEST, fetched, response
 from hypothesis import given
 from hypothesis import strategies as st
-from pydantic import ByteSize
 from warcio.archiveiterator import ArchiveIterator
 
 from crawler.config import Storage
@@ -174,7 +173,7 @@ def test_a_second_run_of_a_rank_goes_on_in_new_files(tmp_path: Path) -> None:
 
 
 def test_a_payload_whose_file_was_moved_away_is_stored_again(tmp_path: Path) -> None:
-    store = open_store(tmp_path, Storage(warc_size=ByteSize(1)))
+    store = open_store(tmp_path, Storage(warc_size=1))
     first = store.append(fetched(response(A, b"same")), 0)
     assert first.warc_file is not None
     (store.directory / first.warc_file).rename(tmp_path / "elsewhere")
@@ -184,7 +183,7 @@ def test_a_payload_whose_file_was_moved_away_is_stored_again(tmp_path: Path) -> 
 
 
 def test_files_are_rolled_by_size_and_every_row_points_at_its_record(tmp_path: Path) -> None:
-    store = open_store(tmp_path, Storage(warc_size=ByteSize(5000), compression=0))
+    store = open_store(tmp_path, Storage(warc_size=5000, compression=0))
     rows = {
         url: store.append(fetched(response(url, url.encode() * 20)), 0)
         for url in (f"http://a.example/{n}" for n in range(30))

@@ -127,7 +127,7 @@ def cases(
 
 def settings(case: Case, pages: int, vector: Path | None) -> config.Config:
     """Return the configuration of a crawl that is to fetch `pages` pages."""
-    sets = [f"traps.{key}=0" for key in config.Traps.model_fields]
+    sets = [f"traps.{key}=0" for key in config.Traps.all_keys]
     sets += ["politeness.delay_s=0", f"politeness.connections_per_site={_NEVER}"]
     sets += [f"exchange.{key}={_NEVER}" for key in ("batch_bytes", "max_delay_s")]
     if case.figure in SHARES:

@@ -192,7 +192,7 @@ def counts(web: WebGraph, part: Ids, parts: int) -> Row:
 
 def crawl(found: Discovered, web: WebGraph, parts: int, vector: Vector, rule: str) -> Row:
     """Crawl a session by the vector of the one before, and return what it cost."""
-    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
+    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.all_keys)]
     assignment = {"scheme": "part-vector", "part_vector": str(vector.path)}
     links = np.stack([web.sources(), web.adj], axis=1)
     simulation = Simulation(

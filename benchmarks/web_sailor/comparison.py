@@ -56,7 +56,7 @@ def cases(clients: Sequence[int], repeats: int) -> Iterator[Case]:
 
 def settings(case: Case, vector: Path | None) -> config.Config:
     """The configuration of a crawl. `vector`: the part vector of a static assignment by a model."""
-    sets = [f"traps.{key}=0" for key in config.Traps.model_fields]
+    sets = [f"traps.{key}=0" for key in config.Traps.all_keys]
     sets += ["frontier.order=backlinks", f"politeness.delay_s={case.site_delay_s}"]
     sets += [f"exchange.batch_pages={_BATCH_PAGES}", f"fetch.concurrency={connections(case)}"]
     if case.kind == UNLOCKED:

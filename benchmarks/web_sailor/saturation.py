@@ -59,7 +59,7 @@ class Servers:
     def __init__(self, tree: Sequence[int], clients: int, urls: int) -> None:
         sets = ["assignment.scheme=dynamic", f"dynamic.servers={list(tree)}"]
         sets += ["frontier.order=backlinks"]
-        sets += [f"traps.{key}=0" for key in config.Traps.model_fields]
+        sets += [f"traps.{key}=0" for key in config.Traps.all_keys]
         chosen, ranks = config.load(None, sets), len(tree) + clients
         self._batch_pages = chosen.exchange.batch_pages
         self._connections = chosen.fetch.concurrency

@@ -23,7 +23,7 @@ _SITE_DELAY_S: Final = 0.5
 
 def conduct(web: Web, granularity: str) -> Row:
     """Crawl with two clients, and with three from the middle on. Returns the rates of each."""
-    sets = [f"traps.{key}=0" for key in config.Traps.model_fields]
+    sets = [f"traps.{key}=0" for key in config.Traps.all_keys]
     sets += ["assignment.scheme=dynamic", f"dynamic.granularity={granularity}"]
     sets += ["frontier.order=backlinks", f"politeness.delay_s={_SITE_DELAY_S}"]
     sets += [f"dynamic.connections={list(CONNECTIONS)}", f"fetch.concurrency={max(CONNECTIONS)}"]

@@ -124,8 +124,8 @@ async def _plan_again(plan: Plan, group: Group, job: Job) -> Plan:
 def _with_fewer_spares(settings: config.Config, lost: int) -> config.Config:
     """Return settings in which a spare client takes the place of each lost rank."""
     spares = max(0, settings.dynamic.spares - lost)
-    dynamic = settings.dynamic.model_copy(update={"spares": spares})
-    return settings.model_copy(update={"dynamic": dynamic})
+    dynamic = settings.dynamic.replace(spares=spares)
+    return settings.replace(dynamic=dynamic)
 
 
 async def _earlier_scores(plan: Plan, group: Group) -> session.EarlierScores | None:

@@ -36,7 +36,7 @@ class Handler:
 
     def __init__(self, name: str, settings: config.Config) -> None:
         self.errors = Errors(HANDLER, name)
-        self._start = Start(name, dict(settings.plugins.of(name)))
+        self._start = Start(name, dict(settings.options_of(name)))
         self._process: Process | None = None
         self._failed = 0  # pages in a row
 
@@ -106,7 +106,7 @@ def check_handlers(settings: config.Config) -> None:
     """Raise UserError if a handler can't be used."""
     for name in settings.extract.handlers:
         session.check_handler_name(name)
-        check(name, settings.plugins.of(name))
+        check(name, settings.options_of(name))
 
 
 @contextlib.asynccontextmanager

@@ -14,7 +14,7 @@ from crawler.commands.terminal import show
 def simulate(arguments: argparse.Namespace) -> int:
     """Simulate crawls of a known web, and print their measures."""
     # A known web has no traps, and its sites need no delay between requests.
-    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.model_fields)]
+    sets = ["politeness.delay_s=0", *(f"traps.{key}=0" for key in config.Traps.all_keys)]
     planned = simulator.plan(
         [
             config.load(None, [*sets, *arguments.set], {"session": {"mode": mode}})

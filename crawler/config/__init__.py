@@ -6,8 +6,8 @@ and what is allowed.
 
 The keys stand in `crawl` (what is crawled), `network` (requests), `sites` (what differs for some
 sites) and `plugins`, their types in `values`.
-`loading` reads a configuration, `mistakes` explains what is wrong with it, and `toml` writes it.
-`dependence` says what the state of a crawl depends on.
+`loading` reads a configuration, `checking` checks its values, `mistakes` explains what is wrong,
+and `toml` writes a configuration. `dependence` says what the state of a crawl depends on.
 """
 
 from crawler.config.crawl import (
@@ -26,16 +26,15 @@ from crawler.config.dependence import Dependence, dependence
 from crawler.config.dynamic import Dynamic
 from crawler.config.loading import load
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
-from crawler.config.plugins import NamedPlugin, Plugins
+from crawler.config.plugins import NamedPlugin
 from crawler.config.sites import Overrides, Site
 from crawler.config.storage import Storage
-from crawler.config.table import ASIDE, Table
+from crawler.config.table import Table
 from crawler.config.toml import as_toml, toml_value
-from crawler.config.values import what_is_named
+from crawler.config.values import Key, what_is_named
 from crawler.config.whole import Config
 
 __all__ = [
-    "ASIDE",
     "Assignment",
     "Config",
     "Dashboard",
@@ -46,10 +45,10 @@ __all__ = [
     "Extract",
     "Fetch",
     "Frontier",
+    "Key",
     "NamedPlugin",
     "Normalise",
     "Overrides",
-    "Plugins",
     "Politeness",
     "Retry",
     "Robots",

@@ -2,102 +2,99 @@
 
 from typing import Annotated, Literal
 
-from pydantic import BeforeValidator, Field, model_validator
-
-from crawler.config.table import ASIDE, Table
-from crawler.config.values import Count, Natural, seconds
+from crawler.config.table import Table, key
+from crawler.config.values import Bounds, Count, Duration, Natural
 
 
 class Dynamic(Table):
     """Dynamic assignment, for `assignment.scheme = "dynamic"`."""
 
-    granularity: Literal["page", "site", "dset"] = Field(
-        "page",
-        description="what a server gives to a client. page: a URL at a time, to any client; site:"
-        " a site, when its first URL is found, for the whole crawl; dset: a set of sites, for the"
-        " whole crawl",
+    granularity: Literal["page", "site", "dset"] = key(
+        default="page",
+        about="what a server gives to a client. page: a URL at a time, to any client; site: a site,"
+        " when its first URL is found, for the whole crawl; dset: a set of sites, for the whole"
+        " crawl",
     )
-    follow: Literal["server", "own"] = Field(
-        "server",
-        description="who follows a link. server: clients report all links, and fetch only what they"
-        " are handed; own: a client follows links within the sites that it holds, and reports the"
+    follow: Literal["server", "own"] = key(
+        default="server",
+        about="who follows a link. server: clients report all links, and fetch only what they are"
+        " handed; own: a client follows links within the sites that it holds, and reports the"
         " others",
     )
-    servers: tuple[Natural, ...] = Field(
-        (0,),
-        min_length=1,
-        description="the first ranks are servers; this is, for each, the rank of the server above"
-        " it. Rank 0 is above all, and has itself. (0, 0, 0) means: ranks 1 and 2 are below rank 0."
+    servers: Annotated[tuple[Natural, ...], Bounds(min_length=1)] = key(
+        default=(0,),
+        about="the first ranks are servers; this is, for each, the rank of the server above it."
+        " Rank 0 is above all, and has itself. (0, 0, 0) means: ranks 1 and 2 are below rank 0."
         " Clients are dealt to the servers that have no server below them",
     )
-    dsets: tuple[tuple[str, ...], ...] = Field(
-        (),
-        description='sets of suffixes of host names, such as [["com"], ["edu", "ac.uk"]]; other'
-        " hosts are dealt to the sets by their hash. Empty: all hosts are dealt by their hash",
+    dsets: tuple[tuple[str, ...], ...] = key(
+        default=(),
+        about='sets of suffixes of host names, such as [["com"], ["edu", "ac.uk"]]; other hosts are'
+        " dealt to the sets by their hash. Empty: all hosts are dealt by their hash",
     )
-    rest_s: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
-        60.0,
-        json_schema_extra=ASIDE,
-        description="for granularity = page: a site stays at its client until the client has had no"
-        " URL of it for this time, or until another client would be idle without it",
+    rest_s: Duration = key(
+        default=60.0,
+        aside=True,
+        about="for granularity = page: a site stays at its client until the client has had no URL"
+        " of it for this time, or until another client would be idle without it",
     )
-    stock: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="URLs that a client has at hand, beside those of sites that must rest; 0: what"
-        " it fetches while it waits for others",
+    stock: Natural = key(
+        default=0,
+        aside=True,
+        about="URLs that a client has at hand, beside those of sites that must rest; 0: what it"
+        " fetches while it waits for others",
     )
-    per_site: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="URLs of one site that a client has at hand; 0: one, or two if"
-        " politeness.delay_s is less than half of exchange.max_delay_s",
+    per_site: Natural = key(
+        default=0,
+        aside=True,
+        about="URLs of one site that a client has at hand; 0: one, or two if politeness.delay_s is"
+        " less than half of exchange.max_delay_s",
     )
-    connections: tuple[Count, ...] = Field(
-        (),
-        json_schema_extra=ASIDE,
-        description="connections of each client at its start, in the order of ranks; clients beyond"
-        " the list have fetch.concurrency",
+    connections: tuple[Count, ...] = key(
+        default=(),
+        aside=True,
+        about="connections of each client at its start, in the order of ranks; clients beyond the"
+        " list have fetch.concurrency",
     )
-    spares: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="the last so many ranks are spares: clients that wait until their server has"
-        " them come",
+    spares: Natural = key(
+        default=0,
+        aside=True,
+        about="the last so many ranks are spares: clients that wait until their server has them"
+        " come",
     )
-    join_after_s: Annotated[float, BeforeValidator(seconds), Field(ge=0)] = Field(
-        0.0,
-        json_schema_extra=ASIDE,
-        description="a server has a spare come each time that so much of the crawl has passed."
-        " 0: not by time",
+    join_after_s: Duration = key(
+        default=0.0,
+        aside=True,
+        about="a server has a spare come each time that so much of the crawl has passed. 0: not by"
+        " time",
     )
-    join_waiting: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="a server has a spare come when more seeds (URLs that wait for a client) than"
-        " this wait for each client that is there. 0: not by their number",
+    join_waiting: Natural = key(
+        default=0,
+        aside=True,
+        about="a server has a spare come when more seeds (URLs that wait for a client) than this"
+        " wait for each client that is there. 0: not by their number",
     )
-    low: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="with fewer seeds (URLs that wait for a client) than this, a server has the"
-        " client slow down: use `step` connections less. 0: never",
+    low: Natural = key(
+        default=0,
+        aside=True,
+        about="with fewer seeds (URLs that wait for a client) than this, a server has the client"
+        " slow down: use `step` connections less. 0: never",
     )
-    high: Natural = Field(
-        0,
-        json_schema_extra=ASIDE,
-        description="with more seeds than this, a server has the client hurry up: use `step`"
-        " connections more, up to fetch.concurrency. 0: never",
+    high: Natural = key(
+        default=0,
+        aside=True,
+        about="with more seeds than this, a server has the client hurry up: use `step` connections"
+        " more, up to fetch.concurrency. 0: never",
     )
-    step: Count = Field(
-        1, json_schema_extra=ASIDE, description="by how many connections a client changes at a time"
+    step: Count = key(
+        default=1, aside=True, about="by how many connections a client changes at a time"
     )
-    least_connections: Count = Field(
-        1, json_schema_extra=ASIDE, description="a client doesn't slow down below this"
+    least_connections: Count = key(
+        default=1, aside=True, about="a client doesn't slow down below this"
     )
 
-    @model_validator(mode="after")
-    def _fits(self) -> "Dynamic":
+    def check(self) -> None:
+        """Raise ValueError if the values don't fit each other."""
         if self.granularity == "page" and self.follow == "own":
             raise ValueError(
                 'follow = "own" needs granularity = "site" or "dset": clients hold no sites with'
@@ -123,7 +120,6 @@ class Dynamic(Table):
                     raise ValueError(f"dsets: {suffix} is given twice; remove one of the two")
                 seen.add(name)
         _check_tree(self.servers)
-        return self
 
 
 def _check_tree(servers: tuple[int, ...]) -> None:

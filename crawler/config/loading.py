@@ -5,8 +5,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from pathlib import Path
 from typing import Any, Final
 
-from pydantic import ValidationError as PydanticValidationError
-
+from crawler.config.checking import Mistakes
 from crawler.config.mistakes import explain, is_plain, show
 from crawler.config.table import Table
 from crawler.config.values import what_is_named
@@ -15,8 +14,6 @@ from crawler.extensions import KINDS
 from crawler.ports import UserError
 
 _SITES: Final = "sites"  # the only name in a configuration that isn't the name of one table
-# A configuration gets all tables, because pydantic would build a validator for each missing one.
-_EMPTY: Final[dict[str, Any]] = {name: {} for name in Config.model_fields if name != _SITES}
 
 
 def load(
@@ -33,7 +30,9 @@ def load(
     both. Raises UserError with the first mistake and the number of further ones.
     """
     where = str(path) if path else "configuration"
-    raw: dict[str, Any] = before.model_dump() if before else {}
+    raw: dict[str, Any] = {}
+    for name, table in before or ():
+        raw[name] = dict(table) if isinstance(table, Table | Mapping) else table
     try:
         if path:
             raw |= _beside(path, tomllib.loads(path.read_text("utf-8-sig")))
@@ -53,8 +52,8 @@ def load(
         else:
             raw[table] = entries
     try:
-        config = Config.model_validate(_EMPTY | raw)
-    except PydanticValidationError as error:
+        config = Config(**raw)
+    except Mistakes as error:
         raise UserError(f"{where}: {explain(error)}") from None
     if config.assignment.scheme == "part-vector" and not config.assignment.part_vector:
         raise UserError(
@@ -72,7 +71,7 @@ def load(
             f"{where}: session.mode = {config.session.mode!r}: assignment.scheme = 'dynamic' needs"
             " session.mode = 'exchange', as clients send what they find to their server"
         )
-    useless = set(config.plugins.names) - {plugin.name for plugin in config.named_plugins()}
+    useless = set(config.plugins) - {plugin.name for plugin in config.named_plugins()}
     if useless:
         raise UserError(
             f"{where}: plugins.{min(useless)}: options of a plug-in that isn't used; name it in one"
@@ -88,14 +87,12 @@ def load(
 
 def _beside(path: Path, raw: dict[str, Any]) -> dict[str, Any]:
     """The content of a file, with the paths of files and sessions that it names beside it."""
-    for table_name, table_info in Config.model_fields.items():
-        entries, table = raw.get(table_name), table_info.annotation
-        if not isinstance(entries, dict) or not (
-            isinstance(table, type) and issubclass(table, Table)
-        ):
+    for table_name, table in Config():
+        entries = raw.get(table_name)
+        if not (isinstance(entries, dict) and isinstance(table, Table)):
             continue
-        for key, info in table.model_fields.items():
-            if key in entries and what_is_named(info) in {"file", "session"}:
+        for key, about in table.all_keys.items():
+            if key in entries and what_is_named(about.kind) in {"file", "session"}:
                 entries[key] = _move(entries[key], path.parent)
     return raw
 

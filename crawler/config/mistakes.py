@@ -1,51 +1,31 @@
 """Explains mistakes in a configuration in one line: what is wrong, where, and what to do."""
 
 import re
-
-from pydantic import ValidationError as PydanticValidationError
+from collections.abc import Sequence
 
 from crawler.commandline import guess
+from crawler.config.checking import ABSENT, Mistakes
 from crawler.config.sites import Site
-from crawler.config.table import Table
 from crawler.config.whole import Config
 
 _PLAIN = re.compile(r"[\w.+-]{0,12}")
 _SECRET = re.compile(r"fetch\.proxy.*|sites(\.\d+(\.headers.*)?)?")  # messages don't show values
-_WANTED = {  # by pydantic's type of mistake, where our words are easier to understand
-    "bool_parsing": "must be a boolean: true or false",
-    "bool_type": "must be a boolean: true or false",
-    "byte_size": "must be a size, like 64KiB or 1GB",
-    "byte_size_unit": "must be a size, like 64KiB or 1GB",
-    "dict_type": "must be a table, like { a = 1 }",
-    "float_parsing": "must be a number",
-    "float_type": "must be a number",
-    "int_from_float": "must be an integer",
-    "int_parsing": "must be an integer",
-    "int_type": "must be an integer",
-    "string_type": "must be a string, in quotes",
-    "missing": "is missing",
-    "model_type": "must be a table",
-    "tuple_type": 'must be a list, like ["a", "b"]',
-}
 
 
-def explain(error: PydanticValidationError) -> str:
+def explain(error: Mistakes) -> str:
     """A line on the first mistake, with the number of further ones."""
-    mistakes = error.errors()
-    first = mistakes[0]
-    location = [str(part) for part in first["loc"]]
-    name = ".".join(location)
-    if first["type"] == "extra_forbidden":
-        message = _explain_unknown(location)
+    first, *others = error.mistakes
+    name = ".".join(first.where)
+    if first.words:
+        is_hidden = first.value is ABSENT or _SECRET.fullmatch(name)
+        value = "" if is_hidden else f" = {first.value!r}"
+        message = f"{_shown(first.where)}{value}: {first.words}"
     else:
-        wanted = _WANTED.get(first["type"]) or _reword(first["msg"])
-        hidden = first["type"] == "missing" or _SECRET.fullmatch(name)
-        value = "" if hidden else f" = {first['input']!r}"
-        message = f"{_shown(location)}{value}: {wanted}"
-    return message + (f" (and {len(mistakes) - 1} more)" if len(mistakes) > 1 else "")
+        message = _explain_unknown(first.where)
+    return message + (f" (and {len(others)} more)" if others else "")
 
 
-def _shown(location: list[str]) -> str:
+def _shown(location: Sequence[str]) -> str:
     """The name of a key for a message. Tables of `[[sites]]` are counted from 1."""
     if location[0] == "sites" and len(location) > 1:
         number, *keys = location[1:]
@@ -63,29 +43,18 @@ def is_plain(text: str) -> bool:
     return bool(_PLAIN.fullmatch(text))
 
 
-def _explain_unknown(location: list[str]) -> str:
+def _explain_unknown(location: Sequence[str]) -> str:
     """A line on an unknown table or key, with the name that was probably meant."""
     *tables, name = location
-    known, kind, where = list(Config.model_fields), "table", "the tables are"
-    if location == ["fetch", "headers"]:
+    known, kind, where = Config.all_keys, "table", "the tables are"
+    if location == ("fetch", "headers"):
         return (
             "fetch.headers: headers stand in a table of their sites:"
             ' [[sites]] match = "a.example" headers = {Accept-Language = "de"}'
         )
     if tables:
-        table = Config.model_fields[tables[0]].annotation
-        written = f"[{tables[0]}]"
-        if tables[0] == "sites":
-            table, written = Site, "[[sites]]"
-        assert isinstance(table, type)
-        assert issubclass(table, Table)
-        known, kind, where = list(table.model_fields), "key", f"the keys of {written} are"
+        table = Site if tables[0] == "sites" else Config.all_keys[tables[0]].kind
+        known, kind = table.all_keys, "key"
+        where = f"the keys of {'[[sites]]' if table is Site else f'[{tables[0]}]'} are"
     meant = guess(name, known)
     return f"{_shown(location)}: unknown {kind}; {meant}{where}: {', '.join(known)}"
-
-
-def _reword(message: str) -> str:
-    """Pydantic's message as the end of our sentence, such as "must be less than or equal to 3"."""
-    message = message.removeprefix("Value error, ")
-    message = re.sub(r"^(Input|String|Value) should ", "must ", message)
-    return message[0].lower() + message[1:]

@@ -1,41 +1,34 @@
-"""The table on plug-ins."""
+"""Plug-ins that the configuration names, and their options."""
 
 from collections.abc import Mapping
+from math import isfinite
 from typing import Annotated, NamedTuple
 
-from pydantic import AfterValidator, ConfigDict, Field, JsonValue
-
-from crawler.config.table import Table
+from crawler.config.values import Check
 
 
-def _without_none(value: JsonValue) -> JsonValue:
-    """Refuse None, which session.toml can't hold."""
+def _check_option(value: object) -> None:
+    """Raise ValueError if session.toml can't hold a value."""
     if value is None:
         raise ValueError("must not be None; leave the option out")
-    for inner in value if isinstance(value, list) else ():
-        _without_none(inner)
-    for inner in value.values() if isinstance(value, dict) else ():
-        _without_none(inner)
-    return value
+    if isinstance(value, Mapping):
+        inner = list(value.values())
+        if not all(isinstance(name, str) for name in value):
+            raise ValueError("must have strings as keys")
+    elif isinstance(value, list | tuple):
+        inner = list(value)
+    elif isinstance(value, float) and not isfinite(value):
+        raise ValueError("must be a finite number")
+    elif isinstance(value, str | int | float):
+        inner = []
+    else:
+        raise ValueError("must be a string, a number, a boolean, a list or a table")
+    for one in inner:
+        _check_option(one)
 
 
-Options = dict[str, Annotated[JsonValue, AfterValidator(_without_none)]]
-
-
-class Plugins(Table):
-    """The options of plug-ins: for each plug-in that has options, a key with its name."""
-
-    model_config = ConfigDict(extra="allow")
-    __pydantic_extra__: dict[str, Options] = Field(init=False)
-
-    def of(self, name: str) -> Mapping[str, JsonValue]:
-        """Return the options of a plug-in."""
-        return self.__pydantic_extra__.get(name, {})
-
-    @property
-    def names(self) -> list[str]:
-        """The plug-ins that have options."""
-        return list(self.__pydantic_extra__)
+# The options of one plug-in.
+Options = Mapping[str, Annotated[object, Check(_check_option)]]
 
 
 class NamedPlugin(NamedTuple):

@@ -2,13 +2,11 @@
 
 import re
 from collections.abc import Mapping, Sequence
-from typing import Annotated, Final, Self
-
-from pydantic import AfterValidator, BeforeValidator, ByteSize, Field, model_validator
+from typing import Annotated, Final
 
 from crawler import url
-from crawler.config.table import ASIDE, Table
-from crawler.config.values import Count, Natural
+from crawler.config.table import Table, key
+from crawler.config.values import AnySize, Bounds, Count, Natural, NonNegative, Read, check_regex
 from crawler.names import NamePatterns, normalise_pattern
 
 _OF_URL: Final = "^"  # begins a regular expression of a URL
@@ -20,12 +18,11 @@ def _listed(value: object) -> object:
     return (value,) if isinstance(value, str) else value
 
 
-def _pattern(text: str) -> str:
+def _pattern(text: object) -> object:
+    if not isinstance(text, str):
+        return text
     if text.startswith(_OF_URL):
-        try:
-            re.compile(text)
-        except re.error as error:
-            raise ValueError(f"must be a regular expression ({error})") from None
+        check_regex(text)
         return text
     try:
         return normalise_pattern(text)
@@ -40,35 +37,29 @@ class Site(Table):
     """Sites for which some settings differ. A key that isn't set leaves the usual setting."""
 
     match: Annotated[
-        tuple[Annotated[str, AfterValidator(_pattern)], ...],
-        BeforeValidator(_listed),
-        Field(min_length=1),
-    ] = Field(
-        description="host names, such as a.example, a.example:8080, or *.a.example for all hosts"
-        " below a.example. For headers also regular expressions of URLs, which begin with ^. If"
-        " several tables match, the first one that sets a key counts for this key"
+        tuple[Annotated[str, Read(_pattern)], ...], Read(_listed), Bounds(min_length=1)
+    ] = key(
+        about="host names, such as a.example, a.example:8080, or *.a.example for all hosts below"
+        " a.example. For headers also regular expressions of URLs, which begin with ^. If several"
+        " tables match, the first one that sets a key counts for this key"
     )
-    delay_s: Annotated[float, Field(ge=0)] | None = Field(
-        None, json_schema_extra=ASIDE, description="in place of politeness.delay_s"
+    delay_s: NonNegative | None = key(
+        default=None, aside=True, about="in place of politeness.delay_s"
     )
-    connections: Count | None = Field(
-        None, json_schema_extra=ASIDE, description="in place of politeness.connections_per_site"
+    connections: Count | None = key(
+        default=None, aside=True, about="in place of politeness.connections_per_site"
     )
-    robots: bool | None = Field(None, description="in place of robots.obey")
-    max_urls: Natural | None = Field(None, description="in place of traps.max_urls_per_site")
-    max_bytes: Annotated[ByteSize, Field(ge=0)] | None = Field(
-        None, description="in place of traps.max_bytes_per_site"
+    robots: bool | None = key(default=None, about="in place of robots.obey")
+    max_urls: Natural | None = key(default=None, about="in place of traps.max_urls_per_site")
+    max_bytes: AnySize | None = key(default=None, about="in place of traps.max_bytes_per_site")
+    priority: Annotated[int, Bounds(ge=-1000, le=1000)] | None = key(
+        default=None,
+        aside=True,
+        about="of the sites that may be asked now, those with the highest priority come first;"
+        " other sites have priority 0",
     )
-    priority: int | None = Field(
-        None,
-        ge=-1000,
-        le=1000,
-        json_schema_extra=ASIDE,
-        description="of the sites that may be asked now, those with the highest priority come"
-        " first; other sites have priority 0",
-    )
-    headers: Mapping[str, str] | None = Field(
-        None, json_schema_extra=ASIDE, description="further request headers, which stay secret"
+    headers: Mapping[str, str] | None = key(
+        default=None, aside=True, about="further request headers, which stay secret"
     )
 
     @property
@@ -76,15 +67,14 @@ class Site(Table):
         """The patterns of host names, without the regular expressions."""
         return [pattern for pattern in self.match if not pattern.startswith(_OF_URL)]
 
-    @model_validator(mode="after")
-    def _check(self) -> Self:
+    def check(self) -> None:
+        """Raise ValueError if the table matches URLs, but sets what belongs to a whole site."""
         used = [key for key, value in self if value is not None and key not in _OF_URLS]
         if used and any(pattern.startswith(_OF_URL) for pattern in self.match):
             raise ValueError(
                 f"{used[0]} belongs to a whole site: match must be host names, not a regular"
                 " expression"
             )
-        return self
 
 
 class Overrides:
@@ -160,7 +150,7 @@ class Overrides:
                 values |= {name: value for name, value in table if value is not None}
                 _put(headers, table.headers or {})
             values |= {"headers": headers} if headers else {}
-            merged = self._merged[numbers] = _NOTHING.model_copy(update=values)
+            merged = self._merged[numbers] = _NOTHING.replace(**values)
         return merged
 
 
@@ -172,4 +162,4 @@ def _put(headers: dict[str, str], more: Mapping[str, str]) -> None:
         headers[name] = value
 
 
-_NOTHING: Final = Site.model_construct(match=("nothing.invalid",))
+_NOTHING: Final = Site.of(match=("nothing.invalid",))

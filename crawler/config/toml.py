@@ -4,7 +4,6 @@ import re
 from collections.abc import Mapping, Sequence
 from typing import Final, Literal
 
-from crawler.config.plugins import Plugins
 from crawler.config.sites import Site
 from crawler.config.table import Table
 from crawler.config.whole import Config
@@ -16,22 +15,23 @@ def as_toml(config: Config, *, commented: bool = False) -> str:
     """The configuration as TOML; with `commented`, each key under its description."""
     lines: list[str] = []
     for table_name, table in config:
-        if not isinstance(table, Table):
+        if table_name == "sites":
             continue
         lines += ["", f"[{table_name}]"]
-        if isinstance(table, Plugins):
+        if table_name == "plugins":
             lines += ["# A key for each plug-in that has options, such as"] * commented
             lines += ['# no-print = { words = ["print"] }'] * commented
-        for key, value in table:
-            if commented and key in type(table).model_fields:
-                info = type(table).model_fields[key]
-                allowed = _choices(info.annotation)
-                lines.append(f"# {info.description}" + (f" ({allowed})" if allowed else ""))
+        for key, value in dict(table).items():
+            if commented and isinstance(table, Table):
+                allowed = _choices(table.all_keys[key].kind)
+                lines.append(
+                    f"# {table.all_keys[key].about}" + (f" ({allowed})" if allowed else "")
+                )
             name = key if _BARE.fullmatch(key) else _toml_string(key)
             lines.append(f"{name} = {toml_value(value)}")
     if commented:
         lines += ["", "# Tables [[sites]] say what differs for some sites. Their keys:"]
-        lines += [f"#   {key}: {info.description}" for key, info in Site.model_fields.items()]
+        lines += [f"#   {key}: {info.about}" for key, info in Site.all_keys.items()]
     for site in config.sites:
         lines += ["", "[[sites]]"]
         lines += [f"{key} = {toml_value(value)}" for key, value in site if value is not None]
@@ -52,7 +52,7 @@ def toml_value(value: object) -> str:
     if isinstance(value, str):
         return _toml_string(value)
     if isinstance(value, int | float):
-        return str(int(value)) if isinstance(value, int) else repr(value)  # ByteSize is an int
+        return repr(value)
     if isinstance(value, Mapping):
         inner = ", ".join(f"{_toml_string(k)} = {toml_value(v)}" for k, v in value.items())
         return f"{{{inner}}}"

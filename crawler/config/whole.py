@@ -1,6 +1,6 @@
 """The whole configuration: all tables together."""
 
-from pydantic import Field
+from collections.abc import Mapping
 
 from crawler.config.crawl import (
     Assignment,
@@ -16,35 +16,37 @@ from crawler.config.crawl import (
 )
 from crawler.config.dynamic import Dynamic
 from crawler.config.network import Dashboard, Dns, Fetch, Politeness, Retry, Robots
-from crawler.config.plugins import NamedPlugin, Plugins
+from crawler.config.plugins import NamedPlugin, Options
 from crawler.config.sites import Overrides, Site
 from crawler.config.storage import Storage
-from crawler.config.table import Table
+from crawler.config.table import Table, key
 from crawler.extensions import KINDS
 
 
 class Config(Table):
     """The whole configuration, with one field for each table, and one for all `[[sites]]`."""
 
-    session: Session = Field(default_factory=Session)
-    scope: Scope = Field(default_factory=Scope)
-    normalise: Normalise = Field(default_factory=Normalise)
-    assignment: Assignment = Field(default_factory=Assignment)
-    dynamic: Dynamic = Field(default_factory=Dynamic)
-    exchange: Exchange = Field(default_factory=Exchange)
-    frontier: Frontier = Field(default_factory=Frontier)
-    politeness: Politeness = Field(default_factory=Politeness)
-    retry: Retry = Field(default_factory=Retry)
-    robots: Robots = Field(default_factory=Robots)
-    sitemaps: Sitemaps = Field(default_factory=Sitemaps)
-    dns: Dns = Field(default_factory=Dns)
-    fetch: Fetch = Field(default_factory=Fetch)
-    extract: Extract = Field(default_factory=Extract)
-    traps: Traps = Field(default_factory=Traps)
-    seen: Seen = Field(default_factory=Seen)
-    storage: Storage = Field(default_factory=Storage)
-    dashboard: Dashboard = Field(default_factory=Dashboard)
-    plugins: Plugins = Field(default_factory=Plugins)
+    session: Session = Session()
+    scope: Scope = Scope()
+    normalise: Normalise = Normalise()
+    assignment: Assignment = Assignment()
+    dynamic: Dynamic = Dynamic()
+    exchange: Exchange = Exchange()
+    frontier: Frontier = Frontier()
+    politeness: Politeness = Politeness()
+    retry: Retry = Retry()
+    robots: Robots = Robots()
+    sitemaps: Sitemaps = Sitemaps()
+    dns: Dns = Dns()
+    fetch: Fetch = Fetch()
+    extract: Extract = Extract()
+    traps: Traps = Traps()
+    seen: Seen = Seen()
+    storage: Storage = Storage()
+    dashboard: Dashboard = Dashboard()
+    plugins: Mapping[str, Options] = key(
+        default={}, about="the options of plug-ins, by the names of these"
+    )
     sites: tuple[Site, ...] = ()
 
     def overrides(self) -> Overrides:
@@ -55,11 +57,15 @@ class Config(Table):
         """Return the plug-ins that keys name, without what is built in."""
         named = []
         for kind in KINDS.values():
-            table, _, key = kind.key.partition(".")
-            value: str | tuple[str, ...] = getattr(getattr(self, table), key)
+            table, _, name = kind.key.partition(".")
+            value: str | tuple[str, ...] = getattr(getattr(self, table), name)
             names = (value,) if isinstance(value, str) else value
             named += [NamedPlugin(kind.key, name) for name in names if name not in kind.built_in]
         return named
+
+    def options_of(self, plugin: str) -> Mapping[str, object]:
+        """Return the options of a plug-in."""
+        return self.plugins.get(plugin, {})
 
     @property
     def holds_secrets(self) -> bool:

@@ -142,7 +142,7 @@ def make_scheme(
         return Hierarchical(_suffixes(assignment), ranks)
     if assignment.scheme != "part-vector":
         name = assignment.scheme
-        return Custom(load(SCHEME, name, settings.plugins.of(name)), ranks)
+        return Custom(load(SCHEME, name, settings.options_of(name)), ranks)
     try:
         vector = PartVector.open(Path(assignment.part_vector))
     except (PartVectorError, OSError) as error:

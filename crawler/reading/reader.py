@@ -56,7 +56,7 @@ def make_scope(
     """
     shapes = Shapes(settings.traps, year)
     sites = Sites(settings.assignment.site)
-    filters = [load(FILTER, name, settings.plugins.of(name)) for name in settings.scope.filters]
+    filters = [load(FILTER, name, settings.options_of(name)) for name in settings.scope.filters]
     return Scope(settings.scope, sites, seeds, shapes.rule, filters, by_scheme=by_scheme)
 
 

@@ -225,20 +225,25 @@ def write_replicated(directory: Path, urls: Iterable[str]) -> None:
 
 
 def _run(settings: config.Config, ranks: int, parts: int, seeds: Sequence[str]) -> Run:
-    judges = settings.model_dump_json(include={"scope": True, "traps": True, "robots": True})
+    judges = _json({name: dict(getattr(settings, name)) for name in ("scope", "robots", "traps")})
     if settings.sites:
-        keys = {"match", "robots", "max_urls", "max_bytes"}
-        judges += settings.model_dump_json(include={"sites": {"__all__": keys}})
+        keys = ("match", "robots", "max_urls", "max_bytes")
+        rows = [{key: getattr(site, key) for key in keys} for site in settings.sites]
+        judges += _json({"sites": rows})
     plugins = {
         f"{key} {name}": extensions.package_of(key, name) for key, name in settings.named_plugins()
     }
     for name in settings.scope.filters:
-        judges += f"{plugins[f'scope.filters {name}']} {dict(settings.plugins.of(name))}"
+        judges += f"{plugins[f'scope.filters {name}']} {dict(settings.options_of(name))}"
     # The scope depends on how sites are named, because the sites of the seeds are in scope.
     what = " ".join([f"sites {_SITE_NAMES}", judges, *sorted(seeds)])
     scope = f"{xxh3_64_intdigest(what.encode()):016x}"
     run = Run(__version__, ranks, parts, scope, _now(), site_names=_SITE_NAMES, html_reader=READER)
     return msgspec.structs.replace(run, plugins=plugins or None)
+
+
+def _json(value: object) -> str:
+    return msgspec.json.encode(value).decode()
 
 
 def _write_seeds(directory: Path, seeds: Iterable[str]) -> None:
@@ -263,9 +268,7 @@ def _write(directory: Path, settings: config.Config, runs: Sequence[Run]) -> Non
 def _without_logins(settings: config.Config) -> config.Config:
     """Return the settings without the logins in URLs of seeds, which are never sent."""
     seeds = tuple(map(without_login, settings.session.seeds))
-    return settings.model_copy(
-        update={"session": settings.session.model_copy(update={"seeds": seeds})}
-    )
+    return settings.replace(session=settings.session.replace(seeds=seeds))
 
 
 def _replace(path: Path, text: str, mode: int = 0o666) -> None:

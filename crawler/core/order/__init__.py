@@ -82,4 +82,4 @@ def order_of(
 ) -> BreadthFirst:
     """Make the order of a configuration, with its options. See `make_order`."""
     frontier = settings.frontier
-    return make_order(frontier, earlier, settings.plugins.of(frontier.order))
+    return make_order(frontier, earlier, settings.options_of(frontier.order))
