@@ -16,6 +16,7 @@ import numpy.typing as npt
 from isal import igzip
 
 from crawler import session, url
+from crawler.arrays import distinct
 from crawler.ports import PAGE
 
 # The targets of so many links, of at most so many pages, are looked up at a time.
@@ -80,7 +81,7 @@ def write_webgraph(directory: Path, base: Path) -> list[str]:
         graph, urls = _open(stack, graph_path), _open(stack, urls_path)
         graph.write(f"{len(nodes)}\n".encode())
         for page, ids in _read_links(directory, nodes):
-            successors = np.unique(ids[ids >= 0]).tolist()
+            successors = distinct(ids[ids >= 0]).tolist()
             graph.write((" ".join(map(str, successors)) + "\n").encode())
             urls.write(f"{page.row.url}\n".encode())
             links += len(successors)

@@ -12,6 +12,7 @@ from typing import Any, Final
 import numpy as np
 import numpy.typing as npt
 
+from crawler.arrays import distinct
 from crawler.reading.rules import Rule
 
 Numbers = npt.NDArray[Any]  # unsigned, of any size
@@ -174,7 +175,7 @@ class PackedRules:
         first[1:] = hashes[1:] != hashes[:-1]
         self._prefixes = self._kept(hashes[first])
         self._prefix_places = self._kept(table["places"][order][first])
-        self._lengths = np.unique(table["weights"] >> 1)[::-1].astype(np.int64)
+        self._lengths = distinct(table["weights"] >> 1)[::-1].astype(np.int64)
 
     def _pack_pieces(
         self, counts: Numbers, order: Numbers, keys: Numbers

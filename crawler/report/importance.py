@@ -11,6 +11,7 @@ from typing import Final
 import numpy as np
 import numpy.typing as npt
 
+from crawler.arrays import distinct
 from crawler.core.order.pagerank import CLOSE, DAMPING, ROUNDS
 from crawler.ports import Peers
 from crawler.report.measures import position
@@ -70,9 +71,9 @@ async def pagerank_by_key(sources: _Keys, targets: _Keys, peers: Peers) -> tuple
     that this process has read. A link that occurs twice counts twice.
     """
     sources, targets = await to_holders(in_rounds(sources, targets), 1, peers)
-    linking = np.unique(sources)
+    linking = distinct(sources)
     held, _ = await to_holders(in_rounds(linking, linking), 0, peers)
-    keys = np.unique(np.concatenate((held, targets)))
+    keys = distinct(np.concatenate((held, targets)))
     order = np.lexsort((sources, targets))
     at = position(keys, targets[order])
     return keys, await pagerank_together(keys, sources[order], at, peers)

@@ -15,6 +15,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crawler.arrays import distinct
 from crawler.dataset import read_table
 from crawler.ports import Peers
 from crawler.report.explanations import advice, meaning
@@ -189,7 +190,7 @@ class _Elapsed:
         runs = own._run(times)
         its = {
             int(run): (float(times[runs == run].min()), float(times[runs == run].max()))
-            for run in np.unique(runs)
+            for run in distinct(runs)
         }
         bounds: dict[int, tuple[float, float]] = {}
         for some in await everywhere(peers, its):

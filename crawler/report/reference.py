@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
 from crawler import url
+from crawler.arrays import distinct
 from crawler.dataset import table_files, table_path
 from crawler.ports import OUT_OF_SCOPE, PAGE, Peers, UserError
 from crawler.report.importance import pagerank_together, places_together
@@ -54,7 +55,7 @@ class Web(NamedTuple):
             sources, targets = await to_holders(found.read(found.links, _followed, peers), 0, peers)
         else:
             keys, sources, targets = await _by_key(found, peers)
-        keys = np.unique(keys)
+        keys = distinct(keys)
         real = (position(keys, sources) >= 0) & (sources != targets)
         sources, targets = await to_holders(in_rounds(sources[real], targets[real]), 1, peers)
         at = position(keys, targets)

@@ -18,6 +18,7 @@ import pyarrow.compute as pc
 from numpy.typing import NDArray
 
 from crawler import session, url
+from crawler.arrays import distinct
 from crawler.dataset import read_table
 from crawler.ports import PAGE, Failure, Peers
 from crawler.report.against import compare
@@ -240,7 +241,7 @@ def _distinct(site_part: dict[int, NDArray[np.uint64]], *ranks: int) -> int:
     A pair counts once, even if several of the ranks hold pages of the site.
     """
     known = [site_part[rank] for rank in ranks if rank in site_part]
-    return len(np.unique(np.concatenate(known))) if known else 0
+    return len(distinct(np.concatenate(known))) if known else 0
 
 
 async def _series(

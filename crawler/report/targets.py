@@ -22,6 +22,7 @@ import pyarrow as pa
 import pyarrow.compute as pc
 
 from crawler import config, session
+from crawler.arrays import distinct
 from crawler.dataset import read_batches, read_table
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Peers
 from crawler.report.measures import position
@@ -182,7 +183,7 @@ def _read_pages(units: Sequence[UnitTables]) -> tuple[_Keys, _ByKey]:
             )
             rows = batch.filter(pc.or_(gone, failed)).to_pylist()
             broken += [(row.pop("key"), row) for row in rows]
-    return np.unique(np.concatenate(keys)), broken
+    return distinct(np.concatenate(keys)), broken
 
 
 class _Piece(NamedTuple):
@@ -267,7 +268,7 @@ class _Holder:
 
     def __init__(self, keys: Sequence[_Keys], broken: Sequence[_ByKey]) -> None:
         """`keys`: of the pages of each process; `broken`: its broken pages. The last row counts."""
-        self._pages = np.unique(np.concatenate(keys))
+        self._pages = distinct(np.concatenate(keys))
         self._rows = dict(chain(*broken))
         self._broken = np.sort(np.fromiter(self._rows, np.uint64, len(self._rows)))
         # Of falling length, so that each is merged only a few times.
@@ -337,7 +338,7 @@ class _BrokenLinks:
 
     def with_texts(self, units: Sequence[UnitTables]) -> list[_LinkedTo]:
         """Return the links to each broken page. `units`: those that have the linking pages."""
-        wanted = np.unique(np.array(list(chain(*self._sources.values())), np.uint64))
+        wanted = distinct(np.array(list(chain(*self._sources.values())), np.uint64))
         texts = dict[int, str]()
         for unit in units if len(wanted) else ():
             for batch in read_batches(unit.pages, ["url", "key"]):

@@ -10,6 +10,7 @@ from typing import Self
 import numpy as np
 import numpy.typing as npt
 
+from crawler.arrays import distinct
 from crawler.ports import OUT_OF_SCOPE, Earlier, PageRow, Peers, has_page
 from crawler.session.log import LoggedPage, log_files, read_log, read_page, read_placed
 from crawler.session.together import Alone, everywhere, in_rounds, mine, routed, to_holders
@@ -209,7 +210,7 @@ async def most_linked(
     new &= sources != targets
     keys, counts = np.unique(targets[new], return_counts=True)
     whole = np.fromiter((row.key for row in _whole_rows(session, peers)), np.uint64)
-    pages = np.unique((await to_holders(in_rounds(whole, whole), 0, peers))[0])
+    pages = distinct((await to_holders(in_rounds(whole, whole), 0, peers))[0])
     _, at, _ = np.intersect1d(keys, pages, assume_unique=True, return_indices=True)
     best = at[np.argsort(-counts[at], kind="stable")[:count]]
     candidates = await everywhere(peers, (keys[best], counts[best]))

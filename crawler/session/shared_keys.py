@@ -19,6 +19,7 @@ import numpy.typing as npt
 from xxhash import xxh64_intdigest
 
 from crawler import url
+from crawler.arrays import distinct
 from crawler.ports import REDIRECT, UserError, requisite
 from crawler.session.files import replacing
 from crawler.session.log import Entry, LoggedPage, LoggedSitemaps
@@ -115,7 +116,7 @@ def different(some: Sequence[Pairs]) -> Pairs:
 def shared_among(pairs: Pairs) -> list[int]:
     """Return the keys of `different` pairs that several URLs have, each once."""
     keys = pairs[0]
-    shared: list[int] = np.unique(keys[1:][keys[1:] == keys[:-1]]).tolist()
+    shared: list[int] = distinct(keys[1:][keys[1:] == keys[:-1]]).tolist()
     return shared
 
 

@@ -25,6 +25,7 @@ import numpy.typing as npt
 import pyarrow as pa
 import pyarrow.parquet as pq
 
+from crawler.arrays import distinct
 from crawler.ports import REQUISITE, PageRow, Peers
 from crawler.session.columns import (
     SCHEMAS,
@@ -329,7 +330,7 @@ async def _totals(
     keys = np.concatenate([np.zeros(0, np.uint64), *arrays])
     places = keys % np.uint64(peers.size)
     received = await peers.alltoall([keys[places == rank] for rank in range(peers.size)])
-    unique = sum(await everywhere(peers, int(np.unique(np.concatenate(received)).size)))
+    unique = sum(await everywhere(peers, int(distinct(np.concatenate(received)).size)))
     own = [_of_rank(one) for one in counts]
     by_rank = list(chain(*await everywhere(peers, own)))
     return _sum(by_rank, unique), by_rank[:ranks]
@@ -339,7 +340,7 @@ def _of_rank(counts: Counts) -> Totals:
     keys: npt.NDArray[np.uint64] = np.frombuffer(counts.keys, np.uint64)
     return Totals(
         pages=len(keys),
-        unique_pages=np.unique(keys).size,
+        unique_pages=distinct(keys).size,
         stored_pages=counts.stored,
         duplicate_content=counts.duplicates,
         bytes=counts.bytes,

@@ -12,6 +12,7 @@ import pyarrow as pa
 from numpy.typing import NDArray
 
 from crawler import url
+from crawler.arrays import distinct
 from crawler.core.order import pagerank
 from crawler.dataset import read_table, table_path
 from crawler.ports import OUT_OF_SCOPE, Link, UserError
@@ -87,11 +88,11 @@ class Web:
     def reachable(self, seeds: Iterable[int]) -> Pages:
         """The pages that can be reached from the seeds, in ascending order."""
         reached = np.zeros(len(self), bool)
-        front = np.unique(np.fromiter(seeds, np.int64))
+        front = distinct(np.fromiter(seeds, np.int64))
         while len(front):
             reached[front] = True
             front = self._targets_of(front)
-            front = np.unique(front[~reached[front]])
+            front = distinct(front[~reached[front]])
         return np.flatnonzero(reached).astype(np.int64)
 
     def _targets_of(self, pages: Pages) -> Pages:

@@ -7,6 +7,7 @@ from typing import Final
 
 import numpy as np
 
+from crawler.arrays import distinct
 from crawler.stores.entries import Answers, Entries, Flags, Keys
 from crawler.stores.files import CONTENT_STARTS
 from crawler.stores.folder import Folder, NewFile
@@ -71,7 +72,7 @@ class BatchStore(ABC):
     def keys(self) -> Keys:
         """All keys that the store knows, in ascending order."""
         chunks = [keys for name in self.repositories() for keys, _ in self.contents(name)]
-        return np.unique(np.concatenate([self.noted(), *chunks]))
+        return distinct(np.concatenate([self.noted(), *chunks]))
 
     def __iter__(self) -> Iterator[int]:
         """All keys that the store knows."""

@@ -7,6 +7,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from crawler.arrays import distinct
 from crawler.core.order.scores import Opic
 from crawler.ports import CrawlUrl
 
@@ -106,7 +107,7 @@ class PageRank(Opic):
         targets = np.frombuffer(self._targets, np.uint64)
         ends = np.frombuffer(self._ends, np.int64)
         degrees = np.diff(ends, prepend=ends.dtype.type(0))
-        nodes = np.unique(np.concatenate((sources, targets, keys)))
+        nodes = distinct(np.concatenate((sources, targets, keys)))
         from_ = np.repeat(np.searchsorted(nodes, sources), degrees)
         to = np.searchsorted(nodes, targets)
         waiting = np.searchsorted(nodes, keys)
@@ -116,6 +117,6 @@ class PageRank(Opic):
         scores, self._base = pagerank(len(nodes), from_, to, outside)
         if len(to):
             self._links = len(to)
-            self._cash = float(scores[np.unique(from_)].sum())
+            self._cash = float(scores[distinct(from_)].sum())
             self.mean = self._cash / self._links
         return scores[waiting]

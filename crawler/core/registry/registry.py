@@ -6,6 +6,7 @@ from typing import Final
 import numpy as np
 from numpy.typing import NDArray
 
+from crawler.arrays import distinct
 from crawler.core.hands import Dealt, Hand
 from crawler.core.order.packing import short, whole
 from crawler.core.registry import moves, records, rescoring, table
@@ -162,9 +163,9 @@ class Registry:
         """Let keys be visited that earlier runs visited, whether they are known or not."""
         wanted = np.fromiter(keys, np.uint64)
         rows = self.rows(wanted)
-        for row in np.unique(rows[rows >= 0]).tolist():
+        for row in distinct(rows[rows >= 0]).tolist():
             self._visit(row)
-        new = np.unique(wanted[rows < 0])
+        new = distinct(wanted[rows < 0])
         at = self._arrays
         start = at.room(len(new))
         self._known += len(new)
@@ -234,7 +235,7 @@ class Registry:
         )
         self.waits -= len(dealt)
         self.handed += len(dealt)
-        return [self._dealt(dealt, hand) for hand in np.unique(dealt["hand"]).tolist()]
+        return [self._dealt(dealt, hand) for hand in distinct(dealt["hand"]).tolist()]
 
     def _dealt(self, dealt: records.Records, hand: int) -> Dealt:
         """Return what one hand was dealt, as columns."""

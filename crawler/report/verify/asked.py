@@ -5,6 +5,7 @@ from collections.abc import Callable, Sequence
 import numpy as np
 import numpy.typing as npt
 
+from crawler.arrays import distinct
 from crawler.ports import Peers
 from crawler.session import Keys
 
@@ -20,7 +21,7 @@ def split(keys: Keys, peers: Peers) -> list[Flags]:
 async def gather_keys(peers: Peers, keys: Keys) -> Keys:
     """Give all keys to those that answer for them. Returns the ones given here, sorted, once."""
     given = await peers.alltoall([keys[its] for its in split(keys, peers)])
-    return np.unique(np.concatenate(given))
+    return distinct(np.concatenate(given))
 
 
 async def ask(

@@ -8,6 +8,7 @@ from pathlib import Path
 import numpy as np
 
 from crawler import session, url
+from crawler.arrays import distinct
 from crawler.core.ownership import Ownership
 from crawler.core.schemes import make_scheme, place_parts
 from crawler.modes import FIREWALL, mode_of
@@ -109,7 +110,7 @@ class Closure:
         share = session.LogShard(paths, self._follows, skipped=skipped, correct=self.correct)
         for _ in share.read():
             pass
-        pages = await gather_keys(peers, np.unique(share.page_keys))
+        pages = await gather_keys(peers, distinct(share.page_keys))
         missing = await ask(
             peers, share.link_keys, lambda asked: first_askers(asked, lambda k: ~np.isin(k, pages))
         )
