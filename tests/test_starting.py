@@ -64,6 +64,7 @@ def test_seeds_on_the_command_line_take_the_place_of_those_in_the_file(tmp_path:
 def test_a_rank_imports_only_what_it_needs() -> None:
     """Each of these takes long to import. Rank 0 imports some of them, when it makes the report."""
     needless = [
+        "aiodns",
         "aiohttp",
         "crawler.simulate",
         "importlib.metadata",

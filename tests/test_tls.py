@@ -213,3 +213,13 @@ def test_python_is_no_stricter_than_curl() -> None:
 def test_servers_that_cant_renegotiate_safely_are_asked() -> None:
     """OpenSSL 3 leaves such servers by default; browsers don't (RFC 5746, 4.4)."""
     assert make_context(config.Fetch()).options & 0x4  # OP_LEGACY_SERVER_CONNECT of Python 3.12
+
+
+def test_a_file_of_the_system_without_certificates(
+    tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    """OpenSSL ignores such a file. Then no server is trusted."""
+    (tmp_path / "none.pem").touch()
+    monkeypatch.setenv("SSL_CERT_FILE", str(tmp_path / "none.pem"))
+    monkeypatch.setenv("SSL_CERT_DIR", str(tmp_path))
+    assert make_context(config.Fetch()).cert_store_stats()["x509"] == 0

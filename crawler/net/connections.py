@@ -12,6 +12,7 @@ from aiohappyeyeballs import AddrInfoType, start_connection
 
 from crawler.net.addresses import AddressBook
 from crawler.net.response import Head, ResponseReader
+from crawler.net.tls import TlsContext
 from crawler.net.wire import Limits, Watch, WireProtocol
 from crawler.ports import Failure, FetchError
 
@@ -47,7 +48,7 @@ class Connections:
     """
 
     def __init__(
-        self, limits: Limits, addresses: AddressBook, tls: ssl.SSLContext, connect_timeout_s: float
+        self, limits: Limits, addresses: AddressBook, tls: TlsContext, connect_timeout_s: float
     ) -> None:
         self._loop = asyncio.get_running_loop()
         self._addresses = addresses
@@ -148,6 +149,7 @@ class Connections:
             if not way.tunnel:
                 _, protocol = await self._connect(addresses, proxy, self._new)
                 return protocol
+            context = await self._tls.get()  # now, because the proxy may close later
             reader = ResponseReader(*self._head_limits)
             outer, answer = await self._connect(
                 addresses, proxy, partial(_TunnelAnswer, self._loop, reader)
@@ -159,7 +161,7 @@ class Connections:
             await answer.granted
             protocol = self._new()
             inner = await self._loop.start_tls(
-                outer, protocol, self._tls, server_hostname=_name_in_tls(server)
+                outer, protocol, context, server_hostname=_name_in_tls(server)
             )
         except BaseException:
             outer.close()
@@ -173,13 +175,14 @@ class Connections:
         self, addresses: Sequence[AddrInfoType], server: Server, new: Callable[[], _P]
     ) -> tuple[asyncio.Transport, _P]:
         """Connect to the first address that answers. The next one is tried after `_NEXT_TRY_S`."""
+        context = await self._tls.get() if server.tls else None
         socket = await start_connection(
             addresses, happy_eyeballs_delay=_NEXT_TRY_S, loop=self._loop
         )
         return await self._loop.create_connection(
             new,
             sock=socket,
-            ssl=self._tls if server.tls else None,
+            ssl=context,
             server_hostname=_name_in_tls(server) if server.tls else None,
         )
 

@@ -6,16 +6,16 @@ from collections import OrderedDict
 from collections.abc import Sequence
 from functools import lru_cache
 from ipaddress import IPv4Address, IPv6Address, IPv6Network, ip_address
-from socket import SOCK_STREAM
-from typing import Final, NamedTuple, Self
-
-import aiodns
-import pycares
+from math import inf
+from typing import TYPE_CHECKING, Final, NamedTuple, Self
 
 from crawler import config
 from crawler.ports import Clock, Failure, FetchError, Resolver, UserError
 from crawler.url import BadUrlError, normalise
 from crawler.url import host as host_of
+
+if TYPE_CHECKING:
+    from crawler.net.name_servers import NameServers
 
 _Address = tuple[str, int | None]  # an address, and a port that replaces the URL's
 
@@ -23,9 +23,6 @@ _MIN_TTL_S: Final = 30.0
 _SLOW_LOOKUP_S: Final = 1.0  # a look-up that takes longer no longer counts in dns.concurrency
 _MAX_NAMES: Final = 50_000  # in the cache
 _NAME_BYTES: Final = 400  # of a name in the cache, about
-_NO_SUCH_NAME: Final = frozenset(
-    (pycares.errno.ARES_ENOTFOUND, pycares.errno.ARES_ENODATA, pycares.errno.ARES_EBADNAME)
-)
 _ADDRESS_AND_PORT: Final = re.compile(r"(?:\[(?P<v6>.+)\]|(?P<v4>[^:]+)):(?P<port>[0-9]{1,5})")
 _NAT64: Final = IPv6Network("64:ff9b::/96")
 
@@ -43,6 +40,15 @@ def is_public(address: str) -> bool:
         if ip.is_site_local:
             return False
     return ip.is_global and not ip.is_multicast and not ip.is_reserved
+
+
+def _is_address(host: str) -> bool:
+    """Whether a host of a normalised URL is an address and not a name."""
+    try:
+        ip_address(host)
+    except ValueError:
+        return False
+    return True
 
 
 class _Answer(NamedTuple):
@@ -65,33 +71,21 @@ class DnsResolver(Resolver):
         self._allow_private = allow_private
         self._clock = clock
         self._fixed = {
-            _table_name(host): self._answer([_parse_address(host, value)], float("inf"))
+            _table_name(host): self._answer([_parse_address(host, value)], inf)
             for host, value in dns.hosts.items()
         }
         self._cache: OrderedDict[str, _Answer] = OrderedDict()
         self._asking: dict[str, asyncio.Task[_Answer]] = {}
         self._room = asyncio.Semaphore(dns.concurrency)
-        self._channel: aiodns.DNSResolver | None = None
+        self._servers: NameServers | None = None  # made when the first name is looked up
 
     def nbytes(self) -> int:
         """About how many bytes of memory the cached answers take."""
         return _NAME_BYTES * len(self._cache)
 
     async def __aenter__(self) -> Self:
-        # The search domains of resolv.conf aren't used, because our names are complete.
-        flags = pycares.ARES_FLAG_NOSEARCH | pycares.ARES_FLAG_EDNS
-        try:
-            self._channel = aiodns.DNSResolver(
-                self._dns.nameservers,
-                timeout=self._dns.timeout_s,
-                tries=self._dns.tries,
-                flags=flags,
-            )
-        except (pycares.AresError, UnicodeError):
-            raise UserError(
-                f"dns.nameservers = {list(self._dns.nameservers)}:"
-                " expected addresses like 10.0.0.1, 10.0.0.1:53 or [::1]:53"
-            ) from None
+        if self._dns.nameservers:  # mistakes are told at once
+            self._servers = self._name_servers()
         return self
 
     async def __aexit__(self, *_: object) -> None:
@@ -99,8 +93,8 @@ class DnsResolver(Resolver):
         for task in asking:
             task.cancel()
         await asyncio.gather(*asking, return_exceptions=True)
-        if self._channel:
-            await self._channel.close()
+        if self._servers:
+            await self._servers.close()
 
     async def resolve(self, host: str) -> Sequence[_Address]:
         """Return the addresses of a host, as the protocol says."""
@@ -141,27 +135,27 @@ class DnsResolver(Resolver):
         return answer
 
     async def _query(self, host: str) -> _Answer:
-        """Ask the hosts file and the name servers for A and AAAA records.
-
-        If the host is an address, c-ares returns that address.
-        """
-        assert self._channel, "enter the resolver first"
+        """Ask the hosts file and the name servers. An address is its own answer."""
         now = self._clock.now
         negative_ttl_s = self._dns.negative_ttl_s
         if not host or host.endswith("."):  # c-ares would remove one more dot
             detail = f'"{host}" is no host name'
             return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
+        if _is_address(host):
+            return self._answer([(host, None)], inf)
+        self._servers = self._servers or self._name_servers()
         try:
-            result = await self._channel.getaddrinfo(host, type=SOCK_STREAM)
-        except aiodns.error.DNSError as error:
-            code, text = error.args
-            if code in _NO_SUCH_NAME:
-                detail = f"{host}: {text}"
-                return _Answer((), Failure.DNS_NOT_FOUND, detail, now() + negative_ttl_s)
-            return _Answer((), Failure.DNS_FAILED, f"{host}: {text}", now())
-        ttl_s: float = min((node.ttl for node in result.nodes), default=0)
+            addresses, ttl_s = await self._servers.addresses(host)
+        except FetchError as error:
+            lasts_s = negative_ttl_s if error.failure is Failure.DNS_NOT_FOUND else 0
+            return _Answer((), error.failure, error.detail, now() + lasts_s)
         ttl_s = min(max(ttl_s, _MIN_TTL_S), self._dns.max_ttl_s)
-        return self._answer([(node.addr[0].decode(), None) for node in result.nodes], now() + ttl_s)
+        return self._answer([(address, None) for address in addresses], now() + ttl_s)
+
+    def _name_servers(self) -> "NameServers":
+        from crawler.net.name_servers import NameServers  # noqa: PLC0415  not always needed
+
+        return NameServers(self._dns)
 
     def _answer(self, addresses: list[_Address], expires: float) -> _Answer:
         usable = [each for each in addresses if self._allow_private or is_public(each[0])]

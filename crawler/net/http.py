@@ -17,7 +17,7 @@ from crawler.net.credentials import Credentials
 from crawler.net.dns import is_public
 from crawler.net.proxies import Proxies, is_private
 from crawler.net.response import Head
-from crawler.net.tls import make_context
+from crawler.net.tls import TlsContext
 from crawler.net.wire import Answer, Limits, LostConnectionError, WireProtocol
 from crawler.ports import (
     Failure,
@@ -76,7 +76,7 @@ class HttpFetcher(Fetcher):
         self._resends = resends
         self._fetch = fetch
         self._faults = faults or Faults()
-        self._tls = make_context(fetch)
+        self._tls = TlsContext(fetch)
         agent = fetch.user_agent_header
         if not (agent.isascii() and agent.isprintable()):
             raise UserError(f"fetch.user_agent, fetch.contact: {agent!r} must be printable ASCII")

