@@ -118,5 +118,6 @@ def test_only_rank_0_imports_what_makes_the_page(
     assert first >= needless
     assert "pydantic" not in first
     assert not second & needless
-    assert "pyarrow.compute" in second
-    assert not (first | second) & {"pyarrow.acero", "pyarrow.dataset"}  # for `group_by`
+    assert "pyarrow" in second
+    slow = {"numpy.ma", "pyarrow.acero", "pyarrow.compute", "pyarrow.dataset"}
+    assert not (first | second) & slow

@@ -9,10 +9,9 @@ from typing import Any, Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 from xxhash import xxh3_64_intdigest
 
-from crawler import session
+from crawler import arrow, session
 from crawler.dataset import table_files, table_path
 from crawler.ports import Peers
 from crawler.regular import regular
@@ -126,8 +125,8 @@ def _read(files: Sequence[Path]) -> list[npt.NDArray[Any]]:
     table = pa.concat_tables(tables) if tables else PAGES.empty_table()
     return [
         table["key"].to_numpy(),
-        pc.cast(table["time"], pa.int64()).to_numpy(),
-        pc.fill_null(table["status"], 0).to_numpy(),
+        arrow.cast(table["time"], pa.int64()).to_numpy(),
+        arrow.fill_null(table["status"], 0).to_numpy(),
         table["bytes"].to_numpy(),
         _numbers(table["digest"]),
     ]

@@ -18,6 +18,7 @@ import numpy as np
 from numpy.typing import NDArray
 
 from crawler import session
+from crawler.arrays import distinct
 from crawler.ports import UserError
 
 
@@ -110,7 +111,7 @@ def write_counters(
     pairs = read_site_part(directory)
     for one in ranks:
         before = pairs.get(one.rank, np.zeros(0, np.uint64))
-        pairs[one.rank] = np.union1d(before, np.array(list(one.site_part), np.uint64))
+        pairs[one.rank] = distinct(np.append(before, np.array(list(one.site_part), np.uint64)))
     arrays: dict[str, Any] = {str(rank): hashes for rank, hashes in pairs.items()}
     # A kill may come at any moment. The counters are written last, because a report ignores a run
     # whose counters are missing.

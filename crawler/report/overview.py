@@ -12,9 +12,9 @@ from typing import Any, Final, NamedTuple, Self
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
+from crawler import arrow
 from crawler.arrays import distinct
 from crawler.dataset import read_table
 from crawler.ports import Peers
@@ -82,10 +82,9 @@ def _outcomes(pages: Sequence[Path]) -> tuple[Counter[Outcome], _Errors]:
             if what is None:
                 continue
             counts[what] += count
-            its = table.filter(
-                pc.and_(_equals(table, "status", status), _equals(table, "error", error))
-            )
-            sites[what].update(pc.unique(its["site"]).to_pylist())
+            which = arrow.and_(_equals(table, "status", status), _equals(table, "error", error))
+            its = arrow.filter_(table, which)
+            sites[what].update(arrow.unique(its["site"]).to_pylist())
             missing = _EXAMPLES - len(examples[what])
             examples[what] += its["url"].slice(0, missing).to_pylist() if missing else []
     return outcomes, _Errors(counts, sites, examples)
@@ -124,15 +123,20 @@ def _groups(table: pa.Table) -> Iterator[tuple[int | None, str | None, int]]:
 
     `group_by` would do the same, but with its first call each rank imports modules for 8 ms.
     """
-    for error in table["error"].unique().to_pylist():
-        for found in table["status"].filter(_equals(table, "error", error)).value_counts():
+    for error in arrow.unique(table["error"]).to_pylist():
+        its = arrow.filter_(table["status"], _equals(table, "error", error))
+        for found in arrow.value_counts(its):
             yield found["values"].as_py(), error, found["counts"].as_py()
 
 
 def _equals(table: pa.Table, name: str, value: object) -> pa.ChunkedArray:
     """Whether the values of a column are this one. A null is equal to None."""
     column = table[name]
-    return pc.is_null(column) if value is None else pc.fill_null(pc.equal(column, value), False)
+    return (
+        arrow.is_null(column)
+        if value is None
+        else arrow.fill_null(arrow.equal(column, value), False)
+    )
 
 
 async def _timeline(
@@ -147,9 +151,11 @@ async def _timeline(
     """
     all_times, all_lost = [np.zeros(0)], [np.zeros(0, np.bool_)]
     for batch in _batches(pages, "time", "status", "error"):
-        all_times.append(pc.cast(batch["time"], pa.int64()).to_numpy() / 1e6)
-        failed = pc.or_(pc.greater_equal(batch["status"], 400), pc.is_valid(batch["error"]))
-        all_lost.append(pc.fill_null(failed, True).to_numpy(zero_copy_only=False))
+        all_times.append(arrow.cast(batch["time"], pa.int64()).to_numpy() / 1e6)
+        failed = arrow.or_(
+            arrow.greater_equal(batch["status"], 400), arrow.is_valid(batch["error"])
+        )
+        all_lost.append(arrow.fill_null(failed, True).to_numpy(zero_copy_only=False))
     times, lost = np.concatenate(all_times), np.concatenate(all_lost)
     clock = await _Elapsed.together(times, starts, peers)
     if clock is None:
@@ -281,12 +287,12 @@ class _FirstSites(NamedTuple):
 
 
 def _first(table: pa.Table, order: list[tuple[str, str]]) -> pa.Table:
-    return table.sort_by(order).slice(0, TOP)
+    return arrow.sort_by(table, order).slice(0, TOP)
 
 
 def _first_sites(table: pa.Table) -> _FirstSites:
-    gaps = table.filter(pc.is_valid(table["smallest_gap"]))
-    margins = pc.subtract(gaps["smallest_gap"], gaps["promised_gap"])
+    gaps = arrow.filter_(table, arrow.is_valid(table["smallest_gap"]))
+    margins = arrow.subtract(gaps["smallest_gap"], gaps["promised_gap"])
     gaps = gaps.append_column("margin", margins)
     count = len(table) - _only_requisites(table)
     return _FirstSites(count, _first(table, _BY_PAGES), _first(gaps, _BY_MARGIN), _slowest(gaps))
@@ -297,7 +303,7 @@ def _ranks_of(names: Collection[str], pages: Sequence[Path]) -> dict[str, set[in
     ranks: defaultdict[str, set[int]] = defaultdict(set)
     wanted = pa.array(sorted(names), pa.string())
     for batch in _batches(pages, "site", "rank"):
-        its = batch.filter(pc.is_in(batch["site"], wanted))
+        its = arrow.filter_(batch, arrow.is_in(batch["site"], wanted))
         for name, rank in zip(its["site"].to_pylist(), its["rank"].to_pylist(), strict=True):
             ranks[name].add(rank)
     return dict(ranks)
@@ -314,7 +320,7 @@ def _slowest(gaps: pa.Table) -> dict[str, Any] | None:
     """The site whose requests take the longest, if each keeps the promised gap."""
     if not len(gaps):
         return None
-    seconds = pc.multiply(gaps["promised_gap"], pc.subtract(gaps["requests"], 1))
+    seconds = arrow.multiply(gaps["promised_gap"], arrow.subtract(gaps["requests"], 1))
     at = int(np.argmax(seconds.to_numpy()))
     return {"site": gaps["site"][at].as_py(), "seconds": seconds[at].as_py()}
 
@@ -330,9 +336,11 @@ def _content(pages: Sequence[Path]) -> _Content:
     columns = "url", "status", "seconds", "bytes", "content_type"
     for batch in _batches(pages, *columns):
         table = pa.Table.from_batches([batch])
-        table = table.filter(pc.is_valid(table["status"]))
-        kinds = table.select(["content_type", "bytes"]).filter(pc.equal(table["status"], 200))
-        types = kinds["content_type"].combine_chunks().dictionary_encode("encode")
+        table = arrow.filter_(table, arrow.is_valid(table["status"]))
+        kinds = arrow.filter_(
+            table.select(["content_type", "bytes"]), arrow.equal(table["status"], 200)
+        )
+        types = arrow.dictionary_encode(kinds["content_type"].combine_chunks())
         names, numbers = types.dictionary.to_pylist(), types.indices.to_numpy()
         pages_of = np.bincount(numbers, minlength=len(names))
         bytes_of = np.zeros(len(names), np.int64)
@@ -363,5 +371,5 @@ def _merge_content(found: Sequence[_Content]) -> dict[str, Any]:
 
 def _most(rows: _Rows, table: pa.Table, name: str) -> _Rows:
     """The rows with the largest values of a column, among `rows` and those of the table."""
-    best = table.select(["url", name]).sort_by([(name, "descending")]).slice(0, _LARGEST)
+    best = arrow.sort_by(table.select(["url", name]), [(name, "descending")]).slice(0, _LARGEST)
     return sorted([*rows, *best.to_pylist()], key=lambda row: -row[name])[:_LARGEST]

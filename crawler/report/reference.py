@@ -14,10 +14,9 @@ from typing import Final, NamedTuple, Self
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
-from crawler import url
+from crawler import arrow, url
 from crawler.arrays import distinct
 from crawler.dataset import table_files, table_path
 from crawler.ports import OUT_OF_SCOPE, PAGE, Peers, UserError
@@ -126,8 +125,8 @@ def _row_groups(path: Path) -> tuple[set[str], list[tuple[Path, int]]]:
 def _fetched(pages: pa.Table) -> tuple[_Keys, _Keys]:
     """The keys of the pages of a session that count, twice, because all rows have two columns."""
     if "role" in pages.column_names:
-        pages = pages.filter(pc.equal(pages["role"], PAGE))
-    keys = pages.filter(pc.equal(pages["status"], 200))["key"].to_numpy()
+        pages = arrow.filter_(pages, arrow.equal(pages["role"], PAGE))
+    keys = arrow.filter_(pages, arrow.equal(pages["status"], 200))["key"].to_numpy()
     return keys, keys
 
 

@@ -14,10 +14,9 @@ from typing import Any
 
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 from numpy.typing import NDArray
 
-from crawler import session, url
+from crawler import arrow, session, url
 from crawler.arrays import distinct
 from crawler.dataset import read_table
 from crawler.ports import PAGE, Failure, Peers
@@ -265,11 +264,11 @@ async def _series(
     asked_again = np.zeros(len(table), bool)
     asked_again[list(again)] = True
     # `again` counts all rows.
-    which = pc.and_(pc.equal(table["role"], PAGE), pc.is_valid(table["status"])).to_numpy()
+    which = arrow.and_(arrow.equal(table["role"], PAGE), arrow.is_valid(table["status"])).to_numpy()
     responses = Responses(
         table["key"].to_numpy()[which],
-        pc.cast(table["time"], pa.int64()).to_numpy()[which],
-        pc.equal(table["status"], 200).to_numpy()[which],
+        arrow.cast(table["time"], pa.int64()).to_numpy()[which],
+        arrow.equal(table["status"], 200).to_numpy()[which],
         asked_again[which],
     )
     ranks = [one for run in runs for one in run["ranks"]]
@@ -306,18 +305,18 @@ async def _politeness(tables: Path, own: Sequence[str], peers: Peers) -> dict[st
 
 def _kept(table: pa.Table) -> dict[str, Any] | None:
     """The same for some sites, without `kept`."""
-    table = table.filter(pc.is_valid(table["requests"]))
+    table = arrow.filter_(table, arrow.is_valid(table["requests"]))
     if not len(table):
         return None
     kept: dict[str, Any] = {
-        "requests": pc.sum(table["requests"]).as_py(),
-        "impolite": pc.sum(table["impolite"]).as_py(),
-        "impolite_sites": pc.sum(pc.greater(table["impolite"], 0)).as_py(),
+        "requests": arrow.sum_(table["requests"]).as_py(),
+        "impolite": arrow.sum_(table["impolite"]).as_py(),
+        "impolite_sites": arrow.sum_(arrow.greater(table["impolite"], 0)).as_py(),
         **dict.fromkeys(("smallest_gap", "promised_gap", "site")),
     }
-    gaps = table.filter(pc.is_valid(table["smallest_gap"]))
+    gaps = arrow.filter_(table, arrow.is_valid(table["smallest_gap"]))
     if len(gaps):
-        margins = pc.subtract(gaps["smallest_gap"], gaps["promised_gap"])
+        margins = arrow.subtract(gaps["smallest_gap"], gaps["promised_gap"])
         row = gaps.slice(int(np.argmin(margins.to_numpy())), 1).to_pylist()[0]
         kept |= {name: row[name] for name in ("smallest_gap", "promised_gap", "site")}
     return kept

@@ -19,9 +19,8 @@ from typing import Any, Final, NamedTuple
 import numpy as np
 import numpy.typing as npt
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from crawler import config, session
+from crawler import arrow, config, session
 from crawler.arrays import distinct
 from crawler.dataset import read_batches, read_table
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Peers
@@ -177,11 +176,10 @@ def _read_pages(units: Sequence[UnitTables]) -> tuple[_Keys, _ByKey]:
     for unit in units:
         for batch in read_batches(unit.pages, ["url", "key", "status", "error"]):
             keys.append(batch["key"].to_numpy())
-            gone = pc.is_in(batch["status"], pa.array(_BROKEN_STATUSES, pa.int16()))
-            failed = pc.and_(
-                pc.is_null(batch["status"]), pc.is_in(batch["error"], pa.array(_BROKEN_ERRORS))
-            )
-            rows = batch.filter(pc.or_(gone, failed)).to_pylist()
+            gone = arrow.is_in(batch["status"], pa.array(_BROKEN_STATUSES, pa.int16()))
+            has_error = arrow.is_in(batch["error"], pa.array(_BROKEN_ERRORS))
+            failed = arrow.and_(arrow.is_null(batch["status"]), has_error)
+            rows = arrow.filter_(batch, arrow.or_(gone, failed)).to_pylist()
             broken += [(row.pop("key"), row) for row in rows]
     return distinct(np.concatenate(keys)), broken
 
@@ -342,7 +340,8 @@ class _BrokenLinks:
         texts = dict[int, str]()
         for unit in units if len(wanted) else ():
             for batch in read_batches(unit.pages, ["url", "key"]):
-                its = batch.filter(pa.array(session.among(batch["key"].to_numpy(), wanted)))
+                among = session.among(batch["key"].to_numpy(), wanted)
+                its = arrow.filter_(batch, arrow.column(among))
                 texts.update(zip(its["key"].to_pylist(), its["url"].to_pylist(), strict=True))
         return [
             _LinkedTo(key, links, [texts[source] for source in self._sources[key]])

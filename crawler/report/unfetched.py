@@ -21,9 +21,8 @@ from typing import Any, BinaryIO, Final
 import msgspec
 import numpy as np
 import pyarrow as pa
-import pyarrow.compute as pc
 
-from crawler import session, url
+from crawler import arrow, session, url
 from crawler.dataset import read_batches
 from crawler.ports import REQUISITE, Peers
 from crawler.reading.scope import Scope
@@ -174,7 +173,7 @@ class _Skipped:
     def _targets(self, urls: pa.Array, number: int, told: Told) -> list[_Line]:
         """Return the lines of targets. `urls`: of the links from this number on."""
         lines = []
-        addresses = urls.take(pa.array(told.links - number)).to_pylist()
+        addresses = arrow.take(urls, arrow.column(told.links - number)).to_pylist()
         codes, outside = told.codes.tolist(), told.outside.tolist()
         for address, code, links in zip(addresses, codes, outside, strict=True):
             authority = address[: address.index("/", 8)]
@@ -206,7 +205,7 @@ class _Hosts(dict[str, str]):
 
 def _without_response(rows: pa.RecordBatch) -> list[_Line]:
     """Return the lines of pages and requisites without a response, of some rows."""
-    failed = rows.filter(pc.is_null(rows["status"]))
+    failed = arrow.filter_(rows, arrow.is_null(rows["status"]))
     columns = (failed[name].to_pylist() for name in ("url", "error", "role"))
     return [
         _Line(address, f"requisite: {error}" if role == REQUISITE else error)

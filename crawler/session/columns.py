@@ -9,6 +9,7 @@ import msgspec
 import numpy as np
 import pyarrow as pa
 
+from crawler import arrow
 from crawler.ports import REQUISITE, PageRow
 from crawler.session.judged import Judged
 from crawler.session.log import LoggedPage
@@ -89,7 +90,7 @@ SCHEMAS: Final = {"pages": PAGES, "links": LINKS, "anchors": ANCHORS, "sites": S
 
 def _times(epoch_s: Sequence[float]) -> pa.Array:
     microseconds = np.rint(np.array(epoch_s, np.float64) * 1e6).astype(np.int64)
-    return pa.array(microseconds.view("datetime64[us]"), _TIME)
+    return arrow.column(microseconds, _TIME)
 
 
 def page_table(rows: list[PageRow]) -> pa.Table:
@@ -148,10 +149,10 @@ class LinkRows:
         )
         return pa.Table.from_arrays(
             [
-                pa.array(sources),
-                pa.array(np.frombuffer(self._keys, "<u8")),
+                arrow.column(sources),
+                arrow.column(np.frombuffer(self._keys, "<u8")),
                 urls,
-                pa.array(np.frombuffer(self._flags, np.uint8)),
+                arrow.column(np.frombuffer(self._flags, np.uint8)),
                 self._lastmod_column(),
             ],
             schema=LINKS,

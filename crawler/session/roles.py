@@ -7,9 +7,9 @@ from collections.abc import Iterator
 from pathlib import Path
 
 import pyarrow as pa
-import pyarrow.compute as pc
 import pyarrow.parquet as pq
 
+from crawler import arrow
 from crawler.dataset import read_batches, table_files
 from crawler.ports import PAGE
 
@@ -18,7 +18,7 @@ def page_batches(path: Path, *columns: str) -> Iterator[pa.RecordBatch]:
     """Yield these columns of the rows of pages, in batches. Old tables hold nothing else."""
     for batch in read_batches(path, [*columns, "role"]):
         has_roles = "role" in batch.schema.names
-        rows = batch.filter(pc.equal(batch["role"], PAGE)) if has_roles else batch
+        rows = arrow.filter_(batch, arrow.equal(batch["role"], PAGE)) if has_roles else batch
         yield rows.select(list(columns))
 
 

@@ -94,7 +94,7 @@ class BatchStore(ABC):
         new = NewFile(self.folder, f"noted-{self.folder.manifest.cycles}")
 
         def write() -> None:
-            all_keys = np.union1d(self.noted(), keys)
+            all_keys = distinct(np.append(self.noted(), keys))
             new.write(all_keys, len(all_keys))
 
         yield from self.folder.in_thread(write)

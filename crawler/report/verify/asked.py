@@ -45,5 +45,5 @@ def first_askers(asked: Sequence[Keys], wanted: Callable[[Keys], Flags]) -> list
     answers, told = [], np.zeros(0, np.uint64)
     for keys in asked:
         answers.append(wanted(keys) & ~np.isin(keys, told))
-        told = np.union1d(told, keys[answers[-1]])
+        told = distinct(np.append(told, keys[answers[-1]]))
     return answers

@@ -119,11 +119,11 @@ class Closure:
         else:
             self.pending += int(missing.sum())
         others = [*map(url.own_key, (*share.sitemaps, *share.requisites))]
-        leads = np.union1d(share.link_keys, np.array(others, np.uint64))
+        leads = distinct(np.append(share.link_keys, np.array(others, np.uint64)))
         led = await gather_keys(peers, leads)
         share.close()
         starts = np.array([link.key for link in self._starts], np.uint64)
-        unreached = pages[~np.isin(pages, np.union1d(led, starts))]
+        unreached = pages[~np.isin(pages, distinct(np.append(led, starts)))]
         if any(await session.everywhere(peers, len(unreached))):
             await self._report_unreached(unreached, paths, peers)
         if not self._alone:
