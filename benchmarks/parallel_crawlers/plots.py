@@ -38,7 +38,7 @@ def _plot(crawls: Sequence[Row], number: int, path: Path) -> None:
     whole, axes = panels(len(measures), len(graphs))
     whole.supxlabel({"procs": "processes"}.get(figure.x, figure.x), fontsize=8)
     for measure, row in zip(measures, axes, strict=True):
-        row[0].set_ylabel(fill(CAPTIONS.get(measure, measure), 40))
+        row[0].set_ylabel(fill(CAPTIONS.get(measure, measure), 30))
         for panel, ((graph,), some) in zip(row, graphs, strict=True):
             panel.set_title(graph, fontsize=8)
             for names, mine in by(some, *figure.lines):
