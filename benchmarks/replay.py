@@ -35,7 +35,8 @@ from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults
 from crawler.ports import Group, Link, PageRow, Transport
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader, make_scope
+from crawler.reading.judge import Judge
+from crawler.reading.reader import make_scope
 from crawler.session.log import LogWriter
 
 SITE_URLS = 1_000
@@ -128,7 +129,7 @@ async def resume_on(
         faults=faults,
     )
     wire = Wire(transport, core, Alarm(), clock, settings.exchange.max_backlog_bytes)
-    reader = PageReader(settings, scope, declared)
+    judge = Judge(settings, scope, declared)
     replay = Replay(
         *(logs[group.rank], settings, core, group, lambda row: None, declared, faults),
         judges_again=False,
@@ -141,7 +142,7 @@ async def resume_on(
             exchange_stage(core, wire, lambda rank, note: None, 1.0, clock)
         )
         core.start([scope.link(seed) for seed in session.seeds(directory)], clock.now())
-        await replay.admit(reader, scope, wire, clock)
+        await replay.admit(judge, wire, clock)
     await group.gather(None)
     await asyncio.sleep(3)  # until messages of other ranks have arrived
     receiving.cancel()

@@ -39,7 +39,8 @@ from crawler.core.snapshot import About, CoreSnapshot, Piece
 from crawler.faults import Faults
 from crawler.ports import PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader, make_scope
+from crawler.reading.judge import Judge
+from crawler.reading.reader import make_scope
 from crawler.session import LoggedPage, log_files, log_sizes, read_log, shares
 from crawler.session.log import LogWriter
 from crawler.simulate import Delays, Simulation, Web
@@ -165,7 +166,7 @@ class Schedule:
         scope = make_scope(options, (), YEAR)
         again, inherit, still = None, None, Still()
         if self.runs:
-            reader = PageReader(options, scope)
+            judge = Judge(options, scope)
             replays = [
                 Replay(
                     *(paths, options, core, group, lambda row: None),
@@ -182,7 +183,7 @@ class Schedule:
             asyncio.run(recall_together(replays, states, covered))
 
             def again(rank: int) -> None:
-                coroutine = replays[rank].admit(reader, scope, still, still)
+                coroutine = replays[rank].admit(judge, still, still)
                 while True:
                     try:
                         coroutine.send(None)
@@ -196,7 +197,7 @@ class Schedule:
                 paths = shares(before, ranks)[rank]
                 for _ in admit_for_lost(
                     *(simulation.cores[server], paths, np.frombuffer(links, np.uint64), options),
-                    *(reader, scope, Faults(), still),
+                    *(judge, Faults(), still),
                     judges_again=False,
                 ):
                     pass

@@ -6,7 +6,8 @@ from fetches import found, response
 from crawler import config, url
 from crawler.ports import NOFOLLOW, OUT_OF_SCOPE, REDIRECT, Failure, Fetched, Response
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader, make_scope, unfollowed
+from crawler.reading.judge import unfollowed
+from crawler.reading.reader import PageReader, make_scope
 
 A = "http://a.example"
 PAGE = f"{A}/dir/x"

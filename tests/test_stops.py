@@ -139,7 +139,7 @@ def test_a_replay_that_waits_for_a_slow_receiver_ends_with_a_stop(
     async def scenario() -> None:
         replay = resuming(core, 5)
         task = asyncio.ensure_future(
-            replay.admit(None, None, wire, SystemClock())  # type: ignore[arg-type]
+            replay.admit(None, wire, SystemClock())  # type: ignore[arg-type]
         )
         await asyncio.sleep(0.03)
         assert not task.done()

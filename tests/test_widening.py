@@ -172,8 +172,8 @@ class Ranks:
                 sites = {site for site, _, _ in core.joining.sites}
                 for site in sites:
                     self.scopes[rank].join(site)
-                scope, reader, log = self.scopes[rank], self.readers[rank], list(self.logs[rank])
-                steps = admit_late(core, scope, reader, sites, log, lambda: self.cluster.now)
+                reader, log = self.readers[rank], list(self.logs[rank])
+                steps = admit_late(core, reader.judge, sites, log, lambda: self.cluster.now)
                 self._joining[rank] = len(sites), steps
             return
         count, steps = joining
@@ -208,7 +208,7 @@ def test_what_is_fetched_is_what_the_final_scope_reaches(seed: int, count: int) 
     assert ranks.cluster.complete
     for scope, reader, log in zip(ranks.scopes, ranks.readers, ranks.logs, strict=True):
         assert scope.joined == world.joined()
-        correct = Correction(scope.joined, reader.brings_in)
+        correct = Correction(scope.joined, reader.judge.brings_in)
         for page in log:  # the logs say the same, wherever the pages were read
             for address, flags in zip(page.urls, correct(page).flags, strict=True):
                 followed = scope.judge(address).allowed or address in world.reachable()

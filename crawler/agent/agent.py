@@ -150,8 +150,7 @@ class Agent:
         self._replay = self._make_replay() if plan.logs else None
         self._widening = Widening(
             self._core,
-            self._scope,
-            self._reader,
+            self._reader.judge,
             self._store,
             self._logs,
             self._wire,
@@ -161,8 +160,7 @@ class Agent:
             plan,
             self._core,
             transport,
-            self._scope,
-            self._reader,
+            self._reader.judge,
             self._declared,
             self._widening,
             self._wire,
@@ -344,7 +342,7 @@ class Agent:
             self._losses.stage(self._lose),
         ]
         if self._replay is not None:
-            admitting = self._replay.admit(self._reader, self._scope, self._wire, self._clock)
+            admitting = self._replay.admit(self._reader.judge, self._wire, self._clock)
             stages.append(admitting)
         if self._transport.rank == 0:
             orders = Orders(self._plan, self._core, self._scope, self._wire, self._clock)
@@ -407,7 +405,7 @@ class Agent:
             self._faults,
             judges_again=self._plan.judges_again,
             retried=self._plan.retried,
-            correct=session.Correction(self._scope.joined, self._reader.brings_in),
+            correct=session.Correction(self._scope.joined, self._reader.judge.brings_in),
         )
 
     async def _resume(self, replay: Replay) -> None:

@@ -15,7 +15,7 @@ from crawler import config, session, url
 from crawler.core.core import Core
 from crawler.faults import Faults, is_fault
 from crawler.ports import Clock, CrawlUrl, Link, without_mark
-from crawler.reading.reader import PageReader, unfollowed
+from crawler.reading.judge import Judge, unfollowed
 from crawler.reading.scope import Scope
 
 Keys = npt.NDArray[np.uint64]
@@ -37,18 +37,18 @@ class EarlierLinks:
         self._judges_again = judges_again
 
     def admit(
-        self, pending: Flags, fetched: Keys | None, reader: PageReader, scope: Scope, clock: Clock
+        self, pending: Flags, fetched: Keys | None, judge: Judge, clock: Clock
     ) -> Iterator[None]:
         """Admit links, in steps of a few milliseconds.
 
         `pending`: which of the `link_keys` of the share. `fetched`: the keys of fetched targets,
         sorted; None if targets may have been fetched in other logs.
         """
-        core, sites = self._core, scope.sites
+        core, sites = self._core, judge.scope.sites
         sitemaps = [(url.own_key(text), text, 0) for text in self._share.sitemaps]
         declared = self._share.declared
         found = self._make_links(
-            lambda key, text, _: reader.sitemap(text, declared.authorities(key)), sitemaps
+            lambda key, text, _: judge.sitemap(text, declared.authorities(key)), sitemaps
         )
         core.resumption.admit_again(None, found, clock.now())
         links = 0
@@ -60,7 +60,7 @@ class EarlierLinks:
 
             def make(key: int, text: str, flags: int, source: CrawlUrl = source) -> Link:
                 if self._judges_again:
-                    return reader.link_again(source, text, flags)
+                    return judge.link_again(source, text, flags)
                 return Link(key, text, sites.of(text), flags)
 
             found = self._make_links(make, wanted)
@@ -70,16 +70,16 @@ class EarlierLinks:
                 links = 0
                 yield
         # The links come first, because a requisite that is known as a page isn't fetched again.
-        yield from self._require(reader, clock)
+        yield from self._require(judge.scope, clock)
 
-    def _require(self, reader: PageReader, clock: Clock) -> Iterator[None]:
+    def _require(self, scope: Scope, clock: Clock) -> Iterator[None]:
         """Admit the requisites that no row of the share has, in steps."""
         names = list(self._share.requisites)
         keys = np.fromiter(map(url.own_key, names), np.uint64, len(names))
         fetched = session.among(keys, np.sort(self._share.page_keys))
         by_hops = defaultdict[int, list[Link]](list)
         for name, is_fetched in zip(names, fetched.tolist(), strict=True):
-            link = None if is_fetched else reader.requisite(without_mark(name))
+            link = None if is_fetched else scope.requisite(without_mark(name))
             if link is not None:
                 by_hops[self._share.requisites[name]].append(link)
         for hops, links in by_hops.items():
@@ -117,8 +117,7 @@ def admit_for_lost(
     paths: Sequence[Path],
     links: Keys,
     settings: config.Config,
-    reader: PageReader,
-    scope: Scope,
+    judge: Judge,
     faults: Faults,
     clock: Clock,
     *,
@@ -140,5 +139,5 @@ def admit_for_lost(
     keys = share.link_keys
     pending = session.among(keys, np.sort(links))
     earlier = EarlierLinks(core, share, faults, judges_again=judges_again)
-    yield from earlier.admit(pending, keys[~pending], reader, scope, clock)
+    yield from earlier.admit(pending, keys[~pending], judge, clock)
     share.close()

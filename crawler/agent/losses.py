@@ -29,8 +29,7 @@ from crawler.core.members import Logged, Members
 from crawler.faults import Faults
 from crawler.ports import COOKIES_LOST, Clock, CrawlUrl, Link, Transport
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader
-from crawler.reading.scope import Scope
+from crawler.reading.judge import Judge
 
 DEAD_LOCK_S: Final = 120.0  # a file server holds the locks of a dead node for a minute or more
 _POLL_S: Final = 0.05
@@ -57,8 +56,7 @@ class Losses:
         plan: Plan,
         core: Core,
         transport: Transport,
-        scope: Scope,
-        reader: PageReader,
+        judge: Judge,
         declared: DeclaredSitemaps,
         widening: Widening,
         wire: Wire,
@@ -68,8 +66,8 @@ class Losses:
         self._plan = plan
         self._core = core
         self._transport = transport
-        self._scope = scope
-        self._reader = reader
+        self._scope = judge.scope
+        self._judge = judge
         self._declared = declared
         self._widening = widening
         self._wire = wire
@@ -170,14 +168,14 @@ class Losses:
             found = []
             for address in named.urls:
                 self._declared.declare(url.own_key(address), named.authority)
-                found.append(self._reader.sitemap(address, named.authority))
+                found.append(self._judge.sitemap(address, named.authority))
             self._core.resumption.admit_again(None, found, now)
 
     async def _recover(
         self, rank: int, members: Members, logs: Sequence[Path], legacy: _Legacy
     ) -> None:
         """Admit the links of the rows that the client hasn't reported."""
-        correct = session.Correction(self._scope.joined, self._reader.brings_in)
+        correct = session.Correction(self._scope.joined, self._judge.brings_in)
         turn, entries = Turn(self._clock), chain.from_iterable(map(session.read_log, logs))
         pages = (entry for entry in entries if isinstance(entry, session.LoggedPage))
         for number, page in enumerate(pages):
@@ -205,12 +203,11 @@ class Losses:
             earlier,
             links,
             plan.settings,
-            self._reader,
-            self._scope,
+            self._judge,
             self._faults,
             self._clock,
             judges_again=plan.judges_again,
-            correct=session.Correction(self._scope.joined, self._reader.brings_in),
+            correct=session.Correction(self._scope.joined, self._judge.brings_in),
         ):
             self._wire.deliver()
             await asyncio.sleep(0)

@@ -42,8 +42,7 @@ from crawler.faults import Faults
 from crawler.modes import mode_of
 from crawler.ports import PAGE, Clock, Failure, Group, PageRow
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader, unfollowed
-from crawler.reading.scope import Scope
+from crawler.reading.judge import Judge, unfollowed
 from crawler.reading.traps import TrapMonitor
 
 _LOG = logging.getLogger("crawler")
@@ -183,12 +182,12 @@ class Replay:
         self._core.resumption.count_pages(pages)
         return pages
 
-    async def admit(self, reader: PageReader, scope: Scope, wire: Wire, clock: Clock) -> None:
+    async def admit(self, judge: Judge, wire: Wire, clock: Clock) -> None:
         """Do step 6, while the crawl runs."""
         core, wholly = self._core, not self._given_up
         earlier = EarlierLinks(core, self._share, self._faults, judges_again=self._judges_again)
         fetched = self._fetched if self._state is None else None
-        admitting = earlier.admit(self._pending, fetched, reader, scope, clock)
+        admitting = earlier.admit(self._pending, fetched, judge, clock)
         for _ in () if self._given_up else chain(self._restoring, admitting):
             if core.halt.stopping:
                 wholly = False

@@ -17,7 +17,7 @@ from crawler.agent.room import with_room
 from crawler.agent.wire import Wire
 from crawler.core.core import Core
 from crawler.ports import OUT_OF_SCOPE, Clock, CrawlUrl, Link
-from crawler.reading.reader import PageReader
+from crawler.reading.judge import Judge
 from crawler.reading.scope import Scope
 from crawler.session import Correction, Entry, Joined, LoggedPage, LoggedSitemaps, RankStore
 
@@ -32,8 +32,7 @@ class Widening:
     def __init__(
         self,
         core: Core,
-        scope: Scope,
-        reader: PageReader,
+        judge: Judge,
         store: RankStore,
         logs: Sequence[Path],
         wire: Wire,
@@ -41,8 +40,7 @@ class Widening:
     ) -> None:
         """`logs`: the files of earlier runs that this rank reads."""
         self._core = core
-        self._scope = scope
-        self._reader = reader
+        self._judge = judge
         self._store = store
         self._logs = list(logs)
         self._wire = wire
@@ -71,12 +69,12 @@ class Widening:
         joining = [Joined(*one) for one in core.joining.sites]
         await with_room(partial(self._store.note_joined, joining))
         for one in joining:
-            self._scope.join(one.site)
+            self._judge.scope.join(one.site)
         wholly, ends = True, self._clock.now() + _TURN_S
         logs = (*self._logs, self._store.log_path)
         entries = chain.from_iterable(map(session.read_log, logs))
         sites = {one.site for one in joining}
-        for _ in admit_late(core, self._scope, self._reader, sites, entries, self._clock.now):
+        for _ in admit_late(core, self._judge, sites, entries, self._clock.now):
             if core.halt.stopping:
                 wholly = False
                 break
@@ -96,8 +94,7 @@ class Widening:
 
 def admit_late(
     core: Core,
-    scope: Scope,
-    reader: PageReader,
+    judge: Judge,
     sites: Collection[str],
     entries: Iterable[Entry],
     now: Callable[[], float],
@@ -106,10 +103,11 @@ def admit_late(
 
     The iterator yields after each entry of the logs.
     """
+    scope = judge.scope
     site_of = scope.sites.of
 
     def follows(address: str, flags: int) -> bool:
-        return site_of(address) in sites and reader.brings_in(address, flags)
+        return site_of(address) in sites and judge.brings_in(address, flags)
 
     correction = Correction(sites, follows)
     for entry in entries:
@@ -118,7 +116,7 @@ def admit_late(
                 _admit_page(core, scope, entry, late, now())
         elif isinstance(entry, LoggedSitemaps):
             if scope.sites.of_authority(entry.authority) in sites:
-                links = [reader.sitemap(address, entry.authority) for address in entry.urls]
+                links = [judge.sitemap(address, entry.authority) for address in entry.urls]
             else:
                 links = [scope.link(address) for address in entry.urls if follows(address, 0)]
             core.joining.admit_late(None, links, (), now())

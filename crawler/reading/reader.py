@@ -26,6 +26,7 @@ from crawler.ports import (
 )
 from crawler.reading.cookies import Jars
 from crawler.reading.declared import DeclaredSitemaps
+from crawler.reading.judge import Judge
 from crawler.reading.media import HTML, HTML_TYPES, types_of
 from crawler.reading.parse import MediaTypes, Page, form_of, read_headers
 from crawler.reading.parse import read as read_html
@@ -58,17 +59,6 @@ def make_scope(
     sites = Sites(settings.assignment.site)
     filters = [load(FILTER, name, settings.options_of(name)) for name in settings.scope.filters]
     return Scope(settings.scope, sites, seeds, shapes.rule, filters, by_scheme=by_scheme)
-
-
-def unfollowed(settings: config.Config, *, judges_again: bool) -> int:
-    """Return the flags that keep a logged link from being followed. One of them is enough.
-
-    `judges_again`: the link was judged by another scope than the present one, so
-    `PageReader.link` must judge it again.
-    """
-    if not judges_again:
-        return OUT_OF_SCOPE
-    return NOFOLLOW if settings.robots.obey_nofollow else 0
 
 
 def redirect_target(response: Response) -> str:
@@ -107,12 +97,12 @@ class PageReader:
         self._max_link_bytes = int(settings.extract.max_link_bytes)
         self._kinds = MediaTypes(settings.extract.types)
         self._agent = settings.robots.agent
-        self._obeys_nofollow = settings.robots.obey_nofollow
         self._fold = settings.normalise.folding() or None  # asking a Folding takes time
         self._sitemaps = settings.sitemaps
         self._most_bytes = max(int(settings.fetch.max_bytes), int(settings.sitemaps.max_bytes))
         self._notices = 0
         self._declared = DeclaredSitemaps() if declared is None else declared
+        self.judge = Judge(settings, scope, self._declared)
         self._requisites = Requisites(settings, scope)
         self._max_redirects = settings.fetch.max_redirects
         self._jars = Jars() if jars is None else jars
@@ -163,9 +153,9 @@ class PageReader:
             else:
                 work += _WORK_PER_LINK + len(target)
                 if index_of is not None:
-                    link = self.sitemap(target, index_of)
+                    link = self.judge.sitemap(target, index_of)
                 else:
-                    link = self.link(target, flags & ~OUT_OF_SCOPE)
+                    link = self.judge.link(target, flags & ~OUT_OF_SCOPE)
             links.append(link)
             if work > _STEP:
                 work = 0
@@ -217,16 +207,10 @@ class PageReader:
             fetched.judged_with = len(self._scope.joined)
             fetched.links = [
                 self._scope.link(link.url, link.flags & ~OUT_OF_SCOPE)
-                if link.flags & OUT_OF_SCOPE and self.brings_in(link.url, link.flags)
+                if link.flags & OUT_OF_SCOPE and self.judge.brings_in(link.url, link.flags)
                 else link
                 for link in fetched.links
             ]
-
-    def brings_in(self, address: str, flags: int) -> bool:
-        """Whether a link is followed because it leads to a site that has joined the scope."""
-        if self._obeys_nofollow and flags & NOFOLLOW:
-            return False
-        return self._scope.has_joined(address) and self._scope.judge(address).allowed
 
     def _arrive(self, fetched: Fetched) -> None:
         """Add the site of a fetch to the scope, if redirects of a seed end here."""
@@ -302,23 +286,12 @@ class PageReader:
         links = {}
         for reference in references:
             try:
-                link = self.sitemap(url.normalise(reference, authority + "/"), authority)
+                link = self.judge.sitemap(url.normalise(reference, authority + "/"), authority)
             except url.BadUrlError:
                 continue
             self._declared.declare(link.key, authority)
             links[link.key] = link
         return list(links.values())
-
-    def requisite(self, address: str) -> Link | None:
-        """Return the link to a requisite, or None if it must not be fetched."""
-        return self._scope.requisite(address)
-
-    def sitemap(self, address: str, names: Names | None) -> Link:
-        """Return the link to a sitemap that the user or these authorities name."""
-        held = any(
-            name == BY_USER or self._scope.judge_host(name).allowed for name in names_of(names)
-        )
-        return self._scope.link_beyond(address) if held else self._scope.link(address)
 
     def max_bytes(self, found: CrawlUrl) -> int | None:
         """Return the limit on the body of a URL; None for the usual limit of pages."""
@@ -332,7 +305,7 @@ class PageReader:
     def _follow(self, fetched: Fetched, response: Response) -> None:
         fetched.judged_with = len(self._scope.joined)
         try:
-            target = self.redirect(fetched.found, self.redirect_target(response))
+            target = self.judge.redirect(fetched.found, self.redirect_target(response))
         except url.BadUrlError:
             fetched.failure = Failure.BAD_REDIRECT
             return
@@ -374,19 +347,6 @@ class PageReader:
         once = (*walked(found.chain), found.key).count(target.key) == 1
         return once and cookie not in {"", seen}
 
-    def redirect(self, source: CrawlUrl, address: str, flags: int = 0) -> Link:
-        """Return the link of a redirect to a normalised URL.
-
-        Redirects of named sitemaps may lead to any host. Redirects of seeds may lead to any host if
-        the scope is the sites of the seeds.
-        """
-        if (names := self._declared.authorities(source.key)) is not None:
-            link = self.sitemap(address, names)
-            return link._replace(flags=link.flags | flags | REDIRECT)
-        beyond = self._scope.widens and self._scope.seed_of(source) is not None
-        judge = self._scope.link_beyond if beyond else self._scope.link
-        return judge(address, flags | REDIRECT)
-
     def _named_by(self, found: CrawlUrl, response: Response) -> Names | None:
         """Return who names the sitemap that a response is; None if it isn't read as a sitemap.
 
@@ -426,21 +386,6 @@ class PageReader:
 
     def _folded(self, address: str) -> str:
         return self._fold(address) if self._fold else address
-
-    def link_again(self, source: CrawlUrl, address: str, flags: int) -> Link:
-        """Return the link to a URL, judged again by the present scope."""
-        if flags & REDIRECT:
-            return self.redirect(source, address, flags & ~OUT_OF_SCOPE)
-        names = self._declared.authorities(url.own_key(address))
-        if names is not None and (source.key in self._declared or source.hops < 0):
-            return self.sitemap(address, names)
-        return self.link(address, flags & ~OUT_OF_SCOPE)
-
-    def link(self, address: str, flags: int) -> Link:
-        """Return the link to a normalised URL, with OUT_OF_SCOPE if it must not be followed."""
-        if self._obeys_nofollow and flags & NOFOLLOW:
-            flags |= OUT_OF_SCOPE
-        return self._scope.link(address, flags)
 
 
 def redirect_failure(

@@ -7,7 +7,8 @@ clears this flag when the log is read.
 from pathlib import Path
 
 from crawler import session
-from crawler.reading.reader import PageReader, make_scope
+from crawler.reading.judge import Judge
+from crawler.reading.reader import make_scope
 from crawler.reading.scope import Scope
 
 
@@ -26,4 +27,4 @@ def scope_of(directory: Path, info: session.SessionInfo) -> Scope:
 def correction_of(directory: Path, info: session.SessionInfo) -> session.Correction:
     """The correction for the flags of logged links, for the scope with all sites that joined."""
     scope = scope_of(directory, info)
-    return session.Correction(scope.joined, PageReader(info.config, scope).brings_in)
+    return session.Correction(scope.joined, Judge(info.config, scope).brings_in)

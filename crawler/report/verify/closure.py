@@ -22,7 +22,7 @@ from crawler.ports import (
     without_mark,
 )
 from crawler.reading.declared import DeclaredSitemaps
-from crawler.reading.reader import PageReader, unfollowed
+from crawler.reading.judge import Judge, unfollowed
 from crawler.reading.traps import TrapMonitor
 from crawler.report.correcting import scope_of
 from crawler.report.verify.asked import Flags, ask, first_askers, gather_keys
@@ -66,8 +66,8 @@ class Closure:
         self._judges_again = len({run.scope for run in info.runs}) > 1
         self._scope = scope_of(directory, info)
         self._declared = DeclaredSitemaps()
-        self._reader = PageReader(settings, self._scope, self._declared)
-        self.correct = session.Correction(self._scope.joined, self._reader.brings_in)
+        self._judge = Judge(settings, self._scope, self._declared)
+        self.correct = session.Correction(self._scope.joined, self._judge.brings_in)
         self._traps: TrapMonitor | None = None
         self._alone = not mode_of(settings).shares_logs
         self._starts = [self._scope.link(url.of_seed(seed)) for seed in session.seeds(directory)]
@@ -151,19 +151,19 @@ class Closure:
             for key, address, flags in links:
                 link = Link(key, address, self._scope.sites.of(address), flags)
                 if self._judges_again:
-                    link = self._reader.link_again(source, address, flags)
+                    link = self._judge.link_again(source, address, flags)
                 self._missing(link, source, rank)
         if not self._alone:
             await self._tell()
         for authorities in await session.everywhere(peers, share.declared.as_dict()):
             self._declared.update(authorities)
         sitemaps = [
-            (self._reader.sitemap(one, self._declared.authorities(url.own_key(one))), one)
+            (self._judge.sitemap(one, self._declared.authorities(url.own_key(one))), one)
             for one in dict.fromkeys(share.sitemaps)
         ]
         await self._look_at_others(sitemaps, pages, rank, peers)
         names = map(without_mark, share.requisites)
-        needed = ((self._reader.requisite(name), name) for name in names)
+        needed = ((self._scope.requisite(name), name) for name in names)
         requisites = [(link, name) for link, name in needed if link is not None]
         await self._look_at_others(requisites, pages, rank, peers)
 
