@@ -4,10 +4,10 @@ Every rank runs this module, so its imports cost a large job much time. It impor
 of the command that it runs.
 """
 
-import pkgutil
 import sys
 from collections.abc import Sequence
 from contextlib import nullcontext
+from importlib import import_module
 from typing import Final
 
 import crawler.startup  # before numpy
@@ -50,7 +50,8 @@ def main(words: Sequence[str] | None = None) -> int:
         with only_first_tells():
             arguments = make_parser().parse_args(words)
         with nullcontext() if arguments.command in _CRAWLS else session.mistakes_told():
-            command = pkgutil.resolve_name(f"crawler.commands.{COMMANDS[arguments.command]}")
+            module, _, function = COMMANDS[arguments.command].partition(":")
+            command = getattr(import_module(f"crawler.commands.{module}"), function)
             code: int = command(arguments)
             return code
     except UserError as error:

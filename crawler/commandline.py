@@ -6,7 +6,6 @@ import re
 import sys
 from collections.abc import Iterable, Iterator, Sequence
 from contextlib import contextmanager, redirect_stderr, redirect_stdout
-from difflib import get_close_matches
 from pathlib import Path
 from typing import Any, Final, Never
 
@@ -92,5 +91,7 @@ class Parser(argparse.ArgumentParser):
 
 def guess(word: str, known: Iterable[str]) -> str:
     """A question after the known word that was probably meant, with a blank; or nothing."""
+    from difflib import get_close_matches  # noqa: PLC0415  only mistakes need it
+
     likely = get_close_matches(word, known, 1)
     return f"did you mean {likely[0]}? " if likely else ""

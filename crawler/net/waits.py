@@ -1,9 +1,8 @@
 """Reads Retry-After: how long a server asks us to wait before the next request."""
 
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final
 
+from crawler.dates import epoch_s
 from crawler.ports import Response
 
 BUSY: Final = frozenset((429, 503))  # statuses of an overloaded server
@@ -21,7 +20,6 @@ def retry_after_s(response: Response, now: float) -> float | None:
     if value.isdigit():
         return float(value)
     try:
-        date = parsedate_to_datetime(value.decode("ascii"))
-        return max(0.0, date.replace(tzinfo=date.tzinfo or UTC).timestamp() - now)
+        return max(0.0, epoch_s(value.decode("ascii")) - now)
     except (ValueError, OverflowError):
         return None

@@ -8,10 +8,9 @@ crawler keeps no other cookies: it ignores those of pages, and no cookie outlive
 import re
 from collections import OrderedDict
 from collections.abc import Iterable, Sequence
-from datetime import UTC
-from email.utils import parsedate_to_datetime
 from typing import Final, NamedTuple
 
+from crawler.dates import epoch_s
 from crawler.messages import CookieTerms
 from crawler.ports import Response
 from crawler.reading.hosts import public_suffixes
@@ -198,8 +197,7 @@ def _is_deleted(line: bytes, now: float) -> bool:
             return said.startswith("-") or not said.strip("0")  # Max-Age overrides Expires
         if key.lower() == "expires":
             try:
-                date = parsedate_to_datetime(said)
-                over = date.replace(tzinfo=date.tzinfo or UTC).timestamp() <= now
+                over = epoch_s(said) <= now
             except (ValueError, OverflowError):
                 continue  # a malformed date doesn't delete the cookie
     return over

@@ -16,7 +16,6 @@ from functools import partial
 from itertools import pairwise
 from json.encoder import encode_basestring_ascii as _quoted  # a fifth of the time of dumps
 from pathlib import Path
-from tempfile import TemporaryFile
 from typing import BinaryIO, Final, NamedTuple
 
 from crawler.session.files import replacing
@@ -109,6 +108,8 @@ class IndexWriter:
 
     def _end_run(self) -> None:
         if self._runs is None:
+            from tempfile import TemporaryFile  # noqa: PLC0415  most crawls need none
+
             self._runs = TemporaryFile(dir=self._warc.parent)  # noqa: SIM115  stays open
         self._lines.sort()
         self._runs.writelines(self._lines)

@@ -5,7 +5,7 @@ Rank 0 looks for questions, removes each, and writes its answer (`agent.question
 removes the answer.
 """
 
-import secrets
+import os
 import time
 from collections.abc import Iterator
 from contextlib import contextmanager, suppress
@@ -53,7 +53,7 @@ def ask_ranks(directory: Path, question: Question, patience_s: float) -> Answers
 def _files(folder: Path) -> Iterator[tuple[Path, Path]]:
     """Give the paths of a new question and of its answer. Both are removed in the end."""
     folder.mkdir(exist_ok=True)
-    name = secrets.token_hex(8)
+    name = os.urandom(8).hex()
     paths = folder / f"{name}{_QUESTION}", folder / f"{name}{_ANSWER}"
     try:
         yield paths

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Iterator
 from concurrent.futures import Future, ThreadPoolExecutor
 from contextlib import suppress
 from pathlib import Path
-from tempfile import TemporaryDirectory
 from typing import TYPE_CHECKING, Final
 
 from crawler.core.seen import NewKeys
@@ -148,6 +147,8 @@ def load_runs(directory: Path, most_bytes: int) -> "RunStore":
 
     Raises DamagedStoreError or another OSError.
     """
+    from tempfile import TemporaryDirectory  # noqa: PLC0415  few crawls get so large
+
     from crawler.stores.runs import RunStore  # noqa: PLC0415  # it imports numba
 
     directory.mkdir(parents=True, exist_ok=True)
