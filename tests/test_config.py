@@ -8,7 +8,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from crawler.config import Config, Fetch, Site, as_toml, load
+from crawler.config import Config, Fetch, Site, Table, as_toml, load
 from crawler.ports import UserError
 from crawler.templates import TEMPLATES, template
 
@@ -31,6 +31,15 @@ def test_all_defaults() -> None:
     assert Config().politeness.delay_s == 1.0
     assert Config().robots.obey
     assert not Config().fetch.allow_private_addresses
+
+
+def test_defaults_are_values_that_are_allowed() -> None:
+    """Nothing checks a default, so that ranks start faster."""
+    for table in dict(Config()).values():
+        if isinstance(table, Table):
+            again = type(table)(**dict(table))
+            assert again == table
+            assert list(map(type, dict(again).values())) == list(map(type, dict(table).values()))
 
 
 @pytest.mark.parametrize("path", CONFIGS, ids=lambda path: path.name)
