@@ -6,11 +6,12 @@
 
 `make` writes the tables of a session in which nine of ten pages were fetched. Of the links 86 %
 stay within their site, and most others lead to 4 of the 40 sites of a group. `measure` makes the
-parts of the sites. Without mpirun, `measure` does what `partition build` does in one process. For
-each step and each rank it prints the seconds, the CPU seconds, and the peak of memory so far. A
-rank that waits for others uses next to no CPU time. The last line has the messages and a digest of
-the parts. This line must be the same for each number of ranks. With `--pins N` the ranks coarsen
-until one rank has N pins at most. Then the line is the same for two ranks or more.
+parts of the sites, or of the units of another model (`--model`). Without mpirun, `measure` does
+what `partition build` does in one process. For each step and each rank it prints the seconds, the
+CPU seconds, and the peak of memory so far. A rank that waits for others uses next to no CPU time.
+The last line has the messages and a digest of the parts of all pages. This line must be the same
+for each number of ranks. With `--pins N` the ranks coarsen until one rank has N pins at most. Then
+the line is the same for two ranks or more.
 """
 
 import hashlib
@@ -28,9 +29,13 @@ from crawler import url
 from crawler.commandline import has_other_ranks
 from crawler.ports import Peers
 from partition import graph, planning
-from partition.hypergraph import connectivity_minus_one
-from partition.ranks import building, merging, reading
-from partition.ranks.exchange import everywhere
+from partition.job import DEFAULT_MODEL
+from partition.models import MODELS, Units
+from partition.ranks import counting, merging, reading
+from partition.ranks.dividing import divided
+from partition.ranks.exchange import everywhere, gathered
+from partition.ranks.linking import linked, share_of
+from partition.ranks.searching import best
 from partition.settings import PINS_PER_RANK, Settings
 
 _FILES = 4  # of each table
@@ -99,7 +104,7 @@ def _targets(
     return start[to] + (size[to] * dice.random(n) ** 3).astype(np.int64)
 
 
-def measure_alone(directory: Path, parts: int) -> None:
+def measure_alone(directory: Path, parts: int, model: str) -> None:
     def told(what: str, work: Callable[[], object]) -> None:
         with Timer() as timer:
             made.append(work())
@@ -107,31 +112,39 @@ def measure_alone(directory: Path, parts: int) -> None:
 
     made: list = []
     told("read", lambda: graph.read([directory]))
-    told("search", lambda: planning.plan(made[0], building.MODEL, parts, Settings()))
-    of_site = np.zeros(len(made[0].sites), np.int32)
-    of_site[made[0].site] = made[1].part
-    _show_result(made[1].counts.messages_page_part, of_site[np.unique(made[0].site)])
+    told("search", lambda: planning.plan(made[0], model, parts, Settings()))
+    _show_result(made[1].counts.messages_page_part, made[0].key, made[1].part)
 
 
-async def measure(directory: Path, parts: int, pins: int, peers: Peers) -> int:
+async def measure(directory: Path, parts: int, pins: int, model: str, peers: Peers) -> int:
     async def told(what: str, timer: Timer) -> None:
         for rank, one in enumerate(await everywhere(peers, _figures(what, timer))):
             if peers.rank == 0:
                 show(one | {"ranks": peers.size, "rank": rank})
 
+    folders, by = graph.tables([directory]), MODELS[model]
     with Timer() as timer:
-        held = await reading.read(graph.tables([directory]), peers)
+        held = await reading.read(folders, peers, inside=by.units is not Units.SITES)
     await told("read", timer)
     with Timer() as timer:
-        share = await merging.merge(held, await merging.numbered(held, peers), peers)
+        sites = await merging.numbered(held, peers)
+        kept = np.zeros(len(sites.weights), bool)
+        division = await divided(folders, held, sites, by.units, parts, kept, peers)
+        links = await linked(held, sites, division, by.units, peers)
+        share = await share_of(held, links, division, by, peers)
     await told("merge", timer)
-    del held
+    number = sum(await everywhere(peers, len(links.source)))
+    settings = Settings(pins_per_rank=pins)
     with Timer() as timer:
-        part = await building.best(share, parts, Settings(pins_per_rank=pins), peers)
+        part = await best(share, division.site, number, parts, by, settings, peers)
     await told("search", timer)
-    of_ranks = await everywhere(peers, connectivity_minus_one(share.nets, part))
-    if peers.rank == 0:
-        _show_result(sum(of_ranks), part)
+    with Timer() as timer:
+        counts = await counting.count(held, links, division.weights, part, parts, peers)
+    await told("count", timer)
+    rows = (held.pages()[0], part[division.of_page])
+    keys, of_page = await gathered(peers, rows)
+    if counts is not None:
+        _show_result(counts.messages_page_part, keys, of_page)
     return 0
 
 
@@ -144,9 +157,10 @@ def _figures(what: str, timer: Timer) -> dict[str, object]:
     }
 
 
-def _show_result(messages: int, part: np.ndarray) -> None:
-    digest = hashlib.sha256(part.astype(np.int32).tobytes()).hexdigest()[:16]
-    show({"messages": messages, "sites": len(part), "digest": digest})
+def _show_result(messages: int, keys: np.ndarray, part: np.ndarray) -> None:
+    by_key = part[np.argsort(keys)].astype(np.int32)
+    digest = hashlib.sha256(by_key.tobytes()).hexdigest()[:16]
+    show({"messages": messages, "pages": len(part), "digest": digest})
 
 
 def run(
@@ -158,13 +172,14 @@ def run(
     links: int = 36,
     parts: int = 16,
     pins: int = PINS_PER_RANK,
+    model: str = DEFAULT_MODEL,
 ) -> int:
     if what == "make":
         make(directory, pages, sites, links)
         return 0
     if not has_other_ranks():
-        measure_alone(directory, parts)
+        measure_alone(directory, parts, model)
         return 0
     from crawler import mpi  # noqa: PLC0415  importing mpi starts MPI
 
-    return mpi.run(lambda group: measure(directory, parts, pins, group))
+    return mpi.run(lambda group: measure(directory, parts, pins, model, group))

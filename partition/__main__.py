@@ -63,7 +63,7 @@ def _build(arguments: argparse.Namespace) -> None:
 
 
 def _tell(
-    plans: Sequence[Plan | ranks.SitePlan], arguments: argparse.Namespace, settings: Settings
+    plans: Sequence[Plan | ranks.UnitPlan], arguments: argparse.Namespace, settings: Settings
 ) -> None:
     """Show the plan of the part vector that was written, and those of the baselines."""
     _show(plans, as_json=arguments.json)
@@ -97,7 +97,9 @@ async def _build_together(arguments: argparse.Namespace, group: "Group") -> int:
             pins_per_rank=arguments.pins_per_rank or PINS_PER_RANK,
         )
         await ranks.agreed_at_first(group, partial(_check_file, "--out", arguments.out))
-        plans = await ranks.build(arguments.paths, arguments.k, arguments.out, settings, group)
+        plans = await ranks.build(
+            arguments.paths, arguments.k, arguments.out, arguments.model, settings, group
+        )
     except (UserError, PartVectorError, EngineError, OSError) as error:  # is raised on all ranks
         return _fail(error)
     if plans:
@@ -211,7 +213,7 @@ def _ranks(number: int) -> str:
     return f"{number} ranks" if number > 1 else "1 rank"
 
 
-def _show(plans: Sequence[Plan | ranks.SitePlan], *, as_json: bool) -> None:
+def _show(plans: Sequence[Plan | ranks.UnitPlan], *, as_json: bool) -> None:
     if as_json:
         sys.stdout.write(json.dumps([plan.row() for plan in plans], indent=1) + "\n")
         return

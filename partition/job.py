@@ -75,7 +75,8 @@ def build(
         replicated = web.texts(known)
         web = webgraph.without_links_to(web, known)
     if model is None:
-        model, settings = chosen(web, parts, settings)
+        weights = web.loads(web.site, len(web.sites))
+        model, settings = chosen(web.sites, weights, parts, settings)
     built = planning.plan(web, model, parts, settings)
     settings.progress("writing")
     sites, urls, directories = _tables(web, built.part)
@@ -139,8 +140,12 @@ def write(
         unchecked.unlink(missing_ok=True)
 
 
-def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings]:
+def chosen(
+    sites: Sequence[str], weights: Ints, parts: int, settings: Settings
+) -> tuple[str, Settings]:
     """Return the default model, and the settings with the sites that it must keep whole.
+
+    `weights`: sites x 2.
 
     Sites stay whole, with one exception. The hybrid model divides a site that is heavier than a
     part and allows more pages a second than a rank fetches (`rank_rate`). A bare graph doesn't
@@ -148,14 +153,13 @@ def chosen(web: WebGraph, parts: int, settings: Settings) -> tuple[str, Settings
     """
     if settings.politeness is None:
         return DEFAULT_MODEL, settings
-    fast = settings.politeness.rates(web.sites) > settings.rank_rate
-    weights = models.weights(web, web.site)
+    fast = settings.politeness.rates(sites) > settings.rank_rate
     share = (1 + np.array(settings.tolerances)) * weights.sum(axis=0) / parts
     divided = fast & (weights > share).any(axis=1)
     if not divided.any():
         return DEFAULT_MODEL, settings
     slow = np.flatnonzero(~fast).tolist()
-    return "hybrid", replace(settings, whole=frozenset(web.sites[site] for site in slow))
+    return "hybrid", replace(settings, whole=frozenset(sites[site] for site in slow))
 
 
 def _tables(

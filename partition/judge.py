@@ -9,7 +9,7 @@ parts without giants may also weigh as much as usual.
 import math
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, replace
-from typing import Final
+from typing import Final, NamedTuple
 
 import numpy as np
 import numpy.typing as npt
@@ -55,11 +55,7 @@ def balance(
 ) -> Verdict:
     """Judge the plan of a model, or of a baseline."""
     wholes = _wholes(web, part, together)
-    empty = ""
-    if model in MODELS:
-        of_sites = MODELS[model].units is Units.SITES
-        things = wholes.number if of_sites else web.pages
-        empty = _empty(counts.loads, things, "sites" if of_sites else "pages")
+    empty = _empty_by(model, counts.loads, wholes.number, web.pages)
 
     def too_heavy(column: int) -> str:
         return _too_heavy(web, part, counts, tolerances, column)
@@ -69,23 +65,42 @@ def balance(
     return _judged(wholes, counts.loads, tolerances, empty, too_heavy)
 
 
-def balance_of_sites(
+class Page(NamedTuple):
+    """A page that is heavier than any other, in one weight."""
+
+    name: Callable[[], str]
+    weight: int
+    site_weight: int  # of its site
+
+
+def balance_of_units(
+    model: str,
     names: Sequence[str],
     weights: Ints,
+    site: Ids,
     part: Ids,
     loads: Ints,
     tolerances: tuple[float, float],
+    heaviest: Sequence[Page],
 ) -> Verdict:
-    """Judge a plan that keeps all sites whole. `weights` are sites x 2, `loads` parts x 2."""
-    wholes = _Wholes([f"site {name}" for name in names], weights, part, len(names))
+    """Judge the plan of a model, or of a baseline, as `balance` does.
+
+    `weights`: sites x 2. `site`, `part`: of each unit. `heaviest`: a page for each weight.
+    """
+    first = np.zeros(len(names), np.int32)
+    first[site] = part
+    undivided = weights.copy()
+    undivided[site[part != first[site]]] = 0
+    kept = undivided if _keeps_sites(model) else np.zeros_like(undivided)
+    wholes = _Wholes([f"site {name}" for name in names], kept, first, len(names))
 
     def too_heavy(column: int) -> str:
         load, tolerance = loads[:, column], tolerances[column]
         text = _over(evaluate.imbalance(loads)[column], tolerance, column)
-        site = int(weights[:, column].argmax())
-        return text + _alone(names[site], int(weights[site, column]), load, tolerance)
+        return text + _blamed(names, undivided[:, column], load, tolerance, heaviest[column])
 
-    return _judged(wholes, loads, tolerances, _empty(loads, len(names), "sites"), too_heavy)
+    empty = _empty_by(model, loads, len(names), int(weights[:, 1].sum()))
+    return _judged(wholes, loads, tolerances, empty, too_heavy)
 
 
 def _judged(
@@ -118,8 +133,12 @@ def _judged(
     return Verdict(limits, names, tuple(reasons), remark)
 
 
-def _empty(loads: Ints, things: int, what: str) -> str:
-    """Say that there are fewer things than parts, if a part is empty for this reason."""
+def _empty_by(model: str, loads: Ints, sites: int, pages: int) -> str:
+    """Say that there are fewer sites or pages than parts, if a part is empty for this reason."""
+    if model not in MODELS:
+        return ""
+    of_sites = MODELS[model].units is Units.SITES
+    things, what = (sites, "sites") if of_sites else (pages, "pages")
     empty, parts = int((loads[:, 1] == 0).sum()), len(loads)
     if not empty or things >= parts:
         return ""
@@ -211,18 +230,30 @@ def _too_heavy(
     load = counts.loads[:, column]
     weight = (web.bytes, np.ones(web.pages, np.int64))[column]
     text = _over(imbalance, tolerance, column)
-    too_heavy = (1 + tolerance) * load.mean() if math.isfinite(tolerance) else math.inf
     sites = web.loads(web.site, len(web.sites))[:, column].copy()
     page = int(weight.argmax())
-    if weight[page] > too_heavy and sites[web.site[page]] > weight[page]:
-        name = web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
-        share = weight[page] / load.mean()
-        return f"{text}: page {name} alone has {share:.2f} times the average load"
+
+    def name() -> str:
+        return web.texts(np.array([page], np.int32))[0] if web.texts else f"{page}"
+
+    heaviest = Page(name, int(weight[page]), int(sites[web.site[page]]))
     of_site = np.zeros(len(web.sites), np.int32)
     of_site[web.site] = part
     sites[web.site[part != of_site[web.site]]] = 0
-    site = int(sites.argmax())
-    return text + _alone(web.sites[site], int(sites[site]), load, tolerance)
+    return text + _blamed(web.sites, sites, load, tolerance, heaviest)
+
+
+def _blamed(sites: Sequence[str], weights: Ints, load: Ints, tolerance: float, page: Page) -> str:
+    """Name the page or the site that is too heavy, if one is.
+
+    `weights`: of the sites, 0 for a site that lies in several parts.
+    """
+    too_heavy = (1 + tolerance) * load.mean() if math.isfinite(tolerance) else math.inf
+    if too_heavy < page.weight < page.site_weight:
+        share = page.weight / load.mean()
+        return f": page {page.name()} alone has {share:.2f} times the average load"
+    site = int(weights.argmax())
+    return _alone(sites[site], int(weights[site]), load, tolerance)
 
 
 def _over(imbalance: float, tolerance: float, column: int) -> str:

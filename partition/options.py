@@ -334,12 +334,12 @@ def _add_settings(command: argparse.ArgumentParser) -> None:
 def check_for_ranks(arguments: argparse.Namespace) -> None:
     """Raise UserError if `build` is to do what several ranks can't do together."""
     given = {
-        f"--model {arguments.model}": arguments.model not in {None, job.DEFAULT_MODEL},
-        f"--engine {arguments.engine}": arguments.engine not in {None, "multilevel"},
+        f"--engine {arguments.engine}": arguments.engine not in {None, "metis", "multilevel"},
         "--replicate": arguments.replicate,
         "--previous": arguments.previous,
         "--together": arguments.together,
         "--network": arguments.network,
+        "--remember all": arguments.remember == "all",
     }
     for option, is_given in given.items():
         if is_given:

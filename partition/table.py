@@ -4,7 +4,7 @@ from collections.abc import Callable, Sequence
 from typing import Final
 
 from partition.planning import Plan
-from partition.ranks import SitePlan
+from partition.ranks import UnitPlan
 from partition.settings import Tolerances
 
 _BY_PAGE: Final = ("messages", "by page")
@@ -12,7 +12,7 @@ _BY_SITE: Final = ("messages", "by site")
 _SENT: Final = ("URLs", "sent")
 _VOLUME: Final = ("KB of", "links")
 # By heading, which has two lines in a text table.
-COLUMNS: Final[dict[tuple[str, str], Callable[[Plan | SitePlan], str]]] = {
+COLUMNS: Final[dict[tuple[str, str], Callable[[Plan | UnitPlan], str]]] = {
     ("", "model"): lambda plan: plan.model,
     ("", "k"): lambda plan: str(plan.parts),
     ("bytes", "over mean"): lambda plan: f"{plan.counts.imbalance_bytes:.1%}",
@@ -31,7 +31,7 @@ BARS: Final[dict[tuple[str, str], Callable[[Plan], int]]] = {  # with bars; less
 }
 
 
-def text(plans: Sequence[Plan | SitePlan]) -> str:
+def text(plans: Sequence[Plan | UnitPlan]) -> str:
     """Return a table of 80 columns with a row for each plan, and remarks below it."""
     headings = [list(line) for line in zip(*COLUMNS, strict=True)]
     lines = [*headings, *([cell(plan) for cell in COLUMNS.values()] for plan in plans)]
@@ -44,7 +44,7 @@ def text(plans: Sequence[Plan | SitePlan]) -> str:
 
 
 def closing(
-    built: Plan | SitePlan, baselines: Sequence[Plan | SitePlan], tolerances: Tolerances
+    built: Plan | UnitPlan, baselines: Sequence[Plan | UnitPlan], tolerances: Tolerances
 ) -> str:
     """Return what a plan has reached in one line: its messages beside its balance."""
     counts = built.counts
@@ -73,7 +73,7 @@ def joined(heading: tuple[str, str]) -> str:
     return " ".join(heading).strip()
 
 
-def notes(plans: Sequence[Plan | SitePlan]) -> list[str]:
+def notes(plans: Sequence[Plan | UnitPlan]) -> list[str]:
     """Return what must be said of the plans, a line each: above all why one isn't balanced."""
     lines = []
     for plan in plans:

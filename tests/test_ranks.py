@@ -6,6 +6,7 @@ import sys
 from collections.abc import Iterator, Sequence
 from pathlib import Path
 from tempfile import TemporaryDirectory
+from typing import NamedTuple
 from unittest.mock import patch
 from zlib import crc32
 
@@ -21,14 +22,25 @@ from tabled import together
 
 from crawler import url
 from crawler.ports import OUT_OF_SCOPE, Peers
-from partition import UserError, evaluate, graph, job, models
+from partition import UserError, graph, job, models
 from partition.arrays import Ids
-from partition.evaluate import Evaluation
+from partition.assign import Linked
+from partition.assign.linked import Pages
 from partition.hypergraph import Hypergraph
-from partition.models import Graph
-from partition.ranks import SitePlan, build, collecting, counting, merging, reading, shares
-from partition.ranks.building import MODEL
+from partition.models import MESSAGES, MODELS, SITE_MESSAGES, VOLUME, Model, Objective, Units
+from partition.ranks import (
+    UnitPlan,
+    build,
+    collecting,
+    counting,
+    merging,
+    reading,
+    searching,
+    shares,
+)
+from partition.ranks.dividing import divided
 from partition.ranks.exchange import gathered, routed
+from partition.ranks.linking import linked, share_of
 from partition.settings import Settings
 
 Web = tuple[list[tuple[int, int, float]], list[tuple[int, int, bool]]]
@@ -41,7 +53,7 @@ SAME = (
     "bounding_site", "bounding_pages", "bounding_seconds",
     "crawl_seconds", "crawl_limit", "busiest_rank", "busiest_rank_seconds",
 )  # fmt: skip
-URLS = [f"http://{site}.example/{page}" for site in "abcdefg" for page in range(4)]
+URLS = [f"http://{site}.example/{page // 2}/{page}" for site in "abcdefg" for page in range(4)]
 
 
 def webs() -> st.SearchStrategy[Web]:
@@ -100,62 +112,99 @@ def session(folder: Path, web: Web) -> Path:
     return folder
 
 
-def counts_by_one(paths: Sequence[Path]) -> dict[str, object]:
-    web = graph.read(paths)
-    return evaluate.evaluate(web, parts_of(web.sites)[web.site], 3).row()
+class Found(NamedTuple):
+    """What ranks make of a model. Units are those of the pages in the order of their keys."""
+
+    names: list[str]
+    unit: Ids
+    atoms: Linked
+    counts: dict[str, object]
 
 
 def parts_of(names: Sequence[str]) -> Ids:
-    """Some part of three for each site."""
+    """Some part of three for each name."""
     return np.array([crc32(name.encode()) % 3 for name in names], np.int32)
 
 
-def by_one(paths: Sequence[Path]) -> tuple[list[str], Hypergraph, Graph]:
-    """The sites with pages, and their hypergraph and graph, as one process makes them."""
-    web = graph.read(paths)
-    unit = models.units(web, models.Units.SITES, 2, {})
-    names = [web.sites[site] for site in np.unique(web.site)]
-    return names, models.hypergraph(web, unit), models.graph(web, unit)
+def by_ranks(paths: Sequence[Path], ranks: int, model: Model, parts: int) -> Found:
+    """The units as several ranks make them, and the counts of an assignment of theirs."""
 
-
-def by_ranks(
-    paths: Sequence[Path], ranks: int
-) -> tuple[merging.Sites, shares.Whole, dict[str, object]]:
-    """The sites as several ranks make them, and the counts of an assignment of theirs."""
-
-    async def work(
-        peers: Peers,
-    ) -> tuple[merging.Sites, shares.Whole | None, Evaluation | None]:
-        held = await reading.read(graph.tables(paths), peers)
+    async def work(peers: Peers) -> Found | None:
+        folders, kind = graph.tables(paths), model.units
+        held = await reading.read(folders, peers, inside=kind is not Units.SITES)
         sites = await merging.numbered(held, peers)
-        whole = await shares.whole(await merging.merge(held, sites, peers), peers)
-        part = await peers.bcast(parts_of(sites.names))
-        return sites, whole, await counting.count(held, sites, part, 3, peers)
+        kept = np.arange(len(sites.weights)) % 4 == 1
+        division = await divided(folders, held, sites, kind, parts, kept, peers)
+        links = await linked(held, sites, division, kind, peers)
+        share = await share_of(held, links, division, model, peers)
+        whole = await shares.whole(share, peers)
+        part = parts_of([str(unit) for unit in range(len(division.weights))])
+        counts = await counting.count(held, links, division.weights, part, 3, peers)
+        keys, unit = await gathered(peers, (held.pages()[0], division.of_page))
+        if whole is None or counts is None:
+            return None
+        of_key = unit[np.argsort(keys)]
+        atoms = searching._units(whole, division.site, len(links.source), model)
+        return Found(sites.names, of_key, atoms, counts.row())
 
-    (sites, whole, counts), *others = together(ranks, work)
+    first, *others = together(ranks, work)
+    assert others == [None] * (ranks - 1)
+    assert first is not None
+    return first
+
+
+def assert_same(paths: Sequence[Path], ranks: int, model: Model, parts: int = 2) -> Hypergraph:
+    """Compare what some ranks make with what one process makes. Returns the nets."""
+    web = graph.read(paths)
+    found = by_ranks(paths, ranks, model, parts)
+    names = [web.sites[site] for site in np.unique(web.site)]
+    assert found.names == names
+    atoms = Pages(web, {})
+    unit = models.units(web, model.units, parts, {}, names[1::4])
+    assert np.array_equal(found.unit, unit)
+    part = parts_of([str(number) for number in range(unit.max() + 1)])
+    counts = atoms.counts(part[unit], 3)
+    assert found.counts == counts.row()
+    one = np.arange(len(part), dtype=np.int32)
+    whole = found.atoms.whole()
     assert whole is not None
-    assert counts is not None
-    assert [(one.names, *rest) for one, *rest in others] == [([], None, None)] * (ranks - 1)
-    return sites, whole, counts.row()
+    objectives = [MESSAGES, VOLUME, Objective(0.3, 0.7)] if model.hyper else [VOLUME]
+    if model.objective.by_site:
+        objectives = [SITE_MESSAGES]
+    for ours, its in ((one, unit), (whole, atoms.whole())):
+        assert np.array_equal(ours[found.unit], its)
+        pairs = [(found.atoms.graph(ours), atoms.graph(its))]
+        assert np.array_equal(found.atoms.weights(ours), atoms.weights(its))
+        for mine, other in pairs:
+            for name in mine._fields:
+                assert np.array_equal(getattr(mine, name), getattr(other, name)), name
+        for objective in objectives:
+            nets = [found.atoms.hypergraph(ours, objective), atoms.hypergraph(its, objective)]
+            for name in ("xpins", "pins", "costs", "weights"):
+                assert np.array_equal(*(getattr(h, name) for h in nets)), (objective, name)
+    sums = found.atoms.counts(part, 3)
+    assert sums.volume_bytes == counts.volume_bytes
+    assert list(sums.imbalances) == list(counts.imbalances)
+    if model.hyper:
+        by_site = model.objective.by_site
+        messages = counts.messages_site_part if by_site else counts.messages_page_part
+        assert sums.messages_page_part == messages
+    return found.atoms.hypergraph(one, objectives[0])
 
 
-def assert_same(paths: Sequence[Path], ranks: int) -> None:
-    """Compare what some ranks make with what one process makes."""
-    names, hypergraph, edges = by_one(paths)
-    sites, found, counts = by_ranks(paths, ranks)
-    assert counts == counts_by_one(paths)
-    assert sites.names == names
-    for name in ("xpins", "pins", "costs", "weights"):
-        assert np.array_equal(getattr(found.hypergraph, name), getattr(hypergraph, name)), name
-    for name in edges._fields:
-        assert np.array_equal(getattr(found.graph, name), getattr(edges, name)), name
-
-
-@examples(max_examples=examples().max_examples // 5)  # each writes and reads many files
-@given(st.lists(webs(), min_size=1, max_size=2), st.integers(1, 4))
-def test_sites_are_those_of_one_process(web: list[Web], ranks: int) -> None:
+@examples(max_examples=examples().max_examples // 3)  # each writes and reads many files
+@given(
+    st.lists(webs(), min_size=1, max_size=2),
+    st.integers(1, 4),
+    st.sampled_from(list(MODELS.values())),
+    st.integers(2, 20),
+)
+def test_units_are_those_of_one_process(
+    web: list[Web], ranks: int, model: Model, parts: int
+) -> None:
     with TemporaryDirectory() as folder:
-        assert_same([session(Path(folder) / str(at), one) for at, one in enumerate(web)], ranks)
+        paths = [session(Path(folder) / str(at), one) for at, one in enumerate(web)]
+        assert_same(paths, ranks, model, parts)
 
 
 @examples(max_examples=examples().max_examples // 5)
@@ -164,7 +213,9 @@ def test_rank_0_collects_the_links_of_one_process(web: list[Web], ranks: int, ro
     async def work(peers: Peers) -> collecting.Collected | None:
         folders = graph.tables(paths)
         held = await reading.read(folders, peers)
-        return await collecting.collected(folders, held, await merging.numbered(held, peers), peers)
+        sites = await merging.numbered(held, peers)
+        unit = sites.of(held.pages()[1])
+        return await collecting.collected(folders, held, sites, unit, peers)
 
     with TemporaryDirectory() as folder, patch.object(collecting, "_ROWS", rows):
         paths = [session(Path(folder) / str(at), one) for at, one in enumerate(web)]
@@ -177,6 +228,7 @@ def test_rank_0_collects_the_links_of_one_process(web: list[Web], ranks: int, ro
     assert names[0] == names[1]
     assert np.array_equal(found.links.xadj, one.xadj)
     assert np.array_equal(found.links.adj, one.adj)
+    assert np.array_equal(found.unit, found.links.site)
     assert np.array_equal(found.seeds, seeds)
 
 
@@ -184,8 +236,8 @@ def test_rank_0_collects_the_links_of_one_process(web: list[Web], ranks: int, ro
 def test_nets_have_the_order_of_one_process(tmp_path: Path, ranks: int) -> None:
     """Each rank holds several of many different nets."""
     path = session(tmp_path / "one", dense(28))
-    assert by_one([path])[1].nets > 10
-    assert_same([path], ranks)
+    for model in MODELS.values():
+        assert assert_same([path], ranks, model).nets > 2
 
 
 @pytest.mark.parametrize("kind", [None, "domain", "authority"])
@@ -200,9 +252,9 @@ def test_all_ranks_know_the_sites_that_pages_say(tmp_path: Path, kind: str | Non
     )
     path = session(tmp_path / "one", web)
     tell_sites(path, kind)
-    assert "of a" in by_one([path])[0]
+    assert "of a" in graph.read([path]).sites
     for ranks in (1, 2, 3):
-        assert_same([path], ranks)
+        assert_same([path], ranks, MODELS["site-hypergraph"])
 
 
 def tell_sites(path: Path, kind: str | None) -> None:
@@ -219,36 +271,60 @@ def tell_sites(path: Path, kind: str | None) -> None:
 
 
 def built(
-    paths: Sequence[Path], ranks: int, out: Path, settings: Settings, parts: int | None
-) -> list[SitePlan]:
-    async def work(peers: Peers) -> list[SitePlan]:
-        return await build(paths, parts, out, settings, peers)
+    paths: Sequence[Path],
+    ranks: int,
+    out: Path,
+    model: str | None,
+    settings: Settings,
+    parts: int | None,
+) -> list[UnitPlan]:
+    async def work(peers: Peers) -> list[UnitPlan]:
+        return await build(paths, parts, out, model, settings, peers)
 
     first, *others = together(ranks, work)
     assert others == [[]] * (ranks - 1)
     return first
 
 
+def assert_built(path: Path, ranks: int, model: str | None, tries: int, parts: int | None) -> str:
+    """Compare the part vectors of some ranks and of one process. Returns the model."""
+    settings = Settings(tries=tries, seed=5, rank_rate=1.0)
+    outs = [path / "one.parts", path / "ranks.parts"]
+    one, _, by_site = job.build([path / "one"], parts, outs[0], model=model, settings=settings)
+    plan, hashed = built([path / "one"], ranks, outs[1], model, settings, parts)
+    assert outs[0].read_bytes() == outs[1].read_bytes()
+    for ours, its in ((plan, one), (hashed, by_site)):
+        row = its.row()
+        assert {name: row[name] for name in SAME} == {name: ours.row()[name] for name in SAME}
+    assert plan.parts > 1
+    return plan.model
+
+
+@pytest.mark.parametrize("model", MODELS)
 @pytest.mark.parametrize(
     ("ranks", "tries", "parts"),
     [(1, 1, 3), (2, 2, 3), (3, 1, None), (3, 5, 3)],
 )
 @pytest.mark.slow
 def test_the_part_vector_is_that_of_one_process(
-    tmp_path: Path, ranks: int, tries: int, parts: int | None
+    tmp_path: Path, model: str, ranks: int, tries: int, parts: int | None
 ) -> None:
     """Without a number of parts, it is that from which on more ranks hardly help."""
-    paths = [session(tmp_path / "one", dense(28))]
-    settings = Settings(tries=tries, seed=5, rank_rate=1.0)
-    one, _, by_site = job.build(
-        paths, parts, tmp_path / "one.parts", model=MODEL, settings=settings
-    )
-    plan, hashed = built(paths, ranks, tmp_path / "ranks.parts", settings, parts)
-    assert plan.parts > 1
-    assert (tmp_path / "ranks.parts").read_bytes() == (tmp_path / "one.parts").read_bytes()
-    for ours, its in ((plan, one), (hashed, by_site)):
-        row = its.row()
-        assert {name: row[name] for name in SAME} == {name: ours.row()[name] for name in SAME}
+    session(tmp_path / "one", dense(28))
+    assert_built(tmp_path, ranks, model, tries, parts)
+
+
+@pytest.mark.parametrize("size", [5, pytest.param(17, marks=pytest.mark.slow)])
+def test_sites_are_divided_if_that_is_useful(tmp_path: Path, size: int) -> None:
+    """Site a allows more pages a second than a rank can fetch, and is heavier than a part.
+
+    If site b is as heavy, it is too slow to be divided.
+    """
+    sizes = [15] * 4 + [size] * 4 + [5] * 4
+    pages = [(number, own, 0.0) for number, own in enumerate(sizes)]
+    path = session(tmp_path / "one", (pages, dense(12)[1]))
+    (path / "session.toml").write_text("[politeness]\ndelay_s = 0.0\n")
+    assert assert_built(tmp_path, 2, None, 1, 3) == "hybrid"
 
 
 def dense(pages: int) -> Web:
@@ -268,7 +344,7 @@ def test_an_error_of_one_rank_is_raised_on_all(tmp_path: Path, ranks: int) -> No
 
     async def work(peers: Peers) -> str:
         with pytest.raises(UserError) as caught:
-            await build([folder], 2, tmp_path / "parts", Settings(), peers)
+            await build([folder], 2, tmp_path / "parts", None, Settings(), peers)
         return str(caught.value)
 
     said = together(ranks, work)
@@ -311,15 +387,21 @@ def test_gathering_keeps_the_order_of_ranks(rows: list[list[int]]) -> None:
 BUILD = ("-m", "partition", "build")
 
 
-@pytest.mark.parametrize("ranks", [2, pytest.param(3, marks=pytest.mark.slow)])
-def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
+@pytest.mark.parametrize(
+    ("ranks", "model"),
+    [
+        (2, "hybrid"),
+        pytest.param(3, "site-messages", marks=pytest.mark.slow),
+        pytest.param(3, "page-hypergraph", marks=pytest.mark.slow),
+    ],
+)
+def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int, model: str) -> None:
     folder = session(tmp_path / "one", dense(28))
     settings = Settings(tries=2)
-    one, _, by_site = job.build([folder], 3, tmp_path / "one.parts", model=MODEL, settings=settings)
+    one, _, by_site = job.build([folder], 3, tmp_path / "one.parts", model=model, settings=settings)
     out = tmp_path / "ranks.parts"
-    done = mpirun(
-        ranks, *BUILD, str(folder), "-k", "3", "--tries", "2", "--out", str(out), "--json"
-    )
+    words = ["-k", "3", "--model", model, "--tries", "2", "--out", str(out), "--json"]
+    done = mpirun(ranks, *BUILD, str(folder), *words)
     assert done.returncode == 0, done.stderr
     assert f"with 3 ranks, {one.forecast}" in done.stderr
     assert out.read_bytes() == (tmp_path / "one.parts").read_bytes()
@@ -340,7 +422,7 @@ def test_under_mpirun(tmp_path: Path, mpirun: MpiRun, ranks: int) -> None:
                 ("{session} -k 2 --out {out} --bogus", 2, "unrecognized arguments: --bogus"),
                 ("{session} -k 2 --out {session}", 2, "must be a file in a folder that exists"),
                 ("{session} -k 2 --out {out} --engine-ranks 2", 2, "only for --engine zoltan"),
-                ("{session} -k 2 --out {out} --model hybrid", 2, "--model hybrid: only one"),
+                ("{session} -k 2 --out {out} --replicate 1", 2, "--replicate: only one"),
                 ("{whole} -k 2 --out /proc/parts", 1, "/proc/"),
             ]
         ),

@@ -141,7 +141,7 @@ def test_only_fast_sites_are_split() -> None:
     """Of two sites heavier than a part one is slow, and stays whole."""
     web = webgraph.from_arrays([], [], site=[0] * 40 + [1] * 40, sites=["fast", "slow"])
     politeness = Politeness(0.0, 1, 0.001, {"slow": 1.0})
-    model, how = job.chosen(web, 8, Settings(politeness=politeness))
+    model, how = job.chosen(web.sites, web.loads(web.site, 2), 8, Settings(politeness=politeness))
     assert model == "hybrid"
     plan = planning.plan(web, model, 8, how)
     assert len(set(plan.part[40:].tolist())) == 1

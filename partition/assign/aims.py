@@ -8,20 +8,20 @@ over 1 % more messages, or over 3 % more volume (`policy`). Then the weight chan
 from dataclasses import dataclass
 from typing import NamedTuple
 
+from partition.assign.linked import Counts
 from partition.assign.policy import Policy
-from partition.evaluate import Evaluation
 from partition.models import Objective
 from partition.settings import Tolerances
 
 
-def weighed(weight: float, messages: Evaluation, volume: Evaluation) -> Objective:
+def weighed(weight: float, messages: Counts, volume: Counts) -> Objective:
     """Return an objective: messages plus `weight` times volume, each relative to a reference."""
     return Objective(
         t_start=1 / max(messages.messages_page_part, 1), t_byte=weight / max(volume.volume_bytes, 1)
     )
 
 
-def within(counts: Evaluation, tolerances: Tolerances) -> bool:
+def within(counts: Counts, tolerances: Tolerances) -> bool:
     """Return whether a partition with these counts is balanced."""
     pairs = zip(counts.imbalances, tolerances, strict=True)
     return all(imbalance <= bound for imbalance, bound in pairs)
@@ -41,8 +41,8 @@ class Aims:
     A partition that isn't balanced sets no aim.
     """
 
-    few: Evaluation
-    little: Evaluation
+    few: Counts
+    little: Counts
     tolerances: Tolerances
     policy: Policy
 
@@ -50,7 +50,7 @@ class Aims:
         """Return the objective with this weight of the volume."""
         return weighed(weight, self.few, self.little)
 
-    def misses(self, counts: Evaluation) -> Misses:
+    def misses(self, counts: Counts) -> Misses:
         """Return how a partition with these counts compares with the aims."""
         messages = counts.messages_page_part / max(
             self.policy.messages_allowed * self.few.messages_page_part, 1
@@ -61,9 +61,10 @@ class Aims:
             volume * within(self.little, self.tolerances),
         )
 
-    def rank(self, counts: Evaluation) -> tuple[bool, float, float]:
+    def rank(self, counts: Counts) -> tuple[bool, float, float]:
         """Return the rank of a partition: balance first, then the worse miss, then the sum."""
-        value = self.objective(self.policy.volume_weight).value(counts)
+        objective = self.objective(self.policy.volume_weight)
+        value = objective.cost(counts.messages_page_part, counts.volume_bytes)
         return not within(counts, self.tolerances), max(1.0, *self.misses(counts)), value
 
 

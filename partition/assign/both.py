@@ -11,29 +11,28 @@ partition of the units then only sets the scale of messages and volume.
 
 from typing import NamedTuple
 
-from partition import evaluate
 from partition.arrays import Ids
 from partition.assign.aims import Aims, Weight, weighed
+from partition.assign.linked import Counts
 from partition.assign.search import Search
-from partition.engines import Partition
-from partition.evaluate import Evaluation
+from partition.engines import Partition, Start
 from partition.models import MESSAGES, Objective, Units
 
 
 class _Found(NamedTuple):
-    counts: Evaluation
+    counts: Counts
     part: Ids
 
 
-def both(search: Search, unit: Ids, before: Ids | None) -> Partition:
+def both(search: Search, unit: Ids, start: Start | None) -> Partition:
     """Return a partition of the hybrid model's units with few messages and little volume."""
-    whole = search.whole() if before is None else None
+    whole = search.whole() if start is None else None
     if whole is not None:
         return Partition(_with_aims(search, unit, whole))
     graph = search.metis(unit)
     objective = _scaled(search, graph)
-    if before is not None:
-        return search.refined(unit, objective, before=before)
+    if start is not None:
+        return search.refined(unit, objective, start=start)
     return Partition(search.least(unit, Units.HYBRID, objective, [graph]))
 
 
@@ -89,4 +88,4 @@ def _extremes(search: Search, whole: Ids) -> tuple[Ids, Ids]:
 
 
 def _counted(search: Search, part: Ids) -> _Found:
-    return _Found(evaluate.evaluate(search.web, part, search.parts), part)
+    return _Found(search.linked.counts(part, search.parts), part)

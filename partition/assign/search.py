@@ -1,28 +1,28 @@
 """The search with one seed: it knows the web, calls the engines, and combines what they find.
 
-Every method takes and returns the parts of pages, and maps them to units and back.
+Every method takes and returns the parts of atoms (`linked`), and maps them to units and back.
 """
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
 
-from partition import engines, models
+from partition import engines
 from partition.arrays import Ids
+from partition.assign.linked import Linked
 from partition.assign.policy import Policy
-from partition.assign.previous import of_units, start
-from partition.engines import Partition
+from partition.assign.previous import of_units
+from partition.engines import Partition, Start
 from partition.hypergraph import Hypergraph
 from partition.models import VOLUME, Graph, Model, Objective, Units
 from partition.settings import Settings
 from partition.threads import at_once
-from partition.webgraph import WebGraph
 
 
 @dataclass(frozen=True, slots=True, eq=False)
 class Search:
-    """A web to be partitioned into parts, with the settings whose seed is this search's."""
+    """What is to be partitioned into parts, with the settings whose seed is this search's."""
 
-    web: WebGraph
+    linked: Linked
     parts: int
     settings: Settings
     policy: Policy
@@ -36,7 +36,7 @@ class Search:
             other = self.other(number)
             return other.refined(unit, objective, other.starts(unit, kind, objective)).part
 
-        found = at_once(found_by, range(self.policy.number(kind, self.web.links)))
+        found = at_once(found_by, range(self.policy.number(kind, self.linked.links)))
         return self.combined(unit, objective, found) if len(found) > 1 else found[0]
 
     def other(self, number: int = 1) -> "Search":
@@ -45,7 +45,7 @@ class Search:
         return replace(self, settings=replace(self.settings, seed=seed))
 
     def starts(self, unit: Ids, kind: Units, objective: Objective) -> list[Ids]:
-        """Return partitions by METIS or of larger units, each as the part of each page.
+        """Return partitions by METIS or of larger units, each as the part of each atom.
 
         METIS partitions whole sites. If some site is heavier than a part, METIS partitions
         the units themselves. For the hybrid model, our engine also refines METIS's
@@ -60,16 +60,12 @@ class Search:
         return [graph, self.refined(whole, objective, [graph]).part]
 
     def whole(self) -> Ids | None:
-        """Return the site of each page as its unit, or None if some site is heavier than a part."""
-        whole = self.units(Units.SITES)
-        weights = models.weights(self.web, whole)
+        """Return the site of each atom as its unit, or None if some site is heavier than a part."""
+        whole = self.linked.whole()
+        if whole is None:
+            return None
+        weights = self.linked.weights(whole)
         return whole if engines.fit(weights, self.parts, self.settings.tolerances) else None
-
-    def units(self, kind: Units) -> Ids:
-        """Return the unit of each page. Sites in `whole` and `together` stay whole."""
-        settings = self.settings
-        whole = settings.whole.union(settings.together)
-        return models.units(self.web, kind, self.parts, settings.together, whole)
 
     def refined(
         self,
@@ -77,13 +73,13 @@ class Search:
         objective: Objective,
         starts: Sequence[Ids] = (),
         *,
-        before: Ids | None = None,
+        start: Start | None = None,
         hyper: bool = True,
     ) -> Partition:
-        """Partition with our own engine, starting from `starts` or `before` (parts of pages)."""
+        """Partition with our own engine, starting from `starts` (parts of atoms) or `start`."""
         settings = self.settings
         net = self._net(unit, objective, hyper=hyper, engine="multilevel")
-        if before is not None:
+        if start is not None:
             starts = ()
         found = engines.partition(
             net,
@@ -91,17 +87,17 @@ class Search:
             engine="multilevel",
             tolerances=settings.tolerances,
             seed=settings.seed,
-            start=start(self.web, settings, unit, before),
+            start=start,
             starts=[of_units(unit, part) for part in starts],
             progress=settings.progress,
         )
         return replace(found, part=found.part[unit])
 
     def combined(self, unit: Ids, objective: Objective, found: Sequence[Ids]) -> Ids:
-        """Combine several partitions of pages into one, with our own engine."""
+        """Combine several partitions into one, with our own engine."""
         settings = self.settings
         part = engines.combined(
-            models.hypergraph(self.web, unit, objective),
+            self.linked.hypergraph(unit, objective),
             [of_units(unit, part) for part in found],
             self.parts,
             tolerances=settings.tolerances,
@@ -111,7 +107,7 @@ class Search:
         return part[unit]
 
     def metis(self, unit: Ids) -> Ids:
-        """Return METIS's partition of the graph of the units, as the part of each page."""
+        """Return METIS's partition of the graph of the units, as the part of each atom."""
         net = self._net(unit, VOLUME, hyper=False, engine="metis")
         found = engines.partition(
             net,
@@ -128,7 +124,7 @@ class Search:
         model: Model,
         unit: Ids,
         objective: Objective,
-        before: Ids | None = None,
+        start: Start | None = None,
     ) -> Partition:
         """Return a partition by the engine that the settings name."""
         parts, settings = self.parts, self.settings
@@ -140,11 +136,11 @@ class Search:
             tolerances=settings.tolerances,
             seed=settings.seed,
             ranks=settings.ranks,
-            start=start(self.web, settings, unit, before),
+            start=start,
             progress=settings.progress,
         )
         part = found.part
-        if before is None and not engines.fit(net.weights, parts, settings.tolerances):
+        if start is None and not engines.fit(net.weights, parts, settings.tolerances):
             # Other engines know one limit for all parts.
             part = engines.rebalanced(net, part, parts, settings.tolerances, settings.seed)
         return replace(found, part=part[unit])
@@ -152,8 +148,8 @@ class Search:
     def _net(
         self, unit: Ids, objective: Objective, *, hyper: bool, engine: str
     ) -> Graph | Hypergraph:
-        web = self.web
-        net = models.hypergraph(web, unit, objective) if hyper else models.graph(web, unit)
-        linked = f"{len(net.costs):,} groups" if hyper else f"{len(net.costs) // 2:,} pairs"
-        self.settings.progress(f"{engine}: {len(net.weights):,} pieces, {linked} of them linked")
+        linked = self.linked
+        net = linked.hypergraph(unit, objective) if hyper else linked.graph(unit)
+        groups = f"{len(net.costs):,} groups" if hyper else f"{len(net.costs) // 2:,} pairs"
+        self.settings.progress(f"{engine}: {len(net.weights):,} pieces, {groups} of them linked")
         return net

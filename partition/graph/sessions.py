@@ -80,7 +80,7 @@ def from_sessions(folders: Sequence[Path]) -> WebGraph:
         bytes=size[order],
         url_bytes=length[order],
         key=key,
-        texts=_SessionTexts(folders, key),
+        texts=SessionTexts(folders, key),
     )
 
 
@@ -171,7 +171,7 @@ def kind_of_site(folders: Sequence[Path]) -> str | None:
     return next(iter(said), None)
 
 
-class _SessionTexts:
+class SessionTexts:
     """Reads the URLs of pages from the tables of sessions, which are ordered by key."""
 
     def __init__(self, folders: Sequence[Path], key: Keys) -> None:
@@ -179,6 +179,7 @@ class _SessionTexts:
         self._key = key
 
     def __call__(self, pages: Ids) -> list[str]:
+        """Return the URLs of pages, by their numbers."""
         if not len(pages):
             return []
         wanted, back = np.unique(self._key[pages], return_inverse=True)

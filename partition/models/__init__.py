@@ -20,7 +20,17 @@ from partition.models.model import (
     Objective,
     Units,
 )
-from partition.models.nets import Graph, as_hypergraph, graph, graph_of, hypergraph, nets_of, summed
+from partition.models.nets import (
+    Graph,
+    as_hypergraph,
+    factor,
+    graph,
+    graph_of,
+    hypergraph,
+    nets_of,
+    summed,
+    whole_costs,
+)
 from partition.models.tree import directories, directory_parts, split_tree
 
 __all__ = [
@@ -36,6 +46,7 @@ __all__ = [
     "as_hypergraph",
     "directories",
     "directory_parts",
+    "factor",
     "graph",
     "graph_of",
     "hypergraph",
@@ -44,4 +55,5 @@ __all__ = [
     "summed",
     "units",
     "weights",
+    "whole_costs",
 ]

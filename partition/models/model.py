@@ -30,6 +30,10 @@ class Objective:
         """Return the objective of a partition with these counts."""
         messages = counts.messages_site_part if self.by_site else counts.messages_page_part
         sent = counts.transmission_bytes if self.remember else counts.volume_bytes
+        return self.cost(messages, sent)
+
+    def cost(self, messages: int, sent: int) -> float:
+        """Return the objective of messages with so many bytes sent."""
         return self.t_start * messages + self.t_byte * sent
 
 

@@ -74,17 +74,31 @@ def hypergraph(web: WebGraph, unit: Ids, objective: Objective = MESSAGES) -> Hyp
         pieces.append((np.arange(len(low) + 1) * 2, pins, objective.t_byte * lengths))
     sizes = np.concatenate([np.diff(xpins) for xpins, _, _ in pieces])
     costs = np.concatenate([costs for _, _, costs in pieces])
-    mixed = objective.t_start and objective.t_byte
-    scale = math.inf if mixed else 1 / (objective.t_start or objective.t_byte)
-    costs = costs * min(scale, _MAX_COSTS / max(float(costs.sum()), 1e-300))
+    costs = costs * factor(objective, float(costs.sum()))
     return simplify(
         Hypergraph(
             xpins=np.append(0, np.cumsum(sizes)),
             pins=np.concatenate([pins for _, pins, _ in pieces]),
-            costs=np.maximum(np.rint(costs), 1).astype(np.int64),
+            costs=whole_costs(costs),
             weights=weights(web, unit),
         )
     )
+
+
+def factor(objective: Objective, total: float) -> float:
+    """Return by what the costs of nets, whose sum is `total`, are multiplied.
+
+    If only messages or only bytes count, each of them costs 1, as long as engines can add up all.
+    """
+    mixed = objective.t_start and objective.t_byte
+    scale = math.inf if mixed else 1 / (objective.t_start or objective.t_byte)
+    return min(scale, _MAX_COSTS / max(total, 1e-300))
+
+
+def whole_costs(costs: npt.NDArray[np.floating[Any]]) -> Ints:
+    """Return costs as whole numbers, 1 or more."""
+    whole: Ints = np.maximum(np.rint(costs), 1).astype(np.int64)
+    return whole
 
 
 def as_hypergraph(graph: Graph) -> Hypergraph:

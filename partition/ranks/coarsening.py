@@ -23,7 +23,6 @@ import numpy.typing as npt
 from crawler.compiled import compiled, in_thread
 from crawler.ports import Peers
 from partition.arrays import Ids, Ints, Keys, sums
-from partition.hypergraph import Hypergraph
 from partition.multilevel import presets
 from partition.multilevel.limits import caps
 from partition.ranks.exchange import Columns, everywhere, joined, reduced, split
@@ -41,7 +40,7 @@ T = TypeVar("T", bound=np.generic)
 class Level(NamedTuple):
     """A level that was coarsened."""
 
-    nets: Hypergraph  # of this rank
+    share: Share  # of this rank
     unit: Ids  # of each vertex: its vertex on the next level
 
 
@@ -71,7 +70,7 @@ async def coarsened(
         tied = np.flatnonzero(cost).astype(np.int32)
         if len(tied) <= few:
             break
-        progress(f"coarsening {len(tied):,} sites with {held:,} pins on {peers.size} ranks")
+        progress(f"coarsening {len(tied):,} units with {held:,} pins on {peers.size} ranks")
         limits = caps(share.nets.weights, parts, tolerances).min(axis=0)
         unit, units = await cluster(
             share,
@@ -83,10 +82,10 @@ async def coarsened(
         )
         if share.vertices - units < len(tied) * (1 - preset.stall_ratio):
             break
-        levels.append(Level(share.nets, unit))
+        levels.append(Level(share, unit))
         share = await contracted(share, unit, units, peers)
     if held > most_ends:
-        progress(f"rank 0 searches {held:,} pins, because no more sites can be merged")
+        progress(f"rank 0 searches {held:,} pins, because no more units can be merged")
     return levels, share
 
 

@@ -16,6 +16,7 @@ from crawler.ports import Peers
 from partition.arrays import Ids, Ints, Keys
 from partition.graph.batches import Share, batches
 from partition.graph.sessions import OUT_OF_SCOPE, seed_keys
+from partition.ranks.dividing import page_numbers
 from partition.ranks.exchange import (
     Columns,
     agreed_at_first,
@@ -38,37 +39,22 @@ class Collected(NamedTuple):
     """What the prediction of a crawl needs to know of a web."""
 
     links: LinkGraph
+    unit: Ids  # of each page
     seeds: Ids  # pages with which the last session began
 
 
-async def page_numbers(keys: Keys, peers: Peers) -> Ids:
-    """Return the number of each page among those of all ranks, in the order of their keys.
-
-    `keys`: of the pages that this rank holds.
-    """
-    size = peers.size
-    ranges = ((keys >> np.uint64(32)) * np.uint64(size) >> np.uint64(32)).astype(np.int64)
-    received = await peers.alltoall(split((keys,), ranks=ranges, size=size))
-    (found,) = joined(received)
-    before = sum((await everywhere(peers, len(found)))[: peers.rank])
-    number = np.empty(len(found), np.int32)
-    number[np.argsort(found)] = np.arange(before, before + len(found), dtype=np.int32)
-    ends = np.cumsum([len(given) for (given,) in received])[:-1]
-    told = np.concatenate(await peers.alltoall(np.split(number, ends)))
-    own = np.empty(len(keys), np.int32)
-    own[np.argsort(ranges, kind="stable")] = told
-    return own
-
-
 async def collected(
-    folders: Sequence[Path], held: Held, sites: Sites, peers: Peers
+    folders: Sequence[Path], held: Held, sites: Sites, unit: Ids, peers: Peers
 ) -> Collected | None:
-    """Return the links of all pages at rank 0, and None elsewhere. Raises UserError."""
+    """Return the links of all pages at rank 0, and None elsewhere. Raises UserError.
+
+    `unit`: of the pages that this rank holds (`Held.pages`).
+    """
     keys, site, _ = held.pages()
     number = await page_numbers(keys, peers)
 
     def numbers_of(keys: Keys) -> Ids:
-        found: Ids = number[held.places(keys)]
+        found: Ids = number[held.places(keys)[0]]
         return found
 
     links = Distinct(1, np.int64)
@@ -81,14 +67,14 @@ async def collected(
             links.add(number[source[wanted]].astype(np.int64) << 32 | to)
     seeds = await agreed_at_first(peers, lambda: seed_keys(folders[-1]))
     begin = await answered(peers, numbers_of, keys[:0] if seeds is None else seeds)
-    numbers, own_sites = await gathered(peers, (number, sites.of(site)))
+    numbers, *columns = await gathered(peers, (number, sites.of(site), unit))
     (own,) = links.rows()
     xadj, adj = await _rows(own, sum(await everywhere(peers, len(number))), peers)
     if peers.rank:
         return None
-    site_of = np.empty_like(own_sites)
-    site_of[numbers] = own_sites
-    return Collected(LinkGraph(site_of, tuple(sites.names), xadj, adj), begin)
+    order = np.argsort(numbers)
+    site_of, unit_of = (column[order] for column in columns)
+    return Collected(LinkGraph(site_of, tuple(sites.names), xadj, adj), unit_of, begin)
 
 
 def _by_source(folder: Path, peers: Peers) -> Iterator[list[Columns]]:

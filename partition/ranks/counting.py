@@ -1,4 +1,4 @@
-"""Counts the cost of an assignment of sites to parts, from the links that the ranks hold.
+"""Counts the cost of an assignment of units to parts, from the links that the ranks hold.
 
 The counts are those of `partition.evaluate`. Each rank counts what its own links give. Pairs that
 links of several ranks may have are routed first, so that one rank has all links of a pair.
@@ -8,19 +8,24 @@ import numpy as np
 
 from crawler.ports import Peers
 from partition import evaluate
-from partition.arrays import Ids, distinct
+from partition.arrays import Ids, Ints, distinct
 from partition.evaluate import Evaluation
 from partition.hypergraph import part_loads
 from partition.ranks.exchange import Columns, by_owner, joined, routed
-from partition.ranks.merging import Sites
+from partition.ranks.linking import Links
 from partition.ranks.reading import Distinct, Held
 
 
-async def count(held: Held, sites: Sites, part: Ids, parts: int, peers: Peers) -> Evaluation | None:
-    """Return the counts at rank 0, and None elsewhere. `part`: of each site."""
-    source, target, target_site, length = held.links.rows()
+async def count(
+    held: Held, links: Links, weights: Ints, part: Ids, parts: int, peers: Peers
+) -> Evaluation | None:
+    """Return the counts at rank 0, and None elsewhere.
+
+    `weights`: of the units. `part`: of each unit.
+    """
+    source, target, length = links.source, links.target, links.lengths
     site = held.site[source]
-    sender, receiver = part[sites.of(site)], part[sites.of(target_site)]
+    sender, receiver = part[links.source_unit], part[links.target_unit]
     across = np.flatnonzero(sender != receiver)
     source, site, target, length = source[across], site[across], target[across], length[across]
     sender, receiver = sender[across], receiver[across]
@@ -37,10 +42,10 @@ async def count(held: Held, sites: Sites, part: Ids, parts: int, peers: Peers) -
     of_ranks = await peers.gather(counts)
     if not of_ranks:
         return None
-    messages, site_messages, sent_urls, sent_bytes, volume, links = map(
+    messages, site_messages, sent_urls, sent_bytes, volume, crossing = map(
         sum, zip(*of_ranks, strict=True)
     )
-    loads = part_loads(sites.weights, part, parts)
+    loads = part_loads(weights, part, parts)
     imbalance_bytes, imbalance_requests = evaluate.imbalance(loads)
     return Evaluation(
         messages_page_part=messages,
@@ -48,7 +53,7 @@ async def count(held: Held, sites: Sites, part: Ids, parts: int, peers: Peers) -
         transmissions_target_part=sent_urls,
         transmission_bytes=sent_bytes,
         volume_bytes=volume,
-        inter_part_links=links,
+        inter_part_links=crossing,
         imbalance_bytes=imbalance_bytes,
         imbalance_requests=imbalance_requests,
         loads=loads,

@@ -115,13 +115,24 @@ async def answered(
     `answer` gets distinct keys, with the first row of `columns` for each.
     """
     distinct, first, of = np.unique(keys, return_index=True, return_inverse=True)
-    ranks = owners(distinct, peers.size)
     rows = (distinct, *(column[first] for column in columns))
-    asked = await peers.alltoall(split(rows, ranks, peers.size))
-    told = np.concatenate(await peers.alltoall([answer(*one) for one in asked]))
+    return (await asked(peers, answer, owners(distinct, peers.size), *rows))[of]
+
+
+async def asked(
+    peers: Peers, answer: Callable[..., npt.NDArray[Any]], ranks: Ints, *columns: npt.NDArray[Any]
+) -> npt.NDArray[Any]:
+    """Return, for each row, what `answer` returns at the rank that `ranks` names.
+
+    `answer` gets the rows of all ranks, and returns an array with an entry for each.
+    """
+    received = await peers.alltoall(split(columns, ranks, peers.size))
+    ends = np.cumsum([len(given[0]) for given in received])[:-1]
+    answers = np.split(answer(*joined(received)), ends)
+    told = np.concatenate(await peers.alltoall(answers))
     found = np.empty_like(told)
     found[np.argsort(ranks, kind="stable")] = told
-    return found[of]
+    return found
 
 
 def owners(keys: Keys, size: int) -> Ints:

@@ -1,18 +1,13 @@
-"""Makes the sites, and each rank's share of their hypergraph and graph, from what the ranks hold.
-
-Together the shares are equal to what one process makes: sites are ordered by name, and nets by the
-smallest key of the pages that have them.
-"""
+"""Numbers the sites that the ranks hold by their names, and adds up their weights."""
 
 from dataclasses import dataclass
 
 import numpy as np
 
 from crawler.ports import Peers
-from partition import UserError, arrays, models
+from partition import UserError, arrays
 from partition.arrays import Ids, Ints, Keys, sums
 from partition.graph.sites import check_names
-from partition.hypergraph import Hypergraph, merged
 from partition.ranks.exchange import (
     Columns,
     agreed,
@@ -22,7 +17,6 @@ from partition.ranks.exchange import (
     routed,
 )
 from partition.ranks.reading import Held, site_key
-from partition.ranks.shares import Share, shared
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -51,22 +45,6 @@ async def numbered(held: Held, peers: Peers) -> Sites:
         (by_name[by_key], by_key.astype(np.int32), weights)
     )
     return Sites(found[order].tolist(), weights, ascending, number)
-
-
-async def merge(held: Held, sites: Sites, peers: Peers) -> Share:
-    """Return this rank's share of the nets and pairs of sites."""
-    weights = sites.weights
-    source, _, site, length = held.links.rows()
-    target_unit, source_unit = sites.of(site), sites.of(held.site[source])
-    del site
-    xpins, pins, senders = models.nets_of(
-        np.tile(source, 2), np.concatenate([source_unit, target_unit])
-    )
-    pairs = models.summed(source_unit, target_unit, length.astype(np.int64))
-    del source, source_unit, target_unit, length
-    every = Hypergraph(xpins, pins, np.ones(len(senders), np.int64), weights)
-    own, first = merged(every, np.arange(len(weights), dtype=np.int32), len(weights))
-    return await shared(held.key[senders[first]], own, pairs, peers)
 
 
 async def _weighed_sites(held: Held, peers: Peers) -> tuple[Keys, list[str], Ints]:

@@ -2,8 +2,8 @@
 
 A rank holds the pages whose keys belong to it (`exchange.owners`). A page that was fetched has rows
 in the table `pages`. A page that was never fetched is the target of a link. Links within a site
-cost nothing in a model of sites, so they are dropped at once. The rules of `graph.from_sessions`
-apply.
+cost nothing in a model of sites, so for such a model they are dropped at once. The rules of
+`graph.from_sessions` apply.
 """
 
 from collections.abc import Iterator, Sequence
@@ -85,7 +85,7 @@ class Distinct:
 
 @dataclass(slots=True, eq=False)
 class Held:
-    """The pages that a rank holds, and their links to other sites."""
+    """The pages that a rank holds, and their links, those within sites only for some models."""
 
     key: Keys  # of the pages that were fetched, ascending
     session: Ids  # the session that fetched each of them last
@@ -114,11 +114,15 @@ class Held:
             np.append(self.bytes, np.zeros(len(keys), np.int64)),
         )
 
-    def places(self, keys: Keys) -> Ints:
-        """Return the index in `pages` of pages that this rank holds."""
-        at, fetched = self.find(keys)
-        at[~fetched] = len(self.key) + np.searchsorted(self.unfetched.rows()[0], keys[~fetched])
-        return at
+    def places(self, keys: Keys) -> tuple[Ints, npt.NDArray[np.bool_]]:
+        """Return the index of each key in `pages`, and whether this rank holds such a page."""
+        at, known = self.find(keys)
+        unfetched = self.unfetched.rows()[0]
+        if len(unfetched):
+            others = np.flatnonzero(~known)
+            places, found = find(unfetched, keys[others])
+            at[others], known[others] = len(self.key) + places, found
+        return at, known
 
     def sites_of(self, keys: Keys, guesses: Keys) -> Keys:
         """Return the sites of targets that this rank holds.
@@ -148,14 +152,17 @@ class _SiteKeys:
         return self._keys[numbers]
 
 
-async def read(folders: Sequence[Path], peers: Peers) -> Held:
-    """Read the `tables` folders of sessions, oldest first, together. Raises UserError."""
+async def read(folders: Sequence[Path], peers: Peers, *, inside: bool = False) -> Held:
+    """Read the `tables` folders of sessions, oldest first, together. Raises UserError.
+
+    Only with `inside`, the links within sites are kept, too.
+    """
     kind = await agreed(peers, lambda: kind_of_site(folders))
     sites = Sites(domains=kind == "domain")
     keys = _SiteKeys(sites)
     held = await _fetched(folders, sites, keys, peers, learns=kind != "authority")
     for number, folder in enumerate(folders):
-        await _links(held, keys, number, table_path(folder, "links"), peers)
+        await _links(held, keys, number, table_path(folder, "links"), peers, inside=inside)
     return held
 
 
@@ -214,7 +221,9 @@ async def _fetched(
     return Held(key, session, size.astype(np.int64), site, sites)
 
 
-async def _links(held: Held, keys: _SiteKeys, number: int, path: Path, peers: Peers) -> None:
+async def _links(
+    held: Held, keys: _SiteKeys, number: int, path: Path, peers: Peers, *, inside: bool
+) -> None:
     """Read the links of session `number` from their table."""
     size = peers.size
     is_strange = False
@@ -249,7 +258,7 @@ async def _links(held: Held, keys: _SiteKeys, number: int, path: Path, peers: Pe
         known[known] = held.session[source[known]] == number
         source, target, guess = source[known].astype(np.int32), target[known], guess[known]
         site = await answered(peers, held.sites_of, target, guess)
-        across = np.flatnonzero(held.site[source] != site)
+        across = np.flatnonzero(inside | (held.site[source] != site))
         held.links.add(source[across], target[across], site[across], length[known][across])
 
     def check() -> None:

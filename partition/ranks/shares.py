@@ -1,4 +1,4 @@
-"""The nets and pairs of sites that a rank holds of a hypergraph and a graph of all sites.
+"""The nets and pairs of units that a rank holds of a hypergraph and a graph of all units.
 
 A net is at the rank that a hash of its pins names, and a pair at the rank that a hash of its two
 ends names. So equal nets of several ranks have become one net, whose cost is their sum. What all
@@ -14,7 +14,6 @@ from crawler.ports import Peers
 from partition import models
 from partition.arrays import Ids, Ints, Keys
 from partition.hypergraph import Hypergraph, merged
-from partition.models import Graph
 from partition.ranks.exchange import (
     ROUND_ROWS,
     Columns,
@@ -48,7 +47,9 @@ class Whole:
     """What all ranks hold together, on one rank."""
 
     hypergraph: Hypergraph
-    graph: Graph
+    low: Ints  # of each pair, as in `Share`; ascending
+    high: Ints
+    costs: Ints
 
 
 async def shared(keys: Keys, nets: Hypergraph, pairs: Columns, peers: Peers) -> Share:
@@ -69,6 +70,18 @@ async def shared(keys: Keys, nets: Hypergraph, pairs: Columns, peers: Peers) -> 
     own, first = merged(own, np.arange(own.vertices, dtype=np.int32), own.vertices)
     low, high, costs = models.summed(*joined(ends))
     return Share(every[first], own, low.astype(np.int32), high.astype(np.int32), costs)
+
+
+def of_pairs(share: Share) -> Share:
+    """Return a share with a net of two pins for each pair, and no pairs.
+
+    Connectivity - 1 is then the cut of the graph.
+    """
+    low, high = share.low.astype(np.uint64), share.high.astype(np.uint64)
+    pins = np.stack([share.low, share.high], axis=1).ravel()
+    nets = Hypergraph(np.arange(len(low) + 1) * 2, pins, share.costs, share.nets.weights)
+    keys = (low << np.uint64(32) | high) + np.uint64(1)
+    return Share(keys, nets, share.low[:0], share.high[:0], share.costs[:0])
 
 
 def ordered(nets: Columns, pins: Ids, weights: Ints) -> tuple[Hypergraph, Keys]:
@@ -113,8 +126,7 @@ async def whole(share: Share, peers: Peers) -> Whole | None:
     if peers.rank:
         return None
     hypergraph, _ = ordered(rows, pins, nets.weights)
-    graph = models.graph_of(*models.summed(low, high, costs), nets.weights)
-    return Whole(hypergraph, graph)
+    return Whole(hypergraph, *models.summed(low, high, costs))
 
 
 def _nets_by_rank(keys: Keys, nets: Hypergraph, size: int) -> Iterator[list[tuple[Columns, Ids]]]:
