@@ -333,7 +333,7 @@ class Agent:
             return None
 
     def _start_others(self, tasks: asyncio.TaskGroup, work: Work) -> list[asyncio.Task[None]]:
-        """Start the stages that run beside those of `_start_work`."""
+        """Start the stages that run beside those of `start_work`."""
         stages = [
             self._exchange_stage(),
             self._figures.note_stage(self._job.board, self._log),

@@ -227,7 +227,7 @@ class Replay:
     def _give_up(self) -> int:
         """Admit nothing, because the crawl stops before the logs are read. A resume does all."""
         self._given_up = True
-        self._core.halt.stopping = True
+        self._core.halt.begin_stopped()
         return self.pages
 
     def _note_page(self, row: PageRow) -> bool:

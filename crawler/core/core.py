@@ -200,7 +200,7 @@ class Core:
             self._verify(now)
         if 1 <= quota.left < inf and not (self.unfinished.under_way or self.waiting):
             quota.give_back(now)
-        dry = not self.unfinished.under_way and (not self.waiting or self._may_not_fetch())
+        dry = not self.unfinished.under_way and (not self.waiting or self._is_blocked())
         passive = dry and not self._awaits_answers
         if members is not None and members.recovering:
             passive = False
@@ -219,7 +219,7 @@ class Core:
             return late is not None and late.pending > 0 and not late.is_stuck
         return self.door.pending > 0 or bool(self.door.claims.holds)
 
-    def _may_not_fetch(self) -> bool:
+    def _is_blocked(self) -> bool:
         """Whether no visit can begin, unless a message changes that."""
         return self.halt.stopping or self._quota.starved or self.role.is_away
 
@@ -229,7 +229,7 @@ class Core:
         The store must hurry if the rank has nothing to do without its answers: if it could make
         more visits, but all sites whose URLs wait must rest for a while.
         """
-        if self._may_not_fetch():
+        if self._is_blocked():
             hurry = not self.unfinished.under_way
         else:
             due = self._bench.next_time()
@@ -302,6 +302,7 @@ class Core:
         return visit
 
     def _may_fetch(self) -> bool:
+        """Whether a visit may begin now, as soon as a site may be asked."""
         return self._quota.left >= 1 and not (self.halt.forbids or self.role.is_away)
 
     def refusal(self, visit: Visit) -> Failure | None:

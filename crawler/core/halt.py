@@ -38,6 +38,10 @@ class Halt:
         """Begin a run that is paused; to be called on all ranks, before `Core.start`."""
         self._order = 1
 
+    def begin_stopped(self) -> None:
+        """Begin a run that stops at once; to be called on all ranks, before `Core.start`."""
+        self.stopping = True
+
     def pause(self, now: float, *, paused: bool) -> None:
         """At rank 0: let no rank begin a fetch from now on, or let all go on."""
         if paused is self.paused:

@@ -118,8 +118,11 @@ class BatchStore(ABC):
 
     @property
     def _noted_name(self) -> str:
-        names = self.folder.manifest.files
-        return next((name for name in names if name.startswith("noted-")), "")
+        return self._named().get("noted", "")
+
+    def _named(self) -> dict[str, str]:
+        """Return the names of all files, by what stands before the number of their cycle."""
+        return {name.partition("-")[0]: name for name in self.folder.manifest.files}
 
     def close(self) -> None:
         """End what the store does besides. The files stay."""

@@ -136,10 +136,6 @@ class Drum(BatchStore):
         self._names = {"r": out.name}
         yield from self.folder.commit([repository, *merged])
 
-    def _named(self) -> dict[str, str]:
-        """Return the names of all files, by letter and bucket."""
-        return {name.partition("-")[0]: name for name in self.folder.manifest.files}
-
     def repositories(self) -> list[str]:
         """See BatchStore.repositories."""
         return [self._names["r"]] if "r" in self._names else []

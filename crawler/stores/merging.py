@@ -11,13 +11,12 @@ from typing import Final
 import numpy as np
 
 from crawler.compiled import compiled
-from crawler.stores.entries import CHECK, CRAWLED, MAX_LINKS, UPDATE, Flags, Keys, Order, partition
+from crawler.stores.entries import CRAWLED, MAX_LINKS, UPDATE, Flags, Keys, Order, partition
 from crawler.stores.folder import Folder, NewFile
 
 _NOTHING: Final = np.frombuffer(b"", np.uint64)  # of the type of pairs that were read
 _PIECE_BITS: Final = 15  # entries that are sorted in one step, about 2 to this power
 
-_CHECK: Final = np.uint64(CHECK)
 _UPDATE: Final = np.uint64(UPDATE)
 _CRAWLED: Final = np.uint64(CRAWLED)
 _LINKS: Final = np.uint64(MAX_LINKS)

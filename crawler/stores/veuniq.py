@@ -167,10 +167,6 @@ class Veuniq(BatchStore):
         following = np.roll(self._counts, -self.turn)
         return (self.turn + int((following > 0).argmax())) % len(self._counts)
 
-    def _named(self) -> dict[str, str]:
-        """Return the names of all files, by letter and repository."""
-        return {name.partition("-")[0]: name for name in self.folder.manifest.files}
-
     def _new_name(self, letter: str, i: int) -> str:
         """Return the name of a file that this cycle begins."""
         return f"{letter}{i}-{self.folder.manifest.cycles}"

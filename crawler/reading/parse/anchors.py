@@ -28,7 +28,6 @@ _TEXTS: Final = {
     "link": "rel",
     "source": "alt",
 }
-_BY_HREF: Final = frozenset({"a", "area", "link"})
 _IMAGES: Final = frozenset({"img", "source"})
 _END: Final = re.compile(r"<(?:/(?:[\w.-]+:)?)?[aA](?=[\t\n\f\r />])")
 _MARKUP: Final = re.compile(
